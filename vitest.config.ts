@@ -1,0 +1,16 @@
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: {
+    include: [
+      '{common,gateway,control-plane,operator,gpu-agent,local,crds}/**/*.test.ts',
+      'test/**/*.test.ts',
+    ],
+    pool: 'forks',
+    // Two cores: more files at once only makes the real servers in them wait for each other.
+    maxWorkers: 2,
+    testTimeout: 30_000,
+    hookTimeout: 120_000,
+    teardownTimeout: 20_000,
+  },
+});
