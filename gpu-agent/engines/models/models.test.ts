@@ -1,0 +1,189 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readdir, readFile, rm, stat, truncate } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { Tensor } from 'onnxruntime-node';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { MODELS, type ModelName, weightsDirectory } from './catalog.ts';
+import { defaultCacheDir, ensureOnnxModel } from './model-cache.ts';
+import { openSession } from './session.ts';
+import { readTfjsModel } from './tfjs-model.ts';
+import { convertTfjsToOnnx } from './tfjs-to-onnx.ts';
+
+interface TfTensor {
+  readonly shape: number[];
+  dataSync(): Float32Array;
+}
+interface TfRuntime {
+  env(): { setPlatform(name: string, platform: object): void };
+  setBackend(name: string): Promise<boolean>;
+  ready(): Promise<void>;
+  tensor(data: Float32Array, shape: number[]): TfTensor;
+  loadGraphModel(handler: { load(): Promise<unknown> }): Promise<{
+    execute(input: TfTensor, outputs: string[]): TfTensor | TfTensor[];
+  }>;
+}
+
+let cacheDir: string;
+let tf: TfRuntime;
+
+beforeAll(async () => {
+  cacheDir = await mkdtemp(join(tmpdir(), 'semblance-models-'));
+  tf = await importTfjs();
+  await tf.setBackend('cpu');
+  await tf.ready();
+});
+
+/** The bundle is built for browsers: told that it runs in Node.js, it looks for modules that it left out. */
+async function importTfjs(): Promise<TfRuntime> {
+  const versions = Object.getOwnPropertyDescriptor(process, 'versions');
+  if (!versions) throw new Error('process.versions is missing');
+  Object.defineProperty(process, 'versions', { ...versions, value: {} });
+  try {
+    const runtime: TfRuntime = await import(
+      pathToFileURL(join(weightsDirectory(), '..', 'dist', 'tfjs.esm.js')).href
+    );
+    runtime.env().setPlatform('test', {
+      now: () => performance.now(),
+      encode: (text: string) => new TextEncoder().encode(text),
+      decode: (bytes: Uint8Array) => new TextDecoder().decode(bytes),
+      isTypedArray: (value: unknown) => ArrayBuffer.isView(value) && !(value instanceof DataView),
+    });
+    return runtime;
+  } finally {
+    Object.defineProperty(process, 'versions', versions);
+  }
+}
+
+afterAll(() => rm(cacheDir, { recursive: true, force: true }));
+
+/** Runs the untouched model in the runtime it was made for. */
+async function reference(
+  name: ModelName,
+  data: Float32Array,
+  shape: number[],
+): Promise<Map<string, Float32Array>> {
+  const json = JSON.parse(await readFile(join(weightsDirectory(), `${name}.json`), 'utf8'));
+  const weights = await readFile(join(weightsDirectory(), `${name}.bin`));
+  const model = await tf.loadGraphModel({
+    load: async () => ({
+      modelTopology: json.modelTopology,
+      format: json.format,
+      signature: json.signature,
+      weightSpecs: json.weightsManifest.flatMap((group: { weights: unknown[] }) => group.weights),
+      weightData: weights.buffer.slice(weights.byteOffset, weights.byteOffset + weights.byteLength),
+    }),
+  });
+  const outputs = Object.entries(MODELS[name].outputs) as [string, { name: string }][];
+  const result = model.execute(
+    tf.tensor(data, shape),
+    outputs.map(([node]) => node),
+  );
+  const list = Array.isArray(result) ? result : [result];
+  return new Map(
+    outputs.map(([, output], index) => [output.name, list[index]?.dataSync() ?? new Float32Array()]),
+  );
+}
+
+/** Smooth colour shapes with fine noise: nearer to a picture than noise alone, and the same in every run. */
+function testPicture(count: number, size: number, low: number, high: number): Float32Array {
+  let state = 12345;
+  return Float32Array.from({ length: count }, (_, index) => {
+    state = (Math.imul(state, 1103515245) + 12345) & 0x7fffffff;
+    const pixel = Math.floor(index / 3);
+    const wave = Math.sin((pixel % size) / 9 + (index % 3)) * Math.cos(Math.floor(pixel / size) / 13);
+    return low + (high - low) * Math.min(1, Math.max(0, 0.5 + 0.4 * wave + (0.1 * state) / 0x7fffffff));
+  });
+}
+
+const RANGES: Record<ModelName, [number, number]> = {
+  blazeface: [-1, 1],
+  facemesh: [0, 1],
+  iris: [0, 1],
+  faceres: [0, 255],
+};
+
+describe('converted networks', () => {
+  it.each(Object.keys(MODELS) as ModelName[])('%s gives what TensorFlow.js gives', async (name) => {
+    const session = await openSession(name, cacheDir);
+    const meta = session.inputMetadata[0];
+    if (!meta?.isTensor) throw new Error('model without a tensor input');
+    const shape = meta.shape.map(Number);
+    const count = shape.reduce((product, dim) => product * dim, 1);
+    const data = testPicture(count, shape[1] ?? 1, ...RANGES[name]);
+    const ours = await session.run({ [meta.name]: new Tensor('float32', data, shape) });
+    const theirs = await reference(name, data, shape);
+    expect([...theirs.keys()].sort()).toEqual([...session.outputNames].sort());
+    for (const [output, expected] of theirs) {
+      const actual = ours[output]?.data as Float32Array;
+      expect(actual.length, output).toBe(expected.length);
+      const scale = expected.reduce((largest, value) => Math.max(largest, Math.abs(value)), 0);
+      const worst = expected.reduce(
+        (most, value, i) => Math.max(most, Math.abs(value - (actual[i] ?? Number.NaN))),
+        0,
+      );
+      expect(scale, `${output} is not all zero`).toBeGreaterThan(1e-3);
+      expect(worst / scale, `${output}: largest difference relative to the largest value`).toBeLessThan(1e-4);
+    }
+    await session.release();
+  });
+
+  it('refuses a graph it does not know instead of guessing', () => {
+    const node = (op: string) => ({ name: 'x', op, inputs: [], attributes: {} });
+    const model = { nodes: [node('LSTM')], weights: new Map() };
+    expect(() => convertTfjsToOnnx(model, { name: 'm', outputs: {} })).toThrow(/LSTM .* is not supported/);
+  });
+
+  it('refuses weight files of the wrong length', async () => {
+    const json = await readFile(join(weightsDirectory(), 'iris.json'), 'utf8');
+    const weights = await readFile(join(weightsDirectory(), 'iris.bin'));
+    expect(() => readTfjsModel(json, weights.subarray(0, 1000))).toThrow(/ends inside/);
+    expect(() => readTfjsModel(json, Buffer.concat([weights, Buffer.alloc(4)]))).toThrow(/too long/);
+  });
+});
+
+describe('model cache', () => {
+  it('follows SEMBLANCE_CACHE_DIR, then XDG_CACHE_HOME, then the home directory', () => {
+    expect(defaultCacheDir({ SEMBLANCE_CACHE_DIR: '/a', XDG_CACHE_HOME: '/b' })).toBe('/a');
+    expect(defaultCacheDir({ XDG_CACHE_HOME: '/b' })).toBe('/b/semblance');
+    expect(defaultCacheDir({})).toMatch(/\.cache\/semblance$/);
+  });
+
+  it('converts once when several processes ask at once, and leaves no partial file', async () => {
+    const shared = await mkdtemp(join(tmpdir(), 'semblance-models-race-'));
+    try {
+      const module = JSON.stringify(join(import.meta.dirname, 'model-cache.ts'));
+      const code = `import { ensureOnnxModel } from ${module}; process.stdout.write(await ensureOnnxModel('facemesh', { cacheDir: ${JSON.stringify(shared)} }));`;
+      const paths = await Promise.all(
+        [1, 2, 3].map(async () => {
+          const child = spawn(process.execPath, ['--input-type=module-typescript', '-e', code]);
+          let out = '';
+          child.stdout.on('data', (chunk) => {
+            out += chunk;
+          });
+          const [status] = await once(child, 'close');
+          expect(status).toBe(0);
+          return out;
+        }),
+      );
+      expect(new Set(paths).size).toBe(1);
+      expect(await readdir(join(shared, 'models'))).toHaveLength(1);
+    } finally {
+      await rm(shared, { recursive: true, force: true });
+    }
+  });
+
+  it('does not convert again what is there, and repairs a file that was cut off', async () => {
+    const path = await ensureOnnxModel('facemesh', { cacheDir });
+    const before = await stat(path);
+    expect(await ensureOnnxModel('facemesh', { cacheDir })).toBe(path);
+    expect((await stat(path)).mtimeMs).toBe(before.mtimeMs);
+    await truncate(path, 5000);
+    const session = await openSession('facemesh', cacheDir);
+    expect(session.outputNames).toContain('mesh');
+    await session.release();
+    expect((await stat(path)).size).toBe(before.size);
+  });
+});

@@ -1,0 +1,119 @@
+import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+
+/**
+ * Writes ONNX models: the small part of onnx.proto3 that a converted network needs. Field numbers are those of
+ * https://github.com/onnx/onnx/blob/main/onnx/onnx.proto (IR version 8, default operator set 13).
+ */
+export interface OnnxTensor {
+  readonly name: string;
+  readonly dims: readonly number[];
+  readonly data: Float32Array | BigInt64Array;
+}
+
+export type OnnxAttribute = number | string | readonly number[] | { readonly float: number };
+
+export interface OnnxNode {
+  readonly opType: string;
+  readonly inputs: readonly string[];
+  readonly outputs: readonly string[];
+  readonly attributes?: Readonly<Record<string, OnnxAttribute>>;
+}
+
+export interface OnnxValue {
+  readonly name: string;
+  readonly dims: readonly number[];
+}
+
+export interface OnnxGraph {
+  readonly name: string;
+  readonly nodes: readonly OnnxNode[];
+  readonly initializers: readonly OnnxTensor[];
+  readonly inputs: readonly OnnxValue[];
+  readonly outputs: readonly OnnxValue[];
+}
+
+const IR_VERSION = 8;
+const OPSET = 13;
+const FLOAT = 1;
+const INT64 = 7;
+const ATTRIBUTE_TYPE = { float: 1, int: 2, string: 3, ints: 7 } as const;
+
+/** Encodes a graph of float tensors as a serialized ONNX ModelProto. */
+export function encodeOnnxModel(graph: OnnxGraph): Uint8Array<ArrayBuffer> {
+  const model = new BinaryWriter();
+  model.tag(1, WireType.Varint).int64(IR_VERSION);
+  model.tag(2, WireType.LengthDelimited).string('semblance');
+  message(model, 7, (w) => writeGraph(w, graph));
+  message(model, 8, (w) => w.tag(2, WireType.Varint).int64(OPSET));
+  return model.finish() as Uint8Array<ArrayBuffer>;
+}
+
+function message(writer: BinaryWriter, field: number, body: (writer: BinaryWriter) => void): void {
+  writer.tag(field, WireType.LengthDelimited).fork();
+  body(writer);
+  writer.join();
+}
+
+function text(writer: BinaryWriter, field: number, value: string): void {
+  writer.tag(field, WireType.LengthDelimited).string(value);
+}
+
+function writeGraph(writer: BinaryWriter, graph: OnnxGraph): void {
+  for (const node of graph.nodes) message(writer, 1, (w) => writeNode(w, node));
+  text(writer, 2, graph.name);
+  for (const tensor of graph.initializers) message(writer, 5, (w) => writeTensor(w, tensor));
+  for (const value of graph.inputs) message(writer, 11, (w) => writeValue(w, value));
+  for (const value of graph.outputs) message(writer, 12, (w) => writeValue(w, value));
+}
+
+function writeNode(writer: BinaryWriter, node: OnnxNode): void {
+  for (const input of node.inputs) text(writer, 1, input);
+  for (const output of node.outputs) text(writer, 2, output);
+  text(writer, 3, node.outputs[0] ?? '');
+  text(writer, 4, node.opType);
+  for (const [name, value] of Object.entries(node.attributes ?? {})) {
+    message(writer, 5, (w) => writeAttribute(w, name, value));
+  }
+}
+
+function writeAttribute(writer: BinaryWriter, name: string, value: OnnxAttribute): void {
+  text(writer, 1, name);
+  let type: number;
+  if (typeof value === 'number') {
+    writer.tag(3, WireType.Varint).int64(value);
+    type = ATTRIBUTE_TYPE.int;
+  } else if (typeof value === 'string') {
+    text(writer, 4, value);
+    type = ATTRIBUTE_TYPE.string;
+  } else if ('float' in value) {
+    writer.tag(2, WireType.Bit32).float(value.float);
+    type = ATTRIBUTE_TYPE.float;
+  } else {
+    for (const item of value) writer.tag(8, WireType.Varint).int64(item);
+    type = ATTRIBUTE_TYPE.ints;
+  }
+  writer.tag(20, WireType.Varint).int32(type);
+}
+
+function writeTensor(writer: BinaryWriter, tensor: OnnxTensor): void {
+  for (const dim of tensor.dims) writer.tag(1, WireType.Varint).int64(dim);
+  writer.tag(2, WireType.Varint).int32(tensor.data instanceof Float32Array ? FLOAT : INT64);
+  text(writer, 8, tensor.name);
+  // raw_data is little-endian by definition, as is every machine Node.js runs on here.
+  const { buffer, byteOffset, byteLength } = tensor.data;
+  writer
+    .tag(9, WireType.LengthDelimited)
+    .bytes(new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength));
+}
+
+function writeValue(writer: BinaryWriter, value: OnnxValue): void {
+  text(writer, 1, value.name);
+  message(writer, 2, (type) => {
+    message(type, 1, (tensor) => {
+      tensor.tag(1, WireType.Varint).int32(FLOAT);
+      message(tensor, 2, (shape) => {
+        for (const dim of value.dims) message(shape, 1, (d) => d.tag(1, WireType.Varint).int64(dim));
+      });
+    });
+  });
+}
