@@ -1,0 +1,76 @@
+import { z } from 'zod';
+
+/**
+ * Reads a service's settings from the environment, once, at start. Every variable is validated; all faults are
+ * reported together, by name, without their values (some are secrets).
+ */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+  readonly code = 'invalid_config';
+  readonly retryable = false;
+}
+
+export function loadConfig<T extends z.ZodRawShape>(
+  shape: T,
+  env: NodeJS.ProcessEnv = process.env,
+): z.infer<z.ZodObject<T>> {
+  const present = Object.fromEntries(
+    Object.entries(env).filter(([, value]) => value !== undefined && value !== ''),
+  );
+  const result = z.object(shape).safeParse(present);
+  if (result.success) return result.data;
+  const faults = result.error.issues.map((issue) => `  ${issue.path.join('.')}: ${issue.message}`);
+  throw new ConfigError(`The environment is not usable:\n${faults.join('\n')}`);
+}
+
+/** `host:port` to listen on; port 0 takes a free one. */
+export const listenAddress = z
+  .string()
+  .regex(/^.+:\d{1,5}$/, 'must be host:port')
+  .transform((text) => {
+    const at = text.lastIndexOf(':');
+    return { host: text.slice(0, at).replace(/^\[|\]$/g, ''), port: Number(text.slice(at + 1)) };
+  })
+  .refine(({ port }) => port <= 65_535, 'the port is at most 65535');
+
+export type ListenAddress = z.output<typeof listenAddress>;
+
+/** An origin such as `http://127.0.0.1:8080`, without a path or a trailing slash. */
+export const origin = z
+  .url({ protocol: /^https?$/ })
+  .transform((text) => new URL(text))
+  .refine((url) => url.pathname === '/' && !url.search && !url.hash, 'must be an origin, without a path')
+  .transform((url) => url.origin);
+
+/** A secret of at least 16 bytes in hexadecimal. */
+export const hexSecret = z
+  .string()
+  .regex(/^([0-9a-fA-F]{2}){16,}$/, 'must be at least 16 bytes in hexadecimal')
+  .transform((text) => Buffer.from(text, 'hex'));
+
+/** Settings every service has. */
+export const baseShape = {
+  SEMBLANCE_LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
+  SEMBLANCE_HEALTH_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 0 }),
+};
+
+/** Settings of a service that speaks to the Kubernetes API. Without KUBECONFIG: the pod's service account. */
+export const kubeShape = {
+  KUBECONFIG: z.string().optional(),
+  SEMBLANCE_NAMESPACE: z
+    .string()
+    .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be a namespace name')
+    .default('semblance'),
+};
+
+/** Settings of a service that signs links to, or reads and writes, the object store. */
+export const objectsShape = {
+  /** `file:///absolute/folder`, or `s3://bucket?region=…&endpoint=…&forcePathStyle=true`. */
+  SEMBLANCE_OBJECTS_URL: z.string().regex(/^(file:\/\/\/|s3:\/\/)/, 'must begin with file:/// or s3://'),
+  /** Signs links of the directory store; unused with S3. */
+  SEMBLANCE_OBJECTS_SIGNING_KEY: hexSecret.optional(),
+  /** Origin clients reach the gateway at. */
+  SEMBLANCE_PUBLIC_URL: origin,
+  /** Origin agents reach the gateway's file routes at. */
+  SEMBLANCE_OBJECTS_INTERNAL_URL: origin.optional(),
+};

@@ -1,0 +1,133 @@
+import { isIPv6 } from 'node:net';
+import {
+  type handleUnaryCall,
+  Metadata,
+  Server,
+  ServerCredentials,
+  type ServerUnaryCall,
+  type ServiceDefinition,
+  type status,
+  type UntypedServiceImplementation,
+} from '@grpc/grpc-js';
+import { HealthImplementation } from 'grpc-health-check';
+import type { ListenAddress } from '../config.ts';
+import { ApiError, describeError } from '../errors.ts';
+import type { Logger } from '../logging.ts';
+import { REQUEST_ID_KEY, toStatus } from './status.ts';
+
+/** What a unary handler learns of its call besides the message. */
+export interface CallContext {
+  /** Aborted when the client gave up, its deadline passed, or the connection broke. */
+  readonly signal: AbortSignal;
+  readonly metadata: Metadata;
+  /** Sent with the answer, and with a refusal too. */
+  readonly trailers: Metadata;
+  readonly requestId: string | undefined;
+}
+
+export type UnaryHandler<Request, Response> = (request: Request, context: CallContext) => Promise<Response>;
+
+/**
+ * Makes a promise-returning handler a gRPC one. An ApiError becomes its status and code; anything else is logged with
+ * its causes and answered as `internal_error` without them.
+ */
+export function unary<Request, Response>(
+  logger: Logger,
+  handler: UnaryHandler<Request, Response>,
+): handleUnaryCall<Request, Response> {
+  return (call: ServerUnaryCall<Request, Response>, callback) => {
+    const aborted = new AbortController();
+    call.once('cancelled', () => aborted.abort(new Error('the caller cancelled')));
+    const trailers = new Metadata();
+    const requestId = call.metadata.get(REQUEST_ID_KEY)[0]?.toString();
+    const context = { signal: aborted.signal, metadata: call.metadata, trailers, requestId };
+    handler(call.request, context).then(
+      (response) => callback(null, response, trailers),
+      (error: unknown) => {
+        if (error instanceof ApiError && error.code !== 'internal_error')
+          return callback(toStatus(error, trailers));
+        if (isStatus(error)) return callback(error);
+        if (!aborted.signal.aborted) {
+          logger.error(
+            { err: error, requestId, method: call.getPath() },
+            `call failed: ${describeError(error)}`,
+          );
+        }
+        callback(
+          toStatus(
+            new ApiError('internal_error', 'The service failed. Nothing is billed; try again.'),
+            trailers,
+          ),
+        );
+      },
+    );
+  };
+}
+
+/** A refusal of an internal call that no API code describes. */
+export class GrpcError extends Error {
+  override readonly name = 'GrpcError';
+  readonly code: status;
+  readonly details: string;
+
+  constructor(code: status, details: string) {
+    super(details);
+    this.code = code;
+    this.details = details;
+  }
+}
+
+function isStatus(error: unknown): error is GrpcError {
+  return error instanceof GrpcError;
+}
+
+export interface GrpcService {
+  readonly definition: ServiceDefinition;
+  readonly implementation: UntypedServiceImplementation;
+  /** Full name, such as `semblance.control.v1.ControlService`, for the health service. */
+  readonly name: string;
+}
+
+export interface GrpcServerOptions {
+  readonly listen: ListenAddress;
+  readonly services: readonly GrpcService[];
+}
+
+export interface GrpcServer {
+  readonly port: number;
+  /** Stops taking calls, lets running ones end for up to `graceMs`, then cuts them. */
+  close(graceMs?: number): Promise<void>;
+}
+
+/** Serves the services and the standard health service. */
+export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcServer> {
+  const server = new Server({
+    'grpc.max_receive_message_length': 4 * 1024 * 1024,
+    'grpc.keepalive_time_ms': 20_000,
+    'grpc.keepalive_timeout_ms': 5_000,
+  });
+  const health = new HealthImplementation({ '': 'SERVING' });
+  health.addToServer(server);
+  for (const service of options.services) {
+    server.addService(service.definition, service.implementation);
+    health.setStatus(service.name, 'SERVING');
+  }
+  const { host, port } = options.listen;
+  const address = `${isIPv6(host) ? `[${host}]` : host}:${port}`;
+  const bound = await new Promise<number>((resolve, reject) => {
+    server.bindAsync(address, ServerCredentials.createInsecure(), (error, got) =>
+      error ? reject(new Error(`cannot listen on ${address}`, { cause: error })) : resolve(got),
+    );
+  });
+  return {
+    port: bound,
+    close: (graceMs = 2_000) =>
+      new Promise((resolve) => {
+        const cut = setTimeout(() => server.forceShutdown(), graceMs);
+        server.tryShutdown(() => {
+          clearTimeout(cut);
+          resolve();
+        });
+      }),
+  };
+}

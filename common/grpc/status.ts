@@ -1,0 +1,49 @@
+import { Metadata, type ServiceError, StatusBuilder, type StatusObject, status } from '@grpc/grpc-js';
+import { ApiError, type ApiErrorCode, isApiErrorCode } from '../errors.ts';
+
+/** Trailing metadata that carries the API error code of a refused call. */
+export const CODE_KEY = 'semblance-code';
+/** Metadata that carries the request's id from the edge through every service. */
+export const REQUEST_ID_KEY = 'request-id';
+
+const GRPC_STATUS: Record<ApiErrorCode, status> = {
+  unauthorized: status.UNAUTHENTICATED,
+  insufficient_balance: status.FAILED_PRECONDITION,
+  invalid_input: status.INVALID_ARGUMENT,
+  unsupported_format: status.INVALID_ARGUMENT,
+  input_too_large: status.INVALID_ARGUMENT,
+  capability_unavailable: status.FAILED_PRECONDITION,
+  not_found: status.NOT_FOUND,
+  rate_limited: status.RESOURCE_EXHAUSTED,
+  at_capacity: status.RESOURCE_EXHAUSTED,
+  capacity_unavailable: status.UNAVAILABLE,
+  capacity_warming: status.UNAVAILABLE,
+  internal_error: status.INTERNAL,
+};
+
+/** What a server answers for an ApiError; its code rides in the trailers beside whatever is there already. */
+export function toStatus(error: ApiError, trailers: Metadata = new Metadata()): Partial<StatusObject> {
+  trailers.set(CODE_KEY, error.code);
+  return new StatusBuilder()
+    .withCode(GRPC_STATUS[error.code])
+    .withDetails(error.message)
+    .withMetadata(trailers)
+    .build();
+}
+
+/**
+ * What a failed call means to the API's caller: the refusal the server sent, or an `internal_error` (502) when the
+ * server could not be reached, took too long or failed.
+ */
+export function fromServiceError(error: ServiceError): ApiError {
+  const code = error.metadata?.get(CODE_KEY)[0];
+  if (isApiErrorCode(code)) return new ApiError(code, error.details, { cause: error, upstream: true });
+  return new ApiError(
+    'internal_error',
+    'A service behind the gateway did not answer. Nothing is billed; try again.',
+    {
+      cause: error,
+      upstream: true,
+    },
+  );
+}

@@ -1,0 +1,25 @@
+import { describe, expect, it } from 'vitest';
+import { newId, newSecret } from './ids.ts';
+
+describe('newId', () => {
+  it('is a valid Kubernetes name behind a lower-case prefix', () => {
+    expect(newId('job-')).toMatch(/^job-[0-9a-hjkmnp-tv-z]{26}$/);
+  });
+
+  it('sorts by time', () => {
+    const ids = [3, 1, 2].map((ms) => newId('', 1_700_000_000_000 + ms));
+    expect([...ids].sort()).toEqual([ids[1], ids[2], ids[0]]);
+  });
+
+  it('does not repeat', () => {
+    expect(new Set(Array.from({ length: 10_000 }, () => newId('', 5))).size).toBe(10_000);
+  });
+});
+
+describe('newSecret', () => {
+  it('carries 256 random bits', () => {
+    const secret = newSecret('sk_');
+    expect(secret).toMatch(/^sk_[A-Za-z0-9_-]{43}$/);
+    expect(newSecret('sk_')).not.toBe(secret);
+  });
+});

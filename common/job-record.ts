@@ -1,0 +1,22 @@
+import type { Job } from '#proto/semblance/control/v1/control.ts';
+import { microsToUsd } from './money.ts';
+
+/** The job record of the API, fields in the order they are serialised. */
+export interface JobRecord {
+  readonly id: string;
+  readonly status: string;
+  readonly output_url: string | null;
+  readonly charged_usd: number | null;
+  readonly error: { readonly code: string; readonly message: string } | null;
+}
+
+/** The one shape that both the job read and the webhook's `data` serialise, so that the two are identical. */
+export function jobRecord(job: Job): JobRecord {
+  return {
+    id: job.id,
+    status: job.status,
+    output_url: job.outputUrl ?? null,
+    charged_usd: job.chargedMicros === undefined ? null : microsToUsd(job.chargedMicros),
+    error: job.error ? { code: job.error.code, message: job.error.message } : null,
+  };
+}

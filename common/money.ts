@@ -1,0 +1,43 @@
+/**
+ * Money is integer micro-dollars (1 USD = 1,000,000) in a bigint, everywhere but at the edges where people and JSON
+ * read USD numbers.
+ */
+export type Micros = bigint;
+
+export const MICROS_PER_USD = 1_000_000n;
+
+/** The greatest amount whose every micro-dollar survives as a JSON number: 2^53 − 1 micro-dollars, about 9 billion USD. */
+const MAX_EXACT = BigInt(Number.MAX_SAFE_INTEGER);
+
+/**
+ * Micro-dollars as the JSON number of USD that the API answers.
+ * @throws RangeError when the amount is too large to be exact.
+ */
+export function microsToUsd(micros: Micros): number {
+  if (micros > MAX_EXACT || micros < -MAX_EXACT)
+    throw new RangeError(`amount ${micros} is too large for JSON`);
+  return Number(micros) / 1_000_000;
+}
+
+/**
+ * A decimal USD amount such as `12`, `0.05` or `1.000001`, to micro-dollars. At most six decimals: a smaller part of a
+ * dollar cannot be booked and is refused rather than rounded.
+ * @throws RangeError when the text is no such amount.
+ */
+export function parseUsd(text: string): Micros {
+  const match = /^(-?)(\d{1,10})(?:\.(\d{1,6}))?$/.exec(text.trim());
+  if (!match) throw new RangeError(`"${text}" is not an amount in USD with at most six decimals`);
+  const [, sign, whole = '0', fraction = ''] = match;
+  const micros = BigInt(whole) * MICROS_PER_USD + BigInt(fraction.padEnd(6, '0'));
+  return sign ? -micros : micros;
+}
+
+/**
+ * rate × units, rounded half up to a whole micro-dollar.
+ * @param rateMicros micro-dollars for one unit
+ * @param milliUnits units × 1000 (seconds to the millisecond; an image is 1000)
+ */
+export function priceOf(rateMicros: Micros, milliUnits: bigint): Micros {
+  if (rateMicros < 0n || milliUnits < 0n) throw new RangeError('rates and units are not negative');
+  return (rateMicros * milliUnits + 500n) / 1000n;
+}

@@ -1,0 +1,59 @@
+import type { Readable } from 'node:stream';
+
+/** Thrown when a key holds nothing. */
+export class ObjectNotFoundError extends Error {
+  override readonly name = 'ObjectNotFoundError';
+  readonly code = 'object_not_found';
+  readonly retryable = false;
+}
+
+export interface ObjectInfo {
+  readonly sizeBytes: number;
+  readonly contentType: string;
+}
+
+export interface SignedLinkOptions {
+  /** Lifetime, counted from `signedAt`. */
+  readonly expiresInSeconds: number;
+  /** Moment the signature dates from; the same moment gives the same link. Default: now. */
+  readonly signedAt?: Date;
+  /** Who will use the link: clients outside, or agents inside the cluster. Default: `public`. */
+  readonly audience?: 'public' | 'internal';
+}
+
+export interface SignedPut {
+  readonly url: string;
+  /** Headers covered by the signature, to be sent as given. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/**
+ * The bytes of inputs and outputs. Keys are `/`-separated names of [A-Za-z0-9._-] without `..`.
+ * Both stores (an S3 API, a directory served by the gateway) pass the same conformance tests.
+ */
+export interface ObjectStore {
+  /**
+   * Stores a stream under a key, replacing what was there, visible only once complete. Memory stays bounded whatever
+   * the length. When the source fails or the signal aborts, nothing is stored.
+   */
+  put(
+    key: string,
+    source: Readable,
+    options: { contentType: string; signal?: AbortSignal },
+  ): Promise<{ sizeBytes: number }>;
+  /** @throws ObjectNotFoundError */
+  info(key: string): Promise<ObjectInfo>;
+  /** Idempotent: deleting what is not there succeeds. */
+  delete(key: string): Promise<void>;
+  signGet(key: string, options: SignedLinkOptions): Promise<string>;
+  signPut(
+    key: string,
+    options: SignedLinkOptions & { contentType: string; maxBytes: number },
+  ): Promise<SignedPut>;
+}
+
+const KEY = /^[A-Za-z0-9_-][A-Za-z0-9._-]*(\/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$/;
+
+export function isObjectKey(key: string): boolean {
+  return key.length <= 512 && KEY.test(key);
+}

@@ -1,0 +1,62 @@
+import { ConfigError } from './config.ts';
+import { describeError } from './errors.ts';
+import type { Logger } from './logging.ts';
+
+/**
+ * Runs a service's main: ends it in order on SIGTERM, SIGINT or the end of its supervisor, and turns whatever nobody
+ * caught into one log line and exit code 1, so that whoever started the process restarts it from a clean state.
+ *
+ * `main` starts the service and resolves to its `close`. When SEMBLANCE_EXIT_ON_STDIN_EOF is set, the end of standard
+ * input counts as SIGTERM: a supervisor that dies, however it dies, closes that pipe.
+ */
+export function runService(
+  logger: Logger,
+  main: (signal: AbortSignal) => Promise<() => Promise<void>>,
+  graceMs = 10_000,
+): void {
+  const ending = new AbortController();
+  let close: (() => Promise<void>) | undefined;
+
+  const end = async (reason: string) => {
+    if (ending.signal.aborted) return;
+    logger.info({ reason }, 'ending');
+    // The grace is a last resort; unref'd so that a clean end is not held up by it.
+    setTimeout(() => {
+      logger.error({ graceMs }, 'did not end within its grace');
+      process.exit(1);
+    }, graceMs).unref();
+    ending.abort(new Error(reason));
+    try {
+      await close?.();
+      logger.flush();
+      process.exit(0);
+    } catch (error) {
+      fail(error, 'failed to end cleanly');
+    }
+  };
+  const fail = (error: unknown, message: string) => {
+    if (error instanceof ConfigError) process.stderr.write(`${error.message}\n`);
+    else logger.fatal({ err: error }, `${message}: ${describeError(error)}`);
+    logger.flush(() => process.exit(1));
+    setTimeout(() => process.exit(1), 500).unref();
+  };
+
+  process.on('SIGTERM', () => void end('SIGTERM'));
+  process.on('SIGINT', () => void end('SIGINT'));
+  process.on('uncaughtException', (error) => fail(error, 'uncaught exception'));
+  process.on('unhandledRejection', (error) => fail(error, 'unhandled rejection'));
+  if (process.env.SEMBLANCE_EXIT_ON_STDIN_EOF) {
+    process.stdin
+      .on('end', () => void end('supervisor ended'))
+      .on('error', () => void end('supervisor ended'));
+    process.stdin.resume();
+  }
+
+  main(ending.signal).then(
+    (stop) => {
+      close = stop;
+      if (ending.signal.aborted) void stop().finally(() => process.exit(0));
+    },
+    (error) => fail(error, 'failed to start'),
+  );
+}
