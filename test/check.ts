@@ -1,0 +1,99 @@
+/**
+ * `npm run check`: types, lint, format, schemas, and generated files against their sources. Every step runs even when
+ * an earlier one failed, so that one run shows all there is to mend.
+ */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+export interface CheckResult {
+  readonly name: string;
+  readonly ok: boolean;
+  readonly output: string;
+}
+
+const root = join(import.meta.dirname, '..');
+
+function run(name: string, command: string, ...args: string[]): CheckResult {
+  const bin = join(root, 'node_modules', '.bin', command);
+  const { status, stdout, stderr, error } = spawnSync(bin, args, {
+    cwd: root,
+    encoding: 'utf8',
+    maxBuffer: 1 << 26,
+  });
+  return { name, ok: status === 0, output: error ? String(error) : stdout + stderr };
+}
+
+/** Generates into a scratch folder and compares with what lies in the tree. */
+function upToDate(name: string, current: string, generate: (scratch: string) => CheckResult): CheckResult {
+  const scratch = mkdtempSync(join(tmpdir(), 'semblance-check-'));
+  try {
+    const made = generate(scratch);
+    if (!made.ok) return { ...made, name };
+    const stale = differing(join(root, current), scratch);
+    const output = stale.length ? `out of date, run \`npm run generate\`: ${stale.join(', ')}` : '';
+    return { name, ok: stale.length === 0, output };
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}
+
+function differing(a: string, b: string): string[] {
+  const files = (dir: string) => {
+    try {
+      return readdirSync(dir, { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => join(entry.parentPath, entry.name).slice(dir.length + 1));
+    } catch {
+      return [];
+    }
+  };
+  const text = (dir: string, file: string) => {
+    try {
+      return readFileSync(join(dir, file), 'utf8');
+    } catch {
+      return undefined;
+    }
+  };
+  return [...new Set([...files(a), ...files(b)])].filter((file) => text(a, file) !== text(b, file));
+}
+
+/** Runs all checks; `onResult` hears of each as it ends. */
+export function runChecks(onResult: (result: CheckResult) => void): CheckResult[] {
+  const steps = [
+    () => run('types', 'tsc', '--noEmit'),
+    () => run('lint and format', 'biome', 'ci', '--colors=off', '--error-on-warnings', '.'),
+    () => run('proto lint', 'buf', 'lint'),
+    () =>
+      upToDate('generated protos', 'proto/gen', (scratch) => {
+        const template = { version: 'v2', plugins: [{ ...protoPlugin(), out: scratch }] };
+        return run('buf generate', 'buf', 'generate', '--template', JSON.stringify(template));
+      }),
+    () =>
+      upToDate('generated resource types', 'crds/gen', (scratch) =>
+        run('crds/generate.ts', 'node', 'crds/generate.ts', scratch),
+      ),
+  ];
+  return steps.map((step) => {
+    const result = step();
+    onResult(result);
+    return result;
+  });
+}
+
+function protoPlugin(): { local: string; opt: string[] } {
+  const text = readFileSync(join(root, 'proto', 'buf.gen.yaml'), 'utf8');
+  const opt = [...text.matchAll(/^\s+- ([A-Za-z]+=.*)$/gm)].map((match) => match[1] as string);
+  return { local: 'protoc-gen-ts_proto', opt };
+}
+
+export function printCheck({ name, ok, output }: CheckResult): void {
+  console.log(`${ok ? '✓' : '✗'} ${name}`);
+  if (!ok) console.log(output.replace(/^/gm, '    '));
+}
+
+if (import.meta.main) {
+  const results = runChecks(printCheck);
+  process.exitCode = results.every(({ ok }) => ok) ? 0 : 1;
+}
