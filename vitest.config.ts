@@ -6,6 +6,8 @@ export default defineConfig({
       '{common,gateway,control-plane,operator,gpu-agent,local,crds}/**/*.test.ts',
       'test/**/*.test.ts',
     ],
+    // Real PostgreSQL, NATS and Kubernetes API for the whole run, started when a test first asks for them.
+    globalSetup: ['local/testing-setup.ts'],
     pool: 'forks',
     // Two cores: more files at once only makes the real servers in them wait for each other.
     maxWorkers: 2,

@@ -1,0 +1,249 @@
+import { generateKeyPairSync, randomBytes, X509Certificate } from 'node:crypto';
+import { existsSync, rmSync } from 'node:fs';
+import { chmod, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import { createGuard, type Guard } from './process/guard.ts';
+import { httpGet } from './process/http-get.ts';
+import { freePort } from './process/ports.ts';
+import { type ServiceSpec, startService } from './process/service.ts';
+
+/** A Unix socket's path must fit 104 bytes (macOS; 108 on Linux). */
+const SOCKET_PATH_LIMIT = 100;
+const DAY_MS = 86_400_000;
+
+export type KubeOptions = {
+  /** Absolute paths of the two servers. */
+  binaries: { etcd: string; 'kube-apiserver': string };
+  /** Folder of this cluster alone: data, keys, certificates, tokens. */
+  dir: string;
+  /** Port of the API server, on loopback. */
+  port: number;
+  guard: Guard;
+  /** Namespace that the kubeconfig selects. */
+  namespace?: string;
+  /** False only for data that may be lost when the machine (not the process) dies: tests. Default true. */
+  durable?: boolean;
+};
+
+/**
+ * A Kubernetes API without nodes: etcd and kube-apiserver as two services, authentication and RBAC on.
+ *
+ * - etcd is reached by Unix sockets in a folder closed to others, so it needs neither ports nor certificates.
+ * - kube-apiserver makes its own authority and serving certificate (renewed here before they expire).
+ * - The administrator is a token, the way of all of client-go's clients; `kubeconfig` (mode 0600) holds it.
+ */
+export function kubeServices(options: KubeOptions): { services: ServiceSpec[]; kubeconfig: string } {
+  const kubeconfig = join(options.dir, 'kubeconfig');
+  return { services: [etcdService(options), apiserverService(options, kubeconfig)], kubeconfig };
+}
+
+/** Starts both and waits until `/readyz` says ok; see `startPostgres`. */
+export async function startKube(options: {
+  binaries: KubeOptions['binaries'];
+  dir: string;
+  port?: number;
+  namespace?: string;
+  durable?: boolean;
+  signal?: AbortSignal;
+  guard?: Guard;
+}): Promise<{ kubeconfigPath: string; pids: Record<string, number>; stop(): Promise<void> }> {
+  const guard = options.guard ?? createGuard();
+  const { services, kubeconfig } = kubeServices({
+    ...options,
+    port: options.port ?? (await freePort()),
+    guard,
+  });
+  const running: { pid: number; stop(): Promise<void> }[] = [];
+  const pids: Record<string, number> = {};
+  const stop = async () => {
+    for (const service of running.toReversed()) await service.stop();
+    if (!options.guard) await guard.close();
+  };
+  try {
+    for (const spec of services) {
+      const logFile = join(options.dir, `${spec.name}.log`);
+      const service = await startService({ spec, guard, logFile, signal: options.signal });
+      running.push(service);
+      pids[spec.name] = service.pid;
+    }
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { kubeconfigPath: kubeconfig, pids, stop };
+}
+
+function etcdService({ binaries, dir, guard, durable = true }: KubeOptions): ServiceSpec {
+  return {
+    name: 'etcd',
+    async launch() {
+      await mkdir(dir, { recursive: true, mode: 0o700 });
+      await chmod(dir, 0o700);
+      const { client, peer } = await sockets(dir, guard);
+      return {
+        command: binaries.etcd,
+        args: [
+          ...['--name=local', `--data-dir=${join(dir, 'etcd')}`],
+          ...[`--listen-client-urls=${client}`, `--advertise-client-urls=${client}`],
+          ...[
+            `--listen-peer-urls=${peer}`,
+            `--initial-advertise-peer-urls=${peer}`,
+            `--initial-cluster=local=${peer}`,
+          ],
+          // kube-apiserver compacts every five minutes; the quota is what stops a runaway.
+          ...['--quota-backend-bytes=2147483648', '--log-level=warn', '--log-outputs=stderr'],
+          ...(durable ? [] : ['--unsafe-no-fsync']),
+        ],
+        env: without('ETCD_'),
+      };
+    },
+    async probe(signal) {
+      const { client } = await sockets(dir, guard);
+      const health = await httpGet({ socketPath: client.slice('unix://'.length), path: '/health', signal });
+      if (!health.includes('"health":"true"')) throw new Error(`etcd says ${health}`);
+    },
+    stopSignal: 'SIGTERM',
+    graceMs: 10_000,
+    readyWithinMs: 60_000,
+  };
+}
+
+function apiserverService(options: KubeOptions, kubeconfig: string): ServiceSpec {
+  const { binaries, dir, port, guard } = options;
+  const certificates = join(dir, 'certificates');
+  let token = '';
+  return {
+    name: 'kube-apiserver',
+    after: ['etcd'],
+    async launch() {
+      await mkdir(dir, { recursive: true, mode: 0o700 });
+      const keys = await serviceAccountKey(dir);
+      token = await adminToken(dir);
+      await removeExpiring(certificates);
+      const { client } = await sockets(dir, guard);
+      return {
+        command: binaries['kube-apiserver'],
+        args: [
+          ...[`--etcd-servers=${client}`, '--bind-address=127.0.0.1', `--secure-port=${port}`],
+          // Without this the address of the default route is looked for, and a machine off the network has none.
+          ...['--advertise-address=127.0.0.1', '--endpoint-reconciler-type=none'],
+          `--cert-dir=${certificates}`,
+          ...[
+            `--token-auth-file=${join(dir, 'tokens.csv')}`,
+            '--anonymous-auth=false',
+            '--authorization-mode=RBAC',
+          ],
+          ...[
+            '--service-account-issuer=https://kubernetes.default.svc',
+            `--service-account-key-file=${keys}`,
+          ],
+          ...[`--service-account-signing-key-file=${keys}`, '--service-cluster-ip-range=10.96.0.0/24'],
+          ...['--profiling=false', '--v=1'],
+        ],
+      };
+    },
+    async probe(signal) {
+      const ca = await readFile(join(certificates, 'apiserver.crt'));
+      const headers = { authorization: `Bearer ${token}` };
+      await httpGet({ host: '127.0.0.1', port, path: '/readyz', ca, headers, signal });
+      await writeKubeconfig({ file: kubeconfig, port, ca, token, namespace: options.namespace });
+    },
+    stopSignal: 'SIGTERM',
+    graceMs: 10_000,
+    readyWithinMs: 120_000,
+  };
+}
+
+/** etcd's two sockets: in its own folder, or, where that path is too long, in a private temporary one. */
+const shortFolders = new Map<string, Promise<string>>();
+async function sockets(dir: string, guard: Guard): Promise<{ client: string; peer: string }> {
+  let folder = dir;
+  if (Buffer.byteLength(join(dir, 'client.sock')) > SOCKET_PATH_LIMIT) {
+    let short = shortFolders.get(dir);
+    if (!short) {
+      short = mkdtemp(join(tmpdir(), 'semblance-etcd-'));
+      shortFolders.set(dir, short);
+      await guard.removeOnDeath(await short);
+      const path = await short;
+      process.once('exit', () => rmSync(path, { recursive: true, force: true }));
+    }
+    folder = await short;
+  }
+  return { client: `unix://${join(folder, 'client.sock')}`, peer: `unix://${join(folder, 'peer.sock')}` };
+}
+
+async function serviceAccountKey(dir: string): Promise<string> {
+  const file = join(dir, 'service-account.key');
+  if (!existsSync(file)) {
+    const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+    await writeAtomically(file, privateKey.export({ type: 'pkcs1', format: 'pem' }).toString());
+  }
+  return file;
+}
+
+async function adminToken(dir: string): Promise<string> {
+  const file = join(dir, 'tokens.csv');
+  if (!existsSync(file)) {
+    const token = randomBytes(32).toString('base64url');
+    await writeAtomically(file, `${token},semblance-admin,semblance-admin,"system:masters"\n`);
+  }
+  return (await readFile(file, 'utf8')).split(',', 1)[0] as string;
+}
+
+/** The API server makes its certificate, valid for a year, only when there is none. */
+async function removeExpiring(certificates: string): Promise<void> {
+  const file = join(certificates, 'apiserver.crt');
+  if (!existsSync(file)) return;
+  let validUntil = 0;
+  try {
+    validUntil = Date.parse(new X509Certificate(await readFile(file)).validTo);
+  } catch {
+    // Cut short by a crash: as good as expired.
+  }
+  if (validUntil < Date.now() + 30 * DAY_MS) await rm(certificates, { recursive: true });
+}
+
+async function writeKubeconfig(options: {
+  file: string;
+  port: number;
+  ca: Buffer;
+  token: string;
+  namespace?: string;
+}): Promise<void> {
+  const text = stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [
+      {
+        name: 'semblance',
+        cluster: {
+          server: `https://127.0.0.1:${options.port}`,
+          'certificate-authority-data': options.ca.toString('base64'),
+        },
+      },
+    ],
+    users: [{ name: 'semblance-admin', user: { token: options.token } }],
+    contexts: [
+      {
+        name: 'semblance',
+        context: { cluster: 'semblance', user: 'semblance-admin', namespace: options.namespace ?? 'default' },
+      },
+    ],
+    'current-context': 'semblance',
+  });
+  const present = await readFile(options.file, 'utf8').catch(() => '');
+  if (present !== text) await writeAtomically(options.file, text);
+}
+
+async function writeAtomically(file: string, text: string): Promise<void> {
+  const unfinished = `${file}.unfinished`;
+  await writeFile(unfinished, text, { mode: 0o600, flush: true });
+  await rename(unfinished, file);
+}
+
+/** Our environment without the variables by which a server would configure itself. */
+function without(prefix: string): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith(prefix)));
+}

@@ -1,0 +1,132 @@
+import { randomBytes } from 'node:crypto';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { createGuard, type Guard } from './process/guard.ts';
+import { freePort } from './process/ports.ts';
+import { type ServiceSpec, startService } from './process/service.ts';
+
+const USER = 'semblance';
+
+export type NatsOptions = {
+  /** Absolute path of nats-server. */
+  binary: string;
+  /** Folder of this server alone; its store, its configuration and its password are in it. */
+  dir: string;
+  port: number;
+  /** False only for data that may be lost when the machine (not the process) dies: tests. Default true. */
+  durable?: boolean;
+  /** So many accounts of their own, apart from each other and from the usual one; see `natsAccountUrl`. */
+  accounts?: number;
+};
+
+/** nats-server with JetStream as a service: loopback only, with a password, every message on disk before its ack. */
+export function natsService(options: NatsOptions): ServiceSpec {
+  const { binary, dir, port, durable = true } = options;
+  const configuration = join(dir, 'nats.conf');
+  return {
+    name: 'nats',
+    async launch() {
+      const password = await passwordOf(dir);
+      const lines = [
+        'server_name: semblance-local',
+        `listen: "127.0.0.1:${port}"`,
+        `jetstream { store_dir: ${JSON.stringify(join(dir, 'store'))}, max_memory_store: 64MB, max_file_store: 4GB${durable ? ', sync_interval: always' : ''} }`,
+        'accounts {',
+        `  main { jetstream: enabled, users: [{ user: ${USER}, password: "${password}" }] }`,
+        ...Array.from(
+          { length: options.accounts ?? 0 },
+          (_, i) => `  a${i} { jetstream: enabled, users: [{ user: u${i}, password: "${password}" }] }`,
+        ),
+        '}',
+        'max_payload: 1MB',
+        // We ask it to end when nothing uses it any more; a longer drain only delays that.
+        'lame_duck_grace_period: 1s',
+        'lame_duck_duration: 30s',
+      ];
+      await writeFile(configuration, `${lines.join('\n')}\n`, { mode: 0o600 });
+      return { command: binary, args: ['--config', configuration] };
+    },
+    // The server speaks first, once it accepts clients; JetStream is up before that.
+    probe: (signal) => greeting(port, signal),
+    stopSignal: 'SIGTERM',
+    graceMs: 10_000,
+    readyWithinMs: 60_000,
+  };
+}
+
+/** Address of the server in `dir`, password included. */
+export async function natsUrl(dir: string, port: number): Promise<string> {
+  return `nats://${USER}:${await passwordOf(dir)}@127.0.0.1:${port}`;
+}
+
+/** Address of one of the accounts asked for with `accounts`, counted from 0. */
+export async function natsAccountUrl(dir: string, port: number, account: number): Promise<string> {
+  return `nats://u${account}:${await passwordOf(dir)}@127.0.0.1:${port}`;
+}
+
+/** Starts a server and waits until it answers; see `startPostgres`. */
+export async function startNats(options: {
+  binary: string;
+  dir: string;
+  port?: number;
+  signal?: AbortSignal;
+  durable?: boolean;
+  accounts?: number;
+  guard?: Guard;
+}): Promise<{ url: string; port: number; pid: number; stop(): Promise<void> }> {
+  const guard = options.guard ?? createGuard();
+  const port = options.port ?? (await freePort());
+  try {
+    const service = await startService({
+      spec: natsService({ ...options, port }),
+      guard,
+      logFile: join(options.dir, 'nats.log'),
+      signal: options.signal,
+    });
+    return {
+      url: await natsUrl(options.dir, port),
+      port,
+      pid: service.pid,
+      async stop() {
+        await service.stop();
+        if (!options.guard) await guard.close();
+      },
+    };
+  } catch (error) {
+    if (!options.guard) await guard.close();
+    throw error;
+  }
+}
+
+async function passwordOf(dir: string): Promise<string> {
+  const file = join(dir, 'password');
+  try {
+    return (await readFile(file, 'utf8')).trim();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  }
+  await mkdir(dir, { recursive: true });
+  // A letter first: the configuration language reads a bare number as one.
+  const password = `p${randomBytes(24).toString('hex')}`;
+  await writeFile(file, `${password}\n`, { mode: 0o600 });
+  return password;
+}
+
+function greeting(port: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ port, host: '127.0.0.1' });
+    const fail = (error: Error) => {
+      socket.destroy();
+      reject(error);
+    };
+    signal.addEventListener('abort', () => fail(signal.reason as Error), { once: true });
+    socket.once('error', fail);
+    socket.once('end', () => fail(new Error('closed without a greeting')));
+    socket.once('data', (data) => {
+      if (!data.toString('latin1').startsWith('INFO ')) return fail(new Error('not a NATS server'));
+      socket.destroy();
+      resolve();
+    });
+  });
+}

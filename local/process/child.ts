@@ -1,0 +1,105 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { Writable } from 'node:stream';
+import type { Guard, StopSignal } from './guard.ts';
+
+/**
+ * Waits for one line on descriptor 3 and only then becomes the command. If we die before the guard knows of the
+ * process, the descriptor closes instead, and the command never runs: there is no moment in which it is nobody's.
+ */
+const GATE = 'IFS= read -r go <&3 || exit 125; exec 3<&-; exec "$@"';
+
+export type Launch = {
+  /** Absolute path of an executable. */
+  command: string;
+  args: string[];
+  /** The whole environment, not an addition to ours. Default: ours. */
+  env?: NodeJS.ProcessEnv;
+  cwd?: string;
+};
+
+export type Exit = { code: number | null; signal: NodeJS.Signals | null };
+
+export type GuardedChild = {
+  readonly pid: number;
+  /** Resolves when the process has ended; never rejects. */
+  readonly exited: Promise<Exit>;
+  /** Asks with the stop signal, insists with SIGKILL after `graceMs`; resolves when the whole group is gone. */
+  stop(graceMs: number): Promise<Exit>;
+};
+
+/**
+ * Starts a process in a group of its own that dies with us. What it prints is appended to `logFile`
+ * by the process itself, so its last words are on disk even when we are gone.
+ */
+export async function spawnGuarded(options: {
+  launch: Launch;
+  guard: Guard;
+  logFile: string;
+  stopSignal: StopSignal;
+}): Promise<GuardedChild> {
+  const { launch, guard, logFile, stopSignal } = options;
+  mkdirSync(dirname(logFile), { recursive: true });
+  const log = openSync(logFile, 'a', 0o600);
+  let child: ChildProcess;
+  try {
+    child = spawn('/bin/sh', ['-c', GATE, 'gate', launch.command, ...launch.args], {
+      detached: true,
+      stdio: ['ignore', log, log, 'pipe'],
+      ...(launch.env ? { env: launch.env } : {}),
+      ...(launch.cwd ? { cwd: launch.cwd } : {}),
+    });
+  } finally {
+    closeSync(log);
+  }
+  const pid = child.pid;
+  if (pid === undefined) {
+    // The only way to get here is a missing working folder or no more processes: Node says which.
+    const cause = await new Promise<unknown>((resolve) => child.once('error', resolve));
+    throw new Error(`cannot start ${launch.command}`, { cause });
+  }
+  child.on('error', () => {});
+  let ended = false;
+  const exited = new Promise<Exit>((resolve) => {
+    child.once('exit', (code, signal) => {
+      ended = true;
+      resolve({ code, signal });
+    });
+  }).then(async (exit) => {
+    // Whatever the process itself started belongs to its group and has no reason to stay.
+    signalGroup(pid, 'SIGKILL');
+    await guard.forget(pid);
+    return exit;
+  });
+  await guard.watch(pid, stopSignal);
+  const gate = child.stdio[3] as Writable;
+  gate.on('error', () => {});
+  gate.end('go\n');
+
+  return {
+    pid,
+    exited,
+    async stop(graceMs) {
+      if (!ended) signalGroup(pid, stopSignal);
+      const timer = setTimeout(() => {
+        if (!ended) signalGroup(pid, 'SIGKILL');
+      }, graceMs);
+      try {
+        return await exited;
+      } finally {
+        clearTimeout(timer);
+      }
+    },
+  };
+}
+
+/** Signals a process group; one that is already gone (macOS says EPERM while only a zombie is left) is no error. */
+export function signalGroup(pgid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(-pgid, signal);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'ESRCH' && code !== 'EPERM') throw error;
+  }
+}

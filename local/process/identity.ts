@@ -1,0 +1,62 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+
+/**
+ * A process and the moment it began, so that a number used again by a stranger is not taken for it.
+ * `since` is opaque: equal for the same process, different for any other one with that pid.
+ */
+export type ProcessIdentity = { pid: number; since: string };
+
+/** Who has this pid now; undefined when nobody has, or only a zombie. */
+export function identify(pid: number): ProcessIdentity | undefined {
+  if (!Number.isSafeInteger(pid) || pid <= 0) return undefined;
+  const since = process.platform === 'linux' ? sinceFromProc(pid) : sinceFromPs(pid);
+  return since === undefined ? undefined : { pid, since };
+}
+
+/** Whether exactly this process still runs. */
+export function isAlive(identity: ProcessIdentity): boolean {
+  return identify(identity.pid)?.since === identity.since;
+}
+
+/** The command line of a process, '' when it cannot be known. */
+export function commandLine(pid: number): string {
+  try {
+    return process.platform === 'linux'
+      ? readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim()
+      : execFileSync('ps', ['-o', 'args=', '-p', String(pid)], { encoding: 'utf8' }).trim();
+  } catch {
+    return '';
+  }
+}
+
+let bootId: string | undefined;
+
+function sinceFromProc(pid: number): string | undefined {
+  let stat: string;
+  try {
+    stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  } catch {
+    return undefined;
+  }
+  // The name in parentheses may itself hold spaces and parentheses; fields are counted after the last one.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const [state, startTime] = [fields[0], fields[19]];
+  if (state === 'Z' || state === 'X' || startTime === undefined) return undefined;
+  // Start times count from boot, so the boot is part of the identity.
+  bootId ??= readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+  return `${bootId}/${startTime}`;
+}
+
+function sinceFromPs(pid: number): string | undefined {
+  try {
+    const [state, ...start] = execFileSync('ps', ['-o', 'stat=,lstart=', '-p', String(pid)], {
+      encoding: 'utf8',
+    })
+      .trim()
+      .split(/\s+/);
+    return !state || state.startsWith('Z') ? undefined : start.join(' ');
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,61 @@
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as delay } from 'node:timers/promises';
+
+/**
+ * A lock that the kernel drops when its holder dies, however it dies, so there is no stale lock to detect and no
+ * moment in which two processes both believe a dead holder's lock is theirs. Node.js offers no file locks of its
+ * own, but the SQLite in it takes real ones: an exclusive transaction on an empty database is the lock.
+ */
+export type Lock = { release(): void };
+
+/** Tries once; undefined when another process holds it. */
+export function tryLock(path: string): Lock | undefined {
+  mkdirSync(dirname(path), { recursive: true });
+  const database = new DatabaseSync(path, { timeout: 0 });
+  try {
+    database.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
+  } catch (error) {
+    database.close();
+    if ((error as { errcode?: number }).errcode === SQLITE_BUSY) return undefined;
+    throw new Error(`cannot lock ${path}`, { cause: error });
+  }
+  writeFileSync(`${path}.holder`, `${process.pid}\n`);
+  return {
+    release() {
+      if (!database.isOpen) return;
+      rmSync(`${path}.holder`, { force: true });
+      database.close();
+    },
+  };
+}
+
+/**
+ * Waits for the lock.
+ *
+ * @param onWait called once, with the holder's pid where it is known, when the lock is not free at once
+ */
+export async function lock(
+  path: string,
+  options: { signal?: AbortSignal; onWait?: (holder: number | undefined) => void } = {},
+): Promise<Lock> {
+  for (let first = true; ; first = false) {
+    options.signal?.throwIfAborted();
+    const held = tryLock(path);
+    if (held) return held;
+    if (first) options.onWait?.(holderOf(path));
+    await delay(200, undefined, { signal: options.signal });
+  }
+}
+
+/** The pid that holds the lock, as far as it wrote it down: only to be shown to people. */
+export function holderOf(path: string): number | undefined {
+  try {
+    return Number.parseInt(readFileSync(`${path}.holder`, 'utf8'), 10) || undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const SQLITE_BUSY = 5;

@@ -1,0 +1,123 @@
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Exit, type GuardedChild, type Launch, spawnGuarded } from './child.ts';
+import type { Guard, StopSignal } from './guard.ts';
+
+/** One process of the stack: how to start it, how to know that it serves, how to end it. */
+export type ServiceSpec = {
+  name: string;
+  /** Names of the services that must be ready before this one is started. */
+  after?: string[];
+  /** Prepares whatever the process needs and says how to run it. Called before every start, restarts included. */
+  launch(signal: AbortSignal): Promise<Launch>;
+  /** One look at whether it serves; throws what is missing. Called every few hundredths of a second until it does. */
+  probe(signal: AbortSignal): Promise<void>;
+  stopSignal: StopSignal;
+  /** Time between the stop signal and SIGKILL, in milliseconds. */
+  graceMs: number;
+  /** Time a start may take until it serves, in milliseconds. */
+  readyWithinMs: number;
+};
+
+export class ServiceStartError extends Error {
+  override name = 'ServiceStartError';
+  readonly code = 'service_start_failed';
+  readonly retryable = true;
+  readonly service: string;
+  readonly logFile: string;
+  constructor(service: string, why: string, logFile: string, cause?: unknown) {
+    const tail = tailOf(logFile, 15);
+    super(`${service} ${why}${tail ? `; the end of ${logFile}:\n${tail}` : ` (nothing in ${logFile})`}`, {
+      cause,
+    });
+    this.service = service;
+    this.logFile = logFile;
+  }
+}
+
+/** Waits until the service serves; throws `ServiceStartError` when the process ends first or time is up. */
+export async function untilReady(options: {
+  spec: ServiceSpec;
+  child: GuardedChild;
+  logFile: string;
+  signal: AbortSignal;
+}): Promise<void> {
+  const { spec, child, logFile, signal } = options;
+  const deadline = Date.now() + spec.readyWithinMs;
+  let ended: Exit | undefined;
+  void child.exited.then((exit) => {
+    ended = exit;
+  });
+  let last: unknown;
+  for (let wait = 20; ; wait = Math.min(wait * 1.3, 250)) {
+    signal.throwIfAborted();
+    if (ended)
+      throw new ServiceStartError(spec.name, `ended at start (${describeExit(ended)})`, logFile, last);
+    try {
+      await spec.probe(AbortSignal.any([signal, AbortSignal.timeout(5_000)]));
+      return;
+    } catch (error) {
+      signal.throwIfAborted();
+      last = error;
+    }
+    if (Date.now() > deadline) {
+      const seconds = Math.round(spec.readyWithinMs / 1000);
+      const why = last instanceof Error ? `: ${last.message}` : '';
+      throw new ServiceStartError(spec.name, `did not answer within ${seconds} s${why}`, logFile, last);
+    }
+    await Promise.race([delay(wait, undefined, { signal }).catch(() => {}), child.exited]);
+  }
+}
+
+export type RunningService = { pid: number; exited: Promise<Exit>; stop(): Promise<void> };
+
+/**
+ * Runs one service without supervision: resolves when it serves. It ends with `stop()`, when `signal` aborts,
+ * or with this process, whichever comes first.
+ */
+export async function startService(options: {
+  spec: ServiceSpec;
+  guard: Guard;
+  logFile: string;
+  signal?: AbortSignal;
+}): Promise<RunningService> {
+  const { spec, guard, logFile, signal = new AbortController().signal } = options;
+  signal.throwIfAborted();
+  const launch = await spec.launch(signal);
+  const child = await spawnGuarded({ launch, guard, logFile, stopSignal: spec.stopSignal });
+  try {
+    await untilReady({ spec, child, logFile, signal });
+  } catch (error) {
+    await child.stop(spec.graceMs);
+    throw error;
+  }
+  const stop = async () => {
+    signal.removeEventListener('abort', onAbort);
+    await child.stop(spec.graceMs);
+  };
+  const onAbort = () => void stop();
+  signal.addEventListener('abort', onAbort, { once: true });
+  return { pid: child.pid, exited: child.exited, stop };
+}
+
+export function describeExit(exit: Exit): string {
+  return exit.signal ? `killed by ${exit.signal}` : `exit status ${exit.code}`;
+}
+
+/** The last lines of a log, at most 8 kB of them; empty when there is none. */
+export function tailOf(file: string, lines: number): string {
+  let fd: number;
+  try {
+    fd = openSync(file, 'r');
+  } catch {
+    return '';
+  }
+  try {
+    const size = fstatSync(fd).size;
+    const buffer = Buffer.alloc(Math.min(size, 8192));
+    readSync(fd, buffer, 0, buffer.length, size - buffer.length);
+    return buffer.toString('utf8').trimEnd().split('\n').slice(-lines).join('\n');
+  } finally {
+    closeSync(fd);
+  }
+}

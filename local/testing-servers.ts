@@ -1,0 +1,214 @@
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import { homedir, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { applyCrds } from './crds.ts';
+import { startKube } from './kube.ts';
+import { natsAccountUrl, startNats } from './nats.ts';
+import { startPostgres } from './postgres.ts';
+import { createGuard, type Guard } from './process/guard.ts';
+import { httpGet } from './process/http-get.ts';
+import { progressPrinter } from './toolchain/progress.ts';
+import { resolveTools } from './toolchain/toolchain.ts';
+
+/** Each test gets an account of its own in a shared nats-server; when one server's are used up, another is started. */
+const NATS_ACCOUNTS = 100;
+const POSTGRES_IMAGE = 'postgres:18-alpine';
+
+/** What the broker answers. */
+export type PostgresGrant = { adminUrl: string; engine: 'embedded' | 'container' };
+export type NatsGrant = { url: string };
+export type KubeGrant = { kubeconfig: string };
+
+/**
+ * The real servers that all tests of one run share, each started when it is first asked for. All of them and their
+ * folder end with `close()`, or with this process.
+ */
+export type TestServers = {
+  /** Folder of this run, removed with it. */
+  dir: string;
+  postgres(): Promise<PostgresGrant>;
+  nats(): Promise<NatsGrant>;
+  kube(): Promise<KubeGrant>;
+  close(): Promise<void>;
+};
+
+export async function createTestServers(): Promise<TestServers> {
+  const dir = await mkdtemp(join(tmpdir(), 'semblance-test-'));
+  const guard = createGuard();
+  await guard.removeOnDeath(dir);
+  const closing: (() => Promise<unknown>)[] = [];
+  const report = progressPrinter(process.stderr);
+
+  const postgres = once(async (): Promise<PostgresGrant> => {
+    const container = await postgresContainer();
+    if (container) {
+      closing.push(container.stop);
+      return { adminUrl: container.url, engine: 'container' };
+    }
+    const server = await startPostgres({
+      dataDir: join(dir, 'postgres'),
+      durable: false,
+      maxConnections: 400,
+      guard,
+    });
+    closing.push(server.stop);
+    return { adminUrl: server.url, engine: 'embedded' };
+  });
+
+  let granted = 0;
+  let server: ReturnType<typeof startNats> | undefined;
+  const nats = async (): Promise<NatsGrant> => {
+    const number = granted++;
+    const account = number % NATS_ACCOUNTS;
+    const folder = join(dir, `nats-${Math.floor(number / NATS_ACCOUNTS)}`);
+    if (account === 0) server = startTestNats(folder, guard);
+    const { port } = await (server as ReturnType<typeof startNats>);
+    return { url: await natsAccountUrl(folder, port, account) };
+  };
+  const startTestNats = async (folder: string, guard: Guard) => {
+    const tools = await resolveTools(['nats-server'], { report });
+    const started = await startNats({
+      binary: tools['nats-server'],
+      dir: folder,
+      accounts: NATS_ACCOUNTS,
+      durable: false,
+      guard,
+    });
+    closing.push(started.stop);
+    return started;
+  };
+
+  const kube = once(async (): Promise<KubeGrant> => {
+    let kubeconfig = process.env.KUBECONFIG;
+    if (process.env.USE_EXISTING_CLUSTER !== 'true' || !kubeconfig) {
+      const binaries = await resolveTools(['etcd', 'kube-apiserver'], { report });
+      const started = await startKube({ binaries, dir: join(dir, 'kube'), durable: false, guard });
+      closing.push(started.stop);
+      kubeconfig = started.kubeconfigPath;
+    }
+    await applyCrds({ kubeconfig });
+    return { kubeconfig };
+  });
+
+  return {
+    dir,
+    postgres,
+    nats,
+    kube,
+    async close() {
+      await Promise.allSettled(closing.map((stop) => stop()));
+      await rm(dir, { recursive: true, force: true });
+      await guard.close();
+    },
+  };
+}
+
+/** Serves the test servers to the workers of a run, on a Unix socket in its folder. */
+export async function serveTestServers(
+  servers: TestServers,
+): Promise<{ socket: string; close(): Promise<void> }> {
+  const socket = join(servers.dir, 'broker.sock');
+  const routes: Record<string, () => Promise<unknown>> = {
+    '/postgres': servers.postgres,
+    '/nats': servers.nats,
+    '/kube': servers.kube,
+    '/dir': async () => ({ dir: servers.dir }),
+  };
+  const http: Server = createServer((request, response) => {
+    const route = routes[request.url ?? ''];
+    if (!route) return void response.writeHead(404).end('no such server\n');
+    route().then(
+      (grant) => response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(grant)),
+      (error: unknown) => response.writeHead(500).end(error instanceof Error ? error.message : String(error)),
+    );
+  });
+  // A first build of the tools takes minutes.
+  http.requestTimeout = 0;
+  await new Promise<void>((resolve, reject) => {
+    http.once('error', reject);
+    http.listen(socket, resolve);
+  });
+  return {
+    socket,
+    close: () =>
+      new Promise((resolve) => {
+        http.close(() => resolve());
+        http.closeAllConnections();
+      }),
+  };
+}
+
+/** The same servers, asked for through the socket of the process that runs them. */
+export function remoteTestServers(socket: string): Omit<TestServers, 'close' | 'dir'> {
+  const ask = async <T>(path: string): Promise<T> =>
+    JSON.parse(await httpGet({ socketPath: socket, path })) as T;
+  return {
+    postgres: () => ask<PostgresGrant>('/postgres'),
+    nats: () => ask<NatsGrant>('/nats'),
+    kube: () => ask<KubeGrant>('/kube'),
+  };
+}
+
+/** PostgreSQL in a container, where a Docker engine answers and has or gets the image; else undefined. */
+async function postgresContainer(): Promise<{ url: string; stop: () => Promise<unknown> } | undefined> {
+  if (!(await dockerAnswers())) return undefined;
+  try {
+    const { PostgreSqlContainer } = await import('@testcontainers/postgresql');
+    const container = await new PostgreSqlContainer(POSTGRES_IMAGE)
+      .withCommand(['postgres', '-c', 'fsync=off', '-c', 'max_connections=400'])
+      .start();
+    return { url: container.getConnectionUri(), stop: () => container.stop() };
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    process.stderr.write(
+      `Docker answers, but ${POSTGRES_IMAGE} does not start (${why}): the embedded one is used.\n`,
+    );
+    return undefined;
+  }
+}
+
+async function dockerAnswers(): Promise<boolean> {
+  const sockets = ['/var/run/docker.sock', join(homedir(), '.docker/run/docker.sock')];
+  const host = process.env.DOCKER_HOST;
+  if (host?.startsWith('unix://')) sockets.unshift(host.slice('unix://'.length));
+  for (const socketPath of sockets.filter((path) => existsSync(path))) {
+    try {
+      await httpGet({ socketPath, path: '/_ping', signal: AbortSignal.timeout(2_000) });
+      return true;
+    } catch {
+      // Nobody listens there.
+    }
+  }
+  return host?.startsWith('tcp://') ?? false;
+}
+
+/** Runs it once and shares the result; a failure is forgotten, so that the next one who asks tries again. */
+function once<T>(start: () => Promise<T>): () => Promise<T> {
+  let result: Promise<T> | undefined;
+  return () => {
+    result ??= start().catch((error) => {
+      result = undefined;
+      throw error;
+    });
+    return result;
+  };
+}
+
+/** A kubeconfig equal to another but for the namespace it selects. */
+export async function kubeconfigFor(options: {
+  text: string;
+  namespace: string;
+  file: string;
+}): Promise<void> {
+  const { parse, stringify } = await import('yaml');
+  const config = parse(options.text) as {
+    'current-context': string;
+    contexts: { name: string; context: { namespace?: string } }[];
+  };
+  const current = config.contexts.find(({ name }) => name === config['current-context']);
+  if (!current) throw new Error('the kubeconfig has no current context');
+  current.context.namespace = options.namespace;
+  await writeFile(options.file, stringify(config), { mode: 0o600 });
+}

@@ -1,0 +1,191 @@
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { setPriority } from 'node:os';
+import { basename, dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { lock } from '../process/lock.ts';
+import type { Progress, Report } from './progress.ts';
+import {
+  cachedPath,
+  cacheFolder,
+  moduleFolder,
+  pinnedVersion,
+  TOOLS,
+  ToolchainError,
+  type ToolName,
+} from './tools.ts';
+
+/** Leaves the machine usable while it compiles for minutes. */
+const NICENESS = 10;
+const UNFINISHED = '.unfinished-';
+
+export type BuildOptions = {
+  tools: ToolName[];
+  /** Absolute path of the go command. */
+  go: string;
+  env: NodeJS.ProcessEnv;
+  report: Report;
+  signal?: AbortSignal;
+};
+
+/**
+ * Builds tools into the cache, one after the other. Go's own module and build caches are used as the user has them
+ * set up, so an interrupted build goes on where it was. A second process that wants the same waits for this one.
+ */
+export async function buildTools(options: BuildOptions): Promise<void> {
+  const { tools, env, report, signal } = options;
+  await mkdir(cacheFolder(env), { recursive: true });
+  const startedAt = Date.now();
+  const held = await lock(join(cacheFolder(env), 'toolchain', 'build.lock'), {
+    signal,
+    onWait: (holder) => {
+      const detail = `another process${holder ? ` (pid ${holder})` : ''} is building it`;
+      report({ ...progressOf(tools, 0, startedAt), phase: 'waiting', detail });
+    },
+  });
+  try {
+    // Whoever held the lock may have built some of them.
+    const missing = tools.filter((tool) => !existsSync(cachedPath(tool, env)));
+    for (const [index, tool] of missing.entries()) {
+      const begun = Date.now();
+      await build(tool, options, (progress) => report({ ...progressOf(missing, index, begun), ...progress }));
+    }
+  } finally {
+    held.release();
+  }
+}
+
+type Step = Pick<Progress, 'phase'> & Partial<Progress>;
+
+async function build(tool: ToolName, options: BuildOptions, report: (step: Step) => void): Promise<void> {
+  const { go, signal } = options;
+  const target = cachedPath(tool, options.env);
+  const folder = dirname(target);
+  await mkdir(folder, { recursive: true });
+  for (const name of await readdir(folder)) {
+    if (name.startsWith(UNFINISHED)) await rm(join(folder, name), { recursive: true, force: true });
+  }
+  const unfinished = join(folder, `${UNFINISHED}${process.pid}-${basename(target)}`);
+  const cwd = moduleFolder(tool);
+  const env = buildEnvironment(options.env);
+  const flags = ['-trimpath', `-ldflags=${linkerFlags(tool)}`];
+  const run = (args: string[], onLine: (line: string, from: 'stdout' | 'stderr') => void) =>
+    runGo({ go, args, cwd, env, signal, onLine, what: `${tool} ${pinnedVersion(tool)}` });
+
+  let done = 0;
+  report({ phase: 'downloading', done, total: 0 });
+  // Lists what is not in the build cache yet; on the way Go downloads what the build needs, and nothing else.
+  let total = 0;
+  await run(
+    ['list', '-deps', ...flags, '-f', '{{if .Stale}}{{.ImportPath}}{{end}}', TOOLS[tool].package],
+    (line, from) => {
+      if (from === 'stdout') total++;
+      else if (line.startsWith('go: downloading ')) report({ phase: 'downloading', done: ++done, total: 0 });
+    },
+  );
+
+  done = 0;
+  report({ phase: 'compiling', done, total });
+  // Also when no package is finished for a while: the largest takes half a minute, and time goes on.
+  const ticker = setInterval(
+    () => report({ phase: done < total - 1 ? 'compiling' : 'linking', done, total }),
+    1_000,
+  );
+  try {
+    await run(['build', '-v', ...flags, '-o', unfinished, TOOLS[tool].package], (line) => {
+      if (line.startsWith('go: ')) return;
+      done = Math.min(done + 1, total);
+      report({ phase: done < total - 1 ? 'compiling' : 'linking', done, total });
+    });
+    await rename(unfinished, target);
+  } finally {
+    clearInterval(ticker);
+    await rm(unfinished, { force: true });
+  }
+  report({ phase: 'built', done: total, total });
+}
+
+function progressOf(tools: ToolName[], index: number, begun: number): Progress {
+  const tool = tools[index];
+  return {
+    what: tool ? `${tool} ${pinnedVersion(tool)}` : '',
+    step: index + 1,
+    steps: tools.length,
+    phase: 'waiting',
+    done: 0,
+    total: 0,
+    elapsedMs: Date.now() - begun,
+  };
+}
+
+/** kube-apiserver takes its version from the linker; without it clients take it for 0.0. */
+function linkerFlags(tool: ToolName): string {
+  if (TOOLS[tool].module !== 'kubernetes') return '-s -w';
+  const version = pinnedVersion(tool);
+  const [major, minor] = version.split('.');
+  const at = 'k8s.io/component-base/version';
+  const client = 'k8s.io/client-go/pkg/version';
+  return [at, client]
+    .flatMap((p) => [
+      `-X ${p}.gitVersion=v${version}`,
+      `-X ${p}.gitMajor=${major}`,
+      `-X ${p}.gitMinor=${minor}`,
+    ])
+    .reduce((flags, flag) => `${flags} ${flag}`, '-s -w');
+}
+
+/** The user's settings, without those that would change what is built or for which machine. */
+function buildEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const { GOOS: _os, GOARCH: _arch, GOBIN: _bin, ...rest } = env;
+  const goflags = (env.GOFLAGS ?? '')
+    .split(/\s+/)
+    .filter((flag) => flag && !/^-(mod|modfile|o|tags|buildmode|overlay)=/.test(flag));
+  return { ...rest, CGO_ENABLED: '0', GOWORK: 'off', GOFLAGS: goflags.join(' ') };
+}
+
+function runGo(options: {
+  go: string;
+  args: string[];
+  cwd: string;
+  env: NodeJS.ProcessEnv;
+  signal?: AbortSignal;
+  what: string;
+  onLine: (line: string, from: 'stdout' | 'stderr') => void;
+}): Promise<void> {
+  const { go, args, cwd, env, signal, what, onLine } = options;
+  return new Promise((resolve, reject) => {
+    // Should we die, its next line of progress finds the pipe closed, and it dies of that.
+    const child = spawn(go, args, { cwd, env, signal, stdio: ['ignore', 'pipe', 'pipe'] });
+    if (child.pid !== undefined) lowerPriority(child.pid);
+    const tail: string[] = [];
+    createInterface({ input: child.stdout }).on('line', (line) => onLine(line, 'stdout'));
+    createInterface({ input: child.stderr }).on('line', (line) => {
+      tail.push(line);
+      if (tail.length > 20) tail.shift();
+      onLine(line, 'stderr');
+    });
+    child.once('error', reject);
+    child.once('close', (code, killedBy) => {
+      if (code === 0) return resolve();
+      const why = killedBy ? `was killed by ${killedBy}` : `ended with status ${code}`;
+      const hint = tail.some((line) => /requires go >=/.test(line))
+        ? '\nGo is too old: install the version named above, or allow it to fetch one with GOTOOLCHAIN=auto.'
+        : '';
+      reject(
+        new ToolchainError(
+          'build_failed',
+          `building ${what}: go ${args[0]} ${why}:\n${tail.join('\n')}${hint}`,
+        ),
+      );
+    });
+  });
+}
+
+function lowerPriority(pid: number): void {
+  try {
+    setPriority(pid, NICENESS);
+  } catch {
+    // Already gone, or not allowed: it then builds at the usual priority.
+  }
+}

@@ -1,0 +1,79 @@
+/** What a build reports, every time something changes. */
+export type Progress = {
+  /** What is built, such as `kube-apiserver 1.36.3`. */
+  what: string;
+  /** Its number among all that has to be built, from 1. */
+  step: number;
+  steps: number;
+  phase: 'waiting' | 'downloading' | 'compiling' | 'linking' | 'built';
+  /** Packages, or modules while downloading. */
+  done: number;
+  /** 0 while unknown. */
+  total: number;
+  /** Milliseconds since this step began. */
+  elapsedMs: number;
+  /** Why it waits, which module arrives, and the like. */
+  detail?: string;
+};
+
+export type Report = (progress: Progress) => void;
+
+/** `Compiling kube-apiserver 1.36.3 (3 of 4): 812 of 1788 packages, 1 min 20 s, about 2 min left` */
+export function describeProgress(progress: Progress): string {
+  const { what, step, steps, phase, done, total, elapsedMs, detail } = progress;
+  const name = steps > 1 ? `${what} (${step} of ${steps})` : what;
+  const elapsed = describeDuration(elapsedMs);
+  switch (phase) {
+    case 'waiting':
+      return `Waiting for ${name}: ${detail ?? 'another process builds it'}`;
+    case 'downloading':
+      return `Downloading the sources of ${name}: ${done} modules, ${elapsed}`;
+    case 'compiling': {
+      const left = timeLeft(progress);
+      return `Compiling ${name}: ${done} of ${total} packages, ${elapsed}${left ? `, ${left}` : ''}`;
+    }
+    case 'linking':
+      return `Linking ${name}: ${elapsed}`;
+    case 'built':
+      return `Built ${name} in ${elapsed}`;
+  }
+}
+
+/** From the pace so far; nothing before there is one (the first packages are small and would promise too much). */
+function timeLeft({ done, total, elapsedMs }: Progress): string | undefined {
+  if (done < total * 0.03 || elapsedMs < 5_000) return undefined;
+  return `about ${describeDuration((elapsedMs / done) * (total - done), true)} left`;
+}
+
+/** `45 s`, `3 min 20 s`; rough: whole minutes from two on, else tens of seconds. */
+export function describeDuration(ms: number, rough = false): string {
+  const seconds = Math.round(ms / 1000);
+  if (rough)
+    return seconds >= 90
+      ? `${Math.round(seconds / 60)} min`
+      : `${Math.max(10, Math.ceil(seconds / 10) * 10)} s`;
+  return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+}
+
+/**
+ * Writes progress for people: one line that is rewritten on a terminal, elsewhere a line when the phase changes and
+ * every ten seconds.
+ */
+export function progressPrinter(
+  stream: NodeJS.WritableStream & { isTTY?: boolean; columns?: number },
+  now: () => number = Date.now,
+): Report {
+  let last = { key: '', at: 0 };
+  return (progress) => {
+    const line = describeProgress(progress);
+    const key = `${progress.what} ${progress.phase}`;
+    if (stream.isTTY) {
+      const shown = line.slice(0, Math.max(20, (stream.columns ?? 80) - 1));
+      stream.write(`\r\u001B[2K${shown}${progress.phase === 'built' ? '\n' : ''}`);
+      return;
+    }
+    if (key === last.key && now() - last.at < 10_000) return;
+    last = { key, at: now() };
+    stream.write(`${line}\n`);
+  };
+}

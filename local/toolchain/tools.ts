@@ -1,0 +1,101 @@
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { isAbsolute, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+export type ToolName = 'kube-apiserver' | 'etcd' | 'kubectl' | 'nats-server';
+
+/** A tool, and the Go module beside this file that pins and builds it. */
+type Tool = {
+  module: 'kubernetes' | 'etcd' | 'nats-server';
+  /** Go package of the command, as built from that module. */
+  package: string;
+  /** How it says its version, and the oldest one (major.minor) this project works with. */
+  version?: { args: string[]; oldest: [number, number] };
+};
+
+export const TOOLS: Record<ToolName, Tool> = {
+  'nats-server': {
+    module: 'nats-server',
+    package: 'github.com/nats-io/nats-server/v2',
+    version: { args: ['--version'], oldest: [2, 10] },
+  },
+  etcd: { module: 'etcd', package: '.', version: { args: ['--version'], oldest: [3, 5] } },
+  'kube-apiserver': {
+    module: 'kubernetes',
+    package: 'k8s.io/kubernetes/cmd/kube-apiserver',
+    // CEL validation with ratcheting and selectable fields of custom resources, as the CRDs use them.
+    version: { args: ['--version'], oldest: [1, 30] },
+  },
+  // Any kubectl can show a custom resource, so none is refused.
+  kubectl: { module: 'kubernetes', package: 'k8s.io/kubernetes/cmd/kubectl' },
+};
+
+export class ToolchainError extends Error {
+  override name = 'ToolchainError';
+  readonly retryable = false;
+  readonly code: 'tool_missing' | 'tool_too_old' | 'tool_unusable' | 'build_failed';
+  constructor(code: ToolchainError['code'], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** Folder with the go.mod, go.sum and sources that a tool is built from. */
+export function moduleFolder(tool: ToolName): string {
+  return fileURLToPath(new URL(`./modules/${TOOLS[tool].module}`, import.meta.url));
+}
+
+/** The version that is built, such as `1.36.3`: that of the package's module in go.mod. */
+export function pinnedVersion(tool: ToolName): string {
+  const text = readFileSync(join(moduleFolder(tool), 'go.mod'), 'utf8');
+  const found = /^require \S+ v(\S+)$/m.exec(text)?.[1];
+  if (!found) throw new Error(`${moduleFolder(tool)}/go.mod has no single-line require`);
+  return found;
+}
+
+/** Where built tools are kept: `SEMBLANCE_CACHE_DIR`, else the user's cache folder. */
+export function cacheFolder(env: NodeJS.ProcessEnv): string {
+  if (env.SEMBLANCE_CACHE_DIR) return env.SEMBLANCE_CACHE_DIR;
+  const base =
+    env.XDG_CACHE_HOME && isAbsolute(env.XDG_CACHE_HOME) ? env.XDG_CACHE_HOME : join(homedir(), '.cache');
+  return join(base, 'semblance');
+}
+
+/** Path of a built tool; a file is only ever there whole. */
+export function cachedPath(tool: ToolName, env: NodeJS.ProcessEnv): string {
+  const platform = `${process.platform}-${process.arch}`;
+  return join(cacheFolder(env), 'toolchain', platform, `${TOOLS[tool].module}-${pinnedVersion(tool)}`, tool);
+}
+
+/** Throws when the program cannot be run or is too old for this project; says where it was found. */
+export async function checkVersion(tool: ToolName, path: string): Promise<void> {
+  const wanted = TOOLS[tool].version;
+  if (!wanted) return;
+  let output: string;
+  try {
+    const { stdout, stderr } = await promisify(execFile)(path, wanted.args, { timeout: 20_000 });
+    output = stdout + stderr;
+  } catch (cause) {
+    throw new ToolchainError('tool_unusable', `${path} cannot be run: ${(cause as Error).message.trim()}`, {
+      cause,
+    });
+  }
+  const [, major, minor] = /v?(\d+)\.(\d+)/.exec(output) ?? [];
+  if (major === undefined || minor === undefined) {
+    throw new ToolchainError(
+      'tool_unusable',
+      `${path} does not say its version, but: ${output.trim().slice(0, 200)}`,
+    );
+  }
+  const [oldestMajor, oldestMinor] = wanted.oldest;
+  if (Number(major) < oldestMajor || (Number(major) === oldestMajor && Number(minor) < oldestMinor)) {
+    throw new ToolchainError(
+      'tool_too_old',
+      `${path} is version ${major}.${minor}; Semblance needs ${tool} ${oldestMajor}.${oldestMinor} or newer. ` +
+        'Put a newer one first, or take it off KUBEBUILDER_ASSETS and PATH, and one is built.',
+    );
+  }
+}
