@@ -1,0 +1,152 @@
+import { Metadata, type ServiceError, status } from '@grpc/grpc-js';
+import { pino } from 'pino';
+import { afterEach, describe, expect, it } from 'vitest';
+import {
+  ControlServiceClient,
+  ControlServiceService,
+  type GetJobRequest,
+  type GetJobResponse,
+} from '#proto/semblance/control/v1/control.ts';
+import { ApiError } from '../errors.ts';
+import { call, createClient } from './client.ts';
+import { GrpcError, type GrpcServer, startGrpcServer, type UnaryHandler, unary } from './server.ts';
+import { fromServiceError } from './status.ts';
+
+let server: GrpcServer | undefined;
+let client: ControlServiceClient | undefined;
+const lines: string[] = [];
+const logger = pino({ level: 'error' }, { write: (line: string) => void lines.push(line) });
+
+/** A server of the real service whose GetJob does what the test says. */
+async function serve(handler: UnaryHandler<GetJobRequest, GetJobResponse>) {
+  server = await startGrpcServer({
+    listen: { host: '127.0.0.1', port: 0 },
+    services: [
+      {
+        name: 'semblance.control.v1.ControlService',
+        definition: ControlServiceService,
+        implementation: { getJob: unary(logger, handler) },
+      },
+    ],
+  });
+  client = createClient(ControlServiceClient, `127.0.0.1:${server.port}`);
+  return client.getJob.bind(client);
+}
+
+afterEach(async () => {
+  client?.close();
+  await server?.close();
+  server = undefined;
+  lines.length = 0;
+});
+
+const request: GetJobRequest = { caller: { keySha256: Buffer.alloc(32) }, jobId: 'job-1' };
+const settings = { timeoutMs: 5_000 };
+
+describe('a unary call', () => {
+  it('carries the message, the request id and the trailers', async () => {
+    const getJob = await serve(async ({ jobId }, { requestId, trailers }) => {
+      trailers.set('semblance-ratelimit', 'limit=60');
+      return { job: { id: `${jobId}/${requestId}`, status: 'queued' } };
+    });
+    let trailers = new Metadata();
+    const onTrailers = (got: Metadata) => {
+      trailers = got;
+    };
+    const { job } = await call(getJob, request, { ...settings, requestId: 'r-1', onTrailers });
+    expect(job?.id).toBe('job-1/r-1');
+    await expect.poll(() => trailers.get('semblance-ratelimit')).toEqual(['limit=60']);
+  });
+
+  it.each([
+    'unauthorized',
+    'insufficient_balance',
+    'invalid_input',
+    'unsupported_format',
+    'input_too_large',
+    'capability_unavailable',
+    'not_found',
+    'rate_limited',
+    'at_capacity',
+    'capacity_unavailable',
+    'capacity_warming',
+  ] as const)('brings a refusal as %s over the wire with its message and trailers', async (code) => {
+    const getJob = await serve(async (_request, { trailers }) => {
+      trailers.set('semblance-ratelimit', 'limit=1');
+      throw new ApiError(code, 'because');
+    });
+    let limit: unknown;
+    const failure = call(getJob, request, {
+      ...settings,
+      onTrailers: (trailers) => {
+        limit = trailers.get('semblance-ratelimit')[0];
+      },
+    }).catch(fromServiceError);
+    expect(await failure).toMatchObject({ name: 'ApiError', code, message: 'because' });
+    expect(limit).toBe('limit=1');
+    expect(lines).toEqual([]);
+  });
+
+  it('logs an unexpected failure with its causes and tells the caller none of them', async () => {
+    const getJob = await serve(async () => {
+      throw new Error('outer', { cause: new Error('password=hunter2') });
+    });
+    const failure = await call(getJob, request, settings).catch(fromServiceError);
+    expect(failure).toMatchObject({ code: 'internal_error', httpStatus: 502 });
+    expect((failure as Error).message).not.toContain('hunter2');
+    expect(lines.join()).toContain('hunter2');
+  });
+
+  it('passes an internal refusal through with its own status', async () => {
+    const getJob = await serve(async () => {
+      throw new GrpcError(status.ABORTED, 'fenced');
+    });
+    const failure = (await call(getJob, request, settings).catch((error) => error)) as ServiceError;
+    expect([failure.code, failure.details]).toEqual([status.ABORTED, 'fenced']);
+  });
+
+  it('is cancelled at the server when its signal aborts', async () => {
+    const seen = Promise.withResolvers<unknown>();
+    const began = Promise.withResolvers<void>();
+    const getJob = await serve(
+      (_request, { signal }) =>
+        new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => {
+            seen.resolve(signal.reason);
+            reject(signal.reason);
+          });
+          began.resolve();
+        }),
+    );
+    const aborting = new AbortController();
+    const failure = call(getJob, request, { ...settings, signal: aborting.signal }).catch((error) => error);
+    await began.promise;
+    aborting.abort();
+    expect(((await failure) as ServiceError).code).toBe(status.CANCELLED);
+    expect(await seen.promise).toBeInstanceOf(Error);
+    expect(lines).toEqual([]);
+  });
+
+  it('ends at its deadline', async () => {
+    const getJob = await serve(() => new Promise(() => undefined));
+    const failure = (await call(getJob, request, { timeoutMs: 50 }).catch((error) => error)) as ServiceError;
+    expect(failure.code).toBe(status.DEADLINE_EXCEEDED);
+    expect(fromServiceError(failure)).toMatchObject({ code: 'internal_error', httpStatus: 502 });
+  });
+
+  it('reports a server that is not there as internal_error', async () => {
+    client = createClient(ControlServiceClient, '127.0.0.1:1');
+    const failure = await call(client.getJob.bind(client), request, { timeoutMs: 3_000 }).catch(
+      fromServiceError,
+    );
+    expect(failure).toMatchObject({ code: 'internal_error', httpStatus: 502, retryable: true });
+  });
+});
+
+describe('startGrpcServer', () => {
+  it('says which address it could not take', async () => {
+    await serve(async () => ({}));
+    const again = startGrpcServer({ listen: { host: '127.0.0.1', port: server?.port ?? 0 }, services: [] });
+    await expect(again).rejects.toThrow(/cannot listen on 127\.0\.0\.1:/);
+  });
+});
