@@ -1,0 +1,201 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdirSync, type ReadStream } from 'node:fs';
+import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { addAbortSignal, type Readable } from 'node:stream';
+import { DamagedObjectError, encodeFooter, readFooter } from './footer.ts';
+import { type LinkMethod, type LinkVerdict, signLink, verifyLink } from './links.ts';
+import {
+  isObjectKey,
+  type ObjectInfo,
+  ObjectNotFoundError,
+  type ObjectStore,
+  type SignedLinkOptions,
+  type SignedPut,
+} from './store.ts';
+import { TemporaryFiles } from './temporary-files.ts';
+import { writeAll, writeStream } from './write-stream.ts';
+
+const SWEEP_EVERY_MS = 60_000;
+
+export interface DirectoryStoreOptions {
+  /** Absolute path of a folder of this store alone; made when missing. */
+  readonly folder: string;
+  readonly signingKey: Buffer;
+  /** Origin clients reach the gateway at. */
+  readonly publicUrl: string;
+  /** Origin agents reach the gateway at. Default: `publicUrl`. */
+  readonly internalUrl?: string;
+}
+
+/** An object opened for reading: replaced or deleted meanwhile, it still reads as it was. */
+export interface OpenObject extends ObjectInfo {
+  /** Changes with every write; no quotes. */
+  readonly version: string;
+  readonly storedAt: Date;
+  /** Bytes start to end, both included. Ending or destroying it closes the object. */
+  createReadStream(range?: { start: number; end: number }): ReadStream;
+  /** For when no stream was made. */
+  close(): Promise<void>;
+}
+
+/**
+ * Objects as files of one folder, shared by processes that all open it; the gateway serves its links.
+ *
+ * `objects/<2 hex>/<sha-256 of the key>` holds the bytes and, behind them, the content type (see footer.ts). A write
+ * goes to `tmp/`, is synced, renamed and the folder synced: after a crash there is the old object or the new one.
+ */
+export class DirectoryStore implements ObjectStore {
+  readonly #options: DirectoryStoreOptions;
+  readonly #temporary: TemporaryFiles;
+  readonly #sweeper: NodeJS.Timeout;
+  #sweeping: Promise<unknown>;
+
+  constructor(options: DirectoryStoreOptions) {
+    this.#options = options;
+    const tmp = join(options.folder, 'tmp');
+    mkdirSync(tmp, { recursive: true, mode: 0o770 });
+    mkdirSync(join(options.folder, 'objects'), { recursive: true, mode: 0o770 });
+    this.#temporary = new TemporaryFiles(tmp);
+    // Leftovers cost space only: a sweep that fails is tried again a minute later.
+    const sweep = () => {
+      this.#sweeping = this.#temporary.sweep().catch(() => 0);
+    };
+    this.#sweeping = this.#temporary.sweep().catch(() => 0);
+    this.#sweeper = setInterval(sweep, SWEEP_EVERY_MS).unref();
+  }
+
+  async put(key: string, source: Readable, options: { contentType: string; signal?: AbortSignal }) {
+    const target = this.#pathOf(key);
+    options.signal?.throwIfAborted();
+    if (options.signal) addAbortSignal(options.signal, source);
+    // Errors that reach the source before it is read must not be unhandled.
+    source.on('error', () => {});
+    const path = this.#temporary.newPath();
+    try {
+      const handle = await open(path, 'wx', 0o660);
+      let sizeBytes: number;
+      try {
+        sizeBytes = await writeStream(handle, source);
+        const { contentType } = options;
+        await writeAll(handle, [
+          encodeFooter({ key, contentType, version: randomUUID(), storedAt: Date.now() }),
+        ]);
+        await handle.datasync();
+      } finally {
+        await handle.close();
+      }
+      options.signal?.throwIfAborted();
+      await moveInto(path, target);
+      return { sizeBytes };
+    } catch (error) {
+      source.destroy();
+      await rm(path, { force: true });
+      throw error;
+    }
+  }
+
+  async info(key: string): Promise<ObjectInfo> {
+    const { sizeBytes, contentType, close } = await this.open(key);
+    await close();
+    return { sizeBytes, contentType };
+  }
+
+  /** @throws ObjectNotFoundError */
+  async open(key: string): Promise<OpenObject> {
+    let handle: FileHandle;
+    try {
+      handle = await open(this.#pathOf(key), 'r');
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw notFound(key, error);
+      throw error;
+    }
+    try {
+      const { footer, sizeBytes } = await readFooter(handle);
+      if (footer.key !== key) throw new DamagedObjectError('a stored object is in the place of another');
+      return {
+        sizeBytes,
+        contentType: footer.contentType,
+        version: footer.version,
+        storedAt: new Date(footer.storedAt),
+        createReadStream: (range = { start: 0, end: sizeBytes - 1 }) =>
+          handle.createReadStream({ ...range, highWaterMark: 256 * 1024 }),
+        close: () => handle.close(),
+      };
+    } catch (error) {
+      await handle.close();
+      throw error;
+    }
+  }
+
+  async delete(key: string): Promise<void> {
+    await rm(this.#pathOf(key), { force: true });
+  }
+
+  async signGet(key: string, options: SignedLinkOptions): Promise<string> {
+    checkKey(key);
+    const link = signLink(this.#options.signingKey, { method: 'GET', key, expires: expiryOf(options) });
+    return this.#originFor(options) + link;
+  }
+
+  async signPut(
+    key: string,
+    options: SignedLinkOptions & { contentType: string; maxBytes: number },
+  ): Promise<SignedPut> {
+    checkKey(key);
+    const { contentType, maxBytes } = options;
+    const grant = { method: 'PUT', key, expires: expiryOf(options), contentType, maxBytes } as const;
+    const link = signLink(this.#options.signingKey, grant);
+    return { url: this.#originFor(options) + link, headers: { 'content-type': contentType } };
+  }
+
+  /** For the gateway, which serves the links. */
+  verify(method: LinkMethod, key: string, query: URLSearchParams, now?: Date): LinkVerdict {
+    return verifyLink(this.#options.signingKey, method, key, query, now);
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#sweeper);
+    await this.#sweeping;
+  }
+
+  #originFor({ audience = 'public' }: SignedLinkOptions): string {
+    const { publicUrl, internalUrl } = this.#options;
+    return audience === 'internal' ? (internalUrl ?? publicUrl) : publicUrl;
+  }
+
+  #pathOf(key: string): string {
+    checkKey(key);
+    const hash = createHash('sha256').update(key).digest('hex');
+    return join(this.#options.folder, 'objects', hash.slice(0, 2), hash);
+  }
+}
+
+async function moveInto(path: string, target: string): Promise<void> {
+  const shard = dirname(target);
+  const made = await mkdir(shard, { recursive: true, mode: 0o770 });
+  await rename(path, target);
+  await syncFolder(shard);
+  if (made) await syncFolder(dirname(shard));
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const handle = await open(path, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+function expiryOf({ expiresInSeconds, signedAt = new Date() }: SignedLinkOptions): number {
+  return Math.floor(signedAt.getTime() / 1000) + expiresInSeconds;
+}
+
+function checkKey(key: string): void {
+  if (!isObjectKey(key)) throw new RangeError('not an object key');
+}
+
+function notFound(key: string, cause: unknown): ObjectNotFoundError {
+  return new ObjectNotFoundError(`nothing is stored under ${key}`, { cause });
+}
