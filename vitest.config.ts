@@ -7,7 +7,8 @@ export default defineConfig({
       'test/**/*.test.ts',
     ],
     // Real PostgreSQL, NATS and Kubernetes API for the whole run, started when a test first asks for them.
-    globalSetup: ['local/testing-setup.ts'],
+    // The second offers a whole running stack to the suites that span services.
+    globalSetup: ['local/testing-setup.ts', 'test/support/stack-setup.ts'],
     pool: 'forks',
     // Two cores: more files at once only makes the real servers in them wait for each other.
     maxWorkers: 2,

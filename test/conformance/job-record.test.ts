@@ -1,0 +1,161 @@
+import sharp from 'sharp';
+import { beforeAll, describe, expect, test } from 'vitest';
+import type { JobRecord, Upload } from '../support/api.ts';
+import { expectError } from '../support/expect-error.ts';
+import { ADMIRAL, ASTRONAUT, brokenJpeg, faceless, largePortrait } from '../support/media.ts';
+import { type Account, type Stack, sharedStack } from '../support/stack.ts';
+
+let stack: Stack;
+let account: Account;
+
+beforeAll(async () => {
+  stack = await sharedStack();
+  account = await stack.newAccount();
+}, 240_000);
+
+const FIELDS = ['id', 'status', 'output_url', 'charged_usd', 'error'];
+const ORDER = ['queued', 'processing', 'succeeded'];
+
+async function submit(image: Upload, face: Upload): Promise<string> {
+  const [image_key, face_key] = await Promise.all([account.api.upload(image), account.api.upload(face)]);
+  return (await account.api.swap({ image_key, face_key })).id;
+}
+
+/** Every record that polling sees until the charge is settled. */
+async function life(id: string): Promise<JobRecord[]> {
+  const seen: JobRecord[] = [];
+  for (const deadline = Date.now() + 60_000; Date.now() < deadline; ) {
+    const record = await account.api.job(id);
+    seen.push(record);
+    if (ORDER.indexOf(record.status) !== 0 && record.status !== 'processing' && record.charged_usd !== null) {
+      return seen;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 15));
+  }
+  throw new Error(`job ${id} did not end: ${JSON.stringify(seen.at(-1))}`);
+}
+
+describe('Job record', () => {
+  test('its fields and nulls over the whole life of a job that succeeds', async () => {
+    const before = await account.api.balance();
+    const id = await submit(await largePortrait(1600), ADMIRAL);
+    const seen = await life(id);
+    for (const record of seen) {
+      expect(Object.keys(record)).toEqual(FIELDS);
+      expect(record.id).toBe(id);
+      // `status`: `queued`, `processing`, `succeeded` or `failed`
+      expect(ORDER).toContain(record.status);
+      // `output_url`: null until the job succeeds
+      if (record.status === 'succeeded') expect(record.output_url).toMatch(/^https?:\/\//);
+      else expect(record.output_url).toBeNull();
+      // `charged_usd`: null until billing has been reconciled
+      if (record.status !== 'succeeded') expect(record.charged_usd).toBeNull();
+      // `error`: present only on a failed job, otherwise null
+      expect(record.error).toBeNull();
+    }
+    const places = seen.map(({ status }) => ORDER.indexOf(status));
+    expect(places, 'a status never goes back').toEqual([...places].sort());
+    expect(
+      seen.some(({ status }) => status === 'processing'),
+      'processing is seen',
+    ).toBe(true);
+    const { charged_usd } = seen.at(-1) as JobRecord;
+    expect(charged_usd).toBeGreaterThan(0);
+    const after = await account.api.balance();
+    expect(after.balance_usd).toBeCloseTo(before.balance_usd - (charged_usd ?? 0), 6);
+  });
+
+  test('`succeeded` is terminal: reading again later gives the same job', async () => {
+    const id = await submit(ASTRONAUT, ADMIRAL);
+    const first = await account.api.finished(id);
+    const again = await account.api.job(id);
+    expect({ ...again, output_url: '' }).toEqual({ ...first, output_url: '' });
+  });
+});
+
+describe('A job that fails costs nothing', () => {
+  const failures: [string, string, RegExp, () => Promise<[Upload, Upload]>][] = [
+    [
+      'no face in image_key',
+      'face_not_detected',
+      /\bimage(_key)?\b/,
+      async () => [await faceless(), ADMIRAL],
+    ],
+    [
+      'no face in face_key',
+      'face_not_detected',
+      /\bface_key\b|\bface (picture|photo|image|input)\b/,
+      async () => [ASTRONAUT, await faceless()],
+    ],
+    [
+      'image_key cannot be decoded',
+      'unsupported_format',
+      /\bimage(_key)?\b/,
+      async () => [brokenJpeg(), ADMIRAL],
+    ],
+    [
+      'face_key cannot be decoded',
+      'unsupported_format',
+      /\bface(_key)?\b/,
+      async () => [ASTRONAUT, brokenJpeg()],
+    ],
+    [
+      'a picture cut in half',
+      'unsupported_format',
+      /./,
+      async () => [{ ...ASTRONAUT, bytes: ASTRONAUT.bytes.subarray(0, 200_000) }, ADMIRAL],
+    ],
+    ['more pixels than are taken', 'input_too_large', /./, async () => [await tooManyPixels(), ADMIRAL]],
+  ];
+
+  test.each(failures)('%s: `%s`', async (_name, code, message, inputs) => {
+    const before = await account.api.balance();
+    const id = await submit(...(await inputs()));
+    const job = await account.api.finished(id);
+    // `charged_usd` settles at 0, `error` has exactly `code` and `message`
+    expect(job).toEqual({
+      id,
+      status: 'failed',
+      output_url: null,
+      charged_usd: 0,
+      error: { code, message: expect.any(String) },
+    });
+    expect(job.error?.message).toMatch(message);
+    expect(Object.keys(job)).toEqual(FIELDS);
+    // A failed job is refunded in full.
+    const after = await account.api.balance();
+    expect([after.balance_usd, after.total_spent_usd]).toEqual([before.balance_usd, before.total_spent_usd]);
+    // And it is terminal.
+    expect(await account.api.job(id)).toEqual(job);
+  });
+});
+
+/** 9,000 × 6,000 of one colour: 54 megapixels in a few kilobytes. */
+async function tooManyPixels(): Promise<Upload> {
+  const bytes = await sharp({
+    create: { width: 9_000, height: 6_000, channels: 3, background: '#446' },
+    limitInputPixels: false,
+  })
+    .png({ compressionLevel: 1 })
+    .toBuffer();
+  return { filename: 'vast.png', contentType: 'image/png', bytes };
+}
+
+describe('Unknown job, or a job belonging to another account: `not_found` (404)', () => {
+  test('unknown', async () => {
+    expectError(await account.api.get('/jobs/job_00000000000000000000000000'), 'not_found');
+    expectError(await account.api.get('/jobs/x'), 'not_found');
+  });
+
+  test('another account’s, word for word as an unknown one', async () => {
+    const id = await submit(await faceless(), await faceless());
+    const stranger = await stack.newAccount();
+    const theirs = await stranger.api.get(`/jobs/${id}`);
+    const unknown = await stranger.api.get(`/jobs/${id.slice(0, -1)}${id.endsWith('0') ? '1' : '0'}`);
+    expectError(theirs, 'not_found');
+    const neutral = (text: string) => text.replaceAll(/[a-z]*[-_]?[0-9a-z]{26}/g, 'ID');
+    expect(neutral(theirs.text)).toBe(neutral(unknown.text));
+    await account.api.finished(id);
+    expectError(await stranger.api.get(`/jobs/${id}`), 'not_found');
+  });
+});

@@ -1,0 +1,132 @@
+import { eventually } from './eventually.ts';
+import { MULTIPART, multipart, type Part } from './multipart.ts';
+
+/** An answer of the API, read whole. `body` is the parsed JSON, undefined when it is none. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  readonly body: unknown;
+}
+
+export interface RequestOptions {
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | Uint8Array;
+}
+
+/** The job record as the specification has it. */
+export interface JobRecord {
+  readonly id: string;
+  readonly status: string;
+  readonly output_url: string | null;
+  readonly charged_usd: number | null;
+  readonly error: { readonly code: string; readonly message: string } | null;
+}
+
+export interface Balance {
+  readonly balance_usd: number;
+  readonly total_spent_usd: number;
+  readonly total_topped_up_usd: number;
+  readonly spent_this_week_usd: number;
+  readonly spent_this_month_usd: number;
+  readonly spent_this_year_usd: number;
+}
+
+export interface Submitted {
+  readonly id: string;
+  readonly status: string;
+  readonly status_url: string;
+}
+
+export type Upload = { filename: string; contentType?: string; bytes: Uint8Array };
+
+/** The public API over HTTP, as one key sees it. Nothing here throws on an error status, except where it says so. */
+export interface Api {
+  readonly baseUrl: string;
+  readonly apiKey: string | undefined;
+  /** `path` is relative to the base address; the bearer header is added unless `headers` has an Authorization. */
+  request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
+  get(path: string, headers?: Readonly<Record<string, string>>): Promise<Answer>;
+  /** POST of a value as JSON. */
+  post(path: string, value: unknown, headers?: Readonly<Record<string, string>>): Promise<Answer>;
+  /** POST /uploads with these parts. */
+  multipart(parts: readonly Part[]): Promise<Answer>;
+  /** Uploads a file and returns its key; throws when it is refused. */
+  upload(file: Upload): Promise<string>;
+  /** Submits a Photo Swap; throws when it is refused. */
+  swap(
+    body: { image_key: string; face_key: string; callback_url?: string },
+    headers?: Readonly<Record<string, string>>,
+  ): Promise<Submitted>;
+  /** Reads a job; throws when that is refused. */
+  job(id: string): Promise<JobRecord>;
+  /** Polls a job until it is terminal and its charge is settled. */
+  finished(id: string, withinMs?: number): Promise<JobRecord>;
+  balance(): Promise<Balance>;
+}
+
+/** @param options.apiKey undefined: requests carry no Authorization */
+export function apiOf({ baseUrl, apiKey }: { baseUrl: string; apiKey?: string }): Api {
+  const request = async (method: string, path: string, options: RequestOptions = {}): Promise<Answer> => {
+    const headers = new Headers(options.headers);
+    if (apiKey !== undefined && !headers.has('authorization')) {
+      headers.set('authorization', `Bearer ${apiKey}`);
+    }
+    const response = await fetch(`${baseUrl}${path}`, {
+      method,
+      headers,
+      redirect: 'manual',
+      ...(options.body === undefined ? {} : { body: options.body as RequestInit['body'] }),
+    });
+    return readAnswer(response);
+  };
+  const api: Api = {
+    baseUrl,
+    apiKey,
+    request,
+    get: (path, headers) => request('GET', path, headers ? { headers } : {}),
+    post: (path, value, headers) =>
+      request('POST', path, {
+        headers: { 'content-type': 'application/json', ...headers },
+        body: JSON.stringify(value),
+      }),
+    multipart: (parts) =>
+      request('POST', '/uploads', { headers: { 'content-type': MULTIPART }, body: multipart(parts) }),
+    async upload({ filename, contentType, bytes }) {
+      const part: Part = { name: 'file', filename, body: bytes, ...(contentType ? { contentType } : {}) };
+      return (good(await api.multipart([part])) as { file_key: string }).file_key;
+    },
+    swap: async (body, headers) => good(await api.post('/face-swap-image', body, headers)) as Submitted,
+    job: async (id) => good(await api.get(`/jobs/${id}`)) as JobRecord,
+    finished: (id, withinMs = 60_000) =>
+      eventually(
+        `job ${id} to finish`,
+        async () => {
+          const job = await api.job(id);
+          const terminal = job.status === 'succeeded' || job.status === 'failed';
+          return terminal && job.charged_usd !== null ? job : undefined;
+        },
+        { withinMs, everyMs: 60 },
+      ),
+    balance: async () => good(await api.get('/balance')) as Balance,
+  };
+  return api;
+}
+
+export async function readAnswer(response: Response): Promise<Answer> {
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, text, body: parse(text) };
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function good(answer: Answer): unknown {
+  if (answer.status !== 200) throw new Error(`answered ${answer.status} ${answer.text}`);
+  return answer.body;
+}

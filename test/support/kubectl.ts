@@ -1,0 +1,77 @@
+import { execFile } from 'node:child_process';
+import { resolveTools } from '../../local/toolchain/toolchain.ts';
+import type { StackFile } from './stack-process.ts';
+
+/** A resource as `kubectl get -o json` prints it, as far as the suites look. */
+export interface RenderJobView {
+  readonly metadata: { readonly name: string; readonly uid: string; readonly generation: number };
+  readonly spec: Readonly<Record<string, unknown>>;
+  readonly status?: {
+    readonly phase?: string;
+    readonly attempt?: number;
+    readonly agent?: string;
+    readonly progress?: string;
+    readonly queuePosition?: number;
+    readonly observedGeneration?: number;
+    readonly startTime?: string;
+    readonly completionTime?: string;
+    readonly output?: { readonly key: string; readonly contentType: string; readonly sizeBytes: number };
+    readonly failure?: { readonly code: string; readonly message: string };
+    readonly conditions?: readonly Condition[];
+  };
+}
+
+export interface Condition {
+  readonly type: string;
+  readonly status: string;
+  readonly reason: string;
+  readonly message: string;
+}
+
+export interface Kubectl {
+  /** Runs the real kubectl in the stack's namespace; resolves with what it printed, rejects with what it said. */
+  (args: readonly string[], input?: string): Promise<string>;
+  /** The RenderJob, undefined when there is none of that name. */
+  renderJob(name: string): Promise<RenderJobView | undefined>;
+  /** Makes a resource of the document. */
+  apply(document: unknown): Promise<void>;
+  /** `kubectl patch --type merge`. */
+  patch(kind: string, name: string, change: unknown): Promise<void>;
+}
+
+export function kubectlOf(read: () => StackFile): Kubectl {
+  const run = async (args: readonly string[], input?: string): Promise<string> => {
+    const { kubectl: binary } = await resolveTools(['kubectl']);
+    const { kubeconfig, namespace } = read();
+    return new Promise((resolve, reject) => {
+      const child = execFile(
+        binary,
+        ['--namespace', namespace, ...args],
+        { env: { PATH: process.env.PATH, HOME: '/nonexistent', KUBECONFIG: kubeconfig }, timeout: 60_000 },
+        (error, stdout, stderr) =>
+          error
+            ? reject(new Error(`kubectl ${args.join(' ')}: ${stderr || error.message}`))
+            : resolve(stdout),
+      );
+      child.stdin?.on('error', () => {});
+      child.stdin?.end(input ?? '');
+    });
+  };
+  return Object.assign(run, {
+    async renderJob(name: string) {
+      const text = await run(['get', 'renderjob', name, '--ignore-not-found', '-o', 'json']);
+      return text.trim() ? (JSON.parse(text) as RenderJobView) : undefined;
+    },
+    async apply(document: unknown) {
+      await run(['create', '-f', '-'], JSON.stringify(document));
+    },
+    async patch(kind: string, name: string, change: unknown) {
+      await run(['patch', kind, name, '--type', 'merge', '-p', JSON.stringify(change)]);
+    },
+  });
+}
+
+/** The one condition of that type. */
+export function conditionOf(job: RenderJobView | undefined, type: string): Condition | undefined {
+  return job?.status?.conditions?.find((condition) => condition.type === type);
+}
