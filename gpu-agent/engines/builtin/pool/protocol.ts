@@ -1,0 +1,29 @@
+import type { RenderErrorCode, RenderResult } from '../../engine.ts';
+import type { PhotoSwapJob } from '../photo-swap.ts';
+
+/** What the engine tells a worker thread. `cancelled` holds one 32-bit word: not zero once the render must stop. */
+export type ToWorker =
+  | {
+      readonly type: 'photo-swap';
+      readonly id: number;
+      readonly job: PhotoSwapJob;
+      readonly cancelled: SharedArrayBuffer;
+    }
+  | { readonly type: 'warm-up'; readonly id: number };
+
+/** What a worker thread tells the engine. Every request is answered by exactly one `done` or `failed`. */
+export type FromWorker =
+  | { readonly type: 'progress'; readonly id: number; readonly fraction: number; readonly stage: string }
+  | { readonly type: 'done'; readonly id: number; readonly result: RenderResult | null }
+  | { readonly type: 'failed'; readonly id: number; readonly error: WorkerFailure };
+
+export interface WorkerFailure {
+  /** A job error code; undefined for a fault of the program; `cancelled` for a render that was told to stop. */
+  readonly code: RenderErrorCode | 'cancelled' | undefined;
+  readonly message: string;
+  readonly stack: string | undefined;
+}
+
+export interface WorkerOptions {
+  readonly cacheDir: string | undefined;
+}

@@ -1,0 +1,229 @@
+import { Worker } from 'node:worker_threads';
+import { RenderError, type RenderResult } from '../../engine.ts';
+import type { PhotoSwapJob } from '../photo-swap.ts';
+import type { FromWorker, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
+
+/** How long a cancelled render may take to notice before its thread is ended. */
+const CANCEL_GRACE_MS = 500;
+
+export interface WorkerPoolOptions {
+  readonly threads: number;
+  readonly cacheDir: string | undefined;
+  /** Entry file of the threads. */
+  readonly entry?: URL;
+  /** Told about every thread that ended by itself. */
+  readonly onCrash: (error: Error) => void;
+}
+
+interface Task {
+  readonly kind: 'photo-swap' | 'warm-up';
+  readonly job: PhotoSwapJob | undefined;
+  readonly signal: AbortSignal;
+  readonly onProgress: (fraction: number, stage: string) => void;
+  readonly resolve: (result: RenderResult | null) => void;
+  readonly reject: (error: unknown) => void;
+  settled: boolean;
+  onAbort: () => void;
+}
+
+interface Slot {
+  worker: Worker | undefined;
+  task: Task | undefined;
+  id: number;
+  cancelled: Int32Array | undefined;
+  graceTimer: NodeJS.Timeout | undefined;
+}
+
+/**
+ * Worker threads that render one job each, first come first served. A thread that dies fails its own job only and is
+ * replaced when the next job wants it.
+ */
+export class WorkerPool {
+  readonly #options: WorkerPoolOptions;
+  readonly #slots: Slot[];
+  readonly #queue: Task[] = [];
+  #closed = false;
+  #nextId = 1;
+
+  constructor(options: WorkerPoolOptions) {
+    this.#options = options;
+    this.#slots = Array.from({ length: options.threads }, () => ({
+      worker: undefined,
+      task: undefined,
+      id: 0,
+      cancelled: undefined,
+      graceTimer: undefined,
+    }));
+  }
+
+  /** Thread ids of the running workers, for diagnosis. */
+  get threadIds(): number[] {
+    return this.#slots.flatMap((slot) => (slot.worker ? [slot.worker.threadId] : []));
+  }
+
+  /** Loads the networks in every thread and runs them once. */
+  async warmUp(signal: AbortSignal): Promise<void> {
+    const idle = this.#slots.filter((slot) => !slot.task).length;
+    await Promise.all(
+      Array.from({ length: idle }, () => this.#submit('warm-up', undefined, signal, () => undefined)),
+    );
+  }
+
+  /** Renders a job. Rejects with the signal's reason once it is aborted, within a second. */
+  async photoSwap(
+    job: PhotoSwapJob,
+    signal: AbortSignal,
+    onProgress: (fraction: number, stage: string) => void,
+  ): Promise<RenderResult> {
+    const result = await this.#submit('photo-swap', job, signal, onProgress);
+    if (!result) throw new Error('worker answered a render without a result');
+    return result;
+  }
+
+  /** Ends all threads; jobs that run or wait fail. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    const error = new RenderError('processing_failed', 'The engine was closed.');
+    for (const task of this.#queue.splice(0)) settle(task, () => task.reject(error));
+    await Promise.all(
+      this.#slots.map(async (slot) => {
+        const { task, worker } = slot;
+        this.#release(slot);
+        slot.worker = undefined;
+        if (task) settle(task, () => task.reject(error));
+        await worker?.terminate();
+      }),
+    );
+  }
+
+  #submit(
+    kind: Task['kind'],
+    job: PhotoSwapJob | undefined,
+    signal: AbortSignal,
+    onProgress: Task['onProgress'],
+  ): Promise<RenderResult | null> {
+    return new Promise((resolve, reject) => {
+      if (this.#closed) return reject(new RenderError('processing_failed', 'The engine was closed.'));
+      if (signal.aborted) return reject(signal.reason);
+      const task: Task = {
+        kind,
+        job,
+        signal,
+        onProgress,
+        resolve,
+        reject,
+        settled: false,
+        onAbort: () => this.#abort(task),
+      };
+      signal.addEventListener('abort', task.onAbort, { once: true });
+      this.#queue.push(task);
+      this.#dispatch();
+    });
+  }
+
+  #dispatch(): void {
+    for (const slot of this.#slots) {
+      if (slot.task) continue;
+      const task = this.#queue.shift();
+      if (!task) return;
+      this.#start(slot, task);
+    }
+  }
+
+  #start(slot: Slot, task: Task): void {
+    slot.worker ??= this.#spawn(slot);
+    slot.worker.ref();
+    slot.task = task;
+    slot.id = this.#nextId++;
+    if (task.kind === 'warm-up' || !task.job) {
+      slot.worker.postMessage({ type: 'warm-up', id: slot.id } satisfies ToWorker);
+      return;
+    }
+    const cancelled = new SharedArrayBuffer(4);
+    slot.cancelled = new Int32Array(cancelled);
+    slot.worker.postMessage({ type: 'photo-swap', id: slot.id, job: task.job, cancelled } satisfies ToWorker);
+  }
+
+  #spawn(slot: Slot): Worker {
+    const workerData: WorkerOptions = { cacheDir: this.#options.cacheDir };
+    const worker = new Worker(this.#options.entry ?? new URL('./worker.ts', import.meta.url), { workerData });
+    let failure: Error | undefined;
+    worker.on('message', (message: FromWorker) => this.#receive(slot, worker, message));
+    worker.on('error', (error) => {
+      failure = error instanceof Error ? error : new Error(String(error));
+    });
+    worker.on('exit', (code) => {
+      if (slot.worker !== worker) return;
+      slot.worker = undefined;
+      const { task } = slot;
+      this.#release(slot);
+      const error = failure ?? new Error(`render thread ended with code ${code}`);
+      if (!task || !task.signal.aborted) this.#options.onCrash(error);
+      if (task) {
+        settle(task, () => {
+          if (task.signal.aborted) task.reject(task.signal.reason);
+          else
+            task.reject(
+              new RenderError('processing_failed', 'The render thread ended unexpectedly.', { cause: error }),
+            );
+        });
+      }
+      if (!this.#closed) this.#dispatch();
+    });
+    // Only a thread with a job keeps the process alive.
+    worker.unref();
+    return worker;
+  }
+
+  #receive(slot: Slot, worker: Worker, message: FromWorker): void {
+    const { task } = slot;
+    if (slot.worker !== worker || !task || message.id !== slot.id) return;
+    if (message.type === 'progress') {
+      if (!task.signal.aborted) task.onProgress(message.fraction, message.stage);
+      return;
+    }
+    this.#release(slot);
+    settle(task, () => {
+      if (task.signal.aborted) task.reject(task.signal.reason);
+      else if (message.type === 'done') task.resolve(message.result);
+      else task.reject(toError(message.error));
+    });
+    this.#dispatch();
+  }
+
+  #abort(task: Task): void {
+    const waiting = this.#queue.indexOf(task);
+    if (waiting >= 0) {
+      this.#queue.splice(waiting, 1);
+      settle(task, () => task.reject(task.signal.reason));
+      return;
+    }
+    const slot = this.#slots.find((candidate) => candidate.task === task);
+    if (!slot) return;
+    if (slot.cancelled) Atomics.store(slot.cancelled, 0, 1);
+    // A single long step (decoding or encoding a huge picture) does not look at the flag.
+    slot.graceTimer = setTimeout(() => void slot.worker?.terminate(), CANCEL_GRACE_MS);
+  }
+
+  #release(slot: Slot): void {
+    clearTimeout(slot.graceTimer);
+    slot.graceTimer = undefined;
+    slot.worker?.unref();
+    slot.task = undefined;
+    slot.cancelled = undefined;
+  }
+}
+
+function settle(task: Task, finish: () => void): void {
+  if (task.settled) return;
+  task.settled = true;
+  task.signal.removeEventListener('abort', task.onAbort);
+  finish();
+}
+
+function toError(failure: WorkerFailure): Error {
+  if (failure.code && failure.code !== 'cancelled') return new RenderError(failure.code, failure.message);
+  const error = new Error(failure.message);
+  if (failure.stack) error.stack = failure.stack;
+  return error;
+}

@@ -1,0 +1,174 @@
+import type { RgbImage } from '../vision/picture.ts';
+import { type FaceZones, plainSkin } from './face-zones.ts';
+import { blur, distanceInside, grow, type Plane, plane, smoothstep } from './plane.ts';
+import { closedContour, edgeStrength } from './rim.ts';
+import { skinDistance } from './skin.ts';
+import { openSpots } from './spots.ts';
+
+/** Unlikeness to the face's skin that counts only beside something clearly unlike, and that is clear by itself. */
+const WEAK = 0.95;
+const CLEAR = 1.5;
+
+/** What lies in front of one face. */
+export interface Cover {
+  /** Share of each pixel that hair, a hand, a frame and the like cover. */
+  readonly front: Plane;
+  /** Share of each pixel that belongs to a pair of glasses with its lenses; all zero without glasses. */
+  readonly glasses: Plane;
+  /** Share of each pixel that the frame alone covers. */
+  readonly frame: Plane;
+  /** Whether the face wears glasses. */
+  readonly hasGlasses: boolean;
+}
+
+/**
+ * Finds what lies in front of a face. Nothing is known about the things themselves: they are what is not this face's
+ * skin, holds together (hysteresis thresholding, Canny 1986) and comes in from the outline, as hair, hands and the
+ * temples of glasses do. Marks within the face (moles, wrinkles, shadows of the nose) are the face.
+ * @param faceWidth width of the face in pixels of the image
+ */
+export function findCover(image: RgbImage, zones: FaceZones, faceWidth: number): Cover {
+  const { width, height } = image;
+  const skin = plainSkin(zones);
+  const inside = distanceInside(zones.face);
+  const distance = calibrated(skinDistance(image, skin), skin, inside, faceWidth);
+  const hasGlasses = wearsGlasses(zones, distance, skin);
+  const unlike = plane(width, height);
+  for (let i = 0; i < unlike.data.length; i++) {
+    // Frames touch wrinkles: beside glasses, what lies in front is looked for outside of their area only.
+    const looked = skin.data[i] === 1 && !(hasGlasses && zones.glasses.data[i] === 1);
+    unlike.data[i] = looked ? smoothstep(WEAK - 0.15, WEAK + 0.15, distance.data[i] as number) : 0;
+  }
+  const marks = openSpots(unlike, 0.008 * faceWidth);
+  const front = hysteresis(marks, (i) => {
+    return (distance.data[i] as number) > CLEAR && (inside.data[i] as number) < 0.08 * faceWidth;
+  });
+  const soft = blur(grow(front, 0.01 * faceWidth), 0.01 * faceWidth);
+  const glasses = plane(width, height);
+  const frame = plane(width, height);
+  if (hasGlasses) {
+    const core = blur(grow(zones.eyeOpenings, 0.028 * faceWidth), 0.014 * faceWidth);
+    const area = blur(zones.glasses, 0.02 * faceWidth);
+    for (let i = 0; i < glasses.data.length; i++) {
+      glasses.data[i] = (area.data[i] as number) * (1 - (core.data[i] as number));
+    }
+    frame.data.set(findFrame(image, zones, { distance, skin }, faceWidth).data);
+  }
+  return { front: soft, glasses, frame, hasGlasses };
+}
+
+/** A face under patchy light is unlike itself in many places: then only what is more unlike than that counts. */
+function calibrated(distance: Plane, skin: Plane, inside: Plane, faceWidth: number): Plane {
+  const values: number[] = [];
+  for (let i = 0; i < skin.data.length; i++) {
+    if (skin.data[i] && (inside.data[i] as number) > 0.15 * faceWidth)
+      values.push(distance.data[i] as number);
+  }
+  values.sort((a, b) => a - b);
+  const usual = values[Math.floor(values.length * 0.72)] ?? 0;
+  const scale = 1 / Math.max(1, usual / 0.75);
+  const out = plane(distance.width, distance.height);
+  for (let i = 0; i < out.data.length; i++) out.data[i] = (distance.data[i] as number) * scale;
+  return out;
+}
+
+/**
+ * The frame of a pair of glasses: a band along the rim of each lens, and what is unlike skin at the root of the nose
+ * and at the temples.
+ */
+function findFrame(
+  image: RgbImage,
+  zones: FaceZones,
+  known: { distance: Plane; skin: Plane },
+  faceWidth: number,
+): Plane {
+  const { width, height } = image;
+  const edges = edgeStrength(image, 0.006 * faceWidth);
+  const band = plane(width, height);
+  for (const eye of zones.eyeCentres) {
+    const rim = closedContour(
+      edges,
+      { x: eye.x, y: eye.y + 0.045 * faceWidth },
+      { least: 0.1 * faceWidth, most: 0.19 * faceWidth, stretch: 1.15 },
+    );
+    drawLine(band, rim, 0.018 * faceWidth);
+  }
+  const near = grow(band, 0.04 * faceWidth);
+  const openings = grow(zones.eyeOpenings, 0.015 * faceWidth);
+  const out = plane(width, height);
+  for (let i = 0; i < out.data.length; i++) {
+    const crossing =
+      (zones.noseRoot.data[i] as number) +
+      (zones.rightTemple.data[i] as number) +
+      (zones.leftTemple.data[i] as number);
+    const unlike =
+      (known.distance.data[i] as number) > (crossing > 0 ? WEAK : CLEAR) &&
+      (crossing > 0 || near.data[i] === 1);
+    out.data[i] = openings.data[i] === 0 && (band.data[i] === 1 || unlike) ? 1 : 0;
+  }
+  return blur(grow(out, 0.008 * faceWidth), 0.008 * faceWidth);
+}
+
+/** Marks all pixels within `radius` of a closed line. */
+function drawLine(target: Plane, line: readonly number[], radius: number): void {
+  const { width, height, data } = target;
+  for (let k = 0; k < line.length; k += 2) {
+    const ax = line[k] as number;
+    const ay = line[k + 1] as number;
+    const bx = line[(k + 2) % line.length] as number;
+    const by = line[(k + 3) % line.length] as number;
+    const length = Math.max(1, Math.ceil(Math.hypot(bx - ax, by - ay)));
+    for (let s = 0; s < length; s++) {
+      const cx = ax + ((bx - ax) * s) / length;
+      const cy = ay + ((by - ay) * s) / length;
+      for (let y = Math.max(0, Math.floor(cy - radius)); y <= Math.min(height - 1, cy + radius); y++) {
+        for (let x = Math.max(0, Math.floor(cx - radius)); x <= Math.min(width - 1, cx + radius); x++) {
+          if (Math.hypot(x + 0.5 - cx, y + 0.5 - cy) <= radius) data[y * width + x] = 1;
+        }
+      }
+    }
+  }
+}
+
+/** The connected parts of a mask (≥ 0.5) that hold at least one seed. */
+function hysteresis(mask: Plane, seed: (index: number) => boolean): Plane {
+  const { width, height, data } = mask;
+  const out = plane(width, height);
+  const stack: number[] = [];
+  for (let i = 0; i < data.length; i++) {
+    if ((data[i] as number) >= 0.5 && seed(i)) {
+      out.data[i] = 1;
+      stack.push(i);
+    }
+  }
+  while (stack.length > 0) {
+    const i = stack.pop() as number;
+    const x = i % width;
+    const left = x > 0 ? i - 1 : -1;
+    const right = x + 1 < width ? i + 1 : -1;
+    const down = i + width < data.length ? i + width : -1;
+    for (const j of [left, right, i - width, down]) {
+      if (j < 0 || out.data[j] === 1 || (data[j] as number) < 0.5) continue;
+      out.data[j] = 1;
+      stack.push(j);
+    }
+  }
+  return out;
+}
+
+/** A frame crosses the root of the nose and the temples: unlike skin in both places. */
+function wearsGlasses(zones: FaceZones, distance: Plane, skin: Plane): boolean {
+  const share = (zone: Plane): number => {
+    let count = 0;
+    let unlike = 0;
+    for (let i = 0; i < zone.data.length; i++) {
+      if (!zone.data[i] || !skin.data[i]) continue;
+      count++;
+      if ((distance.data[i] as number) > WEAK) unlike++;
+    }
+    return count > 0 ? unlike / count : 0;
+  };
+  const bridge = share(zones.noseRoot);
+  const temples = [share(zones.rightTemple), share(zones.leftTemple)] as const;
+  return bridge > 0.12 && Math.min(...temples) > 0.08 && Math.max(...temples) > 0.15;
+}

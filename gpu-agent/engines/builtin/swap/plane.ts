@@ -1,0 +1,170 @@
+/** Fields over a grid of pixels, and the few filters that the swap needs. All in plain typed arrays. */
+export interface Plane {
+  readonly width: number;
+  readonly height: number;
+  readonly data: Float32Array;
+}
+
+export function plane(width: number, height: number, fill = 0): Plane {
+  const data = new Float32Array(width * height);
+  if (fill !== 0) data.fill(fill);
+  return { width, height, data };
+}
+
+/** 0 below `low`, 1 above `high`, smooth between. */
+export function smoothstep(low: number, high: number, value: number): number {
+  const t = Math.min(1, Math.max(0, (value - low) / (high - low)));
+  return t * t * (3 - 2 * t);
+}
+
+/**
+ * Fills a polygon: 1 inside, 0 outside, by the even-odd rule at pixel centres.
+ * @param outline x and y in turn, in pixels of the plane
+ */
+export function fillPolygon(target: Plane, outline: ArrayLike<number>, value = 1): void {
+  const { width, height, data } = target;
+  const corners = outline.length / 2;
+  let top = Infinity;
+  let bottom = -Infinity;
+  for (let i = 0; i < corners; i++) {
+    top = Math.min(top, outline[i * 2 + 1] as number);
+    bottom = Math.max(bottom, outline[i * 2 + 1] as number);
+  }
+  const crossings: number[] = [];
+  const lastRow = Math.min(height - 1, Math.floor(bottom));
+  for (let y = Math.max(0, Math.floor(top)); y <= lastRow; y++) {
+    const line = y + 0.5;
+    crossings.length = 0;
+    for (let i = 0; i < corners; i++) {
+      const j = (i + 1) % corners;
+      const y0 = outline[i * 2 + 1] as number;
+      const y1 = outline[j * 2 + 1] as number;
+      if (y0 <= line === y1 <= line) continue;
+      const x0 = outline[i * 2] as number;
+      crossings.push(x0 + ((line - y0) / (y1 - y0)) * ((outline[j * 2] as number) - x0));
+    }
+    crossings.sort((a, b) => a - b);
+    for (let c = 0; c + 1 < crossings.length; c += 2) {
+      const from = Math.max(0, Math.ceil((crossings[c] as number) - 0.5));
+      const to = Math.min(width - 1, Math.ceil((crossings[c + 1] as number) - 0.5) - 1);
+      for (let x = from; x <= to; x++) data[y * width + x] = value;
+    }
+  }
+}
+
+/** Distance in pixels from each pixel where `mask` ≥ 0.5 to the nearest where it is not (chamfer 3-4, ±4 %). */
+export function distanceInside(mask: Plane): Plane {
+  const { width, height } = mask;
+  const out = plane(width, height);
+  const { data } = out;
+  const far = 3 * (width + height);
+  for (let i = 0; i < data.length; i++) data[i] = (mask.data[i] as number) >= 0.5 ? far : 0;
+  const at = (x: number, y: number): number =>
+    x < 0 || y < 0 || x >= width || y >= height ? 0 : (data[y * width + x] as number);
+  for (let y = 0; y < height; y++) {
+    for (let x = 0; x < width; x++) {
+      const i = y * width + x;
+      if (data[i] === 0) continue;
+      const near = Math.min(at(x - 1, y) + 3, at(x, y - 1) + 3, at(x - 1, y - 1) + 4, at(x + 1, y - 1) + 4);
+      data[i] = Math.min(data[i] as number, near);
+    }
+  }
+  for (let y = height - 1; y >= 0; y--) {
+    for (let x = width - 1; x >= 0; x--) {
+      const i = y * width + x;
+      if (data[i] === 0) continue;
+      const near = Math.min(at(x + 1, y) + 3, at(x, y + 1) + 3, at(x + 1, y + 1) + 4, at(x - 1, y + 1) + 4);
+      data[i] = Math.min(data[i] as number, near);
+    }
+  }
+  for (let i = 0; i < data.length; i++) data[i] = (data[i] as number) / 3;
+  return out;
+}
+
+/** Grows (`radius` > 0) or shrinks (< 0) the area where `mask` ≥ 0.5; the result is 0 or 1. */
+export function grow(mask: Plane, radius: number): Plane {
+  const out = plane(mask.width, mask.height);
+  if (radius >= 0) {
+    for (let i = 0; i < out.data.length; i++) out.data[i] = (mask.data[i] as number) >= 0.5 ? 0 : 1;
+    const distance = distanceInside(out);
+    for (let i = 0; i < out.data.length; i++) out.data[i] = (distance.data[i] as number) <= radius ? 1 : 0;
+    return out;
+  }
+  const distance = distanceInside(mask);
+  for (let i = 0; i < out.data.length; i++) out.data[i] = (distance.data[i] as number) > -radius ? 1 : 0;
+  return out;
+}
+
+/** Gaussian-like blur: three box passes (Wells 1986); the edge repeats. Returns a new plane. */
+export function blur(source: Plane, sigma: number): Plane {
+  const { width, height } = source;
+  const out = { width, height, data: source.data.slice() };
+  if (sigma < 0.3) return out;
+  const radius = Math.max(1, Math.round((Math.sqrt(4 * sigma * sigma + 1) - 1) / 2));
+  const line = new Float32Array(Math.max(width, height));
+  for (let pass = 0; pass < 3; pass++) {
+    for (let y = 0; y < height; y++) boxLine(out.data, y * width, 1, width, radius, line);
+    for (let x = 0; x < width; x++) boxLine(out.data, x, width, height, radius, line);
+  }
+  return out;
+}
+
+function boxLine(
+  data: Float32Array,
+  start: number,
+  step: number,
+  n: number,
+  r: number,
+  line: Float32Array,
+): void {
+  for (let i = 0; i < n; i++) line[i] = data[start + i * step] as number;
+  const first = line[0] as number;
+  const last = line[n - 1] as number;
+  let sum = first * r;
+  for (let i = 0; i < r; i++) sum += i < n ? (line[i] as number) : last;
+  const scale = 1 / (2 * r + 1);
+  for (let i = 0; i < n; i++) {
+    sum += i + r < n ? (line[i + r] as number) : last;
+    data[start + i * step] = sum * scale;
+    sum -= i - r >= 0 ? (line[i - r] as number) : first;
+  }
+}
+
+/** Value between pixels, the edge repeating; x and y are continuous (pixel i's centre is i + 0.5). */
+export function sample(source: Plane, x: number, y: number): number {
+  const { width, height, data } = source;
+  const px = Math.min(width - 1, Math.max(0, x - 0.5));
+  const py = Math.min(height - 1, Math.max(0, y - 0.5));
+  const x0 = px | 0;
+  const y0 = py | 0;
+  const x1 = x0 + 1 < width ? x0 + 1 : x0;
+  const y1 = y0 + 1 < height ? y0 + 1 : y0;
+  const fx = px - x0;
+  const fy = py - y0;
+  const top = (data[y0 * width + x0] as number) * (1 - fx) + (data[y0 * width + x1] as number) * fx;
+  const bottom = (data[y1 * width + x0] as number) * (1 - fx) + (data[y1 * width + x1] as number) * fx;
+  return top * (1 - fy) + bottom * fy;
+}
+
+/** Shrinks by a whole factor, averaging. */
+export function shrinkPlane(source: Plane, factor: number): Plane {
+  const width = Math.ceil(source.width / factor);
+  const height = Math.ceil(source.height / factor);
+  const out = plane(width, height);
+  for (let y = 0; y < height; y++) {
+    for (let x = 0; x < width; x++) {
+      let sum = 0;
+      let count = 0;
+      const bottom = Math.min(source.height, (y + 1) * factor);
+      const right = Math.min(source.width, (x + 1) * factor);
+      for (let sy = y * factor; sy < bottom; sy++) {
+        for (let sx = x * factor; sx < right; sx++) {
+          sum += source.data[sy * source.width + sx] as number;
+          count++;
+        }
+      }
+      out.data[y * width + x] = sum / count;
+    }
+  }
+  return out;
+}

@@ -1,0 +1,96 @@
+import { type Face, POINTS } from '../vision/face-mesh.ts';
+import { cropRgb, type Picture, type RgbImage, squareCrop, toCrop } from '../vision/picture.ts';
+import { findCover } from './cover.ts';
+import { faceZones } from './face-zones.ts';
+import { type Plane, plane } from './plane.ts';
+
+/** Extent of the patch relative to the face's width. */
+const EXTENT = 1.9;
+/** Width at which a face is analysed; more pixels tell nothing more about hair and light. */
+const ANALYSIS_WIDTH = 220;
+
+/** The face to put in, cut out upright, with what is known about its visible skin. */
+export interface SourceFace {
+  readonly image: RgbImage;
+  /** Mesh in pixels of `image`, stride 3. */
+  readonly points: Float32Array;
+  readonly faceWidth: number;
+  /** The same patch on the coarser grid of `visible`. */
+  readonly coarse: RgbImage;
+  /** 1 where the patch shows the face itself, 0 where hair, a hand or a frame covers it; on a coarser grid. */
+  readonly visible: Plane;
+  /** Pixels of `visible` per pixel of `image`. */
+  readonly visibleScale: number;
+  readonly glasses: boolean;
+  readonly grey: boolean;
+}
+
+/**
+ * Cuts a face out of its picture.
+ * @param targetWidth width in pixels of the face it will replace: the patch is not made finer than useful
+ */
+export function prepareSource(picture: Picture, face: Face, targetWidth: number): SourceFace {
+  const faceWidth = Math.max(24, Math.min(face.width, 1.25 * targetWidth));
+  const { image, points } = cutOut(picture, face, faceWidth);
+  const analysisWidth = Math.min(faceWidth, ANALYSIS_WIDTH);
+  const coarse = analysisWidth === faceWidth ? { image, points } : cutOut(picture, face, analysisWidth);
+  const flat = flatten(coarse.points);
+  const zones = faceZones(flat, coarse.image, analysisWidth);
+  const cover = findCover(coarse.image, zones, analysisWidth);
+  const visible = plane(coarse.image.width, coarse.image.height);
+  for (let i = 0; i < visible.data.length; i++) {
+    visible.data[i] = 1 - Math.max(cover.front.data[i] as number, cover.glasses.data[i] as number);
+  }
+  return {
+    image,
+    points,
+    faceWidth,
+    coarse: coarse.image,
+    visible,
+    visibleScale: analysisWidth / faceWidth,
+    glasses: cover.hasGlasses,
+    grey: isGrey(coarse.image),
+  };
+}
+
+function cutOut(picture: Picture, face: Face, faceWidth: number): { image: RgbImage; points: Float32Array } {
+  let x = 0;
+  let y = 0;
+  for (let i = 0; i < POINTS; i++) {
+    x += face.points[i * 3] as number;
+    y += face.points[i * 3 + 1] as number;
+  }
+  const size = Math.round(EXTENT * faceWidth);
+  const side = (size * face.width) / faceWidth;
+  const crop = squareCrop({ x: x / POINTS, y: y / POINTS }, side, face.roll, size);
+  const points = new Float32Array(POINTS * 3);
+  for (let i = 0; i < POINTS; i++) {
+    const p = toCrop(crop, face.points[i * 3] as number, face.points[i * 3 + 1] as number);
+    points[i * 3] = p.x;
+    points[i * 3 + 1] = p.y;
+    points[i * 3 + 2] = (face.points[i * 3 + 2] as number) / crop.scale;
+  }
+  return { image: cropRgb(picture, crop, size, size), points };
+}
+
+/** x and y of points that have z as well. */
+export function flatten(points: Float32Array): Float32Array {
+  const out = new Float32Array((points.length / 3) * 2);
+  for (let i = 0; i < out.length / 2; i++) {
+    out[i * 2] = points[i * 3] as number;
+    out[i * 2 + 1] = points[i * 3 + 1] as number;
+  }
+  return out;
+}
+
+/** Whether a work image has no colour to speak of (grey, or grey stored as RGB). */
+export function isGrey(image: RgbImage): boolean {
+  let sum = 0;
+  for (let p = 0; p < image.data.length; p += 3) {
+    const r = image.data[p] as number;
+    const g = image.data[p + 1] as number;
+    const b = image.data[p + 2] as number;
+    sum += Math.max(r, g, b) - Math.min(r, g, b);
+  }
+  return sum / (image.data.length / 3) < 4;
+}

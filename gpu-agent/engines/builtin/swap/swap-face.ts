@@ -1,0 +1,264 @@
+import type { Face } from '../vision/face-mesh.ts';
+import { POINTS } from '../vision/face-mesh.ts';
+import { FACE_OVAL } from '../vision/face-regions.ts';
+import { MIRROR_POINT } from '../vision/face-topology.ts';
+import { cropRgb, type Picture, type RgbImage } from '../vision/picture.ts';
+import { compose } from './compose.ts';
+import { findCover } from './cover.ts';
+import { type FaceZones, faceZones, plainSkin } from './face-zones.ts';
+import { type LightField, matchLight } from './light.ts';
+import { blur, distanceInside, type Plane, plane, smoothstep } from './plane.ts';
+import { mixShape } from './shape.ts';
+import { flatten, type SourceFace } from './source-face.ts';
+import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from './warp-map.ts';
+
+/** Width of a face on the work grid; finer faces are analysed at this width and composed at their own. */
+const WORK_WIDTH = 320;
+const SHAPE_MIX = 0.7;
+
+/** Everything known about one swap on the work grid, ready to be composed. */
+export interface SwapPlan {
+  /** Top left corner of the work grid in the picture, and picture pixels per work pixel. */
+  readonly originX: number;
+  readonly originY: number;
+  readonly scale: number;
+  readonly width: number;
+  readonly height: number;
+  /** Where the source's patch shows what belongs at each work pixel; the same on the other half of its face. */
+  readonly direct: WarpMap;
+  readonly mirrored: WarpMap;
+  /** Share of the mirrored half. */
+  readonly mirrorShare: Plane;
+  /** Where, on the work grid, the target shows what belongs at each work pixel once its features have moved. */
+  readonly own: WarpMap;
+  /** Share of the swapped face in the result. */
+  readonly alpha: Plane;
+  /** Within the face, share of the target's own (moved) pixels: inside of the mouth, parts the source does not show. */
+  readonly keep: Plane;
+  /** 1 inside the eyes. */
+  readonly eyes: Plane;
+  readonly light: LightField;
+  /** Share of each work pixel that something in front of the target's face covers. */
+  readonly covered: Plane;
+}
+
+/** Times of the parts of one swap, milliseconds. */
+export type SwapTimes = Record<string, number>;
+
+/** Puts the source's face in place of one face of a picture, which is changed in place. */
+export function swapFace(picture: Picture, face: Face, source: SourceFace, times: SwapTimes = {}): void {
+  let last = performance.now();
+  const lap = (name: string): void => {
+    const now = performance.now();
+    times[name] = (times[name] ?? 0) + now - last;
+    last = now;
+  };
+  const plan = planSwap(picture, face, source, lap);
+  compose(picture, plan, source);
+  lap('compose');
+}
+
+export function planSwap(
+  picture: Picture,
+  face: Face,
+  source: SourceFace,
+  lap: (name: string) => void,
+): SwapPlan {
+  const grid = workGrid(picture, face);
+  const { scale, width, height } = grid;
+  const faceWidth = face.width / scale;
+  const target = cropRgb(picture, { ...grid, angle: 0 }, width, height);
+  const points = new Float32Array(POINTS * 3);
+  for (let i = 0; i < POINTS; i++) {
+    points[i * 3] = ((face.points[i * 3] as number) - grid.originX) / scale;
+    points[i * 3 + 1] = ((face.points[i * 3 + 1] as number) - grid.originY) / scale;
+    points[i * 3 + 2] = (face.points[i * 3 + 2] as number) / scale;
+  }
+  const mixed = mixShape(points, source.points, SHAPE_MIX, faceWidth);
+  const depth = Float32Array.from({ length: POINTS }, (_, i) => points[i * 3 + 2] as number);
+  const from = flatten(source.points);
+  const direct = emptyMap(width, height);
+  drawTriangles(direct, { to: mixed, from, depth });
+  const mirrored = emptyMap(width, height);
+  const mirroredFrom = new Float32Array(POINTS * 2);
+  for (let i = 0; i < POINTS; i++) {
+    mirroredFrom[i * 2] = from[(MIRROR_POINT[i] as number) * 2] as number;
+    mirroredFrom[i * 2 + 1] = from[(MIRROR_POINT[i] as number) * 2 + 1] as number;
+  }
+  drawTriangles(mirrored, { to: mixed, from: mirroredFrom, depth });
+  const own = emptyMap(width, height);
+  const flat = flatten(points);
+  drawTriangles(own, { to: mixed, from: flat, depth });
+  drawTriangles(own, { to: mixed, from: flat, depth }, MOUTH_TRIANGLES);
+  lap('warp');
+
+  const zones = faceZones(mixed, { width, height }, faceWidth);
+  const covered = targetCover(target, faceZones(flat, { width, height }, faceWidth), faceWidth);
+  lap('mask');
+  const { mirrorShare, shown } = sourceCover(source, direct, mirrored);
+  const distance = distanceInside(zones.replaced);
+  const alpha = plane(width, height);
+  const keep = plane(width, height);
+  const edge = plane(width, height);
+  const mouth = blur(zones.mouth, 0.008 * faceWidth);
+  const eyes = blur(zones.eyes, 0.01 * faceWidth);
+  const softShown = blur(shown, 0.012 * faceWidth);
+  for (let i = 0; i < alpha.data.length; i++) {
+    if ((direct.covered.data[i] as number) + (own.covered.data[i] as number) === 0) continue;
+    const d = distance.data[i] as number;
+    alpha.data[i] = smoothstep(0.012 * faceWidth, 0.1 * faceWidth, d) * (1 - (covered.data[i] as number));
+    edge.data[i] = 1 - smoothstep(0.04 * faceWidth, 0.2 * faceWidth, d);
+    const missing = direct.covered.data[i] ? 1 - (softShown.data[i] as number) : 1;
+    keep.data[i] = Math.max(mouth.data[i] as number, missing);
+  }
+  lap('mask');
+  const light = lightField(
+    target,
+    source,
+    { zones, direct, mirrored, own, mirrorShare, covered, shown, edge },
+    faceWidth,
+  );
+  lap('colour');
+  return { ...grid, direct, mirrored, mirrorShare, own, alpha, keep, eyes, light, covered };
+}
+
+function workGrid(
+  picture: Picture,
+  face: Face,
+): { originX: number; originY: number; scale: number; width: number; height: number } {
+  let left = Infinity;
+  let right = -Infinity;
+  let top = Infinity;
+  let bottom = -Infinity;
+  for (const index of FACE_OVAL) {
+    left = Math.min(left, face.points[index * 3] as number);
+    right = Math.max(right, face.points[index * 3] as number);
+    top = Math.min(top, face.points[index * 3 + 1] as number);
+    bottom = Math.max(bottom, face.points[index * 3 + 1] as number);
+  }
+  const margin = 0.06 * face.width;
+  const originX = Math.max(0, Math.floor(left - margin));
+  const originY = Math.max(0, Math.floor(top - margin));
+  const endX = Math.min(picture.width, Math.ceil(right + margin));
+  const endY = Math.min(picture.height, Math.ceil(bottom + margin));
+  const scale = Math.max(1, face.width / WORK_WIDTH);
+  const width = Math.max(1, Math.ceil((endX - originX) / scale));
+  const height = Math.max(1, Math.ceil((endY - originY) / scale));
+  return { originX, originY, scale, width, height };
+}
+
+/** Share of each pixel of the target that stays because something lies in front of the face there. */
+function targetCover(target: RgbImage, zones: FaceZones, faceWidth: number): Plane {
+  const { front, frame } = findCover(target, zones, faceWidth);
+  const out = plane(target.width, target.height);
+  for (let i = 0; i < out.data.length; i++)
+    out.data[i] = Math.max(front.data[i] as number, frame.data[i] as number);
+  return out;
+}
+
+/** What of the source can be used at each work pixel, and where its other half serves better. */
+function sourceCover(
+  source: SourceFace,
+  direct: WarpMap,
+  mirrored: WarpMap,
+): { mirrorShare: Plane; shown: Plane } {
+  const { width, height } = direct.x;
+  const mirrorShare = plane(width, height);
+  const shown = plane(width, height, 1);
+  const { visible, visibleScale } = source;
+  const look = (map: WarpMap, i: number): number => {
+    const x = Math.floor((map.x.data[i] as number) * visibleScale);
+    const y = Math.floor((map.y.data[i] as number) * visibleScale);
+    if (x < 0 || y < 0 || x >= visible.width || y >= visible.height) return 0;
+    return visible.data[y * visible.width + x] as number;
+  };
+  for (let i = 0; i < shown.data.length; i++) {
+    if (!direct.covered.data[i]) continue;
+    const here = look(direct, i);
+    if (here > 0.98) continue;
+    const there = look(mirrored, i);
+    const share = (1 - here) * there;
+    mirrorShare.data[i] = share;
+    shown.data[i] = here + share;
+  }
+  return { mirrorShare, shown };
+}
+
+interface LightParts {
+  readonly zones: FaceZones;
+  readonly direct: WarpMap;
+  readonly mirrored: WarpMap;
+  readonly own: WarpMap;
+  readonly mirrorShare: Plane;
+  readonly covered: Plane;
+  readonly shown: Plane;
+  readonly edge: Plane;
+}
+
+function lightField(target: RgbImage, source: SourceFace, parts: LightParts, faceWidth: number): LightField {
+  const { direct, mirrored, own, mirrorShare } = parts;
+  const { width, height } = direct.x;
+  const skin = plainSkin(parts.zones);
+  const weight = plane(width, height);
+  const here = [plane(width, height), plane(width, height), plane(width, height)] as const;
+  const there = [plane(width, height), plane(width, height), plane(width, height)] as const;
+  const { coarse, visibleScale } = source;
+  for (let i = 0; i < weight.data.length; i++) {
+    const w =
+      (skin.data[i] as number) * (1 - (parts.covered.data[i] as number)) * (parts.shown.data[i] as number);
+    if (w <= 0 || !direct.covered.data[i] || !own.covered.data[i]) continue;
+    weight.data[i] = w;
+    const share = mirrorShare.data[i] as number;
+    const t = nearest(target, own.x.data[i] as number, own.y.data[i] as number);
+    const s = nearest(
+      coarse,
+      (direct.x.data[i] as number) * visibleScale,
+      (direct.y.data[i] as number) * visibleScale,
+    );
+    const m = nearest(
+      coarse,
+      (mirrored.x.data[i] as number) * visibleScale,
+      (mirrored.y.data[i] as number) * visibleScale,
+    );
+    for (let c = 0; c < 3; c++) {
+      (here[c] as Plane).data[i] = target.data[t + c] as number;
+      (there[c] as Plane).data[i] =
+        (coarse.data[s + c] as number) * (1 - share) + (coarse.data[m + c] as number) * share;
+    }
+  }
+  const relief = reliefRatio(here, there, weight, faceWidth);
+  return matchLight({ own: here, other: there, weight, edge: parts.edge, faceWidth, relief });
+}
+
+/** How much stronger the fine relief of the target's skin is than the source's, both relative to their brightness. */
+function reliefRatio(
+  own: readonly Plane[],
+  other: readonly Plane[],
+  weight: Plane,
+  faceWidth: number,
+): number {
+  const strength = (channels: readonly Plane[]): number => {
+    const green = channels[1] as Plane;
+    const smooth = blur(green, 0.04 * faceWidth);
+    const known = blur(weight, 0.04 * faceWidth);
+    let squares = 0;
+    let level = 0;
+    let total = 1e-6;
+    for (let i = 0; i < weight.data.length; i++) {
+      const w = weight.data[i] as number;
+      if (w < 0.99 || (known.data[i] as number) < 0.9) continue;
+      const mean = (smooth.data[i] as number) / (known.data[i] as number);
+      squares += ((green.data[i] as number) - mean) ** 2;
+      level += mean;
+      total++;
+    }
+    return Math.sqrt(squares / total) / (level / total + 8);
+  };
+  return Math.min(1.25, Math.max(0.6, (strength(own) + 0.01) / (strength(other) + 0.01))) ** 0.8;
+}
+
+function nearest(image: RgbImage, x: number, y: number): number {
+  const px = Math.min(image.width - 1, Math.max(0, Math.floor(x)));
+  const py = Math.min(image.height - 1, Math.max(0, Math.floor(y)));
+  return (py * image.width + px) * 3;
+}

@@ -1,0 +1,31 @@
+/** Named groups of mesh points, as outlines in drawing order or as plain sets. */
+
+/** Outline of the face from the top of the forehead down the person's left side and up the right. */
+export const FACE_OVAL = [
+  10, 338, 297, 332, 284, 251, 389, 356, 454, 323, 361, 288, 397, 365, 379, 378, 400, 377, 152, 148, 176, 149,
+  150, 136, 172, 58, 132, 93, 234, 127, 162, 21, 54, 103, 67, 109,
+] as const;
+
+export const RIGHT_EYE = [
+  33, 7, 163, 144, 145, 153, 154, 155, 133, 173, 157, 158, 159, 160, 161, 246,
+] as const;
+export const LEFT_EYE = [
+  263, 249, 390, 373, 374, 380, 381, 382, 362, 398, 384, 385, 386, 387, 388, 466,
+] as const;
+
+/** Brow outlines: lower edge outwards to inwards, then the upper edge back. */
+export const RIGHT_BROW = [46, 53, 52, 65, 55, 107, 66, 105, 63, 70] as const;
+export const LEFT_BROW = [276, 283, 282, 295, 285, 336, 296, 334, 293, 300] as const;
+
+export const LIPS_OUTER = [
+  61, 146, 91, 181, 84, 17, 314, 405, 321, 375, 291, 409, 270, 269, 267, 0, 37, 39, 40, 185,
+] as const;
+export const LIPS_INNER = [
+  78, 95, 88, 178, 87, 14, 317, 402, 318, 324, 308, 415, 310, 311, 312, 13, 82, 81, 80, 191,
+] as const;
+
+/** Wings and base of the nose, where nostrils and their shadows are. */
+export const NOSE_BASE = [98, 97, 2, 326, 327, 294, 278, 344, 440, 275, 4, 45, 220, 115, 48, 64] as const;
+
+/** Outer ends of the face at the height of the ears: their distance is the width of the face. */
+export const FACE_SIDES = [234, 454] as const;
