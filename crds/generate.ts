@@ -57,23 +57,23 @@ for (const file of (await readdir(here)).filter((name) => name.endsWith('.yaml')
     );
   }
   const text = `// Generated from crds/${file} by crds/generate.ts.
-import type { V1ObjectMeta } from '@kubernetes/client-node';
+import type { ObjectMeta, ResourceDescriptor } from '../../common/kube/resources.ts';
 
 ${parts.join('\n')}
 export interface ${names.kind} {
   apiVersion: '${group}/${version.name}';
   kind: '${names.kind}';
-  metadata: V1ObjectMeta;
+  metadata: ObjectMeta;
   spec: ${names.kind}Spec;
   status?: ${names.kind}Status;
 }
 
-export const ${names.kind.toUpperCase()}_RESOURCE = {
+export const ${names.kind.toUpperCase()}_RESOURCE: ResourceDescriptor<${names.kind}> = {
   group: '${group}',
   version: '${version.name}',
   plural: '${names.plural}',
   kind: '${names.kind}',
-} as const;
+};
 `;
   await writeFile(join(out, file.replace('.yaml', '.ts')), text);
 }

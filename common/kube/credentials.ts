@@ -1,0 +1,140 @@
+import { createHash } from 'node:crypto';
+import type { RequestOptions } from 'node:https';
+import { type Cluster, KubeConfig } from '@kubernetes/client-node';
+import { Agent, type Dispatcher, ProxyAgent } from 'undici';
+import { KubeError } from './errors.ts';
+
+/** Credentials are read again this often, so that rotated tokens and certificates come into use. */
+const REREAD_MS = 5_000;
+
+export interface Access {
+  /** Origin and path prefix of the API server. */
+  readonly server: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** For requests; shares its connections. */
+  readonly requests: Dispatcher;
+  /** For watches, which each hold a connection for minutes. */
+  readonly watches: Dispatcher;
+}
+
+export interface CredentialsOptions {
+  /** Absent: the pod's service account. */
+  readonly kubeconfigPath?: string;
+  readonly connections: number;
+}
+
+export interface Credentials {
+  access(): Promise<Access>;
+  /** Forgets what was read, after the server refused it. */
+  forget(): void;
+  close(): Promise<void>;
+}
+
+type Tls = Pick<
+  RequestOptions,
+  'ca' | 'cert' | 'key' | 'pfx' | 'passphrase' | 'rejectUnauthorized' | 'servername'
+>;
+
+/**
+ * Reads where the API server is and how to prove who we are with the client library's KubeConfig (files, inline data,
+ * exec plugins, OIDC, the service account's token), and keeps one pair of connection pools for as long as the TLS
+ * material stays the same: the library itself opens a new pool, with a TLS handshake, for every request.
+ * @throws Error when there is no usable configuration
+ */
+export function createCredentials(options: CredentialsOptions): Credentials {
+  const config = new KubeConfig();
+  if (options.kubeconfigPath) config.loadFromFile(options.kubeconfigPath);
+  else if (process.env.KUBERNETES_SERVICE_HOST) config.loadFromCluster();
+  else {
+    throw new Error(
+      'KUBECONFIG is not set and this process is not in a pod: there is no Kubernetes API to use',
+    );
+  }
+  const cluster = config.getCurrentCluster();
+  if (!cluster) throw new Error(`${options.kubeconfigPath ?? 'the service account'} selects no cluster`);
+  const server = cluster.server.replace(/\/+$/, '');
+
+  let pools:
+    | { readonly key: string; readonly requests: Dispatcher; readonly watches: Dispatcher }
+    | undefined;
+  let current: Promise<Access> | undefined;
+  let readAt = 0;
+
+  async function read(): Promise<Access> {
+    const tls: RequestOptions = {};
+    try {
+      await config.applyToHTTPSOptions(tls);
+    } catch (error) {
+      throw new KubeError('the credentials for the Kubernetes API cannot be read', {
+        code: 'unauthorized',
+        cause: error,
+      });
+    }
+    const headers: Record<string, string> = {};
+    for (const [name, value] of Object.entries(tls.headers ?? {}))
+      headers[name.toLowerCase()] = String(value);
+    if (tls.auth) headers.authorization = `Basic ${Buffer.from(tls.auth).toString('base64')}`;
+    const key = fingerprint(tls);
+    if (pools?.key !== key) {
+      const former = pools;
+      pools = { key, ...createPools(config, cluster as Cluster, tls, options.connections) };
+      // Requests under way end on the former pools.
+      void former?.requests.close();
+      void former?.watches.close();
+    }
+    return { server, headers, requests: pools.requests, watches: pools.watches };
+  }
+
+  return {
+    access() {
+      if (!current || performance.now() - readAt > REREAD_MS) {
+        readAt = performance.now();
+        const reading = read();
+        current = reading;
+        reading.catch(() => {
+          if (current === reading) current = undefined;
+        });
+      }
+      return current;
+    },
+    forget() {
+      current = undefined;
+    },
+    async close() {
+      current = undefined;
+      await Promise.all([pools?.requests.destroy(), pools?.watches.destroy()]);
+    },
+  };
+}
+
+function fingerprint(tls: Tls): string {
+  const hash = createHash('sha256');
+  for (const part of [tls.ca, tls.cert, tls.key, tls.pfx, tls.passphrase, tls.servername]) {
+    hash.update(part === undefined ? '-' : String(part)).update('\0');
+  }
+  return hash.update(String(tls.rejectUnauthorized)).digest('base64');
+}
+
+function createPools(config: KubeConfig, cluster: Cluster, tls: Tls, connections: number) {
+  const { ca, cert, key, pfx, passphrase, rejectUnauthorized, servername } = tls;
+  const material = { ca, cert, key, pfx, passphrase, rejectUnauthorized, servername };
+  const defined = Object.fromEntries(Object.entries(material).filter(([, value]) => value !== undefined));
+  const described = config.createDispatcherOptions(cluster, defined);
+  if (described.type === 'socks') {
+    throw new KubeError(`proxy-url ${described.uri}: SOCKS proxies are not supported, use an HTTP proxy`, {
+      code: 'invalid',
+    });
+  }
+  const pool = (limits: Agent.Options): Dispatcher => {
+    const connect = { ...defined, keepAlive: true, keepAliveInitialDelay: 15_000, timeout: 5_000 };
+    if (described.type === 'proxy') {
+      return new ProxyAgent({ ...limits, uri: described.uri, requestTls: described.requestTls });
+    }
+    return new Agent({ ...limits, connect });
+  };
+  return {
+    // The API server closes idle connections after 90 s; we do so before it.
+    requests: pool({ connections, keepAliveTimeout: 60_000, keepAliveMaxTimeout: 60_000 }),
+    watches: pool({ keepAliveTimeout: 10_000 }),
+  };
+}

@@ -1,0 +1,156 @@
+import { randomBytes } from 'node:crypto';
+import { describeError } from '../errors.ts';
+import type { Logger } from '../logging.ts';
+import { pause } from './backoff.ts';
+import type { KubeClient } from './client.ts';
+import { isKubeError } from './errors.ts';
+import { EVENT_RESOURCE, type KubeEvent, type KubeObject, microTime } from './resources.ts';
+
+/** The same event of the same object within this time is counted up instead of written anew. */
+const SERIES_MS = 6 * 60_000;
+/** Events waiting to be written; more are dropped, oldest first: events are a courtesy and must not eat memory. */
+const MAX_WAITING = 1_000;
+const MAX_NOTE = 1_024;
+
+export interface EventRecorderOptions {
+  readonly client: KubeClient;
+  /** Such as `semblance.dev/operator`. */
+  readonly component: string;
+  /** This process, such as its pod's name. */
+  readonly instance: string;
+  readonly logger: Logger;
+}
+
+export interface EventToRecord {
+  readonly type: 'Normal' | 'Warning';
+  /** Machine readable, UpperCamelCase. */
+  readonly reason: string;
+  /** What was done or tried, UpperCamelCase. */
+  readonly action: string;
+  readonly note: string;
+}
+
+export interface EventRecorder {
+  /** Never throws and never waits. */
+  event(regarding: KubeObject, event: EventToRecord): void;
+  /** Writes events until aborted; then writes what waits, for at most two seconds. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+interface Series {
+  readonly name: string;
+  readonly namespace: string;
+  readonly startedAt: number;
+  count: number;
+}
+
+/** Records events.k8s.io/v1 Events, repeated ones as a series. */
+export function createEventRecorder(options: EventRecorderOptions): EventRecorder {
+  const { client, component, instance, logger } = options;
+  const waiting: { readonly key: string; readonly event: KubeEvent; readonly series: Series }[] = [];
+  const recent = new Map<string, Series>();
+  let wake = () => {};
+
+  function event(regarding: KubeObject, { type, reason, action, note }: EventToRecord): void {
+    const { namespace = 'default', name = '', uid = '', resourceVersion } = regarding.metadata;
+    const key = [uid, type, reason, action, note].join('\0');
+    const before = recent.get(key);
+    const series =
+      before && performance.now() - before.startedAt < SERIES_MS
+        ? before
+        : {
+            // A name as client-go makes them: the object's, and something unique.
+            name: `${name.slice(0, 200)}.${Date.now().toString(16)}${randomBytes(4).toString('hex')}`,
+            namespace,
+            startedAt: performance.now(),
+            count: 0,
+          };
+    series.count++;
+    recent.set(key, series);
+    // The same series waits already: its count is read when it is written.
+    if (waiting.some((entry) => entry.series === series)) return;
+    waiting.push({
+      key,
+      series,
+      event: {
+        metadata: { name: series.name, namespace },
+        eventTime: microTime(),
+        type,
+        reason,
+        action,
+        note: note.length > MAX_NOTE ? `${note.slice(0, MAX_NOTE - 1)}…` : note,
+        regarding: {
+          apiVersion: regarding.apiVersion,
+          kind: regarding.kind,
+          namespace,
+          name,
+          uid,
+          resourceVersion,
+        },
+        reportingController: component,
+        reportingInstance: instance,
+      },
+    });
+    if (waiting.length > MAX_WAITING) waiting.shift();
+    wake();
+  }
+
+  async function write(entry: (typeof waiting)[number], signal: AbortSignal): Promise<void> {
+    const { event, series } = entry;
+    if (series.count === 1) {
+      await client.create(EVENT_RESOURCE, event, { signal });
+      return;
+    }
+    const patch = { series: { count: series.count, lastObservedTime: microTime() } };
+    const ref = { namespace: series.namespace, name: series.name };
+    try {
+      await client.mergePatch(EVENT_RESOURCE, ref, patch, { signal });
+    } catch (error) {
+      if (!isKubeError(error, 'not_found')) throw error;
+      await client.create(EVENT_RESOURCE, { ...event, ...patch }, { signal });
+    }
+  }
+
+  async function flush(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      const entry = waiting[0];
+      if (!entry || signal.aborted) return;
+      try {
+        await write(entry, signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        if (isKubeError(error) && error.retryable) {
+          await pause(1_000, signal);
+          continue;
+        }
+        logger.debug({ reason: describeError(error) }, 'an event was refused');
+      }
+      const at = waiting.indexOf(entry);
+      if (at !== -1) waiting.splice(at, 1);
+    }
+  }
+
+  function forget(): void {
+    const old = performance.now() - SERIES_MS;
+    for (const [key, series] of recent) if (series.startedAt < old) recent.delete(key);
+  }
+
+  return {
+    event,
+    async run(signal) {
+      const sweep = setInterval(forget, SERIES_MS / 2);
+      sweep.unref();
+      signal.addEventListener('abort', () => wake(), { once: true });
+      while (!signal.aborted) {
+        await flush(signal);
+        if (signal.aborted) break;
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+          if (waiting.length > 0 || signal.aborted) resolve();
+        });
+      }
+      clearInterval(sweep);
+      await flush(AbortSignal.timeout(2_000));
+    },
+  };
+}

@@ -1,0 +1,12 @@
+export * from './backoff.ts';
+export * from './client.ts';
+export { isKubeError, KubeError, type KubeErrorCode } from './errors.ts';
+export { createEventRecorder, type EventRecorder, type EventToRecord } from './event-recorder.ts';
+export type { Handlers } from './handlers.ts';
+export { createLeaderElection, type LeaderElection } from './leader-election.ts';
+export { createLeaseKeeper, type LeaseKeeper, type LeaseKeeperOptions } from './lease.ts';
+export { createLimiter, type Limiter } from './limiter.ts';
+export { counter, gauge, histogram } from './metrics.ts';
+export { createReflector, type Reflector, type ReflectorOptions } from './reflector.ts';
+export * from './resources.ts';
+export { createWorkQueue, type WorkQueue, type WorkQueueOptions } from './work-queue.ts';

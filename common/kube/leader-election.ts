@@ -1,0 +1,159 @@
+import { Registry } from 'prom-client';
+import { describeError } from '../errors.ts';
+import type { Logger } from '../logging.ts';
+import { jittered, pause } from './backoff.ts';
+import type { KubeClient } from './client.ts';
+import { isKubeError } from './errors.ts';
+import { createFence } from './fence.ts';
+import { type LeaseClaim, releaseLease, writeLease } from './lease.ts';
+import { gauge } from './metrics.ts';
+import { LEASE_RESOURCE, type Lease } from './resources.ts';
+
+export interface LeaderElectionOptions {
+  readonly client: KubeClient;
+  readonly namespace: string;
+  /** Name of the Lease that is competed for. */
+  readonly name: string;
+  /** Unique to this process. */
+  readonly identity: string;
+  readonly logger: Logger;
+  readonly registry?: Registry;
+  /** How long others wait after the last renewal they saw. Default 15 s. */
+  readonly leaseDurationMs?: number;
+  /** How long after its last renewal the leader stops leading. Default 10 s. */
+  readonly renewDeadlineMs?: number;
+  /** How often the leader renews; others look twice as often. Default 2 s. */
+  readonly retryPeriodMs?: number;
+}
+
+export interface LeaderElection {
+  /**
+   * Campaigns until aborted. While leading, runs `lead`, whose signal aborts when this process must stop acting, well
+   * before another may begin; the Lease is released once `lead` has settled.
+   * @throws what `lead` throws
+   */
+  run(signal: AbortSignal, lead: (leadership: AbortSignal) => Promise<void>): Promise<void>;
+  readonly leading: boolean;
+  /** Who holds the Lease, as last seen. */
+  readonly leader: string | undefined;
+}
+
+/** Leader election on a Lease. Time is measured by monotonic clocks only: clocks that differ do no harm. */
+export function createLeaderElection(options: LeaderElectionOptions): LeaderElection {
+  const { client, namespace, name, identity, logger } = options;
+  const { leaseDurationMs = 15_000, renewDeadlineMs = 10_000, retryPeriodMs = 2_000 } = options;
+  if (renewDeadlineMs >= leaseDurationMs || retryPeriodMs * 2 > renewDeadlineMs) {
+    throw new RangeError('the periods must hold: 2 × retry ≤ renew deadline < lease duration');
+  }
+  const durationSeconds = Math.ceil(leaseDurationMs / 1000);
+  const claim: LeaseClaim = { client, namespace, name, holder: identity, durationSeconds };
+  const leadingGauge = gauge(options.registry ?? new Registry(), {
+    name: 'semblance_leader',
+    help: '1 while this process leads.',
+  });
+
+  let leadership: AbortSignal | undefined;
+  let leader: string | undefined;
+  let seen: { readonly version: string | undefined; readonly at: number } | undefined;
+
+  /** Whether the Lease may be taken: free, ours, or not renewed for its whole duration while we looked. */
+  function available(lease: Lease | undefined): boolean {
+    leader = lease?.spec?.holderIdentity || undefined;
+    if (!lease || !leader || leader === identity) return true;
+    const version = lease.metadata.resourceVersion;
+    if (seen?.version !== version) seen = { version, at: performance.now() };
+    const duration = Math.max(leaseDurationMs, (lease.spec?.leaseDurationSeconds ?? 0) * 1000);
+    return performance.now() - (seen?.at ?? 0) > duration;
+  }
+
+  async function campaign(signal: AbortSignal): Promise<{ lease: Lease; began: number } | undefined> {
+    while (!signal.aborted) {
+      const began = performance.now();
+      try {
+        const found = await client.find(LEASE_RESOURCE, { namespace, name }, { signal });
+        if (available(found)) return { lease: await writeLease(claim, found, signal), began };
+      } catch (error) {
+        if (!signal.aborted && !isKubeError(error, 'conflict', 'already_exists')) {
+          logger.warn({ lease: name, reason: describeError(error) }, 'cannot campaign');
+        }
+      }
+      await pause(jittered(retryPeriodMs / 2), signal);
+    }
+    return undefined;
+  }
+
+  /** Renews until leadership ends. @returns the Lease as last written, undefined when another holds it */
+  async function hold(first: Lease, extend: (began: number) => void, term: AbortSignal) {
+    let lease = first;
+    while (!term.aborted) {
+      await pause(retryPeriodMs, term);
+      if (term.aborted) break;
+      const began = performance.now();
+      try {
+        lease = await writeLease(claim, lease, term);
+        extend(began);
+      } catch (error) {
+        if (term.aborted) break;
+        logger.warn({ lease: name, reason: describeError(error) }, 'cannot renew the leadership');
+        const found = await client
+          .find(LEASE_RESOURCE, { namespace, name }, { signal: term })
+          .catch(() => lease);
+        if (found?.spec?.holderIdentity !== identity) return undefined;
+        lease = found;
+        await pause(jittered(retryPeriodMs / 4), term);
+      }
+    }
+    return lease;
+  }
+
+  async function serve(
+    won: { lease: Lease; began: number },
+    signal: AbortSignal,
+    lead: (leadership: AbortSignal) => Promise<void>,
+  ): Promise<void> {
+    const over = new AbortController();
+    const term = AbortSignal.any([signal, over.signal]);
+    leadership = term;
+    const fence = createFence({
+      afterMs: renewDeadlineMs,
+      onFenced: (reason) => over.abort(new Error(`no longer the leader: ${reason}`)),
+    });
+    fence.extend(won.began);
+    leader = identity;
+    leadingGauge.set(1);
+    logger.info({ lease: name, identity }, 'leading');
+    const holding = hold(won.lease, fence.extend, term).then((lease) => {
+      over.abort(new Error('no longer the leader'));
+      return lease;
+    });
+    try {
+      if (!term.aborted) await lead(term);
+    } finally {
+      over.abort(new Error('the leader ended'));
+      leadingGauge.set(0);
+      const lease = await holding;
+      fence.stop();
+      logger.info({ lease: name, identity }, 'no longer leading');
+      if (lease) {
+        await releaseLease(claim, lease).catch((error: unknown) =>
+          logger.warn({ lease: name, reason: describeError(error) }, 'cannot release the leadership'),
+        );
+      }
+    }
+  }
+
+  return {
+    async run(signal, lead) {
+      while (!signal.aborted) {
+        const won = await campaign(signal);
+        if (won) await serve(won, signal, lead);
+      }
+    },
+    get leading() {
+      return leadership !== undefined && !leadership.aborted;
+    },
+    get leader() {
+      return leader;
+    },
+  };
+}

@@ -1,0 +1,166 @@
+import type { V1OwnerReference } from '@kubernetes/client-node';
+import { describeError } from '../errors.ts';
+import type { Logger } from '../logging.ts';
+import { jittered, pause } from './backoff.ts';
+import type { KubeClient } from './client.ts';
+import { isKubeError } from './errors.ts';
+import { createFence } from './fence.ts';
+import { LEASE_RESOURCE, type Lease, microTime } from './resources.ts';
+
+/** Pause after a failed renewal. */
+const RETRY_MS = 400;
+
+export interface LeaseClaim {
+  readonly client: KubeClient;
+  readonly namespace: string;
+  readonly name: string;
+  /** Who holds it: unique to this process. */
+  readonly holder: string;
+  readonly durationSeconds: number;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly ownerReferences?: readonly V1OwnerReference[];
+}
+
+/**
+ * Writes the claim over the Lease as it was read, or creates it when none was.
+ * @throws KubeError `conflict` or `already_exists` when somebody else wrote meanwhile
+ */
+export function writeLease(
+  claim: LeaseClaim,
+  current: Lease | undefined,
+  signal?: AbortSignal,
+): Promise<Lease> {
+  const { client, namespace, name, holder } = claim;
+  const now = microTime();
+  const same = current?.spec?.holderIdentity === holder;
+  const transitions = current?.spec?.leaseTransitions ?? 0;
+  const lease: Lease = {
+    metadata: {
+      name,
+      namespace,
+      resourceVersion: current?.metadata.resourceVersion,
+      labels: { ...current?.metadata.labels, ...claim.labels },
+      ownerReferences: claim.ownerReferences ? [...claim.ownerReferences] : current?.metadata.ownerReferences,
+    },
+    spec: {
+      holderIdentity: holder,
+      leaseDurationSeconds: claim.durationSeconds,
+      acquireTime: same ? current?.spec?.acquireTime : now,
+      renewTime: now,
+      leaseTransitions: current && !same ? transitions + 1 : transitions,
+    },
+  };
+  return current
+    ? client.replace(LEASE_RESOURCE, lease, { signal })
+    : client.create(LEASE_RESOURCE, lease, { signal });
+}
+
+/** Gives the Lease up, so that others need not wait until it lapses. Nobody holds it then. */
+export async function releaseLease(claim: LeaseClaim, held: Lease): Promise<void> {
+  const spec = { ...held.spec, holderIdentity: '', leaseDurationSeconds: 1, renewTime: microTime() };
+  await claim.client.replace(LEASE_RESOURCE, { metadata: held.metadata, spec });
+}
+
+export interface LeaseKeeperOptions extends LeaseClaim {
+  readonly renewEveryMs: number;
+  /**
+   * Time after the start of the last successful renewal at which the holder counts itself as no longer alive to
+   * others. Less than the duration by what it takes to stop all work.
+   */
+  readonly fenceAfterMs: number;
+  readonly logger: Logger;
+  /** Called by a timer that needs no API, or at once when another holder is found: stop all work now. */
+  readonly onFenced: (reason: string) => void;
+  /** A renewal succeeded after `onFenced`; never after the Lease was taken by another. */
+  readonly onRestored?: () => void;
+}
+
+/** A Lease that tells others that this process lives. */
+export interface LeaseKeeper {
+  /** Takes the Lease, whoever held it; tries until it succeeds. @throws the signal's reason when it aborts first */
+  acquire(signal: AbortSignal): Promise<void>;
+  /** Renews until aborted, then releases it. Ends early when another took it. */
+  run(signal: AbortSignal): Promise<void>;
+  readonly fenced: boolean;
+  /** performance.now() at the start of the last successful renewal. */
+  readonly lastRenewal: number;
+}
+
+export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
+  const { client, namespace, name, holder, renewEveryMs, logger } = options;
+  let held: Lease | undefined;
+  let taken = false;
+  const fence = createFence({
+    afterMs: options.fenceAfterMs,
+    onFenced: (reason) => {
+      logger.error({ lease: name, reason }, 'fenced');
+      options.onFenced(reason);
+    },
+    onRestored: options.onRestored,
+  });
+
+  async function renew(signal: AbortSignal): Promise<void> {
+    const began = performance.now();
+    try {
+      held = await writeLease(options, held, signal);
+      fence.extend(began);
+    } catch (error) {
+      if (!isKubeError(error, 'conflict', 'not_found', 'already_exists')) throw error;
+      // Deleted, or written by a person or by a newer process of the same name.
+      const found = await client.find(LEASE_RESOURCE, { namespace, name }, { signal });
+      const other = found?.spec?.holderIdentity;
+      if (other && other !== holder) {
+        taken = true;
+        fence.close(`the Lease ${name} is held by ${other}`);
+        return;
+      }
+      held = await writeLease(options, found, signal);
+      fence.extend(began);
+    }
+  }
+
+  return {
+    async acquire(signal) {
+      for (;;) {
+        signal.throwIfAborted();
+        const began = performance.now();
+        try {
+          const found = await client.find(LEASE_RESOURCE, { namespace, name }, { signal });
+          held = await writeLease(options, found, signal);
+          fence.extend(began);
+          return;
+        } catch (error) {
+          if (signal.aborted) throw signal.reason;
+          logger.warn({ lease: name, reason: describeError(error) }, 'cannot take the Lease yet');
+          await pause(jittered(RETRY_MS), signal);
+        }
+      }
+    },
+    async run(signal) {
+      while (!signal.aborted && !taken) {
+        const due = fence.lastExtended + renewEveryMs - performance.now();
+        if (due > 0) await pause(due, signal);
+        if (signal.aborted) break;
+        try {
+          await renew(signal);
+        } catch (error) {
+          if (signal.aborted) break;
+          logger.warn({ lease: name, reason: describeError(error) }, 'cannot renew the Lease');
+          await pause(jittered(RETRY_MS), signal);
+        }
+      }
+      fence.stop();
+      if (held && !taken) {
+        await releaseLease(options, held).catch((error: unknown) =>
+          logger.warn({ lease: name, reason: describeError(error) }, 'cannot release the Lease'),
+        );
+      }
+    },
+    get fenced() {
+      return fence.fenced;
+    },
+    get lastRenewal() {
+      return fence.lastExtended;
+    },
+  };
+}

@@ -1,0 +1,105 @@
+import { isNewer, type KubeObject } from './resources.ts';
+
+export type Indexers<T> = Readonly<Record<string, (object: T) => readonly string[]>>;
+
+/** What happened to the set of objects, in the order in which handlers see it. */
+export type Change<T> =
+  | { readonly type: 'add'; readonly object: T }
+  | { readonly type: 'update'; readonly object: T; readonly old: T }
+  | { readonly type: 'delete'; readonly object: T };
+
+/**
+ * The objects of a selection as last known, keyed by uid: a name that was deleted and made again is two objects, and
+ * shows as `delete` then `add` even when both happened unseen.
+ */
+export interface ObjectStore<T> {
+  /** Takes an object in unless as new a version of it is known. */
+  put(object: T): Change<T>[];
+  /** The object is gone. */
+  remove(object: T): Change<T>[];
+  /**
+   * Takes over a complete snapshot. What is missing from it is gone, except objects written later than the snapshot.
+   */
+  replaceAll(objects: readonly T[], resourceVersion: string): Change<T>[];
+  byUid(uid: string): T | undefined;
+  byName(name: string, namespace?: string): T | undefined;
+  byIndex(index: string, value: string): T[];
+  list(): T[];
+  readonly size: number;
+}
+
+export function createObjectStore<T extends KubeObject>(indexers: Indexers<T> = {}): ObjectStore<T> {
+  const objects = new Map<string, T>();
+  const uids = new Map<string, string>();
+  const indexes = new Map(Object.keys(indexers).map((name) => [name, new Map<string, Set<string>>()]));
+
+  const nameKey = (namespace: string | undefined, name: string | undefined) => `${namespace ?? ''}/${name}`;
+  const keyOf = (object: T) => nameKey(object.metadata.namespace, object.metadata.name);
+  const uidOf = (object: T) => object.metadata.uid ?? '';
+
+  function index(object: T, add: boolean) {
+    for (const [name, valuesOf] of Object.entries(indexers)) {
+      const entries = indexes.get(name) as Map<string, Set<string>>;
+      for (const value of valuesOf(object)) {
+        const set = entries.get(value) ?? new Set();
+        if (add) entries.set(value, set.add(uidOf(object)));
+        else if (set.delete(uidOf(object)) && set.size === 0) entries.delete(value);
+      }
+    }
+  }
+
+  function drop(object: T): Change<T> {
+    objects.delete(uidOf(object));
+    if (uids.get(keyOf(object)) === uidOf(object)) uids.delete(keyOf(object));
+    index(object, false);
+    return { type: 'delete', object };
+  }
+
+  const store: ObjectStore<T> = {
+    put(object) {
+      const changes: Change<T>[] = [];
+      const old = objects.get(uidOf(object));
+      if (old && !isNewer(object.metadata.resourceVersion, old.metadata.resourceVersion)) return changes;
+      const namesake = uids.get(keyOf(object));
+      const former = namesake === undefined || old ? undefined : objects.get(namesake);
+      // A late word of a former bearer of the name must not displace the present one.
+      if (former && !isNewer(object.metadata.resourceVersion, former.metadata.resourceVersion))
+        return changes;
+      if (former) changes.push(drop(former));
+      if (old) index(old, false);
+      objects.set(uidOf(object), object);
+      uids.set(keyOf(object), uidOf(object));
+      index(object, true);
+      changes.push(old ? { type: 'update', object, old } : { type: 'add', object });
+      return changes;
+    },
+    remove(object) {
+      const old = objects.get(uidOf(object));
+      if (!old) return [];
+      drop(old);
+      return [{ type: 'delete', object }];
+    },
+    replaceAll(listed, resourceVersion) {
+      const present = new Set(listed.map(uidOf));
+      const gone = [...objects.values()].filter(
+        (object) => !present.has(uidOf(object)) && !isNewer(object.metadata.resourceVersion, resourceVersion),
+      );
+      return [...gone.map(drop), ...listed.flatMap((object) => store.put(object))];
+    },
+    byUid: (uid) => objects.get(uid),
+    byName(name, namespace) {
+      const uid = uids.get(nameKey(namespace, name));
+      return uid === undefined ? undefined : objects.get(uid);
+    },
+    byIndex(name, value) {
+      const entries = indexes.get(name);
+      if (!entries) throw new TypeError(`there is no index ${name}`);
+      return [...(entries.get(value) ?? [])].map((uid) => objects.get(uid) as T);
+    },
+    list: () => [...objects.values()],
+    get size() {
+      return objects.size;
+    },
+  };
+  return store;
+}

@@ -1,0 +1,185 @@
+import { Registry } from 'prom-client';
+import { describeError } from '../errors.ts';
+import type { Logger } from '../logging.ts';
+import { backoffMs, jittered } from './backoff.ts';
+import { counter, gauge, histogram } from './metrics.ts';
+
+/** Longest delay a timer takes. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+export interface WorkQueueOptions {
+  /** Does the work of one key; never runs twice at once for the same key. Throwing tries again with backoff. */
+  readonly process: (key: string, signal: AbortSignal) => Promise<{ requeueAfterMs: number } | undefined>;
+  readonly concurrency: number;
+  readonly name: string;
+  readonly logger: Logger;
+  readonly registry?: Registry;
+  /** First delay after a failure of a key. Default 50. */
+  readonly baseDelayMs?: number;
+  /** Longest delay after failures. Default 30,000. */
+  readonly maxDelayMs?: number;
+}
+
+/**
+ * Keys to work on, each once however often it was added. A key added while it is worked on is worked on again
+ * afterwards. Nothing but failures is ever slowed down.
+ */
+export interface WorkQueue {
+  add(key: string): void;
+  /** Adds the key later; of several such wishes for a key the earliest counts. */
+  addAfter(key: string, ms: number): void;
+  /** Works until aborted; resolves when the work under way has ended. */
+  run(signal: AbortSignal): Promise<void>;
+  /** Keys that wait for a worker. */
+  readonly depth: number;
+  /** Resolves when nothing is ready or worked on; delayed keys do not count. */
+  idle(): Promise<void>;
+}
+
+export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
+  const { process, concurrency, name, logger, baseDelayMs = 50, maxDelayMs = 30_000 } = options;
+  const metrics = queueMetrics(options.registry ?? new Registry(), name);
+  /** Ready keys with the time they became so, in order. */
+  const ready = new Map<string, number>();
+  const working = new Set<string>();
+  /** Keys added again while worked on. */
+  const again = new Set<string>();
+  const delayed = new Map<string, { readonly at: number; readonly timer: NodeJS.Timeout }>();
+  const failures = new Map<string, number>();
+  let stop: AbortSignal | undefined;
+  let idlers: (() => void)[] = [];
+
+  function add(key: string): void {
+    if (stop?.aborted) return;
+    undelay(key);
+    if (working.has(key)) again.add(key);
+    else if (!ready.has(key)) {
+      ready.set(key, performance.now());
+      metrics.depth.set(ready.size);
+      dispatch();
+    }
+  }
+
+  function undelay(key: string): void {
+    clearTimeout(delayed.get(key)?.timer);
+    delayed.delete(key);
+  }
+
+  function addAfter(key: string, ms: number): void {
+    if (stop?.aborted) return;
+    if (ms <= 0) {
+      add(key);
+      return;
+    }
+    const at = performance.now() + ms;
+    const before = delayed.get(key);
+    if (before && before.at <= at) return;
+    undelay(key);
+    const timer = setTimeout(
+      () => {
+        delayed.delete(key);
+        // A wait beyond a timer's reach goes on; workers find nothing to do otherwise.
+        addAfter(key, at - performance.now());
+      },
+      Math.min(ms, MAX_TIMER_MS),
+    );
+    delayed.set(key, { at, timer });
+  }
+
+  function dispatch(): void {
+    while (stop && !stop.aborted && working.size < concurrency) {
+      const next = ready.entries().next().value;
+      if (!next) break;
+      const [key, since] = next;
+      ready.delete(key);
+      working.add(key);
+      metrics.depth.set(ready.size);
+      metrics.wait.observe((performance.now() - since) / 1000);
+      void work(key, stop);
+    }
+  }
+
+  async function work(key: string, signal: AbortSignal): Promise<void> {
+    const began = performance.now();
+    try {
+      const result = await process(key, signal);
+      failures.delete(key);
+      if (result) addAfter(key, result.requeueAfterMs);
+    } catch (error) {
+      if (!signal.aborted) {
+        const count = failures.get(key) ?? 0;
+        failures.set(key, count + 1);
+        metrics.failures.inc();
+        logger.warn({ key, failures: count + 1, reason: describeError(error) }, `${name} failed, will retry`);
+        addAfter(key, jittered(backoffMs(count, baseDelayMs, maxDelayMs)));
+      }
+    } finally {
+      metrics.duration.observe((performance.now() - began) / 1000);
+      working.delete(key);
+      if (again.delete(key)) add(key);
+      dispatch();
+      if (working.size === 0 && (ready.size === 0 || signal.aborted)) {
+        for (const resolve of idlers) resolve();
+        idlers = [];
+      }
+    }
+  }
+
+  function idle(): Promise<void> {
+    if (working.size === 0 && (ready.size === 0 || stop?.aborted)) return Promise.resolve();
+    return new Promise((resolve) => idlers.push(resolve));
+  }
+
+  return {
+    add,
+    addAfter,
+    async run(signal) {
+      stop = signal;
+      dispatch();
+      if (!signal.aborted) {
+        await new Promise<void>((resolve) =>
+          signal.addEventListener('abort', () => resolve(), { once: true }),
+        );
+      }
+      for (const key of [...delayed.keys()]) undelay(key);
+      await idle();
+      ready.clear();
+      again.clear();
+      failures.clear();
+      metrics.depth.set(0);
+    },
+    get depth() {
+      return ready.size;
+    },
+    idle,
+  };
+}
+
+function queueMetrics(registry: Registry, queue: string) {
+  const labelNames = ['queue'] as const;
+  const buckets = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30];
+  return {
+    depth: gauge(registry, {
+      name: 'semblance_queue_depth',
+      help: 'Keys that wait for a worker.',
+      labelNames,
+    }).labels(queue),
+    failures: counter(registry, {
+      name: 'semblance_queue_failures_total',
+      help: 'Work that failed and is tried again.',
+      labelNames,
+    }).labels(queue),
+    wait: histogram(registry, {
+      name: 'semblance_queue_wait_seconds',
+      help: 'Time a key waited for a worker.',
+      labelNames,
+      buckets,
+    }).labels(queue),
+    duration: histogram(registry, {
+      name: 'semblance_queue_work_seconds',
+      help: 'Time the work of a key took.',
+      labelNames,
+      buckets,
+    }).labels(queue),
+  };
+}
