@@ -1,0 +1,165 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { apiOf } from '../support/api.ts';
+import { eventually } from '../support/eventually.ts';
+import { expectError } from '../support/expect-error.ts';
+import { ADMIRAL, ASTRONAUT } from '../support/media.ts';
+import { processesMentioning, processTree, stillAlive } from '../support/processes.ts';
+import { type Stack, sharedStack, stackAt } from '../support/stack.ts';
+import {
+  readStackFile,
+  SERVICE_NAMES,
+  type StackProcess,
+  startStackProcess,
+} from '../support/stack-process.ts';
+
+let stateDir: string;
+let running: StackProcess;
+let stack: Stack;
+
+beforeAll(async () => {
+  stateDir = await mkdtemp(join(tmpdir(), 'semblance-lifecycle-'));
+  running = await startStackProcess({ stateDir });
+  stack = stackAt(running.file);
+}, 240_000);
+
+afterAll(async () => {
+  await running?.close();
+  await rm(stateDir, { recursive: true, force: true });
+}, 60_000);
+
+async function swap(on: Stack): Promise<string> {
+  const [image_key, face_key] = await Promise.all([on.api.upload(ASTRONAUT), on.api.upload(ADMIRAL)]);
+  return (await on.api.swap({ image_key, face_key })).id;
+}
+
+describe('stack.json', () => {
+  test('has exactly the fields that scripts rely on', () => {
+    const file = readStackFile(running.file);
+    expect(Object.keys(file).sort()).toEqual([
+      'account_id',
+      'admin_token',
+      'api_key',
+      'base_url',
+      'kubeconfig',
+      'namespace',
+      'nats_url',
+      'postgres_url',
+      'services',
+    ]);
+    expect(file.base_url).toMatch(/^http:\/\/[^/]+\/api\/v1$/);
+    expect(Object.keys(file.services).sort()).toEqual([...SERVICE_NAMES].sort());
+    for (const pid of Object.values(file.services)) expect(() => process.kill(pid, 0)).not.toThrow();
+  });
+
+  test('every service is a process of its own', () => {
+    const pids = Object.values(readStackFile(running.file).services);
+    expect(new Set([...pids, running.pid]).size).toBe(SERVICE_NAMES.length + 1);
+  });
+});
+
+describe('two stacks side by side', () => {
+  test('share nothing: ports, keys, jobs, resources', async () => {
+    const other = await sharedStack();
+    const [mine, theirs] = [stack.read(), other.read()];
+    for (const name of [
+      'base_url',
+      'api_key',
+      'account_id',
+      'postgres_url',
+      'nats_url',
+      'kubeconfig',
+    ] as const) {
+      expect(mine[name], name).not.toBe(theirs[name]);
+    }
+    const foreign = apiOf({ baseUrl: theirs.base_url, apiKey: mine.api_key });
+    expectError(await foreign.get('/balance'), 'unauthorized');
+    const [one, two] = await Promise.all([swap(stack), swap(other)]);
+    const [first, second] = await Promise.all([stack.api.finished(one), other.api.finished(two)]);
+    expect([first.status, second.status]).toEqual(['succeeded', 'succeeded']);
+    expectError(await other.api.get(`/jobs/${one}`), 'not_found');
+    expect(await other.kubectl.renderJob(one)).toBeUndefined();
+  }, 120_000);
+});
+
+describe('a service that is killed', () => {
+  test.each(['gateway', 'control-plane', 'operator', 'gpu-agent', 'nats'])(
+    '%s is started again, stack.json is kept true, and work goes on',
+    async (name) => {
+      const before = stack.read();
+      process.kill(before.services[name] as number, 'SIGKILL');
+      const after = await eventually(`${name} to be started again`, () => {
+        const now = stack.read();
+        const pid = now.services[name];
+        if (!pid || pid === before.services[name]) return undefined;
+        process.kill(pid, 0);
+        return now;
+      });
+      // Addresses people have written down stay good.
+      expect({ ...after, services: 0 }).toEqual({ ...before, services: 0 });
+      const id = await eventually('a submit to be taken', () => swap(stack), { withinMs: 40_000 });
+      expect((await stack.api.finished(id)).status).toBe('succeeded');
+      expect(running.output()).toMatch(new RegExp(`${name}.*(killed|SIGKILL|ended|exited|restart)`, 'i'));
+    },
+    120_000,
+  );
+});
+
+describe('ending and starting again', () => {
+  test('SIGINT ends everything: status 0, and no process is left', async () => {
+    const id = await swap(stack);
+    await stack.api.finished(id);
+    const before = { ...stack.read(), services: {} };
+    const balance = await stack.api.balance();
+    const processes = processTree(running.pid);
+    expect(processes.length).toBeGreaterThan(SERVICE_NAMES.length);
+
+    expect(await running.interrupt()).toBe(0);
+    // Guards outlive their owner by a moment.
+    await eventually('all processes to end', () => (stillAlive(processes).length ? undefined : true), {
+      withinMs: 5_000,
+    });
+    await eventually(
+      'nothing to run in the state folder',
+      () => {
+        const left = processesMentioning(stateDir);
+        if (left.length) throw new Error(JSON.stringify(left));
+        return true;
+      },
+      { withinMs: 5_000 },
+    );
+
+    await running.close();
+
+    // State survives: the same key, the same account, the job of before, the same books.
+    running = await startStackProcess({ stateDir });
+    stack = stackAt(running.file);
+    const now = stack.read();
+    expect([now.api_key, now.account_id, now.namespace]).toEqual([
+      before.api_key,
+      before.account_id,
+      before.namespace,
+    ]);
+    const job = await stack.api.job(id);
+    expect(job.status).toBe('succeeded');
+    expect((await fetch(job.output_url ?? '')).status).toBe(200);
+    expect(await stack.api.balance()).toEqual(balance);
+    expect((await stack.kubectl.renderJob(id))?.status?.phase).toBe('Succeeded');
+    const next = await swap(stack);
+    expect((await stack.api.finished(next)).status).toBe('succeeded');
+  }, 240_000);
+
+  test('a job that was running when everything ended is finished after the next start', async () => {
+    const id = await swap(stack);
+    expect(await running.interrupt()).toBe(0);
+    await running.close();
+    running = await startStackProcess({ stateDir });
+    stack = stackAt(running.file);
+    const job = await stack.api.finished(id, 90_000);
+    expect(job.status).toBe('succeeded');
+    const shown = await stack.admin('account', 'show', { account: stack.read().account_id });
+    expect(shown).toMatchObject({ ledger_ok: true, holds: expect.anything() });
+  }, 240_000);
+});

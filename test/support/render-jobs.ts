@@ -1,0 +1,49 @@
+import { randomBytes } from 'node:crypto';
+import { eventually } from './eventually.ts';
+import type { Kubectl, RenderJobView } from './kubectl.ts';
+import { ADMIRAL, ASTRONAUT } from './media.ts';
+import type { Stack } from './stack.ts';
+
+/** File keys a RenderJob made by hand may name: uploads of the stack's own account. */
+export async function swapInputs(stack: Stack, image = ASTRONAUT, face = ADMIRAL) {
+  const [imageKey, faceKey] = await Promise.all([stack.api.upload(image), stack.api.upload(face)]);
+  return [
+    { name: 'image', key: imageKey },
+    { name: 'face', key: faceKey },
+  ];
+}
+
+export type SwapInputs = Awaited<ReturnType<typeof swapInputs>>;
+
+/** A RenderJob as a person would write it: no account, so nobody is billed. */
+export function renderJob(inputs: SwapInputs, spec: Record<string, unknown> = {}) {
+  return {
+    apiVersion: 'semblance.dev/v1alpha1',
+    kind: 'RenderJob',
+    metadata: { name: `by-hand-${randomBytes(4).toString('hex')}` },
+    spec: { capability: 'face-swap-image', inputs, ...spec },
+  };
+}
+
+/** Waits until the RenderJob has that phase; throws at once when it ended in another way. */
+export async function untilPhase(
+  kubectl: Kubectl,
+  name: string,
+  phase: string,
+  withinMs = 60_000,
+): Promise<RenderJobView> {
+  const job = await eventually(
+    `${name} to be ${phase}`,
+    async () => {
+      const seen = await kubectl.renderJob(name);
+      if (!seen) throw new Error('there is none');
+      const now = seen.status?.phase;
+      return now === phase || now === 'Succeeded' || now === 'Failed' ? seen : undefined;
+    },
+    { withinMs, everyMs: 150 },
+  );
+  if (job.status?.phase !== phase) {
+    throw new Error(`${name} became ${job.status?.phase}, not ${phase}: ${JSON.stringify(job.status)}`);
+  }
+  return job;
+}
