@@ -38,7 +38,7 @@ describe('npm run demo', () => {
     const made = pictures.find((path) => !path.startsWith(join(root, 'media')));
     expect(made, demo.said).toBeDefined();
     const { width, height } = await sharp(made as string).metadata();
-    expect([width, height]).toEqual([512, 512]);
+    expect([width, height]).toEqual([512, 600]);
   });
 
   test('shows the job move and where it runs', () => {

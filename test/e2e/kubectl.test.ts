@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
+import type { Api } from '../support/api.ts';
 import { eventually } from '../support/eventually.ts';
 import { conditionOf, type Kubectl } from '../support/kubectl.ts';
 import { faceless, largePortrait } from '../support/media.ts';
@@ -7,17 +8,19 @@ import { type Stack, sharedStack } from '../support/stack.ts';
 
 let stack: Stack;
 let kubectl: Kubectl;
+let api: Api;
 let inputs: SwapInputs;
 
 beforeAll(async () => {
   stack = await sharedStack();
   kubectl = stack.kubectl;
-  inputs = await swapInputs(stack);
+  ({ api } = await stack.newAccount());
+  inputs = await swapInputs(api);
 }, 240_000);
 
 describe('a RenderJob made by hand', () => {
   test('runs to Succeeded, says where and what it made, and bills nobody', async () => {
-    const before = await stack.api.balance();
+    const before = await api.balance();
     const job = renderJob(inputs);
     await kubectl.apply(job);
     const done = await untilPhase(kubectl, job.metadata.name, 'Succeeded');
@@ -33,14 +36,14 @@ describe('a RenderJob made by hand', () => {
     expect(Date.parse(done.status?.completionTime ?? '')).toBeGreaterThanOrEqual(
       Date.parse(done.status?.startTime ?? ''),
     );
-    expect(await stack.api.balance()).toEqual(before);
+    expect(await api.balance()).toEqual(before);
     // What scripts wait with.
     await kubectl(['wait', '--for=condition=Complete', `renderjob/${job.metadata.name}`, '--timeout=5s']);
     await kubectl(['delete', 'rj', job.metadata.name, '--timeout=20s']);
   });
 
   test('that cannot be done becomes Failed and says why', async () => {
-    const job = renderJob(await swapInputs(stack, await faceless()));
+    const job = renderJob(await swapInputs(api, await faceless()));
     await kubectl.apply(job);
     const failed = await untilPhase(kubectl, job.metadata.name, 'Failed');
     expect(failed.status?.failure?.code).toBe('face_not_detected');
@@ -97,7 +100,7 @@ describe('deleting and suspending', () => {
   });
 
   test('suspended while it runs it leaves its agent; resumed it is done in a new attempt', async () => {
-    const job = renderJob(await swapInputs(stack, await largePortrait(5000)));
+    const job = renderJob(await swapInputs(api, await largePortrait(5000)));
     await kubectl.apply(job);
     await untilPhase(kubectl, job.metadata.name, 'Running');
     await kubectl.patch('renderjob', job.metadata.name, { spec: { suspend: true } });
@@ -109,7 +112,7 @@ describe('deleting and suspending', () => {
   });
 
   test('deleted while it runs it is gone at once and its slot is free', async () => {
-    const job = renderJob(await swapInputs(stack, await largePortrait(5000)));
+    const job = renderJob(await swapInputs(api, await largePortrait(5000)));
     await kubectl.apply(job);
     await untilPhase(kubectl, job.metadata.name, 'Running');
     await kubectl(['delete', 'renderjob', job.metadata.name, '--timeout=15s']);

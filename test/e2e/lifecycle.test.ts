@@ -7,7 +7,7 @@ import { eventually } from '../support/eventually.ts';
 import { expectError } from '../support/expect-error.ts';
 import { ADMIRAL, ASTRONAUT } from '../support/media.ts';
 import { processesMentioning, processTree, stillAlive } from '../support/processes.ts';
-import { type Stack, sharedStack, stackAt } from '../support/stack.ts';
+import { type Account, type Stack, sharedStack, stackAt } from '../support/stack.ts';
 import {
   readStackFile,
   SERVICE_NAMES,
@@ -18,11 +18,14 @@ import {
 let stateDir: string;
 let running: StackProcess;
 let stack: Stack;
+/** An account of that stack whose key may ask as often as a test does. */
+let account: Account;
 
 beforeAll(async () => {
   stateDir = await mkdtemp(join(tmpdir(), 'semblance-lifecycle-'));
   running = await startStackProcess({ stateDir });
   stack = stackAt(running.file);
+  account = await stack.newAccount();
 }, 240_000);
 
 afterAll(async () => {
@@ -30,9 +33,17 @@ afterAll(async () => {
   await rm(stateDir, { recursive: true, force: true });
 }, 60_000);
 
-async function swap(on: Stack): Promise<string> {
-  const [image_key, face_key] = await Promise.all([on.api.upload(ASTRONAUT), on.api.upload(ADMIRAL)]);
-  return (await on.api.swap({ image_key, face_key })).id;
+async function swap({ api }: Account): Promise<string> {
+  const [image_key, face_key] = await Promise.all([api.upload(ASTRONAUT), api.upload(ADMIRAL)]);
+  return (await api.swap({ image_key, face_key })).id;
+}
+
+/** Starts it again over the same state. */
+async function startAgain(): Promise<void> {
+  await running.close();
+  running = await startStackProcess({ stateDir });
+  stack = stackAt(running.file);
+  account = { ...account, api: apiOf({ baseUrl: stack.read().base_url, apiKey: account.apiKey }) };
 }
 
 describe('stack.json', () => {
@@ -63,6 +74,7 @@ describe('stack.json', () => {
 describe('two stacks side by side', () => {
   test('share nothing: ports, keys, jobs, resources', async () => {
     const other = await sharedStack();
+    const theirAccount = await other.newAccount();
     const [mine, theirs] = [stack.read(), other.read()];
     for (const name of [
       'base_url',
@@ -76,10 +88,10 @@ describe('two stacks side by side', () => {
     }
     const foreign = apiOf({ baseUrl: theirs.base_url, apiKey: mine.api_key });
     expectError(await foreign.get('/balance'), 'unauthorized');
-    const [one, two] = await Promise.all([swap(stack), swap(other)]);
-    const [first, second] = await Promise.all([stack.api.finished(one), other.api.finished(two)]);
+    const [one, two] = await Promise.all([swap(account), swap(theirAccount)]);
+    const [first, second] = await Promise.all([account.api.finished(one), theirAccount.api.finished(two)]);
     expect([first.status, second.status]).toEqual(['succeeded', 'succeeded']);
-    expectError(await other.api.get(`/jobs/${one}`), 'not_found');
+    expectError(await theirAccount.api.get(`/jobs/${one}`), 'not_found');
     expect(await other.kubectl.renderJob(one)).toBeUndefined();
   }, 120_000);
 });
@@ -99,8 +111,8 @@ describe('a service that is killed', () => {
       });
       // Addresses people have written down stay good.
       expect({ ...after, services: 0 }).toEqual({ ...before, services: 0 });
-      const id = await eventually('a submit to be taken', () => swap(stack), { withinMs: 40_000 });
-      expect((await stack.api.finished(id)).status).toBe('succeeded');
+      const id = await eventually('a submit to be taken', () => swap(account), { withinMs: 40_000 });
+      expect((await account.api.finished(id)).status).toBe('succeeded');
       expect(running.output()).toMatch(new RegExp(`${name}.*(killed|SIGKILL|ended|exited|restart)`, 'i'));
     },
     120_000,
@@ -109,10 +121,10 @@ describe('a service that is killed', () => {
 
 describe('ending and starting again', () => {
   test('SIGINT ends everything: status 0, and no process is left', async () => {
-    const id = await swap(stack);
-    await stack.api.finished(id);
+    const id = await swap(account);
+    await account.api.finished(id);
     const before = { ...stack.read(), services: {} };
-    const balance = await stack.api.balance();
+    const balance = await account.api.balance();
     const processes = processTree(running.pid);
     expect(processes.length).toBeGreaterThan(SERVICE_NAMES.length);
 
@@ -131,35 +143,31 @@ describe('ending and starting again', () => {
       { withinMs: 5_000 },
     );
 
-    await running.close();
-
     // State survives: the same key, the same account, the job of before, the same books.
-    running = await startStackProcess({ stateDir });
-    stack = stackAt(running.file);
+    await startAgain();
     const now = stack.read();
+    expect((await stack.api.get('/balance')).status).toBe(200);
     expect([now.api_key, now.account_id, now.namespace]).toEqual([
       before.api_key,
       before.account_id,
       before.namespace,
     ]);
-    const job = await stack.api.job(id);
+    const job = await account.api.job(id);
     expect(job.status).toBe('succeeded');
     expect((await fetch(job.output_url ?? '')).status).toBe(200);
-    expect(await stack.api.balance()).toEqual(balance);
+    expect(await account.api.balance()).toEqual(balance);
     expect((await stack.kubectl.renderJob(id))?.status?.phase).toBe('Succeeded');
-    const next = await swap(stack);
-    expect((await stack.api.finished(next)).status).toBe('succeeded');
+    const next = await swap(account);
+    expect((await account.api.finished(next)).status).toBe('succeeded');
   }, 240_000);
 
   test('a job that was running when everything ended is finished after the next start', async () => {
-    const id = await swap(stack);
+    const id = await swap(account);
     expect(await running.interrupt()).toBe(0);
-    await running.close();
-    running = await startStackProcess({ stateDir });
-    stack = stackAt(running.file);
-    const job = await stack.api.finished(id, 90_000);
+    await startAgain();
+    const job = await account.api.finished(id, 90_000);
     expect(job.status).toBe('succeeded');
-    const shown = await stack.admin('account', 'show', { account: stack.read().account_id });
+    const shown = await stack.admin('account', 'show', { account: account.accountId });
     expect(shown).toMatchObject({ ledger_ok: true, holds: expect.anything() });
   }, 240_000);
 });

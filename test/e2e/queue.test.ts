@@ -17,7 +17,7 @@ beforeAll(async () => {
   running = await startStackProcess();
   stack = stackAt(running.file);
   kubectl = stack.kubectl;
-  inputs = await swapInputs(stack);
+  inputs = await swapInputs((await stack.newAccount()).api);
   agent = (await kubectl(['get', 'gpuagents', '-o', 'jsonpath={.items[0].metadata.name}'])).trim();
   await drain(true);
 }, 240_000);

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
+import type { Api } from './api.ts';
 import { eventually } from './eventually.ts';
 import type { Kubectl, RenderJobView } from './kubectl.ts';
 import { ADMIRAL, ASTRONAUT } from './media.ts';
-import type { Stack } from './stack.ts';
 
-/** File keys a RenderJob made by hand may name: uploads of the stack's own account. */
-export async function swapInputs(stack: Stack, image = ASTRONAUT, face = ADMIRAL) {
-  const [imageKey, faceKey] = await Promise.all([stack.api.upload(image), stack.api.upload(face)]);
+/** Inputs of a RenderJob made by hand: uploads of whatever account. */
+export async function swapInputs(api: Api, image = ASTRONAUT, face = ADMIRAL) {
+  const [imageKey, faceKey] = await Promise.all([api.upload(image), api.upload(face)]);
   return [
     { name: 'image', key: imageKey },
     { name: 'face', key: faceKey },
