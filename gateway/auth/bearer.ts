@@ -1,0 +1,31 @@
+import { hash } from 'node:crypto';
+import { ApiError } from '#common/errors.ts';
+import type { Caller } from '#proto/semblance/control/v1/control.ts';
+
+/** RFC 6750: the scheme in any case, one or more spaces, a token68. */
+const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
+/** Longer than any key ever issued. */
+const MAX_KEY_LENGTH = 512;
+
+const ANONYMOUS: Caller = { keySha256: Buffer.alloc(0) };
+
+/**
+ * Who asks, from the Authorization header. Only the key's SHA-256 goes on: the key itself never leaves the gateway.
+ * @throws ApiError `unauthorized` when the header is missing or holds no bearer key
+ */
+export function requireCaller(authorization: string | undefined): Caller {
+  if (authorization === undefined)
+    throw new ApiError(
+      'unauthorized',
+      'An API key is needed: send the header "Authorization: Bearer <API_KEY>".',
+    );
+  const key = BEARER.exec(authorization)?.[1];
+  if (!key || key.length > MAX_KEY_LENGTH)
+    throw new ApiError('unauthorized', 'The Authorization header must read "Bearer <API_KEY>".');
+  return { keySha256: hash('sha256', key, 'buffer') };
+}
+
+/** Like `requireCaller`, but a request without the header is anonymous. */
+export function optionalCaller(authorization: string | undefined): Caller {
+  return authorization === undefined ? ANONYMOUS : requireCaller(authorization);
+}

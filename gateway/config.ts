@@ -1,0 +1,11 @@
+import { z } from 'zod';
+import { baseShape, listenAddress, objectsShape } from '#common/config.ts';
+
+export const gatewayShape = {
+  ...baseShape,
+  ...objectsShape,
+  /** Where clients are served. */
+  SEMBLANCE_GATEWAY_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 8080 }),
+  /** `host:port` of the control plane's gRPC server. */
+  SEMBLANCE_CONTROL_ADDRESS: z.string().regex(/^.+:\d{1,5}$/, 'must be host:port'),
+};

@@ -1,0 +1,20 @@
+import type { DirectoryStore } from '#common/objects/directory-store.ts';
+import { FILES_PATH, type LinkGrant, type LinkMethod } from '#common/objects/links.ts';
+import type { GatewayContext } from '../http/context.ts';
+import { StatusError } from '../http/envelope.ts';
+
+/**
+ * What the link that a request came by permits. The path is taken as it was sent: a key needs no escapes, so an escaped
+ * one is another key, which nothing was signed for.
+ * @throws StatusError 403 when the link was changed or has expired
+ */
+export function requireGrant(ctx: GatewayContext, method: LinkMethod, store: DirectoryStore): LinkGrant {
+  const key = ctx.path.slice(FILES_PATH.length + 1);
+  const verdict = store.verify(method, key, new URLSearchParams(ctx.querystring));
+  if (verdict.ok) return verdict.grant;
+  const message =
+    verdict.reason === 'expired'
+      ? 'This link has expired. Read the job again for a new one.'
+      : 'This link is not valid. Use it exactly as it was given.';
+  throw new StatusError(403, 'unauthorized', message);
+}

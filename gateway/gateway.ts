@@ -1,0 +1,113 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import Koa from 'koa';
+import type { Registry } from 'prom-client';
+import type { ListenAddress } from '#common/config.ts';
+import { describeError } from '#common/errors.ts';
+import type { Logger } from '#common/logging.ts';
+import type { ObjectStore } from '#common/objects/store.ts';
+import { connectControlPlane } from './control/control-plane.ts';
+import { asMiddleware } from './http/context.ts';
+import { observe } from './http/observe.ts';
+import { startHttpServer } from './http/server.ts';
+import { createMetrics } from './metrics.ts';
+import { createRouter, unknownRoute } from './routes.ts';
+import { SIZE_LIMITS, type SizeLimits } from './uploads/receive-file.ts';
+
+export interface GatewayOptions {
+  readonly listen: ListenAddress;
+  /** `host:port` of the control plane. */
+  readonly controlAddress: string;
+  readonly store: ObjectStore;
+  readonly logger: Logger;
+  readonly registry: Registry;
+  readonly sizeLimits?: SizeLimits;
+  readonly timing?: Partial<GatewayTiming>;
+}
+
+/** Milliseconds. */
+export interface GatewayTiming {
+  /** Longest wait for the control plane's answer. */
+  readonly control: number;
+  /** Longest wait for the next bytes of an upload. */
+  readonly uploadIdle: number;
+  /** Longest time for a JSON body to arrive. */
+  readonly body: number;
+  /** How long bytes nobody wants are thrown away after an early answer. */
+  readonly linger: number;
+  /** How long running requests may take to end at shutdown; the uploads among them get half of it. */
+  readonly drain: number;
+  /** How long handlers whose clients are gone may then take to give up what they had begun. */
+  readonly tidy: number;
+}
+
+const TIMING: GatewayTiming = {
+  control: 5_000,
+  uploadIdle: 30_000,
+  body: 30_000,
+  linger: 15_000,
+  drain: 7_000,
+  tidy: 1_500,
+};
+
+export interface Gateway {
+  readonly port: number;
+  /** Throws, saying why, when the gateway cannot do its work. */
+  ready(): Promise<void>;
+  /** Stops accepting, lets requests end, then cuts them. */
+  close(): Promise<void>;
+}
+
+/** Puts the gateway together and starts it. The object store stays the caller's to close. */
+export async function startGateway(options: GatewayOptions): Promise<Gateway> {
+  const { store, logger, sizeLimits = SIZE_LIMITS } = options;
+  const timing = { ...TIMING, ...options.timing };
+  const metrics = createMetrics(options.registry);
+  const control = connectControlPlane({
+    address: options.controlAddress,
+    metrics,
+    timeoutMs: timing.control,
+  });
+  const uploadsEnd = new AbortController();
+  const handlers = { running: 0 };
+  let draining = false;
+
+  const app = new Koa();
+  app.on('error', (error: Error) => logger.warn({ err: error }, `response failed: ${describeError(error)}`));
+  app.use(observe({ logger, metrics, lingerMs: timing.linger, isDraining: () => draining, handlers }));
+  const router = createRouter({
+    control,
+    store,
+    logger,
+    metrics,
+    limits: sizeLimits,
+    uploadIdleMs: timing.uploadIdle,
+    bodyTimeoutMs: timing.body,
+    signal: uploadsEnd.signal,
+  });
+  app.use(router.routes());
+  app.use(asMiddleware(unknownRoute));
+
+  const server = await startHttpServer({ listen: options.listen, handler: app.callback() });
+  metrics.connections(server.connections);
+  let wasConnected = false;
+
+  return {
+    port: server.port,
+    async ready() {
+      if (draining) throw new Error('the gateway is ending');
+      // Once it has been reached, a control plane that fails is answered for with 502, not with silence.
+      if (!wasConnected) await control.connected(2_000);
+      wasConnected = true;
+    },
+    async close() {
+      if (draining) return;
+      draining = true;
+      const end = setTimeout(() => uploadsEnd.abort(new Error('the gateway is ending')), timing.drain / 2);
+      await server.close(timing.drain);
+      clearTimeout(end);
+      const lastMoment = Date.now() + timing.tidy;
+      while (handlers.running > 0 && Date.now() < lastMoment) await delay(20);
+      control.close();
+    },
+  };
+}

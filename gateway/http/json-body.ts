@@ -1,0 +1,77 @@
+import type { Context } from 'koa';
+import { koaBody } from 'koa-body';
+import { ApiError } from '#common/errors.ts';
+import type { GatewayContext } from './context.ts';
+import { askForBody, ClientGoneError } from './request-body.ts';
+
+/** The longest script, every character of it written as two \u escapes, fits with room. */
+const LIMIT_BYTES = 256 * 1024;
+
+const parse = koaBody({
+  json: true,
+  jsonStrict: false,
+  jsonLimit: LIMIT_BYTES,
+  urlencoded: false,
+  text: false,
+  multipart: false,
+});
+
+/**
+ * The JSON body of a request, whatever JSON value it is.
+ * @param timeoutMs longest time for all of it
+ * @throws ApiError `invalid_input` for any other type, malformed JSON, too much of it or too slow a client
+ */
+export async function readJson(ctx: GatewayContext, timeoutMs: number): Promise<unknown> {
+  if (!ctx.is('application/json', 'application/*+json'))
+    throw new ApiError(
+      'invalid_input',
+      'The body must be JSON, with the header "Content-Type: application/json".',
+    );
+  askForBody(ctx.req, ctx.res);
+  let timer: NodeJS.Timeout | undefined;
+  const tooSlow = new Promise<never>((_, reject) => {
+    timer = setTimeout(
+      () => reject(new ApiError('invalid_input', `The body did not arrive within ${timeoutMs / 1000} s.`)),
+      timeoutMs,
+    );
+  });
+  const parsing = parse(ctx as unknown as Context, async () => {});
+  // It loses the race when the client is too slow, and fails later.
+  parsing.catch(() => {});
+  try {
+    await Promise.race([parsing, tooSlow]);
+  } catch (error) {
+    throw refusalFor(error);
+  } finally {
+    clearTimeout(timer);
+  }
+  return (ctx.request as unknown as { body: unknown }).body;
+}
+
+/** What raw-body, inflation and the JSON parser throw, by the `type` and `status` they carry. */
+function refusalFor(error: unknown): Error {
+  if (error instanceof ApiError) return error;
+  const { type, status, code } = error as { type?: string; status?: number; code?: string };
+  if (type === 'entity.too.large')
+    return new ApiError('invalid_input', `The body must be at most ${LIMIT_BYTES / 1024} KiB.`, {
+      cause: error,
+    });
+  if (type === 'request.aborted' || code === 'ECONNRESET' || code === 'ECONNABORTED')
+    return new ClientGoneError('the client went away', { cause: error });
+  if (type === 'request.size.invalid')
+    return new ApiError('invalid_input', 'The body is not as long as its Content-Length says.', {
+      cause: error,
+    });
+  if (status === 415)
+    return new ApiError('invalid_input', 'The Content-Encoding of the body is not supported.', {
+      cause: error,
+    });
+  if (
+    error instanceof SyntaxError ||
+    status === 400 ||
+    code?.startsWith('Z_') ||
+    code?.startsWith('ERR__ERROR_FORMAT')
+  )
+    return new ApiError('invalid_input', 'The body is not valid JSON.');
+  return error as Error;
+}

@@ -1,0 +1,90 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { ApiError } from '#common/errors.ts';
+
+/** The client went away before its request was complete; nobody is left to answer. */
+export class ClientGoneError extends Error {
+  override readonly name = 'ClientGoneError';
+  readonly code = 'client_gone';
+  readonly retryable = false;
+}
+
+const awaitingContinue = new WeakSet<IncomingMessage>();
+
+/** Notes a request with `Expect: 100-continue`: its body is asked for only once a handler wants it. */
+export function noteExpectContinue(request: IncomingMessage): void {
+  awaitingContinue.add(request);
+}
+
+/** True while the client still waits to be told to send its body. */
+export function awaitsContinue(request: IncomingMessage): boolean {
+  return awaitingContinue.has(request);
+}
+
+/** To be called before a body is read. */
+export function askForBody(request: IncomingMessage, response: ServerResponse): void {
+  if (awaitingContinue.delete(request)) response.writeContinue();
+}
+
+/**
+ * The body of a request, chunk by chunk, at the pace the consumer reads it. Ending early leaves the connection open,
+ * so that the refusal can still be answered.
+ *
+ * @param idleMs longest wait for the next bytes
+ * @throws ApiError `invalid_input` when the client stalls; ClientGoneError when the connection ends first
+ */
+export async function* requestBytes(
+  request: IncomingMessage,
+  response: ServerResponse,
+  idleMs: number,
+): AsyncGenerator<Buffer> {
+  askForBody(request, response);
+  let wake = () => {};
+  const onEvent = () => wake();
+  const events = ['readable', 'end', 'close', 'error'] as const;
+  for (const event of events) request.on(event, onEvent);
+  try {
+    for (;;) {
+      const chunk = request.read() as Buffer | null;
+      if (chunk !== null) {
+        yield chunk;
+        continue;
+      }
+      if (request.complete && request.readableEnded) return;
+      if (request.destroyed || request.errored)
+        throw new ClientGoneError('the client went away', { cause: request.errored ?? undefined });
+      await new Promise<void>((resolve, reject) => {
+        const stalled = () =>
+          reject(
+            new ApiError(
+              'invalid_input',
+              `The request body stalled for ${idleMs / 1000} s and was given up.`,
+            ),
+          );
+        const timer = setTimeout(stalled, idleMs);
+        wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+      wake = () => {};
+    }
+  } finally {
+    for (const event of events) request.off(event, onEvent);
+    // An error that comes after nobody reads any more is not unhandled.
+    request.on('error', () => {});
+  }
+}
+
+/**
+ * After an answer given before the body was read to its end: what still arrives is thrown away for a while, so that a
+ * client that is still sending gets to read the answer instead of a reset, then the connection is cut.
+ */
+export function discardRest(request: IncomingMessage, lingerMs: number): void {
+  if (request.complete || request.destroyed) return;
+  const timer = setTimeout(() => request.socket.destroy(), lingerMs);
+  timer.unref();
+  request.once('close', () => clearTimeout(timer));
+  request.once('end', () => clearTimeout(timer));
+  request.on('error', () => {});
+  request.resume();
+}

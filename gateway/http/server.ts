@@ -1,0 +1,96 @@
+import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type { ListenAddress } from '#common/config.ts';
+import { listen } from '#common/health.ts';
+import { envelope } from './envelope.ts';
+import { noteExpectContinue } from './request-body.ts';
+
+export interface HttpServerOptions {
+  readonly listen: ListenAddress;
+  readonly handler: RequestListener;
+}
+
+export interface HttpServer {
+  readonly port: number;
+  connections(): Promise<number>;
+  /** Stops accepting, lets requests end for up to `graceMs`, then cuts them. */
+  close(graceMs: number): Promise<void>;
+}
+
+/** Longer than load balancers keep idle connections, so that they close first. */
+const KEEP_ALIVE_MS = 75_000;
+const HEADERS_MS = 20_000;
+const MAX_HEADER_BYTES = 16 * 1024;
+
+/**
+ * The HTTP server, whose own refusals (malformed requests, headers too long or too slow) carry the error envelope too.
+ * Bodies have no overall time limit here: an upload may take long, and whoever reads a body watches it.
+ */
+export async function startHttpServer(options: HttpServerOptions): Promise<HttpServer> {
+  const server = createServer({
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    headersTimeout: HEADERS_MS,
+    requestTimeout: 0,
+    connectionsCheckingInterval: 5_000,
+    maxHeaderSize: MAX_HEADER_BYTES,
+    // A request without Host would be refused with an empty body; it is harmless here.
+    requireHostHeader: false,
+    noDelay: true,
+  });
+  server.on('request', options.handler);
+  server.on('checkContinue', (request, response) => {
+    noteExpectContinue(request);
+    options.handler(request, response);
+  });
+  server.on('checkExpectation', (_request, response) => {
+    const body = envelope('invalid_input', 'The Expect header may only read "100-continue".');
+    response.writeHead(400, {
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(body),
+      connection: 'close',
+    });
+    response.end(body);
+  });
+  server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
+    refuse(socket, '404 Not Found', 'not_found', 'This server is no proxy.');
+  });
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
+    refuse(socket, '400 Bad Request', 'invalid_input', messageFor(error.code));
+  });
+  await listen(server, options.listen);
+  return {
+    port: (server.address() as AddressInfo).port,
+    connections: () =>
+      new Promise((resolve, reject) =>
+        server.getConnections((error, count) => (error ? reject(error) : resolve(count))),
+      ),
+    close: (graceMs) => closeServer(server, graceMs),
+  };
+}
+
+function messageFor(code: string | undefined): string {
+  if (code === 'HPE_HEADER_OVERFLOW')
+    return `The request's headers are longer than ${MAX_HEADER_BYTES / 1024} KiB.`;
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'The request did not arrive in time.';
+  return 'The request is not valid HTTP.';
+}
+
+function refuse(socket: Duplex, status: string, code: string, message: string): void {
+  const body = envelope(code, message);
+  const head = `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}`;
+  socket.on('error', () => {});
+  socket.end(`${head}\r\nConnection: close\r\n\r\n${body}`, () => socket.destroy());
+}
+
+function closeServer(server: Server, graceMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    const cut = setTimeout(() => server.closeAllConnections(), graceMs);
+    server.close(() => {
+      clearTimeout(cut);
+      resolve();
+    });
+    server.closeIdleConnections();
+  });
+}

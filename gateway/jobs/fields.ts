@@ -1,0 +1,54 @@
+import { z } from 'zod';
+import { isObjectKey } from '#common/objects/store.ts';
+
+const MAX_URL_LENGTH = 2048;
+
+/**
+ * Text of `min` to `max` Unicode code points. NUL and lone surrogates are no text that a database or a voice could take.
+ */
+export function text(max: number, min = 1) {
+  return z
+    .string('must be a string')
+    .refine((value) => codePoints(value) <= max, `must be at most ${max.toLocaleString('en')} characters`)
+    .refine((value) => codePoints(value.trim()) >= min, 'must not be empty')
+    .refine((value) => value.isWellFormed() && !value.includes('\0'), 'must be well-formed Unicode text');
+}
+
+/** Length in Unicode code points. */
+export function codePoints(value: string): number {
+  let count = 0;
+  for (const _ of value) count++;
+  return count;
+}
+
+/** A key as POST /uploads gave it. Whether it exists and whose it is, the control plane knows. */
+export const fileKey = z
+  .string('must be a file_key from POST /uploads')
+  .refine((value) => value.startsWith('api/'), 'must be a file_key from POST /uploads, beginning with "api/"')
+  .refine(isObjectKey, 'must be a file_key exactly as POST /uploads answered it');
+
+/** Where the terminal job is to be POSTed. */
+export const callbackUrl = z
+  .string('must be a string')
+  .max(MAX_URL_LENGTH, `must be at most ${MAX_URL_LENGTH} characters`)
+  .refine((value) => callbackFault(value) === undefined, {
+    error: (issue) => callbackFault(String(issue.input)),
+  });
+
+function callbackFault(value: string): string | undefined {
+  if (!value.isWellFormed() || value.includes('\0') || !URL.canParse(value))
+    return 'must be an absolute http or https URL';
+  const url = new URL(value);
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'must be an absolute http or https URL';
+  if (url.username || url.password) return 'must not carry a user name or password';
+  return undefined;
+}
+
+export const outputResolution = z
+  .literal([480, 720, 1080], 'must be 480, 720 or 1080')
+  .transform((value) => String(value));
+
+/** A field that may be left out; null counts as left out, because many clients write it so. */
+export function optional<T extends z.ZodType>(schema: T) {
+  return z.preprocess((value) => value ?? undefined, schema.optional());
+}

@@ -1,0 +1,85 @@
+import { z } from 'zod';
+import { CAPABILITIES, CAPABILITY_NAMES, type Capability } from '#common/capabilities.ts';
+import { ApiError } from '#common/errors.ts';
+import { callbackUrl, fileKey, optional, outputResolution, text } from './fields.ts';
+
+export type JobCapability = {
+  [Name in Capability]: (typeof CAPABILITIES)[Name]['shape'] extends 'job' ? Name : never;
+}[Capability];
+
+export const JOB_CAPABILITIES = CAPABILITY_NAMES.filter(
+  (name): name is JobCapability => CAPABILITIES[name].shape === 'job',
+);
+
+/** Settings of each capability beside its inputs, by request field; what comes out is what the engine is given. */
+const PARAMETERS: Record<JobCapability, z.ZodRawShape> = {
+  'character-swap': {
+    resolution: optional(z.enum(['1k', '2k'], 'must be "1k" or "2k"')).transform((value) => value ?? '1k'),
+  },
+  'face-swap': { output_resolution_p: optional(outputResolution) },
+  'face-swap-image': {},
+  'motion-control': {},
+  avatar: {
+    script: text(5000),
+    voice_id: optional(text(128)),
+    language: optional(text(64)),
+    output_resolution_p: optional(outputResolution),
+  },
+  'lip-sync': { output_resolution_p: optional(outputResolution) },
+};
+
+/** A submit's body, checked, in the terms of the control plane. */
+export interface ParsedSubmit {
+  /** Input role → file key. */
+  readonly inputs: Record<string, string>;
+  readonly parameters: Record<string, string>;
+  readonly callbackUrl: string | undefined;
+}
+
+export type SubmitParser = (body: unknown) => ParsedSubmit;
+
+/**
+ * The check of one capability's submit body. Unknown fields are ignored, so that a client newer than this service is
+ * not refused.
+ * @returns a function that throws ApiError `invalid_input` naming every faulty field, without their values
+ */
+export function submitParser(capability: JobCapability): SubmitParser {
+  const roles = Object.entries(CAPABILITIES[capability].inputs);
+  const parameters = PARAMETERS[capability];
+  const schema = z.object(
+    {
+      ...Object.fromEntries(roles.map(([, { field }]) => [field, fileKey])),
+      ...parameters,
+      callback_url: optional(callbackUrl),
+    },
+    'The body must be a JSON object',
+  );
+  return (body) => {
+    const result = schema.safeParse(body);
+    if (!result.success) throw new ApiError('invalid_input', faultsOf(result.error.issues, body));
+    const fields = result.data as Record<string, string | undefined>;
+    const pick = (names: [string, string][]) =>
+      Object.fromEntries(
+        names.flatMap(([name, field]) => {
+          const value = fields[field];
+          return value === undefined ? [] : [[name, value]];
+        }),
+      );
+    return {
+      inputs: pick(roles.map(([role, { field }]) => [role, field])),
+      parameters: pick(Object.keys(parameters).map((name) => [name, name])),
+      callbackUrl: fields.callback_url,
+    };
+  };
+}
+
+function faultsOf(issues: readonly z.core.$ZodIssue[], body: unknown): string {
+  const faults = new Map<string, string>();
+  for (const issue of issues) {
+    const field = issue.path.join('.');
+    if (faults.has(field)) continue;
+    const missing = field !== '' && (body as Record<string, unknown>)[field] === undefined;
+    faults.set(field, missing ? 'is required' : issue.message);
+  }
+  return `${[...faults].map(([field, fault]) => (field ? `${field} ${fault}` : fault)).join('; ')}.`;
+}

@@ -1,0 +1,50 @@
+import { ApiError } from '#common/errors.ts';
+import { requireCaller } from '../auth/bearer.ts';
+import type { ControlPlane } from '../control/control-plane.ts';
+import type { Handler } from '../http/context.ts';
+import { readJson } from '../http/json-body.ts';
+import { type JobCapability, submitParser } from './submit-schemas.ts';
+
+const IDEMPOTENCY_KEY = /^[\x20-\x7e]{1,255}$/;
+
+export interface SubmitOptions {
+  readonly control: ControlPlane;
+  readonly capability: JobCapability;
+  /** Longest time for the body to arrive. */
+  readonly bodyTimeoutMs: number;
+}
+
+/** POST /<capability>: one handler for the six job capabilities; they differ in their table of fields alone. */
+export function submitJob({ control, capability, bodyTimeoutMs }: SubmitOptions): Handler {
+  const parse = submitParser(capability);
+  return async (ctx) => {
+    const caller = requireCaller(ctx.headers.authorization);
+    let submit: ReturnType<typeof parse>;
+    let idempotencyKey: string | undefined;
+    try {
+      idempotencyKey = idempotencyKeyOf(ctx.headers['idempotency-key']);
+      submit = parse(await readJson(ctx, bodyTimeoutMs));
+    } catch (error) {
+      // Who may not ask at all is told that, not what was wrong with the body; and refused calls count as calls.
+      if (error instanceof ApiError) await control.authorize(ctx, { caller });
+      throw error;
+    }
+    const { id, status, statusUrl, replayed } = await control.submitJob(ctx, {
+      caller,
+      capability,
+      inputs: submit.inputs,
+      parameters: submit.parameters,
+      callbackUrl: submit.callbackUrl,
+      idempotencyKey,
+    });
+    if (replayed) ctx.set('Idempotent-Replayed', 'true');
+    ctx.body = { id, status, status_url: statusUrl };
+  };
+}
+
+function idempotencyKeyOf(header: string | string[] | undefined): string | undefined {
+  if (header === undefined) return undefined;
+  if (typeof header !== 'string' || !IDEMPOTENCY_KEY.test(header))
+    throw new ApiError('invalid_input', 'Idempotency-Key must be 1 to 255 printable ASCII characters.');
+  return header;
+}

@@ -1,0 +1,42 @@
+import { loadConfig } from '#common/config.ts';
+import { createRegistry, startHealthServer } from '#common/health.ts';
+import { createLogger } from '#common/logging.ts';
+import { openObjectStore } from '#common/objects/open.ts';
+import { runService } from '#common/service.ts';
+import { gatewayShape } from './config.ts';
+import { startGateway } from './gateway.ts';
+
+const logger = createLogger({ service: 'gateway', level: process.env.SEMBLANCE_LOG_LEVEL || 'info' });
+
+runService(logger, async () => {
+  const config = loadConfig(gatewayShape);
+  const store = openObjectStore({
+    url: config.SEMBLANCE_OBJECTS_URL,
+    signingKey: config.SEMBLANCE_OBJECTS_SIGNING_KEY,
+    publicUrl: config.SEMBLANCE_PUBLIC_URL,
+    internalUrl: config.SEMBLANCE_OBJECTS_INTERNAL_URL,
+  });
+  const registry = createRegistry('gateway');
+  const gateway = await startGateway({
+    listen: config.SEMBLANCE_GATEWAY_LISTEN,
+    controlAddress: config.SEMBLANCE_CONTROL_ADDRESS,
+    store,
+    logger,
+    registry,
+  });
+  const health = await startHealthServer({
+    listen: config.SEMBLANCE_HEALTH_LISTEN,
+    service: 'gateway',
+    registry,
+    ready: { 'control plane': () => gateway.ready() },
+  });
+  logger.info(
+    { port: gateway.port, healthPort: health.port, control: config.SEMBLANCE_CONTROL_ADDRESS },
+    'serving',
+  );
+  return async () => {
+    await gateway.close();
+    await store.close();
+    await health.close();
+  };
+});

@@ -1,0 +1,128 @@
+import { hash } from 'node:crypto';
+import { ApiError } from '#common/errors.ts';
+import { type CallContext, startGrpcServer, unary } from '#common/grpc/server.ts';
+import { newId } from '#common/ids.ts';
+import { silentLogger } from '#common/logging.ts';
+import type { ObjectStore } from '#common/objects/store.ts';
+import {
+  type AbortUploadRequest,
+  type Caller,
+  type CompleteUploadRequest,
+  type ControlServiceServer,
+  ControlServiceService,
+  type GetPricingResponse,
+  type Job,
+  type SubmitJobRequest,
+} from '#proto/semblance/control/v1/control.ts';
+
+export const TEST_KEY = 'sk_test_0123456789';
+
+/**
+ * A control plane of memory alone, for tests of the gateway's routing and edges. It speaks the real protocol over a
+ * real socket; what the real one decides is tested with the real one.
+ */
+export class ControlDouble {
+  readonly calls: { method: string; request: unknown; requestId: string | undefined }[] = [];
+  readonly reserved = new Set<string>();
+  readonly completed = new Map<string, CompleteUploadRequest>();
+  readonly aborted: AbortUploadRequest[] = [];
+  readonly submits: SubmitJobRequest[] = [];
+  readonly jobs = new Map<string, Job>();
+  pricing: GetPricingResponse = { currency: 'USD', version: 1n, effectiveAt: '', capabilities: [] };
+  /** Thrown by the method of that name. */
+  readonly failures = new Map<string, Error>();
+  /** Awaited before the method of that name answers. */
+  readonly pauses = new Map<string, Promise<unknown>>();
+  rateLimit = 'limit=60,remaining=59,reset=32';
+  readonly #store: ObjectStore;
+  port = 0;
+  close: () => Promise<void> = async () => {};
+
+  constructor(store: ObjectStore) {
+    this.#store = store;
+  }
+
+  count(method: string): number {
+    return this.calls.filter((call) => call.method === method).length;
+  }
+
+  async start(port = 0): Promise<void> {
+    const server = await startGrpcServer({
+      listen: { host: '127.0.0.1', port },
+      services: [
+        {
+          definition: ControlServiceService,
+          implementation: this.#implementation(),
+          name: 'semblance.control.v1.ControlService',
+        },
+      ],
+    });
+    this.port = server.port;
+    this.close = () => server.close(100);
+  }
+
+  #implementation(): ControlServiceServer & Record<string, never> {
+    const store = this.#store;
+    const on = <Request, Response>(
+      method: string,
+      handler: (request: Request) => Promise<Response> | Response,
+    ) =>
+      unary<Request, Response>(silentLogger(), async (request: Request, context: CallContext) => {
+        this.calls.push({ method, request, requestId: context.requestId });
+        const { caller } = request as { caller?: Caller };
+        if (caller) this.#authenticate(method, caller, context);
+        await this.pauses.get(method);
+        const failure = this.failures.get(method);
+        if (failure) throw failure;
+        return handler(request);
+      });
+    return {
+      authorize: on('authorize', () => ({ accountId: 'a', keyId: 'k' })),
+      beginUpload: on('beginUpload', () => {
+        const fileKey = newId('api/');
+        this.reserved.add(fileKey);
+        return { fileKey, accountId: 'acct' };
+      }),
+      completeUpload: on('completeUpload', async (request: CompleteUploadRequest) => {
+        await store.info(request.fileKey);
+        this.reserved.delete(request.fileKey);
+        this.completed.set(request.fileKey, request);
+        return { url: await store.signGet(request.fileKey, { expiresInSeconds: 60 }) };
+      }),
+      abortUpload: on('abortUpload', async (request: AbortUploadRequest) => {
+        this.reserved.delete(request.fileKey);
+        this.aborted.push(request);
+        await store.delete(request.fileKey);
+        return {};
+      }),
+      submitJob: on('submitJob', (request: SubmitJobRequest) => {
+        this.submits.push(request);
+        const id = newId('job-');
+        return { id, status: 'queued', statusUrl: `/api/v1/jobs/${id}`, replayed: false };
+      }),
+      getJob: on('getJob', ({ jobId }: { jobId: string }) => {
+        const job = this.jobs.get(jobId);
+        if (!job) throw new ApiError('not_found', 'There is no such job.');
+        return { job };
+      }),
+      getBalance: on('getBalance', () => ({
+        balanceMicros: 12_500_000n,
+        totalSpentMicros: 1n,
+        totalToppedUpMicros: 12_500_001n,
+        spentThisWeekMicros: 1n,
+        spentThisMonthMicros: 1n,
+        spentThisYearMicros: 1n,
+      })),
+      getPricing: on('getPricing', () => this.pricing),
+    } as unknown as ControlServiceServer & Record<string, never>;
+  }
+
+  #authenticate(method: string, caller: Caller, context: CallContext): void {
+    if (method === 'getPricing' && caller.keySha256.length === 0) return;
+    if (!caller.keySha256.equals(hash('sha256', TEST_KEY, 'buffer')))
+      throw new ApiError('unauthorized', 'The API key is unknown or revoked.');
+    context.trailers.set('semblance-ratelimit', this.rateLimit);
+    if (this.rateLimit.includes('remaining=-'))
+      throw new ApiError('internal_error', 'a test set a nonsensical limit');
+  }
+}

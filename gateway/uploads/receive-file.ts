@@ -1,0 +1,158 @@
+import { createHash } from 'node:crypto';
+import type { MediaKind } from '#common/capabilities.ts';
+import { ApiError } from '#common/errors.ts';
+import { declaredKind } from './media-types.ts';
+import { MultipartReader } from './multipart.ts';
+import { MultipartError } from './multipart-header.ts';
+import { SNIFF_BYTES, type Sniffed, sniff } from './sniff.ts';
+
+/** Most bytes of a file, by kind. */
+export type SizeLimits = Readonly<Record<MediaKind, number>>;
+
+const MIB = 1024 * 1024;
+export const SIZE_LIMITS: SizeLimits = { image: 45 * MIB, audio: 45 * MIB, video: 500 * MIB };
+
+/** What a form may weigh beside its file; beyond it a declared length proves that the file itself is too large. */
+export const FORM_OVERHEAD_BYTES = MIB;
+
+export interface IncomingFile {
+  readonly kind: MediaKind;
+  /** The type found in the bytes. */
+  readonly contentType: string;
+  /**
+   * The file's bytes. They end only once the whole form has proved sound, so that whoever stores them can take the end
+   * for permission to keep them; until then anything wrong is thrown.
+   */
+  readonly bytes: AsyncGenerator<Buffer>;
+  /** After `bytes` ended. */
+  result(): { sizeBytes: number; sha256: Buffer };
+}
+
+export interface ReceiveOptions {
+  readonly source: AsyncIterable<Buffer>;
+  readonly boundary: string;
+  /** The request's Content-Length, where it has one. */
+  readonly contentLength: number | undefined;
+  readonly limits: SizeLimits;
+}
+
+/**
+ * Reads a form up to its file and says what that is; the rest is read as `bytes` is.
+ * @throws ApiError `invalid_input`, `unsupported_format` or `input_too_large`, as soon as it is certain
+ */
+export async function receiveFile(options: ReceiveOptions): Promise<IncomingFile> {
+  const { contentLength, limits } = options;
+  const largest = Math.max(...Object.values(limits));
+  if (contentLength !== undefined && contentLength > largest + FORM_OVERHEAD_BYTES) throw tooLarge(largest);
+  const reader = new MultipartReader(options.source, options.boundary);
+  const fields = { bytes: 0 };
+  try {
+    const part = await nextFile(reader, fields);
+    if (!part) throw new ApiError('invalid_input', 'The form has no file: send one in the field "file".');
+    const chunks = reader.body();
+    const head = await readHead(chunks);
+    if (head.length === 0) throw new ApiError('invalid_input', 'The file is empty.');
+    const { kind, contentType } = recognise(sniff(head.subarray(0, SNIFF_BYTES)), part);
+    const limit = limits[kind];
+    if (contentLength !== undefined && contentLength > limit + FORM_OVERHEAD_BYTES)
+      throw tooLarge(limit, kind);
+
+    const hash = createHash('sha256');
+    let sizeBytes = 0;
+    const take = (chunk: Buffer) => {
+      sizeBytes += chunk.length;
+      if (sizeBytes > limit) throw tooLarge(limit, kind);
+      hash.update(chunk);
+      return chunk;
+    };
+    async function* bytes(): AsyncGenerator<Buffer> {
+      try {
+        yield take(head);
+        for await (const chunk of chunks) yield take(chunk);
+        if (await nextFile(reader, fields))
+          throw new ApiError(
+            'invalid_input',
+            'The form has more than one file; an upload takes exactly one.',
+          );
+      } catch (error) {
+        throw refusalFor(error);
+      } finally {
+        await reader.close();
+      }
+    }
+    return { kind, contentType, bytes: bytes(), result: () => ({ sizeBytes, sha256: hash.digest() }) };
+  } catch (error) {
+    await reader.close();
+    throw refusalFor(error);
+  }
+}
+
+/** Goes to the next file, past plain fields, which are not used. */
+async function nextFile(reader: MultipartReader, fields: { bytes: number }) {
+  for (;;) {
+    const part = await reader.nextPart();
+    if (!part) return undefined;
+    if (part.filename !== undefined) {
+      if (part.name === 'file') return { ...part, filename: part.filename };
+      throw new ApiError('invalid_input', 'The file must be in the field "file".');
+    }
+    if (part.name === 'file')
+      throw new ApiError('invalid_input', 'The field "file" must be a file: its part needs a filename.');
+    for await (const chunk of reader.body()) {
+      fields.bytes += chunk.length;
+      if (fields.bytes > FORM_OVERHEAD_BYTES / 2)
+        throw new ApiError('invalid_input', 'The fields beside the file are too large.');
+    }
+  }
+}
+
+async function readHead(chunks: AsyncGenerator<Buffer>): Promise<Buffer> {
+  const head: Buffer[] = [];
+  let length = 0;
+  while (length < SNIFF_BYTES) {
+    const { done, value } = await chunks.next();
+    if (done) break;
+    head.push(value);
+    length += value.length;
+  }
+  return head.length === 1 && head[0] ? head[0] : Buffer.concat(head);
+}
+
+/** What the client says and what the bytes say must agree on the kind; the bytes then say which type of it. */
+function recognise(
+  found: Sniffed | undefined,
+  part: { filename: string; contentType: string | undefined },
+): { kind: MediaKind; contentType: string } {
+  const declared = declaredKind(part.contentType, part.filename);
+  if (declared === 'refused')
+    throw new ApiError('unsupported_format', `This file type is not accepted. ${ACCEPTED}`);
+  if (!found)
+    throw new ApiError('unsupported_format', `The file's bytes are of no accepted type. ${ACCEPTED}`);
+  // Of the kinds that the bytes allow, the first is the likelier one.
+  const kind = declared ?? (Object.keys(found)[0] as MediaKind);
+  const contentType = found[kind];
+  if (!contentType) {
+    const actual = Object.values(found)[0];
+    throw new ApiError(
+      'unsupported_format',
+      `The file is declared to be ${kind}, but its bytes are ${actual}.`,
+    );
+  }
+  return { kind, contentType };
+}
+
+const ACCEPTED =
+  'Accepted: JPEG, PNG and WebP images; MP3, WAV, FLAC, Ogg, M4A, AAC, AIFF and AMR audio; MP4, MOV, WebM, Matroska, AVI, MPEG, Ogg and 3GP video.';
+
+function tooLarge(limit: number, kind?: MediaKind): ApiError {
+  const what = kind
+    ? `${kind === 'image' ? 'An image' : kind === 'audio' ? 'An audio file' : 'A video'}`
+    : 'A file';
+  return new ApiError('input_too_large', `${what} may have at most ${limit / MIB} MiB.`);
+}
+
+function refusalFor(error: unknown): unknown {
+  return error instanceof MultipartError
+    ? new ApiError('invalid_input', error.message, { cause: error })
+    : error;
+}

@@ -1,0 +1,104 @@
+import type { MediaKind } from '#common/capabilities.ts';
+
+/** Bytes of a file's beginning that `sniff` wants; a file may be shorter. */
+export const SNIFF_BYTES = 1024;
+
+/** What a file's first bytes say it is: the type for each kind it may be. Containers of sound and pictures have two. */
+export type Sniffed = Partial<Readonly<Record<MediaKind, string>>>;
+
+/**
+ * Recognises the accepted formats by their signatures (the WHATWG MIME Sniffing Standard where it covers them, the
+ * formats' own specifications elsewhere).
+ * @param head the first SNIFF_BYTES of the file, or all of it
+ * @returns undefined when it is none of them
+ */
+export function sniff(head: Buffer): Sniffed | undefined {
+  const at = (offset: number, text: string) =>
+    head.length >= offset + text.length && head.toString('latin1', offset, offset + text.length) === text;
+
+  if (at(0, '\xff\xd8\xff')) return { image: 'image/jpeg' };
+  if (at(0, '\x89PNG\r\n\x1a\n')) return { image: 'image/png' };
+  if (at(0, 'RIFF') || at(0, 'RF64')) {
+    if (at(8, 'WEBP')) return { image: 'image/webp' };
+    if (at(8, 'WAVE')) return { audio: 'audio/wav' };
+    if (at(8, 'AVI ')) return { video: 'video/x-msvideo' };
+    return undefined;
+  }
+  if (at(4, 'ftyp')) return isoMedia(head);
+  if (isOldQuickTime(head)) return { video: 'video/quicktime' };
+  if (at(0, '\x1a\x45\xdf\xa3')) return matroska(head);
+  if (at(0, 'OggS')) return ogg(head);
+  if (at(0, 'fLaC')) return { audio: 'audio/flac' };
+  if (at(0, 'FORM') && (at(8, 'AIFF') || at(8, 'AIFC'))) return { audio: 'audio/aiff' };
+  if (at(0, '#!AMR\n') || at(0, '#!AMR-WB\n')) return { audio: 'audio/amr' };
+  if (at(0, '\x00\x00\x01\xba') || at(0, '\x00\x00\x01\xb3')) return { video: 'video/mpeg' };
+  if (isTransportStream(head)) return { video: 'video/mp2t' };
+  if (at(0, 'ID3')) return { audio: 'audio/mpeg' };
+  return mpegAudioFrame(head);
+}
+
+/** Brands of still pictures in the same container as video; none of them is accepted. */
+const PICTURE_BRANDS = /^(hei[cxms]|hev[cxms]|mif1|msf1|miaf|avif|avis|avio|jp2 |jpx |jpm |mjp2|crx |jxl )$/;
+
+/** ISO base media: the major brand of `ftyp` tells pictures and sound-only files from the rest. */
+function isoMedia(head: Buffer): Sniffed | undefined {
+  const brand = head.toString('latin1', 8, 12);
+  if (brand.length < 4 || PICTURE_BRANDS.test(brand)) return undefined;
+  if (/^(M4A |M4B |M4P |F4A |F4B )$/.test(brand)) return { audio: 'audio/mp4' };
+  if (brand === 'qt  ') return { video: 'video/quicktime', audio: 'audio/mp4' };
+  if (brand.startsWith('3g')) return { video: 'video/3gpp', audio: 'audio/mp4' };
+  return { video: 'video/mp4', audio: 'audio/mp4' };
+}
+
+/** QuickTime files from before `ftyp` begin with one of these atoms. */
+function isOldQuickTime(head: Buffer): boolean {
+  const atom = head.toString('latin1', 4, 8);
+  if (atom === 'moov' || atom === 'mdat') return true;
+  const next = head.length >= 8 ? head.readUInt32BE(0) : 0;
+  if (!/^(wide|free|skip|pnot)$/.test(atom) || next < 8 || next + 8 > head.length) return false;
+  return /^(mdat|moov|free|wide|skip)$/.test(head.toString('latin1', next + 4, next + 8));
+}
+
+/** EBML: the document type says WebM or Matroska; whether there are pictures, only the tracks further on say. */
+function matroska(head: Buffer): Sniffed | undefined {
+  // Element 0x4282 (DocType), a one-byte size, the name.
+  const at = head.indexOf('\x42\x82', 4, 'latin1');
+  if (at < 0 || at + 3 > head.length) return undefined;
+  const size = (head[at + 2] ?? 0) & 0x7f;
+  const docType = head.toString('latin1', at + 3, at + 3 + size).replace(/\0+$/, '');
+  if (docType === 'webm') return { video: 'video/webm', audio: 'audio/webm' };
+  if (docType === 'matroska') return { video: 'video/x-matroska', audio: 'audio/x-matroska' };
+  return undefined;
+}
+
+/** Ogg: the first packet names the codec of the first stream; pictures, where there are any, come first. */
+function ogg(head: Buffer): Sniffed {
+  const segments = head[26] ?? 0;
+  const packet = head.toString('latin1', 27 + segments, 27 + segments + 8);
+  if (packet.startsWith('\x80theora') || packet.startsWith('BBCD\0')) return { video: 'video/ogg' };
+  if (packet.startsWith('fishead')) return { video: 'video/ogg', audio: 'audio/ogg' };
+  return { audio: 'audio/ogg' };
+}
+
+/** Packets of 188 bytes (or 192, with a time code first), each with the sync byte. */
+function isTransportStream(head: Buffer): boolean {
+  const synced = (first: number, size: number) =>
+    head.length > first + 2 * size && [0, 1, 2].every((packet) => head[first + packet * size] === 0x47);
+  return synced(0, 188) || synced(4, 192);
+}
+
+/** A frame header of MPEG audio (layers I to III), or of AAC in ADTS. */
+function mpegAudioFrame(head: Buffer): Sniffed | undefined {
+  if (head.length < 4) return undefined;
+  const word = head.readUInt32BE(0);
+  if (word >>> 20 === 0xfff && ((word >>> 17) & 3) === 0) {
+    const samplingIndex = (word >>> 10) & 15;
+    return samplingIndex < 13 ? { audio: 'audio/aac' } : undefined;
+  }
+  const version = (word >>> 19) & 3;
+  const layer = (word >>> 17) & 3;
+  const bitrate = (word >>> 12) & 15;
+  const sampling = (word >>> 10) & 3;
+  const plausible = word >>> 21 === 0x7ff && version !== 1 && layer !== 0 && bitrate !== 15 && bitrate !== 0;
+  return plausible && sampling !== 3 ? { audio: 'audio/mpeg' } : undefined;
+}
