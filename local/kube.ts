@@ -140,7 +140,7 @@ function apiserverService(options: KubeOptions, kubeconfig: string): ServiceSpec
             `--service-account-key-file=${keys}`,
           ],
           ...[`--service-account-signing-key-file=${keys}`, '--service-cluster-ip-range=10.96.0.0/24'],
-          ...['--profiling=false', '--v=1'],
+          ...['--profiling=false', '--v=0'],
         ],
       };
     },

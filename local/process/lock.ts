@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -13,12 +13,13 @@ export type Lock = { release(): void };
 /** Tries once; undefined when another process holds it. */
 export function tryLock(path: string): Lock | undefined {
   mkdirSync(dirname(path), { recursive: true });
-  const database = new DatabaseSync(path, { timeout: 0 });
+  // Long enough to sit out somebody's `isLocked`.
+  const database = new DatabaseSync(path, { timeout: 250 });
   try {
     database.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
   } catch (error) {
     database.close();
-    if ((error as { errcode?: number }).errcode === SQLITE_BUSY) return undefined;
+    if (isBusy(error)) return undefined;
     throw new Error(`cannot lock ${path}`, { cause: error });
   }
   writeFileSync(`${path}.holder`, `${process.pid}\n`);
@@ -58,4 +59,21 @@ export function holderOf(path: string): number | undefined {
   }
 }
 
-const SQLITE_BUSY = 5;
+/** Whether a living process holds the lock. */
+export function isLocked(path: string): boolean {
+  if (!existsSync(path)) return false;
+  const database = new DatabaseSync(path, { timeout: 0, readOnly: true });
+  try {
+    database.exec('SELECT 1 FROM sqlite_schema');
+    return false;
+  } catch (error) {
+    if (isBusy(error)) return true;
+    throw new Error(`cannot look at the lock ${path}`, { cause: error });
+  } finally {
+    database.close();
+  }
+}
+
+function isBusy(error: unknown): boolean {
+  return (error as { errcode?: number }).errcode === 5; // SQLITE_BUSY
+}

@@ -12,6 +12,8 @@ export type ServiceSpec = {
   launch(signal: AbortSignal): Promise<Launch>;
   /** One look at whether it serves; throws what is missing. Called every few hundredths of a second until it does. */
   probe(signal: AbortSignal): Promise<void>;
+  /** Done each time it begins to serve, before what comes after it is started; must bear repetition. */
+  whenReady?(signal: AbortSignal): Promise<void>;
   stopSignal: StopSignal;
   /** Time between the stop signal and SIGKILL, in milliseconds. */
   graceMs: number;
@@ -25,12 +27,15 @@ export class ServiceStartError extends Error {
   readonly retryable = true;
   readonly service: string;
   readonly logFile: string;
+  /** What happened, in a few words; the message adds the end of the log. */
+  readonly brief: string;
   constructor(service: string, why: string, logFile: string, cause?: unknown) {
     const tail = tailOf(logFile, 15);
     super(`${service} ${why}${tail ? `; the end of ${logFile}:\n${tail}` : ` (nothing in ${logFile})`}`, {
       cause,
     });
     this.service = service;
+    this.brief = why;
     this.logFile = logFile;
   }
 }
@@ -51,8 +56,7 @@ export async function untilReady(options: {
   let last: unknown;
   for (let wait = 20; ; wait = Math.min(wait * 1.3, 250)) {
     signal.throwIfAborted();
-    if (ended)
-      throw new ServiceStartError(spec.name, `ended at start (${describeExit(ended)})`, logFile, last);
+    if (ended) throw new ServiceStartError(spec.name, `ended at start (${describeExit(ended)})`, logFile);
     try {
       await spec.probe(AbortSignal.any([signal, AbortSignal.timeout(5_000)]));
       return;
@@ -63,7 +67,7 @@ export async function untilReady(options: {
     if (Date.now() > deadline) {
       const seconds = Math.round(spec.readyWithinMs / 1000);
       const why = last instanceof Error ? `: ${last.message}` : '';
-      throw new ServiceStartError(spec.name, `did not answer within ${seconds} s${why}`, logFile, last);
+      throw new ServiceStartError(spec.name, `did not answer within ${seconds} s${why}`, logFile);
     }
     await Promise.race([delay(wait, undefined, { signal }).catch(() => {}), child.exited]);
   }

@@ -1,0 +1,71 @@
+/**
+ * `npm run demo`: swaps a face between two photographs, through every part of the system.
+ *
+ *   --image FILE   the photograph that keeps everything but the face
+ *   --face FILE    whose face it gets
+ *   --out FOLDER   where the result and copies of both inputs are put
+ *   --keep         leave the stack running afterwards, until Ctrl-C
+ */
+import { execFile } from 'node:child_process';
+import { relative } from 'node:path';
+import { parseArgs, promisify } from 'node:util';
+import { photoSwap } from './demo/photo-swap.ts';
+import { attachOrStart } from './demo/stack.ts';
+import { describeFailure, endOnSignal } from './stack/terminal.ts';
+import { findTool } from './toolchain/toolchain.ts';
+
+const say = (line: string) => void process.stdout.write(`${line}\n`);
+const seconds = () => ((Date.now() - performance.timeOrigin) / 1000).toFixed(1);
+const ending = endOnSignal();
+const repository = new URL('../', import.meta.url);
+
+let stop: (() => Promise<void>) | undefined;
+try {
+  const { values } = parseArgs({
+    options: {
+      image: { type: 'string' },
+      face: { type: 'string' },
+      out: { type: 'string' },
+      keep: { type: 'boolean', default: false },
+    },
+  });
+  const stack = await attachOrStart({ env: process.env, signal: ending, say });
+  stop = stack.stop;
+  const { handle, stateDir } = stack;
+  say(`Stack ready ${seconds()} s after the command.\n`);
+
+  const file = await photoSwap({
+    handle,
+    image: values.image ?? new URL('media/grace_hopper.jpg', repository),
+    face: values.face ?? new URL('media/astronaut.png', repository),
+    folder: values.out ?? `${stateDir}/demo`,
+    signal: ending,
+    say,
+  });
+  say(`\nThe picture: ${relative(process.cwd(), file.path)} (${seconds()} s after the command)`);
+
+  const kubectl = (await findTool('kubectl', process.env))?.path ?? 'kubectl';
+  const kubeconfig = relative(process.cwd(), handle.kubeconfig);
+  const args = ['--kubeconfig', kubeconfig, '-n', handle.namespace, 'get', 'renderjob', file.jobId];
+  say(`\n$ ${kubectl} ${args.join(' ')}`);
+  say(await promisify(execFile)(kubectl, args).then((done) => done.stdout.trimEnd(), unavailable));
+
+  if (stop && values.keep) {
+    say('\nThe stack stays up (--keep) until Ctrl-C.');
+    await new Promise((resolve) => ending.addEventListener('abort', resolve, { once: true }));
+  } else if (stop) {
+    say('\nStopping the stack. `npm start` keeps one up; what this one holds is found again by the next.');
+  }
+} catch (error) {
+  if (ending.aborted) say('Ended.');
+  else process.stderr.write(`\n${describeFailure(error)}\n`);
+  process.exitCode = ending.aborted ? 130 : 1;
+} finally {
+  await stop?.();
+}
+
+function unavailable(error: Error & { code?: string; stderr?: string }): string {
+  return error.code === 'ENOENT'
+    ? '(there is no kubectl on PATH)'
+    : (error.stderr ?? error.message).trimEnd();
+}

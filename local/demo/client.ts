@@ -1,0 +1,104 @@
+import { readFile } from 'node:fs/promises';
+import { basename, extname } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** The API refused a call, in its own words. */
+export class ApiRefusal extends Error {
+  override name = 'ApiRefusal';
+  readonly code: string;
+  readonly status: number;
+  get retryable(): boolean {
+    return this.status === 429 || this.status >= 500;
+  }
+  constructor(what: string, status: number, code: string, message: string) {
+    super(`${what}: ${message} (${code}, HTTP ${status})`);
+    this.code = code;
+    this.status = status;
+  }
+}
+
+export type Job = {
+  id: string;
+  status: 'queued' | 'processing' | 'succeeded' | 'failed';
+  output_url: string | null;
+  charged_usd: number | null;
+  error: { code: string; message: string } | null;
+};
+
+export type Client = ReturnType<typeof createClient>;
+
+/** The API as any integrator calls it: an address, a key and fetch. */
+export function createClient(options: { baseUrl: string; apiKey: string; signal: AbortSignal }) {
+  const { baseUrl, apiKey, signal } = options;
+  const authorization = `Bearer ${apiKey}`;
+
+  /** Waits and repeats while the service says that it is busy or down; anything else is final. */
+  const request = async <T>(what: string, url: string, init: RequestInit = {}): Promise<T> => {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const headers = { authorization, ...(init.headers as Record<string, string>) };
+        const response = await fetch(url, { ...init, headers, signal });
+        if (response.ok) return (await response.json()) as T;
+        const body = (await response.json().catch(() => undefined)) as {
+          error?: { code: string; message: string };
+        };
+        const { code = 'unknown', message = 'no explanation' } = body?.error ?? {};
+        throw new ApiRefusal(what, response.status, code, message);
+      } catch (error) {
+        signal.throwIfAborted();
+        const retryable = error instanceof ApiRefusal ? error.retryable : error instanceof TypeError;
+        if (!retryable || attempt >= 8) throw error;
+        await delay(Math.min(10_000, 250 * 2 ** attempt), undefined, { signal });
+      }
+    }
+  };
+
+  return {
+    /** Uploads a file and says its key. */
+    async upload(file: string): Promise<string> {
+      const form = new FormData();
+      form.append('file', new Blob([await readFile(file)], { type: typeOf(file) }), basename(file));
+      const what = `uploading ${file}`;
+      return (await request<{ file_key: string }>(what, `${baseUrl}/uploads`, { method: 'POST', body: form }))
+        .file_key;
+    },
+    /** Submits a Photo Swap; sending it again with the same `idempotencyKey` makes no second job. */
+    submitPhotoSwap(keys: { image_key: string; face_key: string }, idempotencyKey: string) {
+      return request<{ id: string; status: string; status_url: string }>(
+        'submitting the job',
+        `${baseUrl}/face-swap-image`,
+        {
+          method: 'POST',
+          headers: { 'content-type': 'application/json', 'idempotency-key': idempotencyKey },
+          body: JSON.stringify(keys),
+        },
+      );
+    },
+    job: (statusUrl: string) => request<Job>('reading the job', new URL(statusUrl, baseUrl).href),
+    balance: () => request<{ balance_usd: number }>('reading the balance', `${baseUrl}/balance`),
+    /** Fetches an output; its link needs no key. */
+    async download(url: string): Promise<{ bytes: Uint8Array; type: string }> {
+      const response = await fetch(url, { signal });
+      if (!response.ok)
+        throw new ApiRefusal('downloading the output', response.status, 'unknown', await response.text());
+      const type = response.headers.get('content-type')?.split(';')[0] ?? 'application/octet-stream';
+      return { bytes: new Uint8Array(await response.arrayBuffer()), type };
+    },
+  };
+}
+
+const TYPES: Record<string, string> = {
+  '.jpg': 'image/jpeg',
+  '.jpeg': 'image/jpeg',
+  '.png': 'image/png',
+  '.webp': 'image/webp',
+};
+
+function typeOf(file: string): string {
+  return TYPES[extname(file).toLowerCase()] ?? 'application/octet-stream';
+}
+
+/** File name extension, with its dot, for an image type. */
+export function extensionOf(type: string): string {
+  return Object.entries(TYPES).find(([, candidate]) => candidate === type)?.[0] ?? '.bin';
+}

@@ -1,0 +1,128 @@
+import { randomUUID } from 'node:crypto';
+import { copyFile, mkdir, writeFile } from 'node:fs/promises';
+import { basename, extname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import type { StackHandle } from '../stack/handle.ts';
+import { createClient, extensionOf, type Job } from './client.ts';
+import { watchRenderJob } from './watch-render-job.ts';
+
+/** A job of this size takes seconds; after this something is wrong and waiting longer does not help. */
+const PATIENCE_MS = 5 * 60_000;
+
+/** The job ended without a picture. */
+export class JobFailedError extends Error {
+  override name = 'JobFailedError';
+  readonly code: string;
+  readonly retryable = false;
+  constructor(job: Job) {
+    super(
+      `job ${job.id} failed: ${job.error?.message ?? 'no reason given'} (${job.error?.code ?? 'unknown'})`,
+    );
+    this.code = job.error?.code ?? 'unknown';
+  }
+}
+
+/**
+ * One Photo Swap as an integrator makes it: two uploads, one submit, reads until it ends, one download. Beside the
+ * job's status it shows what the Kubernetes API says of its RenderJob meanwhile.
+ *
+ * @returns the job and the path of the picture; copies of both inputs lie beside it
+ */
+export async function photoSwap(options: {
+  handle: StackHandle;
+  image: string | URL;
+  face: string | URL;
+  folder: string;
+  signal: AbortSignal;
+  say: (line: string) => void;
+}): Promise<{ jobId: string; path: string }> {
+  const { handle, folder, say } = options;
+  const watching = new AbortController();
+  const signal = AbortSignal.any([options.signal, watching.signal]);
+  const client = createClient({ baseUrl: handle.base_url, apiKey: handle.api_key, signal });
+  const [image, face] = [pathOf(options.image), pathOf(options.face)];
+  try {
+    const before = await client.balance();
+    const [image_key, face_key] = [await client.upload(image), await client.upload(face)];
+    say(`Uploaded   ${basename(image)} as the image: ${image_key}`);
+    say(`           ${basename(face)} as the face: ${face_key}`);
+
+    const submittedAt = Date.now();
+    const submitted = await client.submitPhotoSwap({ image_key, face_key }, randomUUID());
+    say(`Submitted  ${submitted.id}`);
+    const show = showMoves(say, submittedAt);
+    show({ job: submitted.status });
+    watchRenderJob({
+      ...handle,
+      name: submitted.id,
+      signal,
+      onChange: ({ status }) => show({ phase: status?.phase, agent: status?.agent }),
+    });
+    const held = await client.balance();
+
+    const job = await untilSettled({ read: () => client.job(submitted.status_url), show, signal });
+    // The last word of the RenderJob may arrive a moment after that of the job.
+    await delay(200, undefined, { signal });
+    if (job.status === 'failed' || !job.output_url) throw new JobFailedError(job);
+
+    const { bytes, type } = await client.download(job.output_url);
+    await mkdir(folder, { recursive: true });
+    await copyFile(image, join(folder, `image${extname(image)}`));
+    await copyFile(face, join(folder, `face${extname(face)}`));
+    const path = join(folder, `swapped${extensionOf(type)}`);
+    await writeFile(path, bytes);
+
+    const after = await client.balance();
+    const hold = before.balance_usd - held.balance_usd;
+    say(
+      `\nHeld       ${usd(hold)} at submit${hold > 0 ? '' : ' (the job had ended when the balance was read)'}`,
+    );
+    say(`Charged    ${usd(job.charged_usd ?? 0)}`);
+    say(`Balance    ${usd(before.balance_usd)} before, ${usd(after.balance_usd)} now`);
+    return { jobId: submitted.id, path };
+  } finally {
+    watching.abort(new Error('the demo is over'));
+  }
+}
+
+/** Reads the job until it has ended and been charged: often at first, then within the API's rate limit. */
+async function untilSettled(options: {
+  read: () => Promise<Job>;
+  show: (change: Moves) => void;
+  signal: AbortSignal;
+}): Promise<Job> {
+  const { read, show, signal } = options;
+  const deadline = Date.now() + PATIENCE_MS;
+  for (let reads = 0; ; reads++) {
+    const job = await read();
+    show({ job: job.status });
+    if ((job.status === 'succeeded' || job.status === 'failed') && job.charged_usd !== null) return job;
+    if (Date.now() > deadline) {
+      throw new Error(
+        `job ${job.id} is still ${job.status} after ${PATIENCE_MS / 60_000} minutes; its RenderJob says why ` +
+          '(kubectl describe renderjob), and so do the logs of operator and gpu-agent',
+      );
+    }
+    await delay(reads < 12 ? 250 : 2_000, undefined, { signal });
+  }
+}
+
+type Moves = { job?: string; phase?: string; agent?: string };
+
+/** Prints a line whenever the job's status, the RenderJob's phase or its agent has changed. */
+function showMoves(say: (line: string) => void, since: number): (change: Moves) => void {
+  const now: Moves = {};
+  let shown = '';
+  return (change) => {
+    Object.assign(now, change);
+    const phase = now.phase ? `RenderJob ${now.phase}${now.agent ? ` on agent ${now.agent}` : ''}` : '';
+    const line = `job ${(now.job ?? '').padEnd(10)}  ${phase}`.trimEnd();
+    if (line === shown) return;
+    shown = line;
+    say(`  +${((Date.now() - since) / 1000).toFixed(2)} s  ${line}`);
+  };
+}
+
+const usd = (amount: number) => `${amount.toFixed(6).replace(/(\.\d\d\d*?)0+$/, '$1')} USD`;
+const pathOf = (file: string | URL) => (file instanceof URL ? fileURLToPath(file) : file);

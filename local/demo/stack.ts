@@ -1,0 +1,47 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { findRunning, type StackHandle, stateFolder } from '../stack/handle.ts';
+import { StackRunningError, startStack } from '../stack/stack.ts';
+import { eventPrinter } from '../stack/terminal.ts';
+import { progressPrinter } from '../toolchain/progress.ts';
+
+/** A first start builds its tools, which takes minutes on a small machine. */
+const PATIENCE_MS = 30 * 60_000;
+
+export type UsedStack = {
+  handle: StackHandle;
+  stateDir: string;
+  /** Ends the stack; absent when it was there before and is not ours to end. */
+  stop?: () => Promise<void>;
+};
+
+/** The stack that runs in the state folder, or one that is started now. */
+export async function attachOrStart(options: {
+  env: NodeJS.ProcessEnv;
+  signal: AbortSignal;
+  say: (line: string) => void;
+}): Promise<UsedStack> {
+  const { env, signal, say } = options;
+  const stateDir = stateFolder(env);
+  for (const deadline = Date.now() + PATIENCE_MS; ; ) {
+    const running = findRunning(stateDir);
+    if (running?.state === 'ready') {
+      say(`Using the stack that runs in ${stateDir}.`);
+      return { handle: running.handle, stateDir };
+    }
+    if (!running) {
+      try {
+        say(`Starting the stack in ${stateDir}.`);
+        const report = progressPrinter(process.stderr);
+        const stack = await startStack({ env, signal, onEvent: eventPrinter(say), report, say });
+        return { handle: stack.handle, stateDir, stop: stack.stop };
+      } catch (error) {
+        // Somebody else was quicker; theirs will do.
+        if (!(error instanceof StackRunningError)) throw error;
+      }
+    }
+    if (Date.now() > deadline) {
+      throw new Error(`the stack in ${stateDir} is still not ready after ${PATIENCE_MS / 60_000} minutes`);
+    }
+    await delay(250, undefined, { signal });
+  }
+}

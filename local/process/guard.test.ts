@@ -1,0 +1,155 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { spawnGuarded } from './child.ts';
+import { createGuard } from './guard.ts';
+import { commandLine, identify } from './identity.ts';
+import { runScript } from './run-script.ts';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'semblance-guard-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const here = (file: string) => JSON.stringify(new URL(file, import.meta.url).href);
+const gone = (pid: number) => vi.waitFor(() => expect(identify(pid)).toBeUndefined(), 8_000);
+const pidIn = (file: string) => Number(readFileSync(join(folder, file), 'utf8'));
+
+function childrenOf(parent: number): number[] {
+  const text =
+    process.platform === 'linux'
+      ? readFileSync(`/proc/${parent}/task/${parent}/children`, 'utf8')
+      : execFileSync('pgrep', ['-P', String(parent)], { encoding: 'utf8' });
+  return text.trim().split(/\s+/).filter(Boolean).map(Number);
+}
+
+/** A process that starts, in its own process, what `body` says, with `guard` and `start(shell)` at hand. */
+function owner(body: string) {
+  return runScript(`
+    import { createGuard } from ${here('./guard.ts')};
+    import { spawnGuarded } from ${here('./child.ts')};
+    const guard = createGuard({ graceMs: 500 });
+    const start = (shell) => spawnGuarded({
+      launch: { command: '/bin/sh', args: ['-c', shell], cwd: ${JSON.stringify(folder)} },
+      guard, logFile: ${JSON.stringify(join(folder, 'log'))}, stopSignal: 'SIGTERM',
+    });
+    const ready = async (file) => {
+      const { existsSync } = await import('node:fs');
+      while (!existsSync(${JSON.stringify(folder)} + '/' + file)) await new Promise((r) => setTimeout(r, 10));
+    };
+    ${body}
+  `);
+}
+
+describe('guard', () => {
+  it('ends what was started when its owner is killed, children of children included', async () => {
+    const script = owner(`
+      await start('sleep 60 & echo $! > inner.tmp; echo $$ > outer; mv inner.tmp inner; wait');
+      await ready('inner');
+      console.log('up');
+      setInterval(() => {}, 1000);
+    `);
+    await script.line('up');
+    const [inner, outer] = [pidIn('inner'), pidIn('outer')];
+    expect(identify(inner)).toBeDefined();
+    script.child.kill('SIGKILL');
+    await gone(outer);
+    await gone(inner);
+  });
+
+  it('kills what ignores the request to stop', async () => {
+    const script = owner(`
+      await start("trap '' TERM; echo $$ > stubborn.tmp; mv stubborn.tmp stubborn; while :; do sleep 0.1; done");
+      await ready('stubborn');
+      console.log('up');
+      setInterval(() => {}, 1000);
+    `);
+    await script.line('up');
+    const pid = pidIn('stubborn');
+    script.child.kill('SIGKILL');
+    await gone(pid);
+  });
+
+  it('lets a process end by the signal it was given, and removes what must not stay', async () => {
+    writeFileSync(join(folder, 'handle'), 'x');
+    writeFileSync(join(folder, 'kept'), 'x');
+    const script = owner(`
+      await guard.removeOnDeath(${JSON.stringify(join(folder, 'handle'))});
+      await guard.removeOnDeath(${JSON.stringify(join(folder, 'kept'))});
+      await guard.keep(${JSON.stringify(join(folder, 'kept'))});
+      await start("trap 'echo ended > last-words; exit' TERM; echo $$ > polite.tmp; mv polite.tmp polite; while :; do sleep 0.05; done");
+      await ready('polite');
+      console.log('up');
+      setInterval(() => {}, 1000);
+    `);
+    await script.line('up');
+    const pid = pidIn('polite');
+    script.child.kill('SIGKILL');
+    await gone(pid);
+    expect(readFileSync(join(folder, 'last-words'), 'utf8')).toBe('ended\n');
+    await vi.waitFor(() => expect(existsSync(join(folder, 'handle'))).toBe(false), 2_000);
+    expect(existsSync(join(folder, 'kept'))).toBe(true);
+  });
+
+  it('is replaced when it is killed itself', async () => {
+    const script = owner(`
+      await start('echo $$ > child.tmp; mv child.tmp child; sleep 60');
+      await ready('child');
+      console.log('up');
+      setInterval(() => {}, 1000);
+    `);
+    await script.line('up');
+    const guards = () =>
+      childrenOf(script.child.pid ?? 0).filter((pid) => commandLine(pid).includes('guard.sh'));
+    const [first = 0] = guards();
+    expect(first).toBeGreaterThan(0);
+    process.kill(first, 'SIGKILL');
+    await vi.waitFor(() => expect(guards().filter((pid) => pid !== first)).toHaveLength(1), 3_000);
+    const pid = pidIn('child');
+    expect(identify(pid)).toBeDefined();
+    script.child.kill('SIGKILL');
+    await gone(pid);
+  });
+
+  it('leaves alone what its owner has ended itself', async () => {
+    const guard = createGuard();
+    const child = await spawnGuarded({
+      launch: { command: '/bin/sh', args: ['-c', 'echo hello; sleep 60'] },
+      guard,
+      logFile: join(folder, 'log'),
+      stopSignal: 'SIGTERM',
+    });
+    await vi.waitFor(() => expect(readFileSync(join(folder, 'log'), 'utf8')).toBe('hello\n'), 2_000);
+    expect(await child.stop(1_000)).toEqual({ code: null, signal: 'SIGTERM' });
+    expect(identify(child.pid)).toBeUndefined();
+    await guard.close();
+    await guard.close();
+  });
+
+  it('never runs a command that its guard does not know of', async () => {
+    // As if the owner died between starting the process and naming it: the gate reads the end of its descriptor.
+    const script = runScript(`
+      import { spawn } from 'node:child_process';
+      import { readFileSync } from 'node:fs';
+      const gate = /const GATE = '(.*)';/.exec(readFileSync(new URL(${here('./child.ts')}), 'utf8'))[1];
+      spawn('/bin/sh', ['-c', gate, 'gate', '/bin/sh', '-c', 'echo ran > ${join(folder, 'ran')}'], {
+        detached: true, stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
+      });
+      process.kill(process.pid, 'SIGKILL');
+    `);
+    await script.exited;
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(existsSync(join(folder, 'ran'))).toBe(false);
+  });
+
+  it('says what cannot be started', async () => {
+    const guard = createGuard();
+    const launch = { command: '/bin/true', args: [], cwd: join(folder, 'nowhere') };
+    const started = spawnGuarded({ launch, guard, logFile: join(folder, 'log'), stopSignal: 'SIGTERM' });
+    await expect(started).rejects.toThrow('cannot start /bin/true');
+    await guard.close();
+  });
+});

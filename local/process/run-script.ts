@@ -1,0 +1,37 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+
+export type RunningScript = {
+  child: ChildProcess;
+  /** All of standard output, once the process has ended. */
+  output: Promise<string>;
+  exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
+  /** Resolves when this line has been printed; rejects if the process ends first. */
+  line(text: string): Promise<void>;
+};
+
+/** Runs a module given as text in a process of its own, for tests that kill processes. */
+export function runScript(code: string, env: NodeJS.ProcessEnv = process.env): RunningScript {
+  const child = spawn(process.execPath, ['--input-type=module', '-e', code], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env,
+  });
+  let text = '';
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+    text += chunk;
+  });
+  const exited = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((resolve) => {
+    child.once('close', (code, signal) => resolve({ code, signal }));
+  });
+  return {
+    child,
+    exited,
+    output: exited.then(() => text),
+    line: (wanted) =>
+      new Promise((resolve, reject) => {
+        const look = () => text.split('\n').includes(wanted) && resolve();
+        child.stdout.on('data', look);
+        look();
+        void exited.then(() => reject(new Error(`ended before it printed ${wanted}; it printed:\n${text}`)));
+      }),
+  };
+}

@@ -1,0 +1,51 @@
+import { join } from 'node:path';
+import { Metadata, status } from '@grpc/grpc-js';
+import { call, createClient } from '#common/grpc/client.ts';
+import { AdminServiceClient } from '#proto/semblance/admin/v1/admin.ts';
+import { readJson, writeJson } from './settings.ts';
+
+/** What the first account starts with. */
+const FIRST_BALANCE_MICROS = 100_000_000n;
+
+export type LocalAccount = { account_id: string; key_id: string; api_key: string };
+
+/**
+ * The account of the local stack, named `local`, with 100 USD: made at the first start and kept in the state folder
+ * with its key, which the control plane itself keeps only as a hash. Made anew when the control plane does not know
+ * it (its database is another one now).
+ */
+export async function localAccount(options: {
+  stateDir: string;
+  /** `host:port` of the control plane. */
+  controlAddress: string;
+  adminToken: string;
+  signal?: AbortSignal;
+}): Promise<LocalAccount> {
+  const { stateDir, controlAddress, adminToken, signal } = options;
+  const file = join(stateDir, 'account.json');
+  const metadata = new Metadata();
+  metadata.set('authorization', `Bearer ${adminToken}`);
+  const settings = { timeoutMs: 15_000, metadata, signal };
+  const client = createClient(AdminServiceClient, controlAddress);
+  try {
+    const present = readJson<LocalAccount>(file);
+    if (present?.account_id && present.api_key) {
+      try {
+        await call(client.showAccount.bind(client), { accountId: present.account_id }, settings);
+        return present as LocalAccount;
+      } catch (error) {
+        if ((error as { code?: number }).code !== status.NOT_FOUND) throw error;
+      }
+    }
+    const created = await call(
+      client.createAccount.bind(client),
+      { name: 'local', balanceMicros: FIRST_BALANCE_MICROS },
+      settings,
+    );
+    const account = { account_id: created.accountId, key_id: created.keyId, api_key: created.apiKey };
+    writeJson(file, account);
+    return account;
+  } finally {
+    client.close();
+  }
+}

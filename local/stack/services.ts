@@ -1,0 +1,72 @@
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { httpGet } from '../process/http-get.ts';
+import type { ServiceSpec } from '../process/service.ts';
+import { type PortName, reachable, type StackSettings } from './settings.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+export type Addresses = { postgresUrl: string; natsUrl: string; kubeconfig: string };
+
+/** Semblance's own four services, as they are run on one machine. Addresses are read at each start. */
+export function ownServices(settings: StackSettings, addresses: () => Promise<Addresses>): ServiceSpec[] {
+  const { listen, publicUrl, internalUrl, namespace } = settings;
+  const kube = async () => ({ KUBECONFIG: (await addresses()).kubeconfig, SEMBLANCE_NAMESPACE: namespace });
+  const objects = {
+    SEMBLANCE_OBJECTS_URL: settings.objectsUrl,
+    SEMBLANCE_OBJECTS_SIGNING_KEY: settings.signingKey,
+    SEMBLANCE_PUBLIC_URL: publicUrl,
+    SEMBLANCE_OBJECTS_INTERNAL_URL: internalUrl,
+  };
+  const service = (
+    name: 'control-plane' | 'operator' | 'gateway' | 'gpu-agent',
+    after: string[],
+    environment: () => Promise<Record<string, string>>,
+  ): ServiceSpec => {
+    const port = settings.ports[`${name}-health` satisfies PortName];
+    return {
+      name,
+      after,
+      async launch() {
+        const health = { SEMBLANCE_HEALTH_LISTEN: `127.0.0.1:${port}` };
+        const env = { ...process.env, ...(await environment()), ...health };
+        return {
+          command: process.execPath,
+          args: [join(ROOT, name, 'main.ts')],
+          env,
+          cwd: settings.stateDir,
+        };
+      },
+      probe: async (signal) => {
+        await httpGet({ host: '127.0.0.1', port, path: '/readyz', signal });
+      },
+      stopSignal: 'SIGTERM',
+      graceMs: 12_000,
+      readyWithinMs: 60_000,
+    };
+  };
+  return [
+    service('control-plane', ['postgres', 'nats', 'kube-apiserver'], async () => ({
+      ...(await kube()),
+      ...objects,
+      SEMBLANCE_POSTGRES_URL: (await addresses()).postgresUrl,
+      SEMBLANCE_NATS_URL: (await addresses()).natsUrl,
+      SEMBLANCE_CONTROL_LISTEN: listen.control,
+      SEMBLANCE_ADMIN_TOKEN: settings.adminToken,
+    })),
+    service('operator', ['kube-apiserver'], async () => ({ ...(await kube()), ...objects })),
+    service('gateway', ['control-plane'], async () => ({
+      ...objects,
+      SEMBLANCE_GATEWAY_LISTEN: listen.gateway,
+      SEMBLANCE_CONTROL_ADDRESS: reachable(listen.control),
+    })),
+    service('gpu-agent', ['kube-apiserver'], async () => ({
+      ...(await kube()),
+      SEMBLANCE_AGENT_LISTEN: listen.agent,
+      SEMBLANCE_AGENT_NAME: settings.agentName,
+      SEMBLANCE_AGENT_SLOTS: settings.agentSlots,
+      SEMBLANCE_AGENT_WORK_DIR: join(settings.stateDir, 'agent'),
+      SEMBLANCE_CACHE_DIR: settings.cacheDir,
+    })),
+  ];
+}

@@ -1,0 +1,46 @@
+/** `npm start`: the whole of Semblance in the foreground, until Ctrl-C. */
+import { relative } from 'node:path';
+import { handleFile } from './stack/handle.ts';
+import { startStack } from './stack/stack.ts';
+import { describeFailure, endOnSignal, eventPrinter } from './stack/terminal.ts';
+import { progressPrinter } from './toolchain/progress.ts';
+import { findTool } from './toolchain/toolchain.ts';
+
+const say = (line: string) => void process.stdout.write(`${line}\n`);
+const ending = endOnSignal();
+
+try {
+  const startedAt = Date.now();
+  const stack = await startStack({
+    env: process.env,
+    signal: ending,
+    onEvent: eventPrinter(say),
+    report: progressPrinter(process.stderr),
+    say,
+  });
+  const { handle, settings } = stack;
+  const file = relative(process.cwd(), handleFile(settings.stateDir));
+  const kubectl = (await findTool('kubectl', process.env))?.path ?? 'kubectl';
+  say(`
+Semblance is up after ${((Date.now() - startedAt) / 1000).toFixed(1)} s.
+
+  API       ${handle.base_url}
+  key       node -p 'require("./${file}").api_key'
+  jobs      ${kubectl} --kubeconfig ${relative(process.cwd(), handle.kubeconfig)} -n ${handle.namespace} get renderjobs -w
+  logs      ${relative(process.cwd(), settings.stateDir)}/logs
+
+Ctrl-C ends everything; what it holds stays for the next start.`);
+
+  if (!ending.aborted)
+    await new Promise((resolve) => ending.addEventListener('abort', resolve, { once: true }));
+  say('\nStopping.');
+  await stack.stop();
+  say('Stopped; nothing is left running.');
+} catch (error) {
+  if (ending.aborted) {
+    say('Stopped before it was up; nothing is left running.');
+  } else {
+    process.stderr.write(`${describeFailure(error)}\n`);
+    process.exitCode = 1;
+  }
+}

@@ -1,0 +1,178 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type GuardedChild, spawnGuarded } from './process/child.ts';
+import { recordChildren } from './process/children-record.ts';
+import type { Guard } from './process/guard.ts';
+import { rotateLog } from './process/log-rotation.ts';
+import { describeExit, type ServiceSpec, ServiceStartError, untilReady } from './process/service.ts';
+
+export type SupervisorEvent =
+  | { type: 'started'; service: string; pid: number; restarts: number }
+  | { type: 'ready'; service: string; afterMs: number; restarts: number }
+  | { type: 'failed'; service: string; why: string; restartInMs: number };
+
+export type Backoff = {
+  initialMs: number;
+  maxMs: number;
+  /** A service that served this long starts over with the initial delay when it ends. */
+  stableMs: number;
+};
+
+export type SupervisorOptions = {
+  services: ServiceSpec[];
+  guard: Guard;
+  /** Each service appends to `<name>.log` in it. */
+  logDir: string;
+  /** Where the pids are kept for the case that this process and its guard are both killed. */
+  childrenFile: string;
+  onEvent?: (event: SupervisorEvent) => void;
+  backoff?: Backoff;
+  /** How often a service may fail before it served for the first time; then `start` gives up. */
+  firstAttempts?: number;
+  logCheckMs?: number;
+};
+
+export type Supervisor = {
+  /** Starts everything, each service once those it comes after serve. Rejects with the first that cannot. */
+  start(): Promise<void>;
+  /** Pid of the latest process of each service that was started. */
+  pids(): Record<string, number>;
+  /** Ends everything, each service once those that come after it have ended. */
+  stop(): Promise<void>;
+};
+
+const BACKOFF: Backoff = { initialMs: 250, maxMs: 15_000, stableMs: 30_000 };
+
+type Kept = {
+  spec: ServiceSpec;
+  logFile: string;
+  child?: GuardedChild;
+  pid?: number;
+  loop?: Promise<void>;
+  ready: PromiseWithResolvers<void>;
+  stopped?: Promise<void>;
+};
+
+/** Keeps a set of services running: starts them in order, restarts what ends, ends them in reverse. */
+export function createSupervisor(options: SupervisorOptions): Supervisor {
+  const { services, guard, logDir, childrenFile, onEvent = () => {}, backoff = BACKOFF } = options;
+  const { firstAttempts = 3, logCheckMs = 20_000 } = options;
+  mkdirSync(logDir, { recursive: true });
+  const stopping = new AbortController();
+  const kept = new Map<string, Kept>();
+  for (const spec of services) {
+    const ready = Promise.withResolvers<void>();
+    ready.promise.catch(() => {});
+    kept.set(spec.name, { spec, logFile: join(logDir, `${spec.name}.log`), ready });
+  }
+  const dependenciesOf = (one: Kept) => (one.spec.after ?? []).flatMap((name) => kept.get(name) ?? []);
+  const dependentsOf = (one: Kept) =>
+    [...kept.values()].filter((other) => dependenciesOf(other).includes(one));
+
+  const launch = async (one: Kept, restarts: number) => {
+    const startedAt = Date.now();
+    await rotateLog({ file: one.logFile, open: false });
+    const launch = await one.spec.launch(stopping.signal);
+    stopping.signal.throwIfAborted();
+    const child = await spawnGuarded({
+      launch,
+      guard,
+      logFile: one.logFile,
+      stopSignal: one.spec.stopSignal,
+    });
+    one.child = child;
+    one.pid = child.pid;
+    recordChildren(
+      childrenFile,
+      [...kept.values()].flatMap(({ child }) => child?.pid ?? []),
+    );
+    onEvent({ type: 'started', service: one.spec.name, pid: child.pid, restarts });
+    await untilReady({ spec: one.spec, child, logFile: one.logFile, signal: stopping.signal });
+    await one.spec.whenReady?.(stopping.signal);
+    onEvent({ type: 'ready', service: one.spec.name, afterMs: Date.now() - startedAt, restarts });
+  };
+
+  /** Runs one service until the end of the stack. */
+  const keep = async (one: Kept) => {
+    const { signal } = stopping;
+    let served = false;
+    let failures = 0;
+    for (let restarts = 0; !signal.aborted; restarts++) {
+      let why: string;
+      let error: unknown;
+      try {
+        await launch(one, restarts);
+        served = true;
+        one.ready.resolve();
+        const readyAt = Date.now();
+        const exit = await (one.child as GuardedChild).exited;
+        why = `ended (${describeExit(exit)}), see ${one.logFile}`;
+        if (Date.now() - readyAt >= backoff.stableMs) failures = 0;
+      } catch (cause) {
+        error = cause;
+        why = describe(cause);
+        // It may run and yet not serve, or have begun just when the stack was stopped.
+        await one.child?.stop(one.spec.graceMs);
+      }
+      if (signal.aborted) return;
+      failures++;
+      if (!served && failures >= firstAttempts) {
+        one.ready.reject(error ?? new ServiceStartError(one.spec.name, 'keeps ending', one.logFile));
+        return;
+      }
+      const restartInMs = delayBefore(failures, backoff);
+      onEvent({ type: 'failed', service: one.spec.name, why, restartInMs });
+      await delay(restartInMs, undefined, { signal }).catch(() => {});
+    }
+  };
+
+  const stopOne = (one: Kept): Promise<void> => {
+    one.stopped ??= (async () => {
+      await Promise.all(dependentsOf(one).map(stopOne));
+      await one.child?.stop(one.spec.graceMs);
+      await one.loop;
+    })();
+    return one.stopped;
+  };
+
+  let logCheck: NodeJS.Timeout | undefined;
+  return {
+    async start() {
+      logCheck = setInterval(() => {
+        for (const { logFile } of kept.values())
+          void rotateLog({ file: logFile, open: true }).catch(() => {});
+      }, logCheckMs);
+      logCheck.unref();
+      await Promise.all(
+        [...kept.values()].map(async (one) => {
+          await Promise.all(dependenciesOf(one).map(({ ready }) => ready.promise));
+          if (stopping.signal.aborted) return;
+          one.loop = keep(one);
+          await one.ready.promise;
+        }),
+      );
+    },
+    pids: () =>
+      Object.fromEntries(
+        [...kept].flatMap(([name, { pid }]) => (pid === undefined ? [] : [[name, pid] as const])),
+      ),
+    async stop() {
+      clearInterval(logCheck);
+      stopping.abort(new Error('the stack is stopping'));
+      for (const { ready } of kept.values()) ready.reject(stopping.signal.reason);
+      await Promise.all([...kept.values()].map(stopOne));
+    },
+  };
+}
+
+/** Doubles from failure to failure, half of it random so that services do not come back in step. */
+function delayBefore(failures: number, { initialMs, maxMs }: Backoff): number {
+  const full = Math.min(maxMs, initialMs * 2 ** (failures - 1));
+  return Math.round(full / 2 + (Math.random() * full) / 2);
+}
+
+function describe(cause: unknown): string {
+  if (cause instanceof ServiceStartError) return `${cause.brief}, see ${cause.logFile}`;
+  return cause instanceof Error ? cause.message : String(cause);
+}
