@@ -1,0 +1,40 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+
+/**
+ * Runs a pgbench script and returns its transactions per second, connecting not counted.
+ *
+ * @param options.transactions in all, shared among the clients
+ * @throws when pgbench fails or any transaction does
+ */
+export async function pgbench(options: {
+  tool: string;
+  url: string;
+  script: string;
+  clients: number;
+  transactions: number;
+}): Promise<number> {
+  const { tool, url, script, clients, transactions } = options;
+  const each = Math.ceil(transactions / clients);
+  const threads = Math.min(2, clients);
+  const args = [
+    '-n',
+    '-M',
+    'prepared',
+    '-f',
+    script,
+    '-c',
+    `${clients}`,
+    '-j',
+    `${threads}`,
+    '-t',
+    `${each}`,
+    url,
+  ];
+  const { stdout, stderr } = await promisify(execFile)(tool, args, { timeout: 300_000 });
+  const said = stdout + stderr;
+  const done = /transactions actually processed: (\d+)\/(\d+)/.exec(said);
+  const rate = /tps = ([\d.]+)/.exec(said);
+  if (!done || !rate || done[1] !== done[2]) throw new Error(`pgbench did not do all of its work:\n${said}`);
+  return Number(rate[1]);
+}

@@ -1,0 +1,234 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import postgres from 'postgres';
+import { Pool } from 'undici';
+import { migrate } from '../../../control-plane/storage/migrate.ts';
+import { createDatabase, dropDatabase } from '../../../local/postgres.ts';
+import { findOnPath } from '../../../local/process/find-on-path.ts';
+import { eventually } from '../../support/eventually.ts';
+import { faceless } from '../../support/media.ts';
+import type { Stack } from '../../support/stack.ts';
+import {
+  type BenchContext,
+  figure,
+  quantile,
+  ratioRow,
+  type Section,
+  unmeasuredRow,
+} from '../lib/section.ts';
+import { pgbench } from './pgbench.ts';
+
+/** Accounts that submit: with one alone, both sides would mostly measure the lock on its balance. */
+const ACCOUNTS = 8;
+const SUBMITS = 2_000;
+const CONNECTIONS = 32;
+const PEER_CLIENTS = [1, 4, 16, 32];
+const GOAL = 0.4;
+const TITLE = 'Submits per second';
+const NAME = `POST /face-swap-image, ${CONNECTIONS} connections`;
+
+/**
+ * Submits a second over HTTP, with fresh Idempotency-Keys, against the statement that a submit runs, called directly by
+ * pgbench on the same server. The agent takes no work meanwhile: what a render costs is not the subject here.
+ */
+export async function runSubmitRateBench({ stack, say }: BenchContext): Promise<Section> {
+  const tool = findOnPath('pgbench', process.env.PATH);
+  if (!tool) {
+    const why = 'there is no pgbench on PATH (Debian: apt install postgresql-contrib or postgresql-client)';
+    return { title: TITLE, rows: [unmeasuredRow(NAME, `≥ ${GOAL}`, why)] };
+  }
+  await drainAgents(stack);
+  try {
+    const submitters = await prepareAccounts(stack);
+    say(`submits: 300 to warm up, then ${SUBMITS} over ${CONNECTIONS} connections`);
+    await submitMany(stack, submitters, 300, CONNECTIONS);
+    const single = await submitMany(stack, submitters, 300, 1);
+    const ours = await submitMany(stack, submitters, SUBMITS, CONNECTIONS);
+
+    // The control plane still makes resources of what was submitted; the peer shall have the machine to itself.
+    await untilQuiet(stack);
+    const peers = await runPeer(stack, tool, say);
+    const best = peers.reduce((a, b) => (b.perSecond > a.perSecond ? b : a));
+    const alone = peers.find(({ clients }) => clients === 1) ?? best;
+    return {
+      title: TITLE,
+      rows: [
+        ratioRow({
+          name: NAME,
+          ours: ours.perSecond,
+          peer: best.perSecond,
+          unit: '/s',
+          peerName: `pgbench, ${best.clients} clients`,
+          atLeast: GOAL,
+        }),
+        {
+          name: 'the same, 1 connection',
+          ours: `${figure(single.perSecond)} /s`,
+          peer: `${figure(alone.perSecond)} /s (pgbench, 1 client)`,
+          ratio: (single.perSecond / alone.perSecond).toFixed(2),
+          goal: '',
+          met: '',
+        },
+      ],
+      notes: [
+        `${SUBMITS} submits by ${ACCOUNTS} accounts, each with an Idempotency-Key of its own; all answered 200. ` +
+          `Answered in p50 ${figure(quantile(ours.latencies, 0.5))} ms, p99 ${figure(quantile(ours.latencies, 0.99))} ms.`,
+        'Ours has HTTP, authentication, the rate limit, the hop to the control plane, and a RenderJob made for each; the client runs on the same cores.',
+        `The peer is the best of pgbench with ${PEER_CLIENTS.join(', ')} clients (${peers.map(({ clients, perSecond }) => `${clients}: ${figure(perSecond)}/s`).join(', ')}): ` +
+          'the statement of one submit in one transaction, prepared, on the same server with the same durability, in a database of its own with the same schema.',
+      ],
+    };
+  } finally {
+    await drainAgents(stack, false);
+  }
+}
+
+interface Submitter {
+  readonly apiKey: string;
+  readonly image_key: string;
+  readonly face_key: string;
+}
+
+async function prepareAccounts(stack: Stack): Promise<Submitter[]> {
+  const picture = await faceless('jpeg', 64, 64);
+  const made: Submitter[] = [];
+  const sql = postgres(stack.read().postgres_url, { max: 1, onnotice: () => {} });
+  try {
+    for (let i = 0; i < ACCOUNTS; i++) {
+      const { accountId, api, apiKey } = await stack.newAccount({ balanceUsd: 100_000 });
+      const [image_key, face_key] = await Promise.all([api.upload(picture), api.upload(picture)]);
+      await sql`update accounts set jobs_in_flight_limit = 1000000 where id = ${accountId}`;
+      made.push({ apiKey, image_key, face_key });
+    }
+    await sql`update settings set jobs_in_flight = 1000000`;
+  } finally {
+    await sql.end();
+  }
+  return made;
+}
+
+async function submitMany(
+  stack: Stack,
+  submitters: Submitter[],
+  count: number,
+  connections: number,
+): Promise<{ perSecond: number; latencies: number[] }> {
+  const base = new URL(stack.read().base_url);
+  const pool = new Pool(base.origin, { connections, pipelining: 1 });
+  const latencies: number[] = [];
+  let next = 0;
+  const worker = async () => {
+    for (let i = next++; i < count; i = next++) {
+      const { apiKey, ...body } = submitters[i % submitters.length] as Submitter;
+      const sentAt = performance.now();
+      const answer = await pool.request({
+        method: 'POST',
+        path: `${base.pathname}/face-swap-image`,
+        headers: {
+          authorization: `Bearer ${apiKey}`,
+          'content-type': 'application/json',
+          'idempotency-key': randomUUID(),
+        },
+        body: JSON.stringify(body),
+      });
+      const text = await answer.body.text();
+      if (answer.statusCode !== 200) throw new Error(`a submit was answered ${answer.statusCode} ${text}`);
+      latencies.push(performance.now() - sentAt);
+    }
+  };
+  const startedAt = performance.now();
+  try {
+    await Promise.all(Array.from({ length: connections }, worker));
+    return { perSecond: (count / (performance.now() - startedAt)) * 1000, latencies };
+  } finally {
+    await pool.close();
+  }
+}
+
+/** Waits until every committed submit has its RenderJob, so that nothing of it runs on beside what follows. */
+async function untilQuiet(stack: Stack): Promise<void> {
+  const sql = postgres(stack.read().postgres_url, { max: 1, onnotice: () => {} });
+  try {
+    await eventually(
+      'the outbox to be empty',
+      async () => {
+        const [row] = await sql<{ n: number }[]>`select count(*)::int n from outbox where kind = 'renderjob'`;
+        return row?.n === 0 ? true : undefined;
+      },
+      { withinMs: 180_000, everyMs: 500 },
+    );
+  } finally {
+    await sql.end();
+  }
+}
+
+/** Each number of clients begins with a fresh database: what is in flight already makes every further submit dearer. */
+async function runPeer(stack: Stack, tool: string, say: (line: string) => void) {
+  const adminUrl = stack.read().postgres_url;
+  const folder = await mkdtemp(join(tmpdir(), 'semblance-pgbench-'));
+  const script = join(folder, 'submit.sql');
+  const results: { clients: number; perSecond: number }[] = [];
+  try {
+    await writeFile(script, SCRIPT);
+    for (const clients of PEER_CLIENTS) {
+      say(`pgbench: ${SUBMITS} submits by ${clients} clients`);
+      const name = `bench_${randomUUID().slice(0, 8)}`;
+      const url = await createDatabase(adminUrl, name);
+      try {
+        await migrate(url);
+        await seed(url);
+        await pgbench({ tool, url, script, clients, transactions: 600 });
+        const perSecond = await pgbench({ tool, url, script, clients, transactions: SUBMITS });
+        results.push({ clients, perSecond });
+      } finally {
+        await dropDatabase(adminUrl, name);
+      }
+    }
+    return results;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** The statement of control-plane/jobs/submit.ts, for one submit. */
+const SCRIPT = `\\set a random(1, ${ACCOUNTS})
+select place, (result).* from submit_jobs(jsonb_build_array(jsonb_build_object(
+  'job', 'job-' || gen_random_uuid(), 'account', 'bench-' || :a::text, 'capability', 'face-swap-image',
+  'inputs', jsonb_build_array(
+    jsonb_build_object('role', 'image', 'key', 'api/image-' || :a::text, 'kind', 'image'),
+    jsonb_build_object('role', 'face', 'key', 'api/face-' || :a::text, 'kind', 'image')),
+  'parameters', '{}'::jsonb, 'callback', null, 'idempotency_key', gen_random_uuid()::text,
+  'body_sha256', repeat('ab', 32)))) order by place;
+`;
+
+/** The accounts, money and uploads that the script names, and ceilings that it does not reach. */
+async function seed(url: string): Promise<void> {
+  const sql = postgres(url, { max: 1, onnotice: () => {} });
+  try {
+    await sql`update settings set jobs_in_flight = 1000000`;
+    for (let a = 1; a <= ACCOUNTS; a++) {
+      const id = `bench-${a}`;
+      await sql`insert into accounts (id, name, jobs_in_flight_limit) values (${id}, 'bench', 1000000)`;
+      await sql`insert into account_balances (account_id) values (${id})`;
+      await sql`
+        insert into ledger_transfers (account_id, kind, debit, credit, amount_micros)
+        values (${id}, 'top_up', 'funding', 'available', 100000000000)`;
+      for (const role of ['image', 'face']) {
+        await sql`
+          insert into uploads (file_key, account_id, completed_at, kind, content_type, size_bytes, sha256)
+          values (${`api/${role}-${a}`}, ${id}, now(), 'image', 'image/jpeg', 1, ${Buffer.alloc(32)})`;
+      }
+    }
+  } finally {
+    await sql.end();
+  }
+}
+
+async function drainAgents(stack: Stack, drain = true): Promise<void> {
+  const names = (await stack.kubectl(['get', 'gpuagents', '-o', 'name'])).split('\n').filter(Boolean);
+  for (const name of names) {
+    await stack.kubectl.patch('gpuagent', name.replace(/^.*\//, ''), { spec: { drain } });
+  }
+}

@@ -1,0 +1,84 @@
+/**
+ * `npm run bench`: every figure the project promises, measured on this machine over a stack of its own. Prints a table a
+ * section and writes all of them to bench-out/report.md, beside the pictures some sections make.
+ *
+ * Arguments choose sections by name (`npm run bench -- jobs photo-swap`); without any, all run. The exit status says
+ * whether everything could be measured, not whether every goal was met: that depends on the machine.
+ */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { stackAt } from '../support/stack.ts';
+import { root, startStackProcess } from '../support/stack-process.ts';
+import { runStartLatencyBench } from './jobs/start-latency.ts';
+import { runSubmitRateBench } from './jobs/submit-rate.ts';
+import { formatSection, machineLine } from './lib/report.ts';
+import type { BenchContext, Section } from './lib/section.ts';
+
+type Run = (context: BenchContext) => Promise<Section | readonly Section[]>;
+
+/** Sections by the name that chooses them. Loaded when run: one that cannot be loaded must not hide the others. */
+const SECTIONS: Record<string, readonly Run[]> = {
+  jobs: [runStartLatencyBench, runSubmitRateBench],
+};
+
+const wanted = process.argv.slice(2);
+const unknown = wanted.filter((name) => !Object.hasOwn(SECTIONS, name));
+if (unknown.length) {
+  console.error(`no such section: ${unknown.join(', ')}; there are ${Object.keys(SECTIONS).join(', ')}`);
+  process.exit(2);
+}
+
+const outDir = join(root, 'bench-out');
+await mkdir(outDir, { recursive: true });
+const report = [`# Benchmarks\n`, `${machineLine()}\n`];
+const say = (line: string) => void process.stderr.write(`${line}\n`);
+console.log(report.join('\n'));
+
+const ending = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, () => ending.abort(new Error(`ended by ${signal}`)));
+}
+
+say('starting a stack');
+const running = await startStackProcess();
+let failed = 0;
+try {
+  const context: BenchContext = { stack: stackAt(running.file), outDir, say };
+  for (const [name, runs] of Object.entries(SECTIONS)) {
+    if (wanted.length && !wanted.includes(name)) continue;
+    for (const run of runs) {
+      if (ending.signal.aborted) break;
+      failed += await measure(name, run, context);
+    }
+  }
+} finally {
+  await running.close();
+}
+await writeFile(join(outDir, 'report.md'), `${report.join('\n')}\n`);
+say(`written to ${join(outDir, 'report.md')}`);
+process.exitCode = failed || ending.signal.aborted ? 1 : 0;
+
+/** Runs one section and adds it to the report. Returns 1 when it could not be measured. */
+async function measure(name: string, run: Run, context: BenchContext): Promise<number> {
+  try {
+    const made = await Promise.race([run(context), aborted()]);
+    for (const section of [made].flat() as Section[]) {
+      const text = formatSection(section);
+      report.push(text);
+      console.log(text);
+    }
+    return 0;
+  } catch (error) {
+    const why = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    const text = `## ${name}\n\nNot measured: ${why}\n`;
+    report.push(text);
+    console.log(text);
+    return 1;
+  }
+}
+
+function aborted(): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    ending.signal.addEventListener('abort', () => reject(ending.signal.reason as Error), { once: true });
+  });
+}
