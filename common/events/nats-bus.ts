@@ -1,0 +1,227 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  AckPolicy,
+  type ConsumerMessages,
+  connect,
+  DeliverPolicy,
+  DiscardPolicy,
+  type JetStreamClient,
+  type JsMsg,
+  type NatsConnection,
+  nanos,
+  RetentionPolicy,
+  StorageType,
+} from 'nats';
+import { describeError } from '../errors.ts';
+import type { Logger } from '../logging.ts';
+import { natsOptions } from '../nats-url.ts';
+import {
+  type BusEvent,
+  type ConsumeOptions,
+  type DeliveredEvent,
+  type EventBus,
+  EventsUnavailableError,
+  RedeliverLater,
+} from './bus.ts';
+import { JOB_SUBJECTS } from './jobs.ts';
+
+const STREAM = 'SEMBLANCE_JOBS';
+const DAY_MS = 86_400_000;
+
+export interface NatsBusOptions {
+  readonly url: string;
+  /** Of this client, as the server lists it. */
+  readonly name: string;
+  readonly logger: Logger;
+  /** Time a publish waits for the stream's answer. Default 3000 ms. */
+  readonly publishTimeoutMs?: number;
+}
+
+/**
+ * Events in a JetStream stream. Connects in the background and again after every loss: creating it never fails, and
+ * what is asked of it meanwhile fails with EventsUnavailableError.
+ */
+export function createNatsBus(options: NatsBusOptions): EventBus {
+  const { logger, publishTimeoutMs = 3_000 } = options;
+  const closing = new AbortController();
+  let connection: NatsConnection | undefined;
+  let stream: JetStreamClient | undefined;
+
+  const connected = connect({
+    ...natsOptions(options.url),
+    name: options.name,
+    waitOnFirstConnect: true,
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: 250,
+    reconnectJitter: 100,
+    timeout: 3_000,
+    pingInterval: 5_000,
+    maxPingOut: 2,
+    ignoreAuthErrorAbort: true,
+  }).then(async (got) => {
+    if (closing.signal.aborted) return await got.close();
+    connection = got;
+    void follow(got);
+    await prepare();
+  });
+  connected.catch((error) => logger.error(`cannot connect to NATS: ${describeError(error)}`));
+
+  async function follow(to: NatsConnection): Promise<void> {
+    for await (const status of to.status()) {
+      if (status.type === 'disconnect') {
+        stream = undefined;
+        logger.warn('disconnected from NATS');
+      } else if (status.type === 'reconnect') {
+        logger.info('connected to NATS again');
+        void prepare();
+      } else if (status.type === 'error') logger.warn({ data: String(status.data) }, 'NATS error');
+    }
+  }
+
+  /** Makes sure of the stream, until it is there: a server that lost its folder has none. */
+  let preparing: Promise<void> | undefined;
+  function prepare(): Promise<void> {
+    preparing ??= (async () => {
+      while (connection && !closing.signal.aborted && !connection.isClosed()) {
+        try {
+          const manager = await connection.jetstreamManager({ timeout: 3_000 });
+          const wanted = {
+            subjects: [JOB_SUBJECTS],
+            max_age: nanos(7 * DAY_MS),
+            max_bytes: 1024 * 1024 * 1024,
+            discard: DiscardPolicy.Old,
+            duplicate_window: nanos(10 * 60_000),
+          };
+          await manager.streams.add({
+            ...wanted,
+            name: STREAM,
+            retention: RetentionPolicy.Limits,
+            storage: StorageType.File,
+          });
+          stream = connection.jetstream({ timeout: publishTimeoutMs });
+          return;
+        } catch (error) {
+          if (describeError(error).includes('already in use')) {
+            // Made by an earlier release with other settings: it is used as it is.
+            stream = connection.jetstream({ timeout: publishTimeoutMs });
+            return;
+          }
+          logger.debug(`the event stream is not ready: ${describeError(error)}`);
+          await delay(500, undefined, { signal: closing.signal }).catch(() => {});
+        }
+      }
+    })().finally(() => {
+      preparing = undefined;
+    });
+    return preparing;
+  }
+
+  async function publish(event: BusEvent): Promise<void> {
+    if (!stream) throw new EventsUnavailableError('not connected to NATS');
+    try {
+      await stream.publish(event.subject, JSON.stringify(event.data), {
+        msgID: event.id,
+        timeout: publishTimeoutMs,
+        expect: { streamName: STREAM },
+      });
+    } catch (error) {
+      // No responder: the server is there and the stream is not.
+      if ((error as { code?: string }).code === '503') void prepare();
+      throw new EventsUnavailableError(`cannot publish ${event.subject}`, { cause: error });
+    }
+  }
+
+  async function consume(consumer: ConsumeOptions): Promise<void> {
+    const { signal } = consumer;
+    const running = new Set<Promise<void>>();
+    while (!signal.aborted && !closing.signal.aborted) {
+      try {
+        if (!stream || !connection) throw new EventsUnavailableError('not connected to NATS');
+        await handleFrom(stream, connection, consumer, running);
+      } catch (error) {
+        if (signal.aborted || closing.signal.aborted) break;
+        logger.debug(`consumer ${consumer.durable} waits: ${describeError(error)}`);
+        await delay(300, undefined, { signal }).catch(() => {});
+      }
+    }
+    await Promise.allSettled(running);
+  }
+
+  return {
+    publish,
+    consume,
+    check() {
+      if (!stream || !connection || connection.isClosed())
+        throw new EventsUnavailableError('not connected to NATS');
+    },
+    async close() {
+      closing.abort();
+      await connection?.close();
+    },
+  };
+}
+
+async function handleFrom(
+  stream: JetStreamClient,
+  connection: NatsConnection,
+  options: ConsumeOptions,
+  running: Set<Promise<void>>,
+): Promise<void> {
+  const { signal, durable, concurrency = 16, ackWaitMs = 30_000 } = options;
+  const manager = await connection.jetstreamManager({ timeout: 3_000 });
+  const settings = {
+    filter_subjects: [...options.subjects],
+    ack_wait: nanos(ackWaitMs),
+    max_deliver: options.maxDeliver ?? -1,
+    max_ack_pending: Math.max(1_000, concurrency * 4),
+  };
+  const known = await manager.consumers.info(STREAM, durable).catch(() => undefined);
+  if (known) await manager.consumers.update(STREAM, durable, settings);
+  else {
+    await manager.consumers.add(STREAM, {
+      ...settings,
+      durable_name: durable,
+      ack_policy: AckPolicy.Explicit,
+      deliver_policy: options.from === 'new' ? DeliverPolicy.New : DeliverPolicy.All,
+    });
+  }
+  const consumer = await stream.consumers.get(STREAM, durable);
+  const messages: ConsumerMessages = await consumer.consume({
+    max_messages: concurrency * 2,
+    expires: 5_000,
+  });
+  const stop = () => void messages.close();
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    if (signal.aborted) return;
+    for await (const message of messages) {
+      while (running.size >= concurrency) await Promise.race(running);
+      if (signal.aborted) break;
+      const work = handle(message, options).finally(() => running.delete(work));
+      running.add(work);
+    }
+  } finally {
+    signal.removeEventListener('abort', stop);
+    await messages.close().catch(() => {});
+  }
+}
+
+async function handle(message: JsMsg, { handler, signal }: ConsumeOptions): Promise<void> {
+  try {
+    await handler(delivered(message), signal);
+    message.ack();
+  } catch (error) {
+    if (error instanceof RedeliverLater) message.nak(error.delayMs);
+    else message.nak(Math.min(30_000, 250 * 2 ** Math.min(message.info.deliveryCount, 7)));
+  }
+}
+
+function delivered(message: JsMsg): DeliveredEvent {
+  return {
+    subject: message.subject,
+    id: message.headers?.get('Nats-Msg-Id') ?? '',
+    data: message.json(),
+    delivery: message.info.deliveryCount,
+    storedAt: new Date(Math.floor(message.info.timestampNanos / 1e6)),
+  };
+}

@@ -1,0 +1,109 @@
+import { createHash } from 'node:crypto';
+import { ApiError } from '#common/errors.ts';
+import { newId, newSecret } from '#common/ids.ts';
+import type { Micros } from '#common/money.ts';
+import type { AccountView, CreateAccountResponse, KeyView } from '#proto/semblance/admin/v1/admin.ts';
+import { topUp } from '../billing/ledger.ts';
+import { isStorable, type Sql, type Transaction } from '../storage/database.ts';
+
+/** SHA-256 of a key as presented: the only form in which keys are stored and travel between services. */
+export function hashKey(apiKey: string): Buffer {
+  return createHash('sha256').update(apiKey).digest();
+}
+
+/** An account with its books, one key (shown this once) and, if more than 0, a first top-up: all or nothing. */
+export async function createAccount(
+  sql: Sql,
+  { name, balanceMicros }: { name: string; balanceMicros: Micros },
+): Promise<CreateAccountResponse> {
+  const text = name.trim();
+  if (text.length === 0 || text.length > 200 || !isStorable(text))
+    throw new ApiError('invalid_input', 'An account has a name of 1 to 200 characters.');
+  if (balanceMicros < 0n) throw new ApiError('invalid_input', 'A first balance is not negative.');
+  const accountId = newId('acct-');
+  return await sql.begin(async (tx) => {
+    await tx`insert into accounts (id, name) values (${accountId}, ${text})`;
+    await tx`insert into account_balances (account_id) values (${accountId})`;
+    if (balanceMicros > 0n) await topUp(tx, { accountId, amountMicros: balanceMicros });
+    return { accountId, ...(await insertKey(tx, accountId)) };
+  });
+}
+
+/** @throws ApiError not_found */
+export async function createKey(sql: Sql, accountId: string): Promise<{ keyId: string; apiKey: string }> {
+  await requireAccount(sql, accountId);
+  return insertKey(sql, accountId);
+}
+
+async function insertKey(sql: Sql | Transaction, accountId: string) {
+  const keyId = newId('key-');
+  const apiKey = newSecret('sk_live_');
+  await sql`insert into api_keys (id, account_id, secret_sha256) values (${keyId}, ${accountId}, ${hashKey(apiKey)})`;
+  return { keyId, apiKey };
+}
+
+/** Takes effect on the next call. Revoking again changes nothing. @throws ApiError not_found */
+export async function revokeKey(sql: Sql, keyId: string): Promise<KeyView> {
+  const rows = isStorable(keyId)
+    ? await sql<
+        KeyRow[]
+      >`update api_keys set revoked_at = coalesce(revoked_at, now()) where id = ${keyId} returning *`
+    : [];
+  return keyView(rows[0], keyId);
+}
+
+/** @throws ApiError not_found, invalid_input */
+export async function limitKey(sql: Sql, keyId: string, perMinute: number): Promise<KeyView> {
+  if (!Number.isInteger(perMinute) || perMinute < 1 || perMinute > 1_000_000)
+    throw new ApiError('invalid_input', 'A limit is a whole number from 1 to 1000000.');
+  const rows = isStorable(keyId)
+    ? await sql<KeyRow[]>`update api_keys set per_minute = ${perMinute} where id = ${keyId} returning *`
+    : [];
+  return keyView(rows[0], keyId);
+}
+
+/** Balance, holds and whether the books, recomputed from their entries, agree. @throws ApiError not_found */
+export async function showAccount(sql: Sql, accountId: string): Promise<AccountView> {
+  await requireAccount(sql, accountId);
+  const [row] = await sql<
+    { name: string; available: bigint; held: bigint; reserved: bigint; open: number; faults: number }[]
+  >`
+    select a.name, b.available_micros as available, b.held_micros as held, b.reserved_micros as reserved,
+           (select count(*)::int from jobs j where j.account_id = a.id and j.settled_at is null) as open,
+           (select count(*)::int from ledger_faults(a.id)) as faults
+    from accounts a join account_balances b on b.account_id = a.id where a.id = ${accountId}`;
+  if (!row) throw new Error(`account ${accountId} has no books`);
+  return {
+    accountId,
+    name: row.name,
+    balanceMicros: row.available,
+    holdsMicros: row.held,
+    holdsOpen: row.open,
+    reservedMicros: row.reserved,
+    ledgerOk: row.faults === 0,
+  };
+}
+
+/** @throws ApiError not_found */
+export async function requireAccount(sql: Sql | Transaction, accountId: string): Promise<void> {
+  const rows = isStorable(accountId) ? await sql`select 1 from accounts where id = ${accountId}` : [];
+  if (rows.length === 0)
+    throw new ApiError('not_found', `There is no account ${JSON.stringify(accountId.slice(0, 80))}.`);
+}
+
+interface KeyRow {
+  readonly id: string;
+  readonly account_id: string;
+  readonly per_minute: number;
+  readonly revoked_at: Date | null;
+}
+
+function keyView(row: KeyRow | undefined, keyId: string): KeyView {
+  if (!row) throw new ApiError('not_found', `There is no key ${JSON.stringify(keyId.slice(0, 80))}.`);
+  return {
+    keyId: row.id,
+    accountId: row.account_id,
+    perMinute: row.per_minute,
+    revokedAt: row.revoked_at?.toISOString(),
+  };
+}

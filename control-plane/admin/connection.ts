@@ -1,0 +1,104 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Client, credentials, loadPackageDefinition, Metadata, type ServiceError } from '@grpc/grpc-js';
+import { loadSync } from '@grpc/proto-loader';
+import { CODE_KEY } from '#common/grpc/status.ts';
+
+const ROOT = join(import.meta.dirname, '..', '..');
+const TIMEOUT_MS = 10_000;
+
+/** Why an admin command failed, by the API's code or `unreachable`, `not_running`. */
+export class AdminError extends Error {
+  override readonly name = 'AdminError';
+  readonly code: string;
+  readonly retryable: boolean;
+
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+    this.retryable = code === 'unreachable' || code === 'internal_error';
+  }
+}
+
+export interface Endpoint {
+  /** `host:port` of the control plane. */
+  readonly address: string;
+  readonly token: string;
+}
+
+/**
+ * Where the control plane is: SEMBLANCE_CONTROL_ADDRESS and SEMBLANCE_ADMIN_TOKEN, each else from the `stack.json` of
+ * the local stack (in SEMBLANCE_STATE_DIR, or `.semblance` beside package.json).
+ * @throws AdminError not_running
+ */
+export function findEndpoint(env: NodeJS.ProcessEnv = process.env): Endpoint {
+  const { SEMBLANCE_CONTROL_ADDRESS: address, SEMBLANCE_ADMIN_TOKEN: token } = env;
+  if (address && token) return { address, token };
+  const file = join(env.SEMBLANCE_STATE_DIR || join(ROOT, '.semblance'), 'stack.json');
+  let stack: { control_address?: unknown; admin_token?: unknown };
+  try {
+    stack = JSON.parse(readFileSync(file, 'utf8'));
+  } catch (cause) {
+    throw new AdminError(
+      'not_running',
+      `No local stack is running (cannot read ${file}). Start one with npm start, or set SEMBLANCE_CONTROL_ADDRESS and SEMBLANCE_ADMIN_TOKEN.`,
+      { cause },
+    );
+  }
+  const found = { address: address || stack.control_address, token: token || stack.admin_token };
+  if (typeof found.address !== 'string' || typeof found.token !== 'string')
+    throw new AdminError('not_running', `${file} names no control_address and admin_token.`);
+  return { address: found.address, token: found.token };
+}
+
+export interface AdminCalls {
+  /** Calls a method of AdminService by its name in camel case; 64-bit numbers are strings both ways. */
+  invoke(method: string, request: Record<string, unknown>): Promise<Record<string, unknown>>;
+  close(): void;
+}
+
+type Method = (
+  request: unknown,
+  metadata: Metadata,
+  options: { deadline: number },
+  callback: (error: ServiceError | null, response: Record<string, unknown>) => void,
+) => void;
+
+/** A connection to the control plane by the .proto file itself, so that the command needs no generated code. */
+export function connectAdmin({ address, token }: Endpoint): AdminCalls {
+  const definition = loadSync('semblance/admin/v1/admin.proto', {
+    includeDirs: [join(ROOT, 'proto')],
+    longs: String,
+    defaults: true,
+    oneofs: true,
+  });
+  const loaded = loadPackageDefinition(definition) as unknown as {
+    semblance: {
+      admin: { v1: { AdminService: new (...args: unknown[]) => Client & Record<string, Method> } };
+    };
+  };
+  const client = new loaded.semblance.admin.v1.AdminService(address, credentials.createInsecure());
+  const metadata = new Metadata();
+  metadata.set('authorization', `Bearer ${token}`);
+  return {
+    invoke(method, request) {
+      const call = client[method];
+      if (typeof call !== 'function') throw new TypeError(`AdminService has no method ${method}`);
+      return new Promise((resolve, reject) => {
+        call.call(client, request, metadata, { deadline: Date.now() + TIMEOUT_MS }, (error, response) => {
+          if (error) reject(adminError(error, address));
+          else resolve(response);
+        });
+      });
+    },
+    close: () => client.close(),
+  };
+}
+
+function adminError(error: ServiceError, address: string): AdminError {
+  const code = error.metadata?.get(CODE_KEY)[0]?.toString();
+  if (code) return new AdminError(code, error.details, { cause: error });
+  return new AdminError('unreachable', `The control plane at ${address} does not answer: ${error.details}`, {
+    cause: error,
+  });
+}

@@ -1,0 +1,93 @@
+import { type Micros, parseUsd } from '#common/money.ts';
+
+/** The command line does not say what to do; `message` tells how it would. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+  readonly code = 'usage';
+  readonly retryable = false;
+}
+
+export interface FlagSpec {
+  readonly name: string;
+  readonly value: string;
+  readonly required: boolean;
+  readonly help: string;
+}
+
+export interface CommandSpec {
+  /** Noun and verb, such as `account create`. */
+  readonly name: string;
+  readonly help: string;
+  readonly flags: readonly FlagSpec[];
+}
+
+export type Flags = ReadonlyMap<string, string>;
+
+/**
+ * Finds the command that the arguments name and reads its flags (`--flag value` or `--flag=value`).
+ * @throws UsageError naming what is wrong and how the command is written
+ */
+export function parseArguments<C extends CommandSpec>(
+  args: readonly string[],
+  commands: readonly C[],
+): { command: C; flags: Flags; json: boolean } {
+  const [noun, verb, ...rest] = args.filter((arg) => arg !== '--json');
+  const command = commands.find(({ name }) => name === `${noun} ${verb}`);
+  if (!command) {
+    const asked = [noun, verb].filter((word) => word !== undefined).join(' ');
+    throw new UsageError(
+      `${asked ? `There is no command "${asked}".` : 'A command is needed.'}\n\n${usage(commands)}`,
+    );
+  }
+  const flags = new Map<string, string>();
+  for (let i = 0; i < rest.length; i++) {
+    const arg = rest[i] as string;
+    const [, name, inline] = /^--([a-z][a-z-]*)(?:=(.*))?$/s.exec(arg) ?? [];
+    if (!command.flags.some((flag) => flag.name === name) || name === undefined)
+      throw new UsageError(`"${arg}" means nothing to ${command.name}.\n\n${usage([command])}`);
+    if (flags.has(name)) throw new UsageError(`--${name} is given twice.\n\n${usage([command])}`);
+    const value = inline ?? rest[++i];
+    if (value === undefined || (inline === undefined && value.startsWith('--')))
+      throw new UsageError(`--${name} needs a value.\n\n${usage([command])}`);
+    flags.set(name, value);
+  }
+  const missing = command.flags.filter((flag) => flag.required && !flags.has(flag.name));
+  if (missing.length > 0) {
+    const names = missing.map((flag) => `--${flag.name}`).join(', ');
+    throw new UsageError(`${command.name} needs ${names}.\n\n${usage([command])}`);
+  }
+  return { command, flags, json: args.includes('--json') };
+}
+
+/** How the commands are written, with what each flag means. */
+export function usage(commands: readonly CommandSpec[]): string {
+  const lines = commands.map(({ name, help, flags }) => {
+    const written = flags.map((flag) => {
+      const text = `--${flag.name} ${flag.value}`;
+      return flag.required ? text : `[${text}]`;
+    });
+    const head = `  ${[name, ...written].join(' ')}\n      ${help}`;
+    const meanings = flags.map((flag) => `      --${flag.name}: ${flag.help}`);
+    return commands.length === 1 ? [head, ...meanings].join('\n') : head;
+  });
+  return `Usage: npm run --silent admin -- <noun> <verb> --flag value … [--json]\n\n${lines.join('\n')}`;
+}
+
+/** An amount in USD, in micro-dollars. @throws UsageError */
+export function usdFlag(flags: Flags, name: string): Micros | undefined {
+  const text = flags.get(name);
+  if (text === undefined) return undefined;
+  try {
+    return parseUsd(text);
+  } catch (error) {
+    throw new UsageError(`--${name}: ${(error as Error).message}`);
+  }
+}
+
+/** A whole number. @throws UsageError */
+export function wholeFlag(flags: Flags, name: string): number | undefined {
+  const text = flags.get(name);
+  if (text === undefined) return undefined;
+  if (!/^\d{1,9}$/.test(text)) throw new UsageError(`--${name} must be a whole number, not "${text}"`);
+  return Number(text);
+}

@@ -1,0 +1,56 @@
+import { ApiError } from '#common/errors.ts';
+import type { Micros } from '#common/money.ts';
+import { isStorable, type Sql, sqlState, type Transaction, violatedConstraint } from '../storage/database.ts';
+
+/** The most one top-up may bring: ten million USD, beyond which a slip of the hand is likelier than a payment. */
+export const MAX_TOP_UP: Micros = 10_000_000_000_000n;
+
+export interface TopUp {
+  readonly accountId: string;
+  readonly amountMicros: Micros;
+  /** A top-up that comes again under the same reference is booked once. */
+  readonly reference?: string;
+  /** Default: now, by the database's clock. */
+  readonly at?: Date;
+}
+
+/**
+ * Books money that came in.
+ * @returns false when this reference had been booked already, with the same amount
+ * @throws ApiError not_found, invalid_input
+ */
+export async function topUp(sql: Sql | Transaction, top: TopUp): Promise<boolean> {
+  const { accountId, amountMicros, reference } = top;
+  if (amountMicros <= 0n || amountMicros > MAX_TOP_UP)
+    throw new ApiError('invalid_input', 'A top-up is more than 0 and at most 10000000 USD.');
+  if (reference !== undefined && (reference.length === 0 || reference.length > 200 || !isStorable(reference)))
+    throw new ApiError('invalid_input', 'A reference is 1 to 200 characters.');
+  if (!isStorable(accountId)) throw new ApiError('not_found', 'There is no such account.');
+  try {
+    const rows = await sql`
+      insert into ledger_transfers (account_id, kind, debit, credit, amount_micros, reference, created_at)
+      values (${accountId}, 'top_up', 'funding', 'available', ${amountMicros}, ${reference ?? null},
+              coalesce(${top.at ?? null}::timestamptz, now()))
+      on conflict (account_id, reference) where reference is not null do nothing
+      returning id`;
+    if (rows.length > 0) return true;
+  } catch (error) {
+    if (sqlState(error) === '23503') throw new ApiError('not_found', `There is no account ${accountId}.`);
+    if (violatedConstraint(error) === 'account_balances_topped_up_micros_check')
+      throw new ApiError('invalid_input', 'All top-ups of an account together stay below 9007199254 USD.');
+    throw error;
+  }
+  const [before] = await sql<{ amount_micros: bigint }[]>`
+    select amount_micros from ledger_transfers where account_id = ${accountId} and reference = ${reference ?? null}`;
+  if (before?.amount_micros !== amountMicros)
+    throw new ApiError('invalid_input', 'This reference was booked with another amount before.');
+  return false;
+}
+
+/** What in an account's books, recomputed from their entries alone, does not agree with what is stored. Empty: all does. */
+export async function ledgerFaults(
+  sql: Sql,
+  accountId: string,
+): Promise<{ fault: string; expected: string; found: string }[]> {
+  return await sql`select fault, expected::text, found::text from ledger_faults(${accountId})`;
+}

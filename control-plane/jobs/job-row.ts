@@ -1,0 +1,30 @@
+/** What of a job its owner may see, as stored. */
+export interface JobRow {
+  readonly id: string;
+  readonly status: string;
+  readonly outputKey: string | null;
+  readonly chargedMicros: bigint | null;
+  readonly errorCode: string | null;
+  readonly errorMessage: string | null;
+  readonly settledAt: Date | null;
+}
+
+/** Reads the columns of `jobs` that a JobRow is made of. */
+export function toJobRow(row: Record<string, unknown>): JobRow {
+  return {
+    id: row.id as string,
+    status: row.status as string,
+    outputKey: row.output_key as string | null,
+    chargedMicros: row.charged_micros as bigint | null,
+    errorCode: row.error_code as string | null,
+    errorMessage: row.error_message as string | null,
+    settledAt: row.settled_at as Date | null,
+  };
+}
+
+const JOB_ID = /^job-[0-9a-hjkmnp-tv-z]{26}$/;
+
+/** True for text that could be a job's id; nothing else needs to be looked up. */
+export function isJobId(text: string): boolean {
+  return JOB_ID.test(text);
+}

@@ -1,0 +1,109 @@
+import { describeError } from '#common/errors.ts';
+import { isKubeError, type KubeClient } from '#common/kube/index.ts';
+import { RENDERJOB_RESOURCE, type RenderJob, type RenderJobSpec } from '#crds/gen/renderjobs.ts';
+import type { Sql } from '../storage/database.ts';
+
+/** Label that names the account a RenderJob is for. */
+export const ACCOUNT_LABEL = 'semblance.dev/account';
+
+/** What a RenderJob is made from. */
+export interface RenderJobOrder {
+  readonly jobId: string;
+  readonly accountId: string;
+  readonly capability: string;
+  readonly inputs: Readonly<Record<string, string>>;
+  readonly parameters: Readonly<Record<string, string>>;
+}
+
+export interface RenderJobLimits {
+  readonly pendingSeconds: number;
+  readonly activeSeconds: number;
+  readonly ttlSeconds: number;
+}
+
+/** The Kubernetes API will never take this order; the job fails. */
+export class RenderJobRefusedError extends Error {
+  override readonly name = 'RenderJobRefusedError';
+  readonly code = 'renderjob_refused';
+  readonly retryable = false;
+}
+
+export function renderJobFor(order: RenderJobOrder, limits: RenderJobLimits, namespace: string): RenderJob {
+  const parameters = { ...order.parameters };
+  return {
+    apiVersion: 'semblance.dev/v1alpha1',
+    kind: 'RenderJob',
+    metadata: { name: order.jobId, namespace, labels: { [ACCOUNT_LABEL]: order.accountId } },
+    spec: {
+      capability: order.capability as RenderJobSpec['capability'],
+      inputs: Object.entries(order.inputs).map(([name, key]) => ({ name, key })),
+      ...(Object.keys(parameters).length > 0 ? { parameters } : {}),
+      account: order.accountId,
+      pendingDeadlineSeconds: limits.pendingSeconds,
+      activeDeadlineSeconds: limits.activeSeconds,
+      ttlSecondsAfterFinished: limits.ttlSeconds,
+    },
+  };
+}
+
+/**
+ * Creates a job's RenderJob, or finds the one that was created before: the name is the job's id, so creating it twice
+ * makes one.
+ * @throws RenderJobRefusedError when it is refused for good; a KubeError when it is worth another try
+ */
+export async function ensureRenderJob(client: KubeClient, wanted: RenderJob): Promise<RenderJob> {
+  try {
+    return await client.create(RENDERJOB_RESOURCE, wanted);
+  } catch (error) {
+    if (isKubeError(error, 'invalid'))
+      throw new RenderJobRefusedError(`the Kubernetes API refuses it: ${describeError(error)}`, {
+        cause: error,
+      });
+    if (!isKubeError(error, 'already_exists')) throw error;
+  }
+  const { name = '', namespace } = wanted.metadata;
+  const found = await client.get(RENDERJOB_RESOURCE, { name, namespace });
+  if (!isSameOrder(found, wanted)) throw new RenderJobRefusedError(`another RenderJob has the name ${name}`);
+  return found;
+}
+
+function isSameOrder(found: RenderJob, wanted: RenderJob): boolean {
+  const inputs = (job: RenderJob) =>
+    job.spec.inputs
+      .map(({ name, key }) => `${name}=${key}`)
+      .sort()
+      .join();
+  return (
+    found.spec.account === wanted.spec.account &&
+    found.spec.capability === wanted.spec.capability &&
+    inputs(found) === inputs(wanted)
+  );
+}
+
+/** The order of a job as stored; undefined when there is none or it has ended. */
+export async function readOrder(sql: Sql, jobId: string): Promise<RenderJobOrder | undefined> {
+  const [row] = await sql<
+    {
+      account_id: string;
+      capability: string;
+      inputs: Record<string, string>;
+      parameters: Record<string, string>;
+    }[]
+  >`select account_id, capability, inputs, parameters from jobs where id = ${jobId} and settled_at is null`;
+  return (
+    row && {
+      jobId,
+      accountId: row.account_id,
+      capability: row.capability,
+      inputs: row.inputs,
+      parameters: row.parameters,
+    }
+  );
+}
+
+export async function readRenderJobLimits(sql: Sql): Promise<RenderJobLimits> {
+  const [row] = await sql<{ pending: number; active: number; ttl: number }[]>`
+    select job_pending_seconds as pending, job_active_seconds as active, renderjob_ttl_seconds as ttl from settings`;
+  if (!row) throw new Error('the settings are missing');
+  return { pendingSeconds: row.pending, activeSeconds: row.active, ttlSeconds: row.ttl };
+}

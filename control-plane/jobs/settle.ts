@@ -1,0 +1,173 @@
+import type { Logger } from '#common/logging.ts';
+import { ObjectNotFoundError, type ObjectStore } from '#common/objects/store.ts';
+import type { RenderJob } from '#crds/gen/renderjobs.ts';
+import type { Database } from '../storage/database.ts';
+
+/** `settled` by this call; `already` before it; `fenced`: the outcome is not of this job's own RenderJob. */
+export type Settlement = 'settled' | 'already' | 'fenced' | 'unknown';
+
+export interface Failure {
+  readonly code: string;
+  readonly message: string;
+  readonly reason: 'render_failed' | 'timed_out' | 'cancelled';
+}
+
+export const CANCELLED: Failure = {
+  code: 'processing_failed',
+  message: 'The job was cancelled.',
+  reason: 'cancelled',
+};
+
+export interface SettledFacts {
+  readonly jobId: string;
+  readonly status: string;
+  readonly eventTask: bigint;
+  readonly chargedMicros: bigint;
+  readonly shortfallMicros: bigint;
+  readonly reason: Failure['reason'] | undefined;
+  readonly capability: string | undefined;
+}
+
+export interface SettlerOptions {
+  readonly database: Database;
+  readonly objects: ObjectStore;
+  readonly logger: Logger;
+  /** Told after each commit that settled a job. */
+  readonly onSettled: (facts: SettledFacts) => void;
+  /** Moment booked. Default: the database's clock. */
+  readonly now?: () => Date;
+}
+
+interface Output {
+  readonly key: string;
+  readonly content_type: string;
+  readonly size_bytes: number;
+  readonly sha256: string | null;
+  readonly engine: string | null;
+  readonly milli_units: number;
+}
+
+type Row = {
+  outcome: Settlement;
+  status: string | null;
+  charged_micros: bigint | null;
+  shortfall_micros: bigint | null;
+  event_task: bigint | null;
+};
+
+/** Ends jobs: the money, the record and the debt of the event in one transaction, once, however often it is asked. */
+export function createSettler({ database, objects, logger, onSettled, now }: SettlerOptions) {
+  async function settle(
+    jobId: string,
+    uid: string | undefined,
+    outcome: { output: Output } | { failure: Failure },
+    capability?: string,
+  ): Promise<Settlement> {
+    const output = 'output' in outcome ? outcome.output : undefined;
+    const failure = 'failure' in outcome ? outcome.failure : undefined;
+    const [row] = await database.within(
+      Promise.resolve(database.sql<Row[]>`
+        select * from settle_job(${jobId}, ${uid ?? null}, ${output ? database.sql.json(output as never) : null}::jsonb,
+          ${failure?.code ?? null}, ${failure ? storable(failure.message) : null}, ${failure?.reason ?? null}, ${now?.() ?? null}::timestamptz)`),
+    );
+    if (!row) throw new Error('a settlement has no outcome');
+    if (row.outcome === 'settled' && row.event_task !== null && row.status !== null) {
+      const shortfallMicros = row.shortfall_micros ?? 0n;
+      if (shortfallMicros > 0n)
+        logger.warn(
+          { jobId, shortfallMicros: shortfallMicros.toString() },
+          'the hold did not cover the charge',
+        );
+      onSettled({
+        jobId,
+        status: row.status,
+        eventTask: row.event_task,
+        chargedMicros: row.charged_micros ?? 0n,
+        shortfallMicros,
+        reason: failure?.reason,
+        capability,
+      });
+    }
+    return row.outcome;
+  }
+
+  return {
+    /** Fails a job of which no RenderJob can bring the outcome any more. */
+    fail: (jobId: string, uid: string | undefined, failure: Failure) => settle(jobId, uid, { failure }),
+
+    /**
+     * Settles by what a finished RenderJob says.
+     * @throws whatever keeps the object store or the database from answering: try again
+     */
+    async settleFrom(renderJob: RenderJob): Promise<Settlement> {
+      const { name = '', uid } = renderJob.metadata;
+      const { capability } = renderJob.spec;
+      const { status } = renderJob;
+      if (status?.phase !== 'Succeeded')
+        return settle(name, uid, { failure: failureOf(renderJob) }, capability);
+      const { output } = status;
+      const fault = output ? await faultOf(output) : 'it names no output';
+      if (fault !== undefined || !output) {
+        logger.error({ jobId: name, fault }, 'a succeeded RenderJob is failed');
+        const failure: Failure = {
+          code: 'processing_failed',
+          message: 'The render did not complete.',
+          reason: 'render_failed',
+        };
+        return settle(name, uid, { failure }, capability);
+      }
+      return settle(
+        name,
+        uid,
+        {
+          output: {
+            key: output.key,
+            content_type: output.contentType,
+            size_bytes: output.sizeBytes,
+            sha256: output.sha256 ?? null,
+            engine: output.engine ?? null,
+            milli_units: output.milliUnits,
+          },
+        },
+        capability,
+      );
+    },
+  };
+
+  async function faultOf(output: { key: string }): Promise<string | undefined> {
+    try {
+      await objects.info(output.key);
+      return undefined;
+    } catch (error) {
+      if (error instanceof ObjectNotFoundError) return 'its output is not in the object store';
+      throw error;
+    }
+  }
+}
+
+export type Settler = ReturnType<typeof createSettler>;
+
+const JOB_ERRORS = new Set([
+  'face_not_detected',
+  'unsupported_format',
+  'input_too_large',
+  'content_rejected',
+  'processing_failed',
+]);
+
+/** What a RenderJob that did not succeed means to the job's owner. */
+export function failureOf({ status }: RenderJob): Failure {
+  const code = status?.failure?.code;
+  const message = status?.failure?.message.trim();
+  const reasons = status?.conditions?.map((condition) => condition.reason) ?? [];
+  const timedOut = reasons.some((reason) => /deadline/i.test(reason));
+  return {
+    code: code !== undefined && JOB_ERRORS.has(code) ? code : 'processing_failed',
+    message: message || (timedOut ? 'The job took too long.' : 'The render did not complete.'),
+    reason: timedOut ? 'timed_out' : 'render_failed',
+  };
+}
+
+function storable(text: string): string {
+  return text.replaceAll('\0', '').toWellFormed();
+}

@@ -1,0 +1,198 @@
+import { createHash } from 'node:crypto';
+import { CAPABILITIES, isCapability } from '#common/capabilities.ts';
+import { ApiError } from '#common/errors.ts';
+import { newId } from '#common/ids.ts';
+import { microsToUsd } from '#common/money.ts';
+import { isObjectKey } from '#common/objects/store.ts';
+import { createBatcher } from '../storage/batcher.ts';
+import { type Database, isStorable, sqlState } from '../storage/database.ts';
+
+export interface Submission {
+  readonly accountId: string;
+  readonly capability: string;
+  /** Input role → file key. */
+  readonly inputs: Readonly<Record<string, string>>;
+  readonly parameters: Readonly<Record<string, string>>;
+  readonly callbackUrl: string | undefined;
+  readonly idempotencyKey: string | undefined;
+}
+
+export interface Submitted {
+  readonly jobId: string;
+  /** The Idempotency-Key had been used with the same body; this is the job of that time. */
+  readonly replayed: boolean;
+}
+
+/** What a committed submit owes; see Outbox. */
+export interface SubmitDebts {
+  readonly jobId: string;
+  readonly renderJobTask: bigint;
+  readonly eventTask: bigint;
+  readonly submission: Submission;
+}
+
+export interface SubmitOptions {
+  readonly database: Database;
+  /** Told of every job right after its commit. */
+  readonly onCommitted: (debts: SubmitDebts) => void;
+  readonly onOutcome?: (outcome: string, capability: string) => void;
+  /** False: nothing delivers webhooks, so a submit that asks for one is refused rather than left waiting for it. */
+  readonly webhooks: boolean;
+}
+
+interface Prepared {
+  readonly jobId: string;
+  readonly submission: Submission;
+  readonly request: Record<string, unknown>;
+}
+
+interface Outcome {
+  readonly place: bigint;
+  readonly outcome: string;
+  readonly job_id: string | null;
+  readonly detail: string | null;
+  readonly amount_micros: bigint | null;
+  readonly renderjob_task: bigint | null;
+  readonly event_task: bigint | null;
+}
+
+/**
+ * Submits jobs, each in one transaction with its hold, its record and what it owes to others; submits that wait for
+ * the database at the same time share one.
+ */
+export function createSubmit(options: SubmitOptions) {
+  const { database, onCommitted, onOutcome } = options;
+  const batcher = createBatcher<Prepared, Outcome>({
+    concurrency: 2,
+    maxSize: 32,
+    // An error the server answered has rolled the batch back; without an answer nothing is known and nothing repeated.
+    divisible: (error) => sqlState(error) !== undefined,
+    async run(batch) {
+      const requests = batch.map(({ request }) => request);
+      const rows = await database.sql<Outcome[]>`
+        select place, (result).* from submit_jobs(${database.sql.json(requests as never)}::jsonb) order by place`;
+      return rows;
+    },
+  });
+
+  /**
+   * @throws ApiError invalid_input, capability_unavailable, at_capacity, insufficient_balance, internal_error
+   */
+  return async function submit(submission: Submission): Promise<Submitted> {
+    const prepared = prepare(submission, options.webhooks);
+    const outcome = await batcher.submit(prepared);
+    onOutcome?.(outcome.outcome, submission.capability);
+    if (outcome.outcome === 'accepted') {
+      const { renderjob_task: renderJobTask, event_task: eventTask } = outcome;
+      if (renderJobTask === null || eventTask === null) throw new Error('an accepted submit owes nothing');
+      onCommitted({ jobId: prepared.jobId, renderJobTask, eventTask, submission });
+      return { jobId: prepared.jobId, replayed: false };
+    }
+    if (outcome.outcome === 'replayed' && outcome.job_id !== null)
+      return { jobId: outcome.job_id, replayed: true };
+    throw refusal(outcome, submission);
+  };
+}
+
+const IDEMPOTENCY_KEY = /^[\x20-\x7e]{1,255}$/;
+
+/** Checks what can be checked without the database. @throws ApiError invalid_input, capability_unavailable */
+function prepare(submission: Submission, webhooks: boolean): Prepared {
+  const { capability, inputs, parameters, callbackUrl, idempotencyKey } = submission;
+  if (!isCapability(capability) || CAPABILITIES[capability].shape !== 'job')
+    throw new ApiError('invalid_input', 'There is no such job capability.');
+  const wanted: Readonly<Record<string, { field: string; kind: string }>> = CAPABILITIES[capability].inputs;
+  for (const role of Object.keys(inputs)) {
+    if (!Object.hasOwn(wanted, role))
+      throw new ApiError('invalid_input', `${CAPABILITIES[capability].title} takes no such input.`);
+  }
+  const keyed = Object.entries(wanted).map(([role, { field, kind }]) => {
+    const key = inputs[role];
+    if (!key) throw new ApiError('invalid_input', `\`${field}\` is required.`);
+    if (!key.startsWith('api/') || !isObjectKey(key))
+      throw new ApiError('invalid_input', `\`${field}\` is not a file key: pass it as the upload gave it.`);
+    return { role, key, kind };
+  });
+  const settings = Object.entries(parameters);
+  if (settings.length > 16) throw new ApiError('invalid_input', 'There are too many parameters.');
+  for (const [name, value] of settings) {
+    if (!/^[a-z][a-z0-9_]{0,63}$/.test(name) || value.length > 20_000 || !isStorable(value))
+      throw new ApiError('invalid_input', 'A parameter has a name or a value that cannot be used.');
+  }
+  if (idempotencyKey !== undefined && !IDEMPOTENCY_KEY.test(idempotencyKey))
+    throw new ApiError('invalid_input', 'An Idempotency-Key is 1 to 255 printable ASCII characters.');
+  if (callbackUrl !== undefined) checkCallbackUrl(callbackUrl, webhooks);
+
+  const jobId = newId('job-');
+  return {
+    jobId,
+    submission,
+    request: {
+      job: jobId,
+      account: submission.accountId,
+      capability,
+      inputs: keyed,
+      parameters,
+      callback: callbackUrl ?? null,
+      idempotency_key: idempotencyKey ?? null,
+      body_sha256: bodyDigest(submission),
+    },
+  };
+}
+
+/** @throws ApiError invalid_input */
+export function checkCallbackUrl(text: string, webhooks: boolean): void {
+  const url = text.length <= 2048 && isStorable(text) && URL.canParse(text) ? new URL(text) : undefined;
+  if (!url || (url.protocol !== 'http:' && url.protocol !== 'https:'))
+    throw new ApiError(
+      'invalid_input',
+      '`callback_url` must be an http or https URL of at most 2048 characters.',
+    );
+  if (!webhooks)
+    throw new ApiError(
+      'invalid_input',
+      'Webhooks are switched off on this installation: leave `callback_url` out and poll the job.',
+    );
+}
+
+/** SHA-256, in hexadecimal, of what a submit asks for; equal for equal submits however they were written. */
+export function bodyDigest({ capability, inputs, parameters, callbackUrl }: Submission): string {
+  const sorted = (map: Readonly<Record<string, string>>) =>
+    Object.entries(map).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+  const canonical = JSON.stringify([capability, sorted(inputs), sorted(parameters), callbackUrl ?? null]);
+  return createHash('sha256').update(canonical).digest('hex');
+}
+
+function refusal(outcome: Outcome, { capability }: Submission): Error {
+  const facts = isCapability(capability) ? CAPABILITIES[capability] : undefined;
+  const inputs: Readonly<Record<string, { field: string; kind: string }>> = facts?.inputs ?? {};
+  const input = inputs[outcome.detail ?? ''];
+  switch (outcome.outcome) {
+    case 'conflict':
+      return new ApiError('invalid_input', 'This Idempotency-Key was used with a different request before.');
+    case 'capability_unavailable':
+      return new ApiError('capability_unavailable', `${facts?.title} is switched off at present.`);
+    case 'unknown_input':
+      return new ApiError('invalid_input', `\`${input?.field}\` names no upload of yours.`);
+    case 'wrong_kind':
+      return new ApiError('invalid_input', `\`${input?.field}\` must be the key of ${article(input?.kind)}.`);
+    case 'account_full':
+      return new ApiError(
+        'at_capacity',
+        `This account may have ${outcome.detail} jobs in flight. Retry when one has ended.`,
+      );
+    case 'platform_full':
+      return new ApiError('at_capacity', 'The platform is busy at present. Retry shortly.');
+    case 'insufficient_balance':
+      return new ApiError(
+        'insufficient_balance',
+        `This job needs a hold of ${microsToUsd(outcome.amount_micros ?? 0n)} USD; ${microsToUsd(BigInt(outcome.detail ?? 0))} USD are available.`,
+      );
+    default:
+      return new Error(`unknown outcome of a submit: ${outcome.outcome}`);
+  }
+}
+
+function article(kind: string | undefined): string {
+  return kind === 'video' ? 'a video' : kind === 'audio' ? 'an audio file' : 'an image';
+}

@@ -1,0 +1,186 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { describeError } from '#common/errors.ts';
+import { createWorkQueue, type KubeClient, type Reflector } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
+import type { Database } from '../storage/database.ts';
+import { isJobId } from './job-row.ts';
+import { CANCELLED, type Settler } from './settle.ts';
+
+export interface JobWatcherOptions {
+  readonly database: Database;
+  readonly client: KubeClient;
+  readonly reflector: Reflector<RenderJob>;
+  readonly settler: Settler;
+  readonly namespace: string;
+  readonly logger: Logger;
+  /** Told after the commit that made a job `processing`. */
+  readonly onBegun: (begun: { jobId: string; eventTask: bigint }) => void;
+  /** Pause between two comparisons of all unsettled jobs with their RenderJobs. Default 15 s. */
+  readonly sweepEveryMs?: number;
+}
+
+/**
+ * Follows RenderJobs and ends the jobs they are of. Level-triggered: what counts is the present state of resource and
+ * job, so an event may be missed, repeated or late, and a periodic sweep finds what no event told.
+ */
+export function createJobWatcher(options: JobWatcherOptions) {
+  const { database, client, reflector, settler, namespace, logger, sweepEveryMs = 15_000 } = options;
+  /** Finished RenderJobs that were deleted before they were looked at. */
+  const lastSeen = new Map<string, RenderJob>();
+  const settled = createRecent(20_000);
+  const begun = createRecent(20_000);
+
+  const queue = createWorkQueue({ name: 'jobs', concurrency: 8, logger, process, maxDelayMs: 5_000 });
+
+  reflector.addHandlers({
+    onAdd: observe,
+    onUpdate: observe,
+    onDelete(renderJob) {
+      const name = nameOf(renderJob);
+      if (name === undefined || settled.has(name)) return;
+      if (isFinished(renderJob)) lastSeen.set(name, renderJob);
+      queue.add(name);
+    },
+    onSynced: () => void sweep().catch(() => {}),
+  });
+
+  function observe(renderJob: RenderJob) {
+    const name = nameOf(renderJob);
+    if (name === undefined || settled.has(name)) return;
+    if (isFinished(renderJob) || (hasBegun(renderJob) && !begun.has(name))) queue.add(name);
+  }
+
+  async function process(name: string): Promise<undefined> {
+    if (settled.has(name)) return;
+    const renderJob = lastSeen.get(name) ?? reflector.get(name, namespace);
+    if (!renderJob) return gone(name);
+    if (!isFinished(renderJob)) {
+      if (hasBegun(renderJob)) await begin(name, renderJob);
+      else await gone(name, renderJob.metadata.uid);
+      return;
+    }
+    const outcome = await settler.settleFrom(renderJob);
+    lastSeen.delete(name);
+    if (outcome === 'fenced') await gone(name, renderJob.metadata.uid);
+    else settled.add(name);
+  }
+
+  async function begin(name: string, { metadata: { uid = '' } }: RenderJob): Promise<void> {
+    const [row] = await database.within(
+      Promise.resolve(database.sql<{ task: bigint | null }[]>`select begin_job(${name}, ${uid}) as task`),
+    );
+    begun.add(name);
+    if (row?.task != null) options.onBegun({ jobId: name, eventTask: row.task });
+    else await gone(name, uid);
+  }
+
+  /**
+   * Cancels a job whose own RenderJob is not there any more: a person deleted it. Asked only when the local copy says
+   * so; the API has the last word.
+   * @param seen uid of the RenderJob that has the name now
+   */
+  async function gone(name: string, seen?: string): Promise<undefined> {
+    const [job] = await database.within(
+      Promise.resolve(database.sql<{ renderjob_uid: string | null; settled_at: Date | null }[]>`
+        select renderjob_uid, settled_at from jobs where id = ${name}`),
+    );
+    if (!job || job.settled_at) {
+      settled.add(name);
+      return;
+    }
+    // Without a uid it was never created, and the outbox still owes it.
+    if (job.renderjob_uid === null || job.renderjob_uid === seen) return;
+    const found = await client.find(RENDERJOB_RESOURCE, { name, namespace });
+    if (found?.metadata.uid === job.renderjob_uid) {
+      reflector.note(found);
+      return;
+    }
+    logger.info({ jobId: name }, 'the RenderJob was deleted: the job is cancelled');
+    await settler.fail(name, job.renderjob_uid, CANCELLED);
+    settled.add(name);
+  }
+
+  /** Compares every unsettled job that has had the time to appear with its RenderJob. */
+  async function sweep(): Promise<void> {
+    if (!reflector.hasSynced || reflector.healthySince === undefined) return;
+    let after = '';
+    for (;;) {
+      const jobs = await database.within(
+        Promise.resolve(database.sql<{ id: string; renderjob_uid: string | null; status: string }[]>`
+          select id, renderjob_uid, status from jobs
+          where settled_at is null and id > ${after} and coalesce(renderjob_at, created_at) < now() - interval '3 seconds'
+          order by id limit 500`),
+      );
+      const last = jobs.at(-1);
+      if (!last) return;
+      after = last.id;
+      for (const job of jobs) {
+        const renderJob = reflector.get(job.id, namespace);
+        const differs = job.renderjob_uid !== null && renderJob?.metadata.uid !== job.renderjob_uid;
+        const ahead =
+          renderJob && (isFinished(renderJob) || (hasBegun(renderJob) && job.status === 'queued'));
+        if (differs || ahead) {
+          settled.delete(job.id);
+          queue.add(job.id);
+        }
+      }
+      await repayLost(jobs.filter((job) => job.renderjob_uid === null).map((job) => job.id));
+    }
+  }
+
+  /** A job without a RenderJob and without the debt to create one would wait for ever. */
+  async function repayLost(ids: string[]): Promise<void> {
+    if (ids.length === 0) return;
+    const rows = await database.sql`
+      insert into outbox (kind, job_id)
+      select 'renderjob', j.id from jobs j
+      where j.id = any(${ids}::text[]) and j.settled_at is null and j.renderjob_uid is null
+        and not exists (select 1 from outbox o where o.job_id = j.id and o.kind = 'renderjob')
+      returning job_id`;
+    if (rows.length > 0) logger.error({ count: rows.length }, 'jobs without their debt of a RenderJob');
+  }
+
+  return {
+    sweep,
+    /** Works until aborted. */
+    async run(signal: AbortSignal): Promise<void> {
+      const sweeping = async () => {
+        while (!signal.aborted) {
+          await delay(sweepEveryMs, undefined, { signal }).catch(() => {});
+          if (signal.aborted) return;
+          await sweep().catch((error) => logger.warn(`cannot sweep jobs: ${describeError(error)}`));
+        }
+      };
+      await Promise.all([queue.run(signal), sweeping()]);
+    },
+  };
+}
+
+/** The job a RenderJob is of; undefined for one that a person made by hand. */
+function nameOf({ metadata: { name }, spec }: RenderJob): string | undefined {
+  return name !== undefined && spec.account && isJobId(name) ? name : undefined;
+}
+
+function isFinished({ status }: RenderJob): boolean {
+  return status?.phase === 'Succeeded' || status?.phase === 'Failed';
+}
+
+function hasBegun({ status }: RenderJob): boolean {
+  return (status?.attempt ?? 0) > 0 || status?.phase === 'Assigned' || status?.phase === 'Running';
+}
+
+function createRecent(size: number) {
+  const names = new Set<string>();
+  return {
+    has: (name: string) => names.has(name),
+    delete: (name: string) => names.delete(name),
+    add(name: string) {
+      names.add(name);
+      for (const oldest of names) {
+        if (names.size <= size) break;
+        names.delete(oldest);
+      }
+    },
+  };
+}

@@ -1,0 +1,60 @@
+import { loadConfig } from '#common/config.ts';
+import { createNatsBus } from '#common/events/nats-bus.ts';
+import { createRegistry, startHealthServer } from '#common/health.ts';
+import { createKubeClient } from '#common/kube/index.ts';
+import { createLogger } from '#common/logging.ts';
+import { openObjectStore } from '#common/objects/open.ts';
+import { runService } from '#common/service.ts';
+import { controlPlaneShape } from './config.ts';
+import { startControlPlane } from './control-plane.ts';
+
+const logger = createLogger({
+  service: 'control-plane',
+  level: process.env.SEMBLANCE_LOG_LEVEL || 'info',
+});
+
+runService(logger, async () => {
+  const config = loadConfig(controlPlaneShape);
+  const registry = createRegistry('control-plane');
+  const events = createNatsBus({ url: config.SEMBLANCE_NATS_URL, name: 'control-plane', logger });
+  const kube = createKubeClient({
+    kubeconfigPath: config.KUBECONFIG,
+    fieldManager: 'semblance-control-plane',
+    requestTimeoutMs: 5_000,
+  });
+  const objects = openObjectStore({
+    url: config.SEMBLANCE_OBJECTS_URL,
+    signingKey: config.SEMBLANCE_OBJECTS_SIGNING_KEY,
+    publicUrl: config.SEMBLANCE_PUBLIC_URL,
+    internalUrl: config.SEMBLANCE_OBJECTS_INTERNAL_URL,
+  });
+  const controlPlane = await startControlPlane({
+    listen: config.SEMBLANCE_CONTROL_LISTEN,
+    postgresUrl: config.SEMBLANCE_POSTGRES_URL,
+    events,
+    kube,
+    namespace: config.SEMBLANCE_NAMESPACE,
+    objects,
+    adminToken: config.SEMBLANCE_ADMIN_TOKEN,
+    logger,
+    registry,
+  });
+  const health = await startHealthServer({
+    listen: config.SEMBLANCE_HEALTH_LISTEN,
+    service: 'control-plane',
+    ready: controlPlane.ready,
+    registry,
+  });
+  logger.info({ port: controlPlane.port, health: health.port }, 'control plane is up');
+  // A schema that is too new is the one fault that waiting does not mend: uncaught, it ends the process and says why.
+  void controlPlane.migrated.catch((error: { retryable?: boolean }) => {
+    if (error.retryable === false) throw error;
+  });
+  return async () => {
+    await health.close();
+    await controlPlane.close();
+    await events.close();
+    await kube.close();
+    await objects.close();
+  };
+});

@@ -1,0 +1,99 @@
+import { ApiError } from '#common/errors.ts';
+import { type CallContext, type GrpcService, unary } from '#common/grpc/server.ts';
+import type { Logger } from '#common/logging.ts';
+import {
+  type ControlServiceServer,
+  ControlServiceService,
+  type GetBalanceRequest,
+  type GetJobRequest,
+  type GetPricingRequest,
+  type SubmitJobRequest,
+} from '#proto/semblance/control/v1/control.ts';
+import type { Gate } from '../accounts/gate.ts';
+import { readBalance } from '../billing/balance.ts';
+import { readPricing } from '../billing/pricing.ts';
+import { isJobId } from '../jobs/job-row.ts';
+import type { JobView } from '../jobs/job-view.ts';
+import type { Submission, Submitted } from '../jobs/submit.ts';
+import type { Metrics } from '../metrics.ts';
+import type { Database } from '../storage/database.ts';
+import type { Uploads } from '../uploads/uploads.ts';
+
+export interface ControlServiceOptions {
+  readonly logger: Logger;
+  readonly database: Database;
+  readonly gate: Gate;
+  readonly uploads: Uploads;
+  readonly submit: (submission: Submission) => Promise<Submitted>;
+  readonly view: JobView;
+  readonly metrics: Metrics;
+  /** The moment whose week, month and year a balance speaks of. Default: the database's clock. */
+  readonly now?: () => Date;
+}
+
+/** What the gateway asks. Every method but the pricing of strangers begins at the gate. */
+export function createControlService(options: ControlServiceOptions): GrpcService {
+  const { logger, database, gate, uploads, submit, view, metrics, now } = options;
+
+  async function submitJob(request: SubmitJobRequest, { trailers }: CallContext) {
+    const { accountId } = await gate.admit(request.caller, trailers);
+    const { capability, inputs, parameters, callbackUrl, idempotencyKey } = request;
+    const { jobId, replayed } = await submit({
+      accountId,
+      capability,
+      inputs,
+      parameters,
+      callbackUrl,
+      idempotencyKey,
+    });
+    return { id: jobId, status: 'queued', statusUrl: `/api/v1/jobs/${jobId}`, replayed };
+  }
+
+  async function getJob(request: GetJobRequest, { trailers }: CallContext) {
+    const asked = isJobId(request.jobId) ? request.jobId : undefined;
+    const { job, linkSeconds } = await gate.admit(request.caller, trailers, asked);
+    if (!job) throw new ApiError('not_found', 'There is no such job.');
+    return { job: await view.show(job, linkSeconds) };
+  }
+
+  async function getBalance(request: GetBalanceRequest, { trailers }: CallContext) {
+    const { accountId } = await gate.admit(request.caller, trailers);
+    return database.within(readBalance(database.fast, accountId, now?.()));
+  }
+
+  async function getPricing(request: GetPricingRequest, { trailers }: CallContext) {
+    const sent = request.caller !== undefined && request.caller.keySha256.length > 0;
+    const accountId = sent ? (await gate.admit(request.caller, trailers)).accountId : undefined;
+    return database.within(readPricing(database.fast, accountId));
+  }
+
+  const timed = <Request, Response>(
+    method: string,
+    handler: (request: Request, context: CallContext) => Promise<Response>,
+  ) => unary(logger, metrics.timed(method, handler));
+
+  const implementation: ControlServiceServer = {
+    authorize: timed('Authorize', async ({ caller }, { trailers }) => {
+      const { accountId, keyId } = await gate.admit(caller, trailers);
+      return { accountId, keyId };
+    }),
+    beginUpload: timed('BeginUpload', async ({ caller }, { trailers }) => {
+      const { accountId } = await gate.admit(caller, trailers);
+      return { fileKey: await uploads.begin(accountId), accountId };
+    }),
+    completeUpload: timed('CompleteUpload', async (request) => ({ url: await uploads.complete(request) })),
+    abortUpload: timed('AbortUpload', async ({ fileKey, accountId }) => {
+      await uploads.abort(fileKey, accountId);
+      return {};
+    }),
+    submitJob: timed('SubmitJob', submitJob),
+    getJob: timed('GetJob', getJob),
+    getBalance: timed('GetBalance', getBalance),
+    getPricing: timed('GetPricing', getPricing),
+  };
+  return {
+    name: 'semblance.control.v1.ControlService',
+    definition: ControlServiceService,
+    implementation,
+  };
+}

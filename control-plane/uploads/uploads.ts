@@ -1,0 +1,108 @@
+import { ApiError } from '#common/errors.ts';
+import { newId } from '#common/ids.ts';
+import type { Logger } from '#common/logging.ts';
+import type { ObjectStore } from '#common/objects/store.ts';
+import { type CompleteUploadRequest, MediaKind } from '#proto/semblance/control/v1/control.ts';
+import { type Database, isStorable } from '../storage/database.ts';
+
+const KINDS: Partial<Record<MediaKind, string>> = {
+  [MediaKind.MEDIA_KIND_IMAGE]: 'image',
+  [MediaKind.MEDIA_KIND_AUDIO]: 'audio',
+  [MediaKind.MEDIA_KIND_VIDEO]: 'video',
+};
+
+export interface UploadsOptions {
+  readonly database: Database;
+  readonly objects: ObjectStore;
+  readonly logger: Logger;
+}
+
+/** File keys, from their reservation until the bytes behind them are usable or gone. */
+export function createUploads({ database, objects, logger }: UploadsOptions) {
+  const { sql } = database;
+
+  /** Reserves a key: unguessable, and saying nothing of whose it is. */
+  async function begin(accountId: string): Promise<string> {
+    const fileKey = newId('api/up-');
+    await database.within(
+      sql`insert into uploads (file_key, account_id) values (${fileKey}, ${accountId})`.then(() => {}),
+    );
+    return fileKey;
+  }
+
+  /**
+   * Makes the stored bytes usable. Completing again with the same facts answers the same.
+   * @returns signed link to the bytes
+   * @throws ApiError not_found (never reserved, given up, or reserved too long ago), invalid_input
+   */
+  async function complete(request: CompleteUploadRequest): Promise<string> {
+    const { fileKey, accountId, contentType, sizeBytes } = request;
+    const kind = KINDS[request.kind];
+    const sha256 = Buffer.from(request.sha256);
+    if (!kind || sizeBytes < 0n || sha256.length !== 32 || !/^[\x21-\x7e]{3,128}$/.test(contentType))
+      throw new ApiError('invalid_input', 'The upload is not described: kind, type, size and SHA-256.');
+    requireStorable(fileKey, accountId);
+    const rows = await database.within(
+      Promise.resolve(sql<{ link_seconds: number }[]>`
+        with done as (
+          update uploads set completed_at = coalesce(completed_at, now()), kind = ${kind}, content_type = ${contentType},
+                             size_bytes = ${sizeBytes}, sha256 = ${sha256}
+          where file_key = ${fileKey} and account_id = ${accountId} and abandoned_at is null
+            and (completed_at is null or (kind = ${kind} and sha256 = ${sha256}))
+          returning 1
+        )
+        select s.link_seconds from done cross join settings s`),
+    );
+    if (!rows[0]) throw new ApiError('not_found', 'This upload is not under way any more: upload again.');
+    return objects.signGet(fileKey, { expiresInSeconds: rows[0].link_seconds, audience: 'public' });
+  }
+
+  /** Gives a reservation up at once. What was never reserved, or is complete, is left alone. */
+  async function abort(fileKey: string, accountId: string): Promise<void> {
+    requireStorable(fileKey, accountId);
+    const rows = await database.within(
+      Promise.resolve(sql`
+        update uploads set abandoned_at = now()
+        where file_key = ${fileKey} and account_id = ${accountId} and completed_at is null and abandoned_at is null
+        returning 1`),
+    );
+    // Should this fail, the sweep does it.
+    if (rows.length > 0) await objects.delete(fileKey).catch((err) => logger.warn({ err }, 'delete failed'));
+  }
+
+  /**
+   * Abandons what was reserved too long ago, and ends what was abandoned a while ago. Rows are claimed before their
+   * objects are deleted, so that no key can be completed whose bytes are going.
+   * @returns how many keys are gone
+   */
+  async function sweep(signal: AbortSignal, graceSeconds = 900): Promise<number> {
+    const late = await sql<{ file_key: string }[]>`
+      update uploads set abandoned_at = now() where file_key in (
+        select u.file_key from uploads u cross join settings s
+        where u.completed_at is null and u.abandoned_at is null
+          and u.reserved_at < now() - s.upload_reservation_seconds * interval '1 second'
+        order by u.reserved_at limit 500 for update of u skip locked
+      ) returning file_key`;
+    for (const { file_key } of late) {
+      signal.throwIfAborted();
+      await objects.delete(file_key);
+    }
+    const gone = await sql<{ file_key: string }[]>`
+      select file_key from uploads
+      where completed_at is null and abandoned_at < now() - ${graceSeconds} * interval '1 second' limit 500`;
+    for (const { file_key } of gone) {
+      signal.throwIfAborted();
+      await objects.delete(file_key);
+      await sql`delete from uploads where file_key = ${file_key} and abandoned_at is not null`;
+    }
+    return gone.length;
+  }
+
+  return { begin, complete, abort, sweep };
+}
+
+export type Uploads = ReturnType<typeof createUploads>;
+
+function requireStorable(...texts: string[]): void {
+  if (!texts.every(isStorable)) throw new ApiError('not_found', 'There is no such upload.');
+}
