@@ -1,0 +1,22 @@
+import { objectStoreConformance } from '#common/objects/conformance.ts';
+import { startTestGateway } from '../testing/test-gateway.ts';
+
+objectStoreConformance('A directory behind the gateway', async () => {
+  const t = await startTestGateway();
+  const { store } = t;
+  return {
+    // Links are followed where this gateway listens.
+    store: {
+      put: store.put.bind(store),
+      info: store.info.bind(store),
+      delete: store.delete.bind(store),
+      signGet: async (key, options) => t.local(await store.signGet(key, options)),
+      async signPut(key, options) {
+        const signed = await store.signPut(key, options);
+        return { ...signed, url: t.local(signed.url) };
+      },
+    },
+    leftovers: async () => (await t.files()).filter((path) => path.startsWith(`${t.folder}/tmp/`)),
+    close: t.close,
+  };
+});
