@@ -139,12 +139,12 @@ function readyFile(file: string): 'ready' | undefined {
   return running ? 'ready' : undefined;
 }
 
-/** The environment without settings of some other stack or of the test runner. */
+/** The environment without settings of some other stack, a user's cluster or the test runner. */
 export function cleanEnv(): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(
     ([name]) =>
       (!name.startsWith('SEMBLANCE_') || name === 'SEMBLANCE_CACHE_DIR') &&
-      !/^(VITEST|NODE_ENV$|NODE_OPTIONS$|TEST$|DEV$|PROD$|MODE$|SSR$|BASE_URL$)/.test(name),
+      !/^(KUBECONFIG$|VITEST|NODE_ENV$|NODE_OPTIONS$|TEST$|DEV$|PROD$|MODE$|SSR$|BASE_URL$)/.test(name),
   );
   return Object.fromEntries(kept);
 }
