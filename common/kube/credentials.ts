@@ -125,7 +125,9 @@ function createPools(config: KubeConfig, cluster: Cluster, tls: Tls, connections
       code: 'invalid',
     });
   }
-  const pool = (limits: Agent.Options): Dispatcher => {
+  // HTTP/1.1: in undici 8.12 a request aborted on an HTTP/2 connection can leave its client looping for ever.
+  const pool = (options: Agent.Options): Dispatcher => {
+    const limits = { ...options, allowH2: false };
     const connect = { ...defined, keepAlive: true, keepAliveInitialDelay: 15_000, timeout: 5_000 };
     if (described.type === 'proxy') {
       return new ProxyAgent({ ...limits, uri: described.uri, requestTls: described.requestTls });
