@@ -1,0 +1,233 @@
+import { type GrpcServer, startGrpcServer } from '#common/grpc/server.ts';
+import { createRegistry, type HealthServer, startHealthServer } from '#common/health.ts';
+import { newId } from '#common/ids.ts';
+import { createKubeClient } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import { createDispatcher, DEFAULT_TRANSFER_LIMITS, type TransferLimits } from './assets/transfer.ts';
+import { openWorkDir } from './assets/work-dir.ts';
+import { createAgentService } from './attempts/agent-service.ts';
+import { createAttempts } from './attempts/attempts.ts';
+import { createEngineSet } from './engines/engine-set.ts';
+import { createEnginePool } from './engines/host/engine-pool.ts';
+import { type EngineSource, engineSource } from './engines/registry.ts';
+import { type AgentMetrics, createAgentMetrics } from './metrics.ts';
+import {
+  type AgentStatement,
+  createRegistration,
+  FIELD_MANAGER,
+  type LeaseTimes,
+} from './registration/registration.ts';
+import type { AgentSettings } from './settings.ts';
+import { AGENT_VERSION } from './version.ts';
+
+/** Time the operator is given to record the last results before the process ends. */
+const ACKNOWLEDGE_MS = 3_000;
+
+export interface AgentOptions {
+  readonly settings: AgentSettings;
+  readonly logger: Logger;
+  /** Ends the start. A started agent ends by `close`. */
+  readonly signal: AbortSignal;
+  /** Default: those named in the settings. */
+  readonly engines?: readonly EngineSource[];
+  readonly leaseTimes?: LeaseTimes;
+  readonly transferLimits?: TransferLimits;
+}
+
+export interface Agent {
+  readonly incarnation: string;
+  /** host:port of the gRPC service, as announced. */
+  readonly address: string;
+  readonly healthPort: number;
+  /** Rejects when the agent cannot go on: another process took its name. */
+  readonly failed: Promise<never>;
+  /**
+   * Takes no new work, gives what runs `drainMs` to end, waits for results to be recorded, and ends: Lease released,
+   * engine processes ended, files removed.
+   */
+  close(): Promise<void>;
+}
+
+/** Starts an agent; resolves once its engines are warm and it is registered. */
+export async function startAgent(options: AgentOptions): Promise<Agent> {
+  const { logger, signal } = options;
+  const incarnation = newId('');
+  /** What was begun, to be ended in reverse order. */
+  const started: (() => Promise<void>)[] = [];
+  const undo = async () => {
+    for (const end of started.toReversed()) {
+      await end().catch((error: unknown) => logger.error({ err: error }, 'a part did not end cleanly'));
+    }
+  };
+  try {
+    return await startParts(options, incarnation, started, undo);
+  } catch (error) {
+    await undo();
+    throw signal.aborted ? signal.reason : error;
+  }
+}
+
+async function startParts(
+  options: AgentOptions,
+  incarnation: string,
+  started: (() => Promise<void>)[],
+  undo: () => Promise<void>,
+): Promise<Agent> {
+  const { settings, logger, signal } = options;
+  let ending = false;
+
+  const workDir = await openWorkDir({ root: settings.workDir, incarnation, logger });
+  started.push(() => workDir.remove());
+
+  const registry = createRegistry('gpu-agent');
+  const metrics: AgentMetrics = createAgentMetrics(registry, {
+    slots: () => engines.capacity,
+    slotsUsed: () => attempts.slotsUsed,
+    unacknowledged: () => attempts.list().filter(({ outcome }) => outcome).length,
+  });
+  const limits = options.transferLimits ?? DEFAULT_TRANSFER_LIMITS;
+  const dispatcher = createDispatcher(limits);
+  started.push(() => dispatcher.destroy());
+
+  const pools = (options.engines ?? settings.engines.map(engineSource)).map((source) =>
+    createEnginePool({
+      setup: {
+        source,
+        options: { threads: 1, ...(settings.cacheDir ? { cacheDir: settings.cacheDir } : {}) },
+      },
+      processes: settings.slots,
+      rendersPerProcess: 1,
+      tempDir: workDir.engines,
+      logger,
+      onChange: () => registration.changed(),
+      onCrash: () => metrics.engineRestarts.inc({ engine: source.name }),
+    }),
+  );
+  const engines = createEngineSet({ pools, slots: settings.slots });
+  started.push(() => engines.close());
+
+  const attempts = createAttempts({
+    engines,
+    workDir,
+    dispatcher,
+    metrics,
+    logger,
+    live: () => registration.live,
+    transferLimits: limits,
+  });
+
+  const kubeOptions = { kubeconfigPath: settings.kubeconfig, fieldManager: FIELD_MANAGER };
+  const kube = createKubeClient({ ...kubeOptions, requestTimeoutMs: 5_000 });
+  started.push(() => kube.close());
+  const leaseKube = createKubeClient({ ...kubeOptions, requestTimeoutMs: 2_000 });
+  started.push(() => leaseKube.close());
+  const registration = createRegistration({
+    kube,
+    leaseKube,
+    namespace: settings.namespace,
+    name: settings.name,
+    incarnation,
+    ...(settings.pod ? { pod: settings.pod } : {}),
+    ...(options.leaseTimes ? { leaseTimes: options.leaseTimes } : {}),
+    logger,
+    registry,
+    statement,
+    onFenced: (reason) => void attempts.endAll(`the agent lost its lease: ${reason}`),
+    onRestored: () => logger.info('the lease is held again'),
+    onDrain(wanted) {
+      if (!ending) attempts.drain(wanted);
+    },
+  });
+
+  const service = createAgentService({ attempts, incarnation, logger });
+  const grpc: GrpcServer = await startGrpcServer({ listen: settings.listen, services: [service] });
+  started.push(async () => {
+    service.endWatches();
+    await grpc.close();
+  });
+  const address = settings.advertise ?? `${bracketed(settings.listen.host)}:${grpc.port}`;
+
+  const health: HealthServer = await startHealthServer({
+    listen: settings.healthListen,
+    service: 'gpu-agent',
+    registry,
+    ready: {
+      engines: () => failIf(engines.capacity === 0, engines.trouble ?? 'no engine process is warm'),
+      lease: () => failIf(!registration.live, 'the Lease is not held'),
+      registered: () => failIf(!registration.registered, 'the GpuAgent is not written yet'),
+      ending: () => failIf(ending, 'the agent is ending'),
+    },
+  });
+  started.push(() => health.close());
+
+  function statement(): AgentStatement {
+    return {
+      incarnation,
+      address,
+      node: settings.node,
+      version: AGENT_VERSION,
+      slots: ending ? 0 : engines.capacity,
+      draining: ending,
+      engines: pools.flatMap(({ engine }) =>
+        engine
+          ? {
+              name: engine.name,
+              version: engine.version,
+              capabilities: engine.capabilities.map(({ capability, slots, memoryMib }) => ({
+                name: capability,
+                slots: Math.max(1, Math.round(slots)),
+                memoryMib: Math.max(0, Math.round(memoryMib)),
+              })),
+            }
+          : [],
+      ),
+    };
+  }
+
+  await aborting(signal, Promise.any(pools.map((pool) => pool.firstReady())));
+  await registration.start(signal);
+  const leaving = new AbortController();
+  const running = registration.run(leaving.signal);
+  started.push(async () => {
+    leaving.abort(new Error('the agent is ending'));
+    // Whoever waits for `failed` is told of a lost Lease.
+    await running.catch(() => {});
+  });
+  logger.info({ incarnation, address, slots: engines.capacity, healthPort: health.port }, 'registered');
+
+  let closing: Promise<void> | undefined;
+  async function close(): Promise<void> {
+    ending = true;
+    attempts.drain(true);
+    registration.changed();
+    await attempts.idle(AbortSignal.timeout(settings.drainMs));
+    await attempts.endAll('the agent is ending');
+    if (service.watches > 0) await attempts.acknowledged(AbortSignal.timeout(ACKNOWLEDGE_MS));
+    await undo();
+  }
+  return {
+    incarnation,
+    address,
+    healthPort: health.port,
+    failed: running.then(() => new Promise<never>(() => {})),
+    close: () => (closing ??= close()),
+  };
+}
+
+function failIf(condition: boolean, reason: string): void {
+  if (condition) throw new Error(reason);
+}
+
+function bracketed(host: string): string {
+  return host.includes(':') ? `[${host}]` : host;
+}
+
+/** The promise, or the signal's reason when that aborts first. */
+function aborting<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason);
+    if (signal.aborted) return onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
+}

@@ -1,0 +1,170 @@
+import { once } from 'node:events';
+import { createWriteStream } from 'node:fs';
+import { Transform } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { type Dispatcher, request } from 'undici';
+import type { Logger } from '#common/logging.ts';
+import { AssetError, diskError } from './errors.ts';
+import {
+  checkedUrl,
+  DEFAULT_TRANSFER_LIMITS,
+  refusal,
+  type TransferLimits,
+  transferError,
+  watchRate,
+  withRetries,
+} from './transfer.ts';
+
+export interface FetchOptions {
+  readonly url: string;
+  /** Path of the file to make; it must not exist. */
+  readonly path: string;
+  /** More bytes than this are `input_too_large`. */
+  readonly maxBytes: number;
+  /** What is fetched, for messages: `input image`. */
+  readonly what: string;
+  readonly dispatcher: Dispatcher;
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  readonly limits?: TransferLimits;
+  /** Bytes that arrived, as they do. */
+  readonly onBytes?: (count: number) => void;
+  readonly onRetry?: () => void;
+}
+
+/** What is on disk already, and how the rest of the same object may be asked for. */
+interface Partial {
+  bytes: number;
+  /** Strong ETag of the object the bytes are from, when the server takes ranges. */
+  etag: string | undefined;
+}
+
+/**
+ * Streams an object to a file. Broken connections and 5xx are tried again, from where they broke when the server
+ * honours Range and the object is still the same.
+ *
+ * @returns size of the file in bytes
+ * @throws AssetError, or the signal's reason
+ */
+export async function fetchInput(options: FetchOptions): Promise<number> {
+  const { signal, logger, what, limits = DEFAULT_TRANSFER_LIMITS } = options;
+  const url = checkedUrl(options.url);
+  const partial: Partial = { bytes: 0, etag: undefined };
+  await withRetries({
+    limits,
+    signal,
+    logger,
+    doing: `fetching ${what}`,
+    onRetry: options.onRetry ?? (() => {}),
+    attempt: () => fetchOnce(options, url, partial, limits),
+  });
+  return partial.bytes;
+}
+
+async function fetchOnce(options: FetchOptions, url: URL, partial: Partial, limits: TransferLimits) {
+  const { path, what, signal } = options;
+  const doing = `fetching ${what} from`;
+  const resuming = partial.bytes > 0 && partial.etag !== undefined;
+  const broken = new AbortController();
+  const either = AbortSignal.any([signal, broken.signal]);
+  try {
+    const response = await request(url, {
+      dispatcher: options.dispatcher,
+      signal: either,
+      headers: {
+        // A store that compresses in passing would make sizes and ranges mean something else.
+        'accept-encoding': 'identity',
+        ...(resuming ? { range: `bytes=${partial.bytes}-`, 'if-range': partial.etag } : {}),
+      },
+    });
+    const { statusCode, headers, body } = response;
+    body.on('error', () => {});
+    if (statusCode === 206 || statusCode === 416) {
+      const from = resuming && statusCode === 206 ? rangeStart(headers['content-range']) : undefined;
+      if (from !== partial.bytes) {
+        await discard(body);
+        partial.bytes = 0;
+        partial.etag = undefined;
+        throw new AssetError('transfer_failed', `${doing} ${url.host}: the rest cannot be had`, {
+          retryable: true,
+        });
+      }
+    } else if (statusCode === 200) {
+      partial.bytes = 0;
+    } else {
+      await discard(body);
+      throw refusal(doing, url, statusCode);
+    }
+    partial.etag = resumable(headers);
+
+    const length = contentLength(headers['content-length']);
+    if (length !== undefined && partial.bytes + length > options.maxBytes) {
+      body.destroy();
+      throw tooLarge(options, partial.bytes + length);
+    }
+    const end = length === undefined ? undefined : partial.bytes + length;
+    const count = new Transform({
+      transform(chunk: Buffer, _encoding, done) {
+        if (partial.bytes + chunk.length > options.maxBytes) return done(tooLarge(options));
+        options.onBytes?.(chunk.length);
+        done(null, chunk);
+      },
+    });
+    const file = createWriteStream(path, {
+      flags: partial.bytes > 0 ? 'r+' : 'w',
+      mode: 0o600,
+      start: partial.bytes,
+    });
+    const base = partial.bytes;
+    // Only what was written counts: a chunk on its way to a broken disk did not arrive.
+    const written = () => base + file.bytesWritten;
+    const stopWatching = watchRate(limits, written, () =>
+      broken.abort(new Error(`slower than ${limits.leastBytesPerSecond} B/s`)),
+    );
+    try {
+      await pipeline(body, count, file, { signal: either });
+    } finally {
+      stopWatching();
+      // A write still under way would land in the middle of the next try.
+      if (!file.closed) await once(file, 'close').catch(() => {});
+      partial.bytes = written();
+    }
+    if (end !== undefined && partial.bytes !== end) {
+      throw new Error(`the body ended after ${partial.bytes} of ${end} bytes`);
+    }
+  } catch (error) {
+    const disk = diskError(error, path);
+    if (disk !== error) throw disk;
+    throw transferError(broken.signal.aborted ? broken.signal.reason : error, doing, url, signal);
+  }
+}
+
+function tooLarge(options: FetchOptions, size?: number): AssetError {
+  const found = size === undefined ? `more than ${options.maxBytes}` : `${size}`;
+  return new AssetError(
+    'input_too_large',
+    `The ${options.what} has ${found} bytes; at most ${options.maxBytes} are taken.`,
+  );
+}
+
+/** Reads what little an error answer says, so that its connection can be used again; a long one is cut. */
+async function discard(body: Dispatcher.ResponseData['body']): Promise<void> {
+  await body.dump({ limit: 16_384 }).catch(() => {});
+}
+
+/** First byte of `bytes 100-199/200`; undefined when it is not that. */
+function rangeStart(header: string | string[] | undefined): number | undefined {
+  const match = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(String(header ?? ''));
+  return match ? Number(match[1]) : undefined;
+}
+
+function contentLength(header: string | string[] | undefined): number | undefined {
+  return typeof header === 'string' && /^\d+$/.test(header) ? Number(header) : undefined;
+}
+
+/** A strong ETag, without which the rest of a file may be the rest of another. */
+function resumable(headers: Dispatcher.ResponseData['headers']): string | undefined {
+  const { etag } = headers;
+  const ranges = headers['accept-ranges'] === 'bytes' || headers['content-range'] !== undefined;
+  return ranges && typeof etag === 'string' && etag.startsWith('"') ? etag : undefined;
+}

@@ -1,0 +1,116 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { Agent } from 'undici';
+import { describeError } from '#common/errors.ts';
+import type { Logger } from '#common/logging.ts';
+import { AssetError } from './errors.ts';
+
+/** Time limits of transfers, in milliseconds. */
+export interface TransferLimits {
+  readonly connectMs: number;
+  readonly headersMs: number;
+  /** Longest silence within a body. */
+  readonly idleMs: number;
+  /** A body slower than this many bytes a second over a window of `rateWindowMs` is given up. */
+  readonly leastBytesPerSecond: number;
+  readonly rateWindowMs: number;
+  /** Tries of one transfer, the first included. */
+  readonly tries: number;
+  /** Pause before the second try; doubled for each further one up to `maxPauseMs`, with jitter. */
+  readonly pauseMs: number;
+  readonly maxPauseMs: number;
+}
+
+export const DEFAULT_TRANSFER_LIMITS: TransferLimits = {
+  connectMs: 5_000,
+  headersMs: 15_000,
+  idleMs: 15_000,
+  leastBytesPerSecond: 1_024,
+  rateWindowMs: 20_000,
+  tries: 6,
+  pauseMs: 200,
+  maxPauseMs: 5_000,
+};
+
+/** Connections to object stores. Redirects are not followed: a signed link names the one place to go to. */
+export function createDispatcher(limits: TransferLimits): Agent {
+  return new Agent({
+    connect: { timeout: limits.connectMs },
+    headersTimeout: limits.headersMs,
+    bodyTimeout: limits.idleMs,
+    keepAliveTimeout: 10_000,
+    connections: 64,
+    pipelining: 1,
+    // In undici 8.12 a request aborted on an HTTP/2 connection can leave its client looping for ever.
+    allowH2: false,
+  });
+}
+
+/** @throws AssetError `bad_link` for anything but http and https */
+export function checkedUrl(text: string): URL {
+  if (!URL.canParse(text)) throw new AssetError('bad_link', 'a link is not a URL');
+  const url = new URL(text);
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+    throw new AssetError('bad_link', `links of ${url.protocol} are not followed`);
+  }
+  return url;
+}
+
+/** What an answer that is no success means. */
+export function refusal(doing: string, url: URL, status: number): AssetError {
+  const message = `${doing} ${url.host} answered ${status}`;
+  if (status >= 500 || status === 408 || status === 425 || status === 429) {
+    return new AssetError('transfer_failed', message, { retryable: true });
+  }
+  if (status >= 300 && status < 400) {
+    return new AssetError('link_refused', `${message}; redirects are not followed`);
+  }
+  return new AssetError('link_refused', message);
+}
+
+/** Connection faults of any kind become a retryable AssetError; AssetErrors and aborts stay what they are. */
+export function transferError(error: unknown, doing: string, url: URL, signal: AbortSignal): unknown {
+  if (signal.aborted) return signal.reason;
+  if (error instanceof AssetError) return error;
+  const message = `${doing} ${url.host} failed: ${describeError(error)}`;
+  return new AssetError('transfer_failed', message, { retryable: true, cause: error });
+}
+
+/** Calls until it succeeds, fails for good, or the tries are used up; throws the last error then. */
+export async function withRetries<T>(options: {
+  readonly limits: TransferLimits;
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  readonly doing: string;
+  readonly onRetry: () => void;
+  readonly attempt: () => Promise<T>;
+}): Promise<T> {
+  const { limits, signal, logger, doing } = options;
+  for (let tried = 1; ; tried++) {
+    signal.throwIfAborted();
+    try {
+      return await options.attempt();
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      if (!(error instanceof AssetError && error.retryable) || tried >= limits.tries) throw error;
+      const pause =
+        Math.min(limits.maxPauseMs, limits.pauseMs * 2 ** (tried - 1)) * (0.5 + Math.random() / 2);
+      logger.warn({ err: error, tried, pauseMs: Math.round(pause) }, `${doing} again: ${error.message}`);
+      options.onRetry();
+      // An abort ends the pause; the head of the loop throws its reason.
+      await delay(pause, undefined, { signal }).catch(() => {});
+    }
+  }
+}
+
+/** Watches that bytes keep flowing; calls `onSlow` once when they do not. Stop it with the returned function. */
+export function watchRate(limits: TransferLimits, total: () => number, onSlow: () => void): () => void {
+  let last = total();
+  const timer = setInterval(() => {
+    const moved = total() - last;
+    last += moved;
+    if (moved >= (limits.leastBytesPerSecond * limits.rateWindowMs) / 1000) return;
+    clearInterval(timer);
+    onSlow();
+  }, limits.rateWindowMs);
+  return () => clearInterval(timer);
+}

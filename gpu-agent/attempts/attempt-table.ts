@@ -1,0 +1,216 @@
+import type { RenderErrorCode, RenderStage } from '../engines/engine.ts';
+
+/** One try at a RenderJob: the job's uid and the attempt number, which is the fencing token. */
+export interface AttemptRef {
+  readonly jobUid: string;
+  readonly attempt: number;
+}
+
+export interface AttemptOutput {
+  readonly key: string;
+  readonly contentType: string;
+  readonly sizeBytes: number;
+  readonly sha256Hex: string;
+  readonly unit: 'image' | 'second';
+  readonly milliUnits: number;
+  readonly stages: readonly RenderStage[];
+  readonly engine: string;
+}
+
+export interface AttemptFailure {
+  readonly code: RenderErrorCode;
+  readonly message: string;
+}
+
+/**
+ * How an attempt ended.
+ * - succeeded: the output is stored.
+ * - failed: the work itself cannot be done; another try would end the same way.
+ * - interrupted: a fault of an engine, of the network or of this node; worth another try.
+ * - stopped: it was asked to end, or the agent gave it up (drain, end, lost lease).
+ */
+export type Outcome =
+  | { readonly state: 'succeeded'; readonly output: AttemptOutput }
+  | { readonly state: 'failed' | 'interrupted' | 'stopped'; readonly failure: AttemptFailure };
+
+/** An attempt as the agent holds it. */
+export interface Attempt {
+  readonly ref: AttemptRef;
+  readonly slots: number;
+  readonly startedAtMs: number;
+  /** Fraction done in [0, 1]; never falls. */
+  readonly progress: number;
+  readonly stage: string;
+  /** Undefined while it runs. */
+  readonly outcome: Outcome | undefined;
+}
+
+export type StartDecision =
+  | { readonly kind: 'begin'; readonly attempt: Attempt }
+  /** The same attempt was begun before: answer as then. */
+  | { readonly kind: 'known' }
+  /** An older attempt of the job still runs here; end it, then decide again. */
+  | { readonly kind: 'after'; readonly older: AttemptRef }
+  | { readonly kind: 'refused'; readonly why: 'fenced' | 'draining' | 'no-slot'; readonly message: string };
+
+export interface AttemptTableLimits {
+  /** Ended attempts that wait for their acknowledgement; beyond it no new work is taken. */
+  readonly unacknowledged: number;
+  /** Jobs whose newest attempt is remembered at least. */
+  readonly fences: number;
+  /** Time for which every job's newest attempt is remembered, in milliseconds. */
+  readonly fenceMs: number;
+  /** Time after which a result nobody acknowledged is forgotten, in milliseconds. */
+  readonly resultMs: number;
+}
+
+export const DEFAULT_LIMITS: AttemptTableLimits = {
+  unacknowledged: 1_000,
+  fences: 10_000,
+  fenceMs: 3_600_000,
+  resultMs: 24 * 3_600_000,
+};
+
+/**
+ * What the agent knows of attempts, and the rules for them; no clock, no I/O (times are passed in, Unix milliseconds).
+ *
+ * Fencing: for each job the newest attempt number ever named to this process is remembered. A start needs a number
+ * above it, and a stop raises it, so a start that arrives after its stop, or late from a former operator, is refused.
+ */
+export interface AttemptTable {
+  /** @param capacity slots of the warm engines now @param slots what this render takes of them */
+  start(
+    ref: AttemptRef,
+    options: { slots: number; capacity: number; draining: boolean; now: number },
+  ): StartDecision;
+  /** Forbids the attempt and every older one of its job; returns those that run and must be ended. */
+  stop(ref: AttemptRef, now: number): AttemptRef[];
+  /** Returns the attempt when that changed it; progress of an attempt that ended or is unknown changes nothing. */
+  progress(ref: AttemptRef, fraction: number, stage: string): Attempt | undefined;
+  /** Ends a running attempt; the first outcome stays. */
+  finish(ref: AttemptRef, outcome: Outcome, now: number): Attempt | undefined;
+  /** Forgets an attempt that ended. `running`: it has not, and stays. */
+  acknowledge(ref: AttemptRef): 'forgotten' | 'unknown' | 'running';
+  get(ref: AttemptRef): Attempt | undefined;
+  list(): Attempt[];
+  running(): Attempt[];
+  readonly slotsUsed: number;
+}
+
+type Entry = { -readonly [K in keyof Attempt]: Attempt[K] } & { endedAtMs: number | undefined };
+
+const keyOf = (ref: AttemptRef) => `${ref.jobUid}/${ref.attempt}`;
+
+export function createAttemptTable(limits: AttemptTableLimits = DEFAULT_LIMITS): AttemptTable {
+  const entries = new Map<string, Entry>();
+  /** In order of use, oldest first. */
+  const fences = new Map<string, { attempt: number; at: number }>();
+
+  const all = () => [...entries.values()];
+  const runs = (entry: Entry) => entry.outcome === undefined;
+
+  function fence(ref: AttemptRef, now: number): void {
+    const attempt = Math.max(ref.attempt, fences.get(ref.jobUid)?.attempt ?? 0);
+    fences.delete(ref.jobUid);
+    fences.set(ref.jobUid, { attempt, at: now });
+    for (const [jobUid, { at }] of fences) {
+      // Ten times the count is a hard bound, whatever the time.
+      const crowded = fences.size > limits.fences * 10;
+      if (fences.size <= limits.fences || (now - at < limits.fenceMs && !crowded)) break;
+      fences.delete(jobUid);
+    }
+  }
+
+  function forgetStale(now: number): void {
+    const ended = all()
+      .filter((entry) => entry.endedAtMs !== undefined)
+      .sort((a, b) => (a.endedAtMs ?? 0) - (b.endedAtMs ?? 0));
+    let surplus = ended.length - Math.floor(limits.unacknowledged / 2);
+    for (const entry of ended) {
+      // A stopped attempt carries no result: whoever stopped it knows, and an unknown attempt counts as ended.
+      const spare = surplus > 0 && entry.outcome?.state === 'stopped';
+      if (!spare && now - (entry.endedAtMs ?? now) < limits.resultMs) continue;
+      entries.delete(keyOf(entry.ref));
+      surplus--;
+    }
+  }
+
+  const table: AttemptTable = {
+    start(ref, { slots, capacity, draining, now }) {
+      if (entries.has(keyOf(ref))) return { kind: 'known' };
+      const newest = fences.get(ref.jobUid)?.attempt ?? 0;
+      if (ref.attempt <= newest) {
+        const message = `attempt ${newest} of this job is known here; ${ref.attempt} is not newer`;
+        return { kind: 'refused', why: 'fenced', message };
+      }
+      if (draining) {
+        return { kind: 'refused', why: 'draining', message: 'the agent takes no new work' };
+      }
+      const older = all().find((entry) => entry.ref.jobUid === ref.jobUid && runs(entry));
+      if (older) return { kind: 'after', older: older.ref };
+      const free = capacity - table.slotsUsed;
+      if (slots > free) {
+        const message = `the render takes ${slots} of ${capacity} slots; ${Math.max(0, free)} are free`;
+        return { kind: 'refused', why: 'no-slot', message };
+      }
+      forgetStale(now);
+      if (all().filter((entry) => !runs(entry)).length >= limits.unacknowledged) {
+        const message = `${limits.unacknowledged} results wait to be acknowledged`;
+        return { kind: 'refused', why: 'no-slot', message };
+      }
+      fence(ref, now);
+      const entry: Entry = {
+        ref: { jobUid: ref.jobUid, attempt: ref.attempt },
+        slots,
+        startedAtMs: now,
+        progress: 0,
+        stage: 'fetch',
+        outcome: undefined,
+        endedAtMs: undefined,
+      };
+      entries.set(keyOf(ref), entry);
+      return { kind: 'begin', attempt: entry };
+    },
+    stop(ref, now) {
+      fence(ref, now);
+      return all()
+        .filter((entry) => runs(entry) && entry.ref.jobUid === ref.jobUid && entry.ref.attempt <= ref.attempt)
+        .map((entry) => entry.ref);
+    },
+    progress(ref, fraction, stage) {
+      const entry = entries.get(keyOf(ref));
+      if (!entry || !runs(entry)) return undefined;
+      // An engine is free to send nonsense; what others see stays in range and never falls.
+      const value = Number.isFinite(fraction)
+        ? Math.min(1, Math.max(entry.progress, fraction))
+        : entry.progress;
+      const named = stage.slice(0, 64);
+      if (value === entry.progress && named === entry.stage) return undefined;
+      entry.progress = value;
+      entry.stage = named;
+      return entry;
+    },
+    finish(ref, outcome, now) {
+      const entry = entries.get(keyOf(ref));
+      if (!entry || !runs(entry)) return undefined;
+      entry.outcome = outcome;
+      entry.endedAtMs = now;
+      if (outcome.state === 'succeeded') entry.progress = 1;
+      return entry;
+    },
+    acknowledge(ref) {
+      const entry = entries.get(keyOf(ref));
+      if (!entry) return 'unknown';
+      if (runs(entry)) return 'running';
+      entries.delete(keyOf(ref));
+      return 'forgotten';
+    },
+    get: (ref) => entries.get(keyOf(ref)),
+    list: all,
+    running: () => all().filter(runs),
+    get slotsUsed() {
+      return all().reduce((sum, entry) => sum + (runs(entry) ? entry.slots : 0), 0);
+    },
+  };
+  return table;
+}

@@ -1,0 +1,245 @@
+import type { Dispatcher } from 'undici';
+import type { Logger } from '#common/logging.ts';
+import type { TransferLimits } from '../assets/transfer.ts';
+import type { WorkDir } from '../assets/work-dir.ts';
+import type { EngineSet } from '../engines/engine-set.ts';
+import type { AgentMetrics } from '../metrics.ts';
+import { type Attempt, type AttemptRef, createAttemptTable, type StartDecision } from './attempt-table.ts';
+import { AttemptEnded } from './endings.ts';
+import { runAttempt } from './run-attempt.ts';
+import type { AttemptWork } from './start-request.ts';
+
+/** Progress of one attempt is told to watchers at most this often. */
+const PROGRESS_MS = 250;
+
+export class StartRefusedError extends Error {
+  override readonly name = 'StartRefusedError';
+  readonly code: 'fenced' | 'draining' | 'no-slot' | 'no-engine' | 'no-lease';
+  readonly retryable: boolean;
+
+  constructor(code: StartRefusedError['code'], message: string) {
+    super(message);
+    this.code = code;
+    this.retryable = code === 'no-slot' || code === 'no-lease';
+  }
+}
+
+export interface AttemptsOptions {
+  readonly engines: EngineSet;
+  readonly workDir: WorkDir;
+  readonly dispatcher: Dispatcher;
+  readonly metrics: AgentMetrics;
+  readonly logger: Logger;
+  /** Whether the agent may work: it holds its lease, by its own clock. */
+  readonly live: () => boolean;
+  readonly transferLimits?: TransferLimits;
+}
+
+export interface Attempts {
+  /** Begins an attempt, once. @throws StartRefusedError */
+  start(work: AttemptWork): Promise<void>;
+  /** Resolves when the attempt and all older ones of its job have ended. */
+  stop(ref: AttemptRef, reason: string): Promise<void>;
+  acknowledge(ref: AttemptRef): 'forgotten' | 'unknown' | 'running';
+  get(ref: AttemptRef): Attempt | undefined;
+  list(): Attempt[];
+  /** Told of each attempt that changed; progress is thinned. Returns the function that ends it. */
+  subscribe(listener: (ref: AttemptRef) => void): () => void;
+  /** Ends everything that runs; resolves when it has ended. */
+  endAll(message: string): Promise<void>;
+  /** While true, starts are refused; what runs goes on. */
+  drain(wanted: boolean): void;
+  /** Resolves when nothing runs, or the signal aborts. */
+  idle(signal: AbortSignal): Promise<void>;
+  /** Resolves when every result was acknowledged, or the signal aborts. */
+  acknowledged(signal: AbortSignal): Promise<void>;
+  readonly draining: boolean;
+  readonly slotsUsed: number;
+}
+
+interface Running {
+  readonly controller: AbortController;
+  readonly ended: Promise<void>;
+}
+
+const keyOf = (ref: AttemptRef) => `${ref.jobUid}/${ref.attempt}`;
+
+/** The attempts of this agent: the table's rules joined to the work itself. */
+export function createAttempts(options: AttemptsOptions): Attempts {
+  const { engines, metrics } = options;
+  const table = createAttemptTable();
+  const running = new Map<string, Running>();
+  const listeners = new Set<(ref: AttemptRef) => void>();
+  const changed = new Set<() => void>();
+  let draining = false;
+
+  const tell = (ref: AttemptRef) => {
+    for (const listener of listeners) listener(ref);
+  };
+
+  async function start(work: AttemptWork): Promise<void> {
+    for (;;) {
+      const decision = decide(work);
+      if (decision.kind === 'known') return;
+      if (decision.kind === 'refused') {
+        metrics.refusals.inc({ why: decision.why });
+        throw new StartRefusedError(decision.why, decision.message);
+      }
+      if (decision.kind === 'begin') return begin(work);
+      await end(
+        decision.older,
+        new AttemptEnded('stopped', `attempt ${work.ref.attempt} of the job has come`),
+      );
+    }
+  }
+
+  function decide(work: AttemptWork): StartDecision {
+    const engine = engines.find(work.capability);
+    if (!engine) throw new StartRefusedError('no-engine', `no engine here does ${work.capability}`);
+    if (!options.live() && !table.get(work.ref)) {
+      throw new StartRefusedError('no-lease', 'the agent cannot renew its lease');
+    }
+    return table.start(work.ref, {
+      slots: engine.slots,
+      capacity: engines.capacity,
+      draining,
+      now: Date.now(),
+    });
+  }
+
+  function begin(work: AttemptWork): void {
+    const { ref } = work;
+    const logger = options.logger.child({
+      jobUid: ref.jobUid,
+      attempt: ref.attempt,
+      job: work.jobName,
+      capability: work.capability,
+      ...(work.requestId ? { requestId: work.requestId } : {}),
+    });
+    const controller = new AbortController();
+    running.set(keyOf(ref), { controller, ended: carryOut(work, controller, logger) });
+    logger.info('attempt begun');
+    tell(ref);
+  }
+
+  async function carryOut(work: AttemptWork, controller: AbortController, logger: Logger): Promise<void> {
+    const { ref, deadlineMs } = work;
+    const deadline =
+      deadlineMs === undefined
+        ? undefined
+        : setTimeout(() => {
+            const message = `The work did not finish within ${deadlineMs / 1000} s.`;
+            controller.abort(new AttemptEnded('interrupted', message));
+          }, deadlineMs);
+    const progress = thinned(() => tell(ref));
+    const engine = engines.find(work.capability);
+    // The table must know of the attempt's beginning before anything of it happens.
+    await Promise.resolve();
+    const outcome = await runAttempt({
+      work,
+      // Chosen when the start was decided; engines are never taken away while the agent runs.
+      pool: (engine as NonNullable<typeof engine>).pool,
+      workDir: options.workDir,
+      dispatcher: options.dispatcher,
+      metrics,
+      logger,
+      signal: controller.signal,
+      assertLive() {
+        if (!options.live()) throw new AttemptEnded('stopped', 'the agent lost its lease');
+      },
+      onProgress(fraction, stage) {
+        const stageBefore = table.get(ref)?.stage;
+        if (table.progress(ref, fraction, stage)) progress.changed(stage !== stageBefore);
+      },
+      ...(options.transferLimits ? { transferLimits: options.transferLimits } : {}),
+    });
+    clearTimeout(deadline);
+    progress.stop();
+    running.delete(keyOf(ref));
+    table.finish(ref, outcome, Date.now());
+    metrics.attempts.inc({ capability: work.capability, outcome: outcome.state });
+    const reason = outcome.state === 'succeeded' ? undefined : outcome.failure.message;
+    logger.info({ outcome: outcome.state, reason }, 'attempt ended');
+    tell(ref);
+    notifyChanged();
+  }
+
+  function notifyChanged(): void {
+    for (const check of changed) check();
+  }
+
+  /** Ends one attempt if it runs; the first reason counts. */
+  async function end(ref: AttemptRef, reason: AttemptEnded): Promise<void> {
+    const held = running.get(keyOf(ref));
+    held?.controller.abort(reason);
+    await held?.ended;
+  }
+
+  function until(holds: () => boolean, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const check = () => {
+        if (!holds() && !signal.aborted) return;
+        changed.delete(check);
+        signal.removeEventListener('abort', check);
+        resolve();
+      };
+      changed.add(check);
+      signal.addEventListener('abort', check);
+      check();
+    });
+  }
+
+  return {
+    start,
+    async stop(ref, reason) {
+      const message = reason ? `stopped: ${reason}`.slice(0, 1024) : 'stopped';
+      const older = table.stop(ref, Date.now());
+      await Promise.all(older.map((each) => end(each, new AttemptEnded('stopped', message))));
+    },
+    acknowledge(ref) {
+      const answer = table.acknowledge(ref);
+      if (answer === 'forgotten') notifyChanged();
+      return answer;
+    },
+    get: (ref) => table.get(ref),
+    list: () => table.list(),
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    async endAll(message) {
+      await Promise.all(table.running().map(({ ref }) => end(ref, new AttemptEnded('stopped', message))));
+    },
+    drain(wanted) {
+      draining = wanted;
+    },
+    idle: (signal) => until(() => running.size === 0, signal),
+    acknowledged: (signal) => until(() => table.list().length === 0, signal),
+    get draining() {
+      return draining;
+    },
+    get slotsUsed() {
+      return table.slotsUsed;
+    },
+  };
+}
+
+/** Calls `tell` at once for what is urgent or rare, else once at the end of each period. */
+function thinned(tell: () => void): { changed(urgent: boolean): void; stop(): void } {
+  let timer: NodeJS.Timeout | undefined;
+  let lastAt = Number.NEGATIVE_INFINITY;
+  const now = () => {
+    clearTimeout(timer);
+    timer = undefined;
+    lastAt = performance.now();
+    tell();
+  };
+  return {
+    changed(urgent) {
+      const wait = lastAt + PROGRESS_MS - performance.now();
+      if (urgent || wait <= 0) now();
+      else timer ??= setTimeout(now, wait);
+    },
+    stop: () => clearTimeout(timer),
+  };
+}

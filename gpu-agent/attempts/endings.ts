@@ -1,0 +1,17 @@
+/**
+ * Reason for which an attempt's signal is aborted.
+ *
+ * What the agent gave up by itself (drain, end, lost lease) and what it was asked to end is `stopped`: no fault of the
+ * work, and not counted against its retries.
+ */
+export class AttemptEnded extends Error {
+  override readonly name = 'AttemptEnded';
+  readonly code = 'attempt_ended';
+  readonly retryable = true;
+  readonly outcome: 'stopped' | 'interrupted';
+
+  constructor(outcome: 'stopped' | 'interrupted', message: string) {
+    super(message);
+    this.outcome = outcome;
+  }
+}

@@ -1,0 +1,203 @@
+import { join } from 'node:path';
+import type { Dispatcher } from 'undici';
+import { describeError } from '#common/errors.ts';
+import type { Logger } from '#common/logging.ts';
+import { AssetError } from '../assets/errors.ts';
+import { fetchInput } from '../assets/fetch-input.ts';
+import { fileSha256, type Sink, storeOutput } from '../assets/store-output.ts';
+import type { TransferLimits } from '../assets/transfer.ts';
+import { checkedOutput, type WorkDir } from '../assets/work-dir.ts';
+import { RenderError, type RenderResult } from '../engines/engine.ts';
+import { type EnginePool, EngineUnavailableError } from '../engines/host/engine-pool.ts';
+import { EngineCrashedError } from '../engines/host/engine-process.ts';
+import type { AgentMetrics } from '../metrics.ts';
+import type { AttemptOutput, Outcome } from './attempt-table.ts';
+import { AttemptEnded } from './endings.ts';
+import type { AttemptWork } from './start-request.ts';
+
+/** Share of the progress that fetching and storing take each; the engine has the rest. */
+const TRANSFER_SHARE = 0.05;
+
+export interface RunAttemptOptions {
+  readonly work: AttemptWork;
+  readonly pool: EnginePool;
+  readonly workDir: WorkDir;
+  readonly dispatcher: Dispatcher;
+  readonly metrics: AgentMetrics;
+  readonly logger: Logger;
+  /** Aborted with an AttemptEnded when the attempt must end. */
+  readonly signal: AbortSignal;
+  readonly onProgress: (fraction: number, stage: string) => void;
+  /**
+   * Throws AttemptEnded when the agent's lease has lapsed by the clock. After a pause of the whole process, I/O may be
+   * served before the timer that aborts `signal`.
+   */
+  readonly assertLive: () => void;
+  readonly transferLimits?: TransferLimits;
+}
+
+/**
+ * Carries one attempt out: fetch, render, store. Never rejects. When it resolves, nothing of the attempt runs any more
+ * and its files are gone.
+ */
+export async function runAttempt(options: RunAttemptOptions): Promise<Outcome> {
+  const { work, signal, logger, workDir } = options;
+  const name = `${work.ref.jobUid}-${work.ref.attempt}`;
+  let remove: (() => Promise<void>) | undefined;
+  try {
+    const dir = await workDir.attempt(name);
+    remove = dir.remove;
+    const output = await fetchRenderStore(options, dir);
+    signal.throwIfAborted();
+    options.assertLive();
+    return { state: 'succeeded', output };
+  } catch (error) {
+    return failedOutcome(signal.aborted ? signal.reason : error, logger);
+  } finally {
+    try {
+      await remove?.();
+    } catch (error) {
+      logger.error({ err: error }, `the attempt's files could not be removed: ${describeError(error)}`);
+    }
+  }
+}
+
+async function fetchRenderStore(
+  options: RunAttemptOptions,
+  dir: { inputs: string; output: string },
+): Promise<AttemptOutput> {
+  const { work, pool, signal, metrics, logger, onProgress } = options;
+  const transfer = {
+    dispatcher: options.dispatcher,
+    signal,
+    logger,
+    ...(options.transferLimits ? { limits: options.transferLimits } : {}),
+  };
+
+  onProgress(0, 'fetch');
+  const fetchBegan = performance.now();
+  const inputs: Record<string, string> = {};
+  const failed = new AbortController();
+  const fetchSignal = AbortSignal.any([signal, failed.signal]);
+  const fetched = await Promise.allSettled(
+    work.inputs.map(async ({ role, url, maxBytes }) => {
+      const path = join(dir.inputs, role);
+      try {
+        await fetchInput({
+          ...transfer,
+          url,
+          path,
+          maxBytes,
+          what: `input ${role}`,
+          signal: fetchSignal,
+          onBytes: (count) => metrics.fetchedBytes.inc(count),
+          onRetry: () => metrics.transferRetries.inc({ direction: 'fetch' }),
+        });
+      } catch (error) {
+        // The others are of no use any more. All of them end before the files are removed.
+        failed.abort(error);
+        throw error;
+      }
+      inputs[role] = path;
+    }),
+  );
+  signal.throwIfAborted();
+  if (failed.signal.aborted) throw failed.signal.reason;
+  for (const result of fetched) if (result.status === 'rejected') throw result.reason;
+  const fetchMs = performance.now() - fetchBegan;
+
+  const result = await pool.render(
+    { capability: work.capability, inputs, parameters: work.parameters, outputDir: dir.output },
+    {
+      signal,
+      onProgress: (fraction, stage) =>
+        onProgress(TRANSFER_SHARE + (1 - 2 * TRANSFER_SHARE) * fraction, stage),
+    },
+  );
+  const sizeBytes = await checkedOutput(result.outputPath, dir.output);
+  const milliUnits = billedMilliUnits(result);
+  const sink = sinkFor(work.sinks, result.contentType);
+
+  onProgress(1 - TRANSFER_SHARE, 'store');
+  const storeBegan = performance.now();
+  const sha256Hex = await fileSha256(result.outputPath, signal);
+  options.assertLive();
+  await storeOutput({
+    ...transfer,
+    path: result.outputPath,
+    sizeBytes,
+    sink,
+    onBytes: (count) => metrics.storedBytes.inc(count),
+    onRetry: () => metrics.transferRetries.inc({ direction: 'store' }),
+  });
+  const stages = [
+    { name: 'fetch', milliseconds: fetchMs },
+    ...result.stages.slice(0, 30),
+    { name: 'store', milliseconds: performance.now() - storeBegan },
+  ];
+  for (const stage of stages) {
+    metrics.stageSeconds.observe(
+      { capability: work.capability, stage: stage.name },
+      stage.milliseconds / 1000,
+    );
+  }
+  logger.info({ details: result.details, sizeBytes, milliUnits }, 'rendered');
+  const engine = pool.engine ? `${pool.engine.name} ${pool.engine.version}` : '';
+  return {
+    key: sink.key,
+    contentType: sink.contentType,
+    sizeBytes,
+    sha256Hex,
+    unit: result.units.unit,
+    milliUnits,
+    stages,
+    engine,
+  };
+}
+
+function sinkFor(sinks: readonly Sink[], contentType: string): Sink {
+  const sink = sinks.find((candidate) => candidate.contentType === contentType);
+  if (!sink) throw new Error(`the engine made ${contentType}, for which there is no place to put it`);
+  return sink;
+}
+
+function billedMilliUnits({ units }: RenderResult): number {
+  const milli = Math.round(units.quantity * 1000);
+  if ((units.unit !== 'image' && units.unit !== 'second') || !Number.isSafeInteger(milli) || milli <= 0) {
+    throw new Error('the engine reported unusable billing units');
+  }
+  return milli;
+}
+
+function failedOutcome(error: unknown, logger: Logger): Outcome {
+  if (error instanceof AttemptEnded) {
+    return { state: error.outcome, failure: { code: 'processing_failed', message: error.message } };
+  }
+  if (error instanceof RenderError) {
+    logger.info({ code: error.code }, `the input cannot be rendered: ${error.message}`);
+    return { state: 'failed', failure: { code: error.code, message: error.message.slice(0, 1024) } };
+  }
+  if (error instanceof AssetError && error.code === 'input_too_large') {
+    return { state: 'failed', failure: { code: 'input_too_large', message: error.message } };
+  }
+  logger.error({ err: error }, `attempt failed: ${describeError(error)}`);
+  const transient =
+    error instanceof AssetError ||
+    error instanceof EngineCrashedError ||
+    error instanceof EngineUnavailableError ||
+    isSystemError(error);
+  if (transient) {
+    const message = describeError(error).slice(0, 1024);
+    return { state: 'interrupted', failure: { code: 'processing_failed', message } };
+  }
+  // What is wrong inside an engine is nothing its caller could act on; the log has it.
+  return {
+    state: 'failed',
+    failure: { code: 'processing_failed', message: 'The engine could not render this input.' },
+  };
+}
+
+/** Files and processes of this node (EMFILE, ENOMEM, EIO, …): another try, perhaps elsewhere, may succeed. */
+function isSystemError(error: unknown): boolean {
+  return typeof (error as NodeJS.ErrnoException | undefined)?.syscall === 'string';
+}

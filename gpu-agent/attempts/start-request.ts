@@ -1,0 +1,109 @@
+import { CAPABILITIES, type Capability, isCapability } from '#common/capabilities.ts';
+import type { StartAttemptRequest } from '#proto/semblance/agent/v1/agent.ts';
+import type { Sink } from '../assets/store-output.ts';
+import { checkedUrl } from '../assets/transfer.ts';
+import type { AttemptRef } from './attempt-table.ts';
+
+/** A start as asked for, checked. */
+export interface AttemptWork {
+  readonly ref: AttemptRef;
+  readonly jobName: string;
+  readonly capability: Capability;
+  readonly parameters: Readonly<Record<string, string>>;
+  readonly inputs: readonly { readonly role: string; readonly url: string; readonly maxBytes: number }[];
+  readonly sinks: readonly Sink[];
+  /** Undefined: none. */
+  readonly deadlineMs: number | undefined;
+  readonly requestId: string;
+}
+
+/** Bytes the agent fetches at most for one input, whatever it is asked: the largest upload there is. */
+export const MAX_INPUT_BYTES = 500 * 1024 * 1024;
+const MAX_PARAMETERS = 16;
+const MAX_PARAMETER_LENGTH = 40_000;
+const UID = /^[A-Za-z0-9][A-Za-z0-9-]{0,62}$/;
+const ROLE = /^[a-z][a-z_]{0,31}$/;
+const HEADER_NAME = /^[A-Za-z0-9-]{1,128}$/;
+/** Printable ASCII, in which no header can end early. */
+const HEADER_VALUE = /^[\x20-\x7e]{0,4096}$/;
+const CONTENT_TYPE = /^[a-z]+\/[a-z0-9.+-]{1,100}$/;
+
+export class MalformedRequestError extends Error {
+  override readonly name = 'MalformedRequestError';
+  readonly code = 'malformed_request';
+  readonly retryable = false;
+}
+
+/** @throws MalformedRequestError */
+export function parseRef(ref: { jobUid: string; attempt: number } | undefined): AttemptRef {
+  if (!ref) fail('ref is missing');
+  if (!UID.test(ref.jobUid)) fail('ref.job_uid must be a uid of letters, digits and -');
+  if (ref.attempt < 1) fail('ref.attempt must be at least 1');
+  return { jobUid: ref.jobUid, attempt: ref.attempt };
+}
+
+/** @throws MalformedRequestError saying what is wrong, without the links' contents */
+export function parseStart(request: StartAttemptRequest): AttemptWork {
+  const ref = parseRef(request.ref);
+  const { capability, parameters } = request;
+  if (!isCapability(capability) || CAPABILITIES[capability].shape !== 'job') {
+    fail(`capability ${JSON.stringify(capability.slice(0, 64))} is not one of a job`);
+  }
+  if (Object.keys(parameters).length > MAX_PARAMETERS) fail(`at most ${MAX_PARAMETERS} parameters`);
+  for (const [name, value] of Object.entries(parameters)) {
+    if (!ROLE.test(name)) fail('a parameter has a malformed name');
+    if (value.length > MAX_PARAMETER_LENGTH) fail(`parameter ${name} is too long`);
+  }
+  const roles = Object.keys(CAPABILITIES[capability].inputs);
+  const given = Object.keys(request.inputs);
+  if (given.length !== roles.length || !roles.every((role) => given.includes(role))) {
+    fail(`${capability} takes exactly the inputs ${roles.join(' and ')}`);
+  }
+  const inputs = Object.entries(request.inputs).map(([role, { url, maxBytes }]) => {
+    checkUrl(`inputs.${role}`, url);
+    if (maxBytes < 0n) fail(`inputs.${role}.max_bytes is negative`);
+    const limit = maxBytes === 0n || maxBytes > BigInt(MAX_INPUT_BYTES) ? MAX_INPUT_BYTES : Number(maxBytes);
+    return { role, url, maxBytes: limit };
+  });
+  if (request.sinks.length === 0 || request.sinks.length > 16) fail('1 to 16 sinks are needed');
+  const sinks = request.sinks.map((sink, index) => {
+    checkUrl(`sinks[${index}]`, sink.url);
+    if (!CONTENT_TYPE.test(sink.contentType)) fail(`sinks[${index}].content_type is malformed`);
+    if (sink.key === '' || sink.key.length > 512) fail(`sinks[${index}].key must have 1 to 512 characters`);
+    for (const [name, value] of Object.entries(sink.headers)) {
+      if (!HEADER_NAME.test(name) || !HEADER_VALUE.test(value))
+        fail(`sinks[${index}] has a malformed header`);
+      // How long the body is and how it travels is this side's to say.
+      if (/^(content-length|transfer-encoding|connection|host|expect)$/i.test(name)) {
+        fail(`sinks[${index}] sets the header ${name}`);
+      }
+    }
+    return { contentType: sink.contentType, url: sink.url, headers: sink.headers, key: sink.key };
+  });
+  if (request.deadlineSeconds < 0 || request.deadlineSeconds > 7 * 86_400) {
+    fail('deadline_seconds must be 0 to 604800');
+  }
+  return {
+    ref,
+    jobName: request.jobName.slice(0, 253),
+    capability,
+    parameters,
+    inputs,
+    sinks,
+    deadlineMs: request.deadlineSeconds > 0 ? request.deadlineSeconds * 1000 : undefined,
+    requestId: request.requestId.slice(0, 128),
+  };
+}
+
+function checkUrl(field: string, url: string): void {
+  if (url.length > 8_192) fail(`${field}.url is too long`);
+  try {
+    checkedUrl(url);
+  } catch (error) {
+    fail(`${field}: ${(error as Error).message}`);
+  }
+}
+
+function fail(message: string): never {
+  throw new MalformedRequestError(message);
+}

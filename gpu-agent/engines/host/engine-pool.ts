@@ -1,0 +1,194 @@
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { describeError } from '#common/errors.ts';
+import type { Logger } from '#common/logging.ts';
+import type { RenderResult } from '../engine.ts';
+import { type EngineProcess, type RenderOptions, startEngineProcess } from './engine-process.ts';
+import type { EngineInfo, EngineSetup, RenderWork } from './protocol.ts';
+
+/** No process of the engine became free in time: they are being restarted, again and again perhaps. */
+export class EngineUnavailableError extends Error {
+  override readonly name = 'EngineUnavailableError';
+  readonly code = 'engine_unavailable';
+  readonly retryable = true;
+}
+
+export interface EnginePoolOptions {
+  readonly setup: EngineSetup;
+  /** Processes kept warm. */
+  readonly processes: number;
+  /** Renders one process holds at once. 1 isolates renders from each other; more share the engine's memory. */
+  readonly rendersPerProcess: number;
+  /** Existing private directory; each process gets a temporary folder in it. */
+  readonly tempDir: string;
+  readonly logger: Logger;
+  readonly warmUpTimeoutMs?: number;
+  readonly cancelGraceMs?: number;
+  /** Longest a render waits for a process that is being restarted. */
+  readonly waitMs?: number;
+  readonly restartDelayMs?: (failures: number) => number;
+  /** The number of warm processes changed. */
+  readonly onChange?: () => void;
+  /** A process ended that should not have. */
+  readonly onCrash?: () => void;
+}
+
+export interface EnginePool {
+  /** Undefined until the first process is warm. */
+  readonly engine: EngineInfo | undefined;
+  /** Renders that the warm processes hold at most. */
+  readonly capacity: number;
+  /** Why no process is warm; undefined when one is. */
+  readonly trouble: string | undefined;
+  /** @throws EngineUnavailableError and whatever `EngineProcess.render` throws */
+  render(work: RenderWork, options: RenderOptions): Promise<RenderResult>;
+  /** Resolves when the first process is warm; rejects when the pool is closed before. */
+  firstReady(): Promise<EngineInfo>;
+  close(): Promise<void>;
+}
+
+const HEALTHY_AFTER_MS = 60_000;
+
+/** 0.1 s after the first crash, doubled up to 30 s, so that a broken engine does not eat the node. */
+function defaultRestartDelay(failures: number): number {
+  return Math.min(30_000, 100 * 2 ** Math.min(failures - 1, 20)) * (0.75 + Math.random() / 2);
+}
+
+/**
+ * Keeps processes of one engine warm and gives each render to a free one. A process that dies takes only its own
+ * renders with it and is started again, with growing delays while that keeps happening.
+ */
+export function createEnginePool(options: EnginePoolOptions): EnginePool {
+  const { setup, logger, processes, rendersPerProcess } = options;
+  const { name } = setup.source;
+  const closing = new AbortController();
+  const warm = new Set<EngineProcess>();
+  const waiting: ((process: EngineProcess) => void)[] = [];
+  const first = Promise.withResolvers<EngineInfo>();
+  let engine: EngineInfo | undefined;
+  let trouble: string | undefined = 'warming up';
+
+  const freeProcess = () => {
+    for (const process of warm) if (process.alive && process.busy < rendersPerProcess) return process;
+    return undefined;
+  };
+  const handOut = () => {
+    for (let free = freeProcess(); free && waiting.length > 0; free = freeProcess()) waiting[0]?.(free);
+  };
+
+  async function startOne(index: number): Promise<EngineProcess> {
+    // A folder for each life: what the last one left there is removed by nobody else.
+    const tempDir = join(options.tempDir, `${name}-${index}`);
+    await rm(tempDir, { recursive: true, force: true });
+    await mkdir(tempDir, { mode: 0o700 });
+    return startEngineProcess({
+      setup,
+      tempDir,
+      logger,
+      warmUpTimeoutMs: options.warmUpTimeoutMs ?? 120_000,
+      cancelGraceMs: options.cancelGraceMs ?? 1_000,
+      signal: closing.signal,
+    });
+  }
+
+  async function keepOne(index: number): Promise<void> {
+    const { signal } = closing;
+    let failures = 0;
+    // One alone fills the model cache; the others then only read it.
+    if (index > 0) await first.promise;
+    while (!signal.aborted) {
+      try {
+        const process = await startOne(index);
+        engine ??= process.engine;
+        trouble = undefined;
+        warm.add(process);
+        const since = performance.now();
+        first.resolve(process.engine);
+        options.onChange?.();
+        handOut();
+        const reason = await process.exited;
+        warm.delete(process);
+        if (performance.now() - since > HEALTHY_AFTER_MS) failures = 0;
+        if (!signal.aborted) {
+          if (warm.size === 0) trouble = `the engine process ended (${reason})`;
+          logger.error(
+            { engine: name, enginePid: process.pid, reason },
+            'engine process ended; restarting it',
+          );
+          options.onCrash?.();
+          options.onChange?.();
+        }
+      } catch (error) {
+        if (signal.aborted) break;
+        if (warm.size === 0) trouble = describeError(error);
+        logger.error({ engine: name, err: error }, `engine cannot start: ${describeError(error)}`);
+        options.onCrash?.();
+      }
+      failures++;
+      await delay((options.restartDelayMs ?? defaultRestartDelay)(failures), undefined, { signal }).catch(
+        () => {},
+      );
+    }
+  }
+
+  /**
+   * Uses a free process, at once or when one is warm again. `use` is called in the same turn in which the process was
+   * seen to be free, so that no two renders are given the same place.
+   */
+  function withProcess<T>(signal: AbortSignal, use: (process: EngineProcess) => Promise<T>): Promise<T> {
+    const free = waiting.length === 0 ? freeProcess() : undefined;
+    if (free) return use(free);
+    return new Promise((resolve, reject) => {
+      const settle = (act: () => void) => {
+        const at = waiting.indexOf(onFree);
+        if (at >= 0) waiting.splice(at, 1);
+        clearTimeout(timer);
+        signal.removeEventListener('abort', onAbort);
+        closing.signal.removeEventListener('abort', onClose);
+        act();
+      };
+      const onFree = (process: EngineProcess) => settle(() => resolve(use(process)));
+      const onAbort = () => settle(() => reject(signal.reason));
+      const onClose = () => settle(() => reject(new EngineUnavailableError('the agent is ending')));
+      const timer = setTimeout(() => {
+        const why = trouble ?? 'all are busy';
+        settle(() => reject(new EngineUnavailableError(`no process of ${name} was free in time: ${why}`)));
+      }, options.waitMs ?? 30_000);
+      signal.addEventListener('abort', onAbort, { once: true });
+      closing.signal.addEventListener('abort', onClose, { once: true });
+      waiting.push(onFree);
+    });
+  }
+
+  const kept = Array.from({ length: processes }, (_, index) => keepOne(index));
+  first.promise.catch(() => {});
+
+  return {
+    get engine() {
+      return engine;
+    },
+    get capacity() {
+      return warm.size * rendersPerProcess;
+    },
+    get trouble() {
+      return warm.size > 0 ? undefined : trouble;
+    },
+    async render(work, renderOptions) {
+      renderOptions.signal.throwIfAborted();
+      if (closing.signal.aborted) throw new EngineUnavailableError('the agent is ending');
+      try {
+        return await withProcess(renderOptions.signal, (process) => process.render(work, renderOptions));
+      } finally {
+        handOut();
+      }
+    },
+    firstReady: () => first.promise,
+    async close() {
+      if (!closing.signal.aborted) closing.abort(new Error('the engine pool is closing'));
+      first.reject(closing.signal.reason);
+      await Promise.all([...warm].map((process) => process.close()));
+      await Promise.allSettled(kept);
+    },
+  };
+}

@@ -1,0 +1,234 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { constants, setPriority } from 'node:os';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import type { Logger } from '#common/logging.ts';
+import { RenderError, type RenderResult } from '../engine.ts';
+import type { EngineInfo, EngineSetup, FromEngine, RenderWork, ToEngine } from './protocol.ts';
+
+/** Variables an engine process is given of the agent's environment. Credentials are not among them. */
+const PASSED_ON = /^(PATH|HOME|LANG|LC_.*|TZ|XDG_CACHE_HOME|LD_LIBRARY_PATH|(CUDA|NVIDIA|OMP|ORT)_.*)$/;
+
+/** The engine's process died, or had to be killed, while it held the render. Another process may well succeed. */
+export class EngineCrashedError extends Error {
+  override readonly name = 'EngineCrashedError';
+  readonly code = 'engine_crashed';
+  readonly retryable = true;
+}
+
+/** The engine did not start or did not warm up. */
+export class EngineStartError extends Error {
+  override readonly name = 'EngineStartError';
+  readonly code = 'engine_start_failed';
+  readonly retryable = true;
+}
+
+/** An error inside the engine that is not a RenderError; its message is for the log, not for the job's owner. */
+export class EngineFaultError extends Error {
+  override readonly name = 'EngineFaultError';
+  readonly code = 'engine_fault';
+  readonly retryable = false;
+}
+
+export interface EngineProcessOptions {
+  readonly setup: EngineSetup;
+  /** Existing private directory for the engine's temporary files. */
+  readonly tempDir: string;
+  readonly logger: Logger;
+  readonly warmUpTimeoutMs: number;
+  /** Time a cancelled render has to end before the process is killed. */
+  readonly cancelGraceMs: number;
+  readonly signal: AbortSignal;
+}
+
+export interface EngineProcess {
+  readonly pid: number;
+  readonly engine: EngineInfo;
+  readonly alive: boolean;
+  /** Renders held now. */
+  readonly busy: number;
+  /** Resolves with the reason once the process is gone; never rejects. */
+  readonly exited: Promise<string>;
+  /**
+   * Renders in the process. Aborting cancels; when the promise settles, nothing of the render runs any more.
+   * @throws the signal's reason, RenderError, EngineFaultError or EngineCrashedError
+   */
+  render(work: RenderWork, options: RenderOptions): Promise<RenderResult>;
+  /** Ends the process: asked first, killed after `graceMs`. */
+  close(graceMs?: number): Promise<void>;
+}
+
+export interface RenderOptions {
+  readonly signal: AbortSignal;
+  readonly onProgress: (fraction: number, stage: string) => void;
+}
+
+interface Held {
+  readonly settle: (outcome: { result: RenderResult } | { error: Error }) => void;
+  readonly onProgress: RenderOptions['onProgress'];
+}
+
+/**
+ * Starts an engine in a process of its own and resolves once it is warmed up.
+ * @throws EngineStartError, or the signal's reason
+ */
+export async function startEngineProcess(options: EngineProcessOptions): Promise<EngineProcess> {
+  const { setup, logger, signal } = options;
+  signal.throwIfAborted();
+  const child = fork(new URL('./host-main.ts', import.meta.url), [JSON.stringify(setup)], {
+    // Ours may belong to a test runner or a debugger.
+    execArgv: [],
+    env: {
+      ...Object.fromEntries(Object.entries(process.env).filter(([name]) => PASSED_ON.test(name))),
+      ...(setup.options.cacheDir ? { SEMBLANCE_CACHE_DIR: setup.options.cacheDir } : {}),
+      TMPDIR: options.tempDir,
+    },
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+  });
+  const held = new Map<number, Held>();
+  let dead: string | undefined;
+  const exited = new Promise<string>((resolve) => {
+    const end = (reason: string) => {
+      if (dead !== undefined) return;
+      dead = reason;
+      for (const { settle } of held.values()) {
+        settle({ error: new EngineCrashedError(`the engine process ended during the render (${reason})`) });
+      }
+      resolve(reason);
+    };
+    child.once('exit', (code, killedBy) => end(killedBy ? `killed by ${killedBy}` : `exit status ${code}`));
+    child.once('error', (error) => {
+      // Only a process that never was reports no exit.
+      if (child.pid === undefined) end(`cannot be started: ${error.message}`);
+    });
+  });
+  if (child.pid !== undefined) lowerPriority(child.pid);
+  logLines(child.stdout, (line) => logger.info({ engine: setup.source.name, line }, 'engine output'));
+  logLines(child.stderr, (line) => logger.warn({ engine: setup.source.name, line }, 'engine output'));
+
+  const engine = await warmedUp(child, options, exited);
+  child.on('message', (message: FromEngine) => {
+    if (message.type === 'progress') held.get(message.id)?.onProgress(message.fraction, message.stage);
+    else if (message.type === 'result') held.get(message.id)?.settle({ result: message.result });
+    else if (message.type === 'error') held.get(message.id)?.settle({ error: renderFailure(message) });
+  });
+
+  let lastId = 0;
+  return {
+    pid: child.pid ?? 0,
+    engine,
+    get alive() {
+      return dead === undefined;
+    },
+    get busy() {
+      return held.size;
+    },
+    exited,
+    async render(work, { signal: cancelled, onProgress }) {
+      cancelled.throwIfAborted();
+      if (dead !== undefined) throw new EngineCrashedError(`the engine process has ended (${dead})`);
+      const id = ++lastId;
+      let killTimer: NodeJS.Timeout | undefined;
+      const cancel = () => {
+        tell(child, { type: 'cancel', id });
+        killTimer = setTimeout(() => {
+          logger.warn(
+            { engine: engine.name, enginePid: child.pid },
+            'killing an engine that ignores a cancel',
+          );
+          child.kill('SIGKILL');
+        }, options.cancelGraceMs);
+      };
+      try {
+        return await new Promise<RenderResult>((resolve, reject) => {
+          const settle: Held['settle'] = (outcome) => {
+            held.delete(id);
+            if (cancelled.aborted) reject(cancelled.reason);
+            else if ('error' in outcome) reject(outcome.error);
+            else resolve(outcome.result);
+          };
+          held.set(id, { settle, onProgress: (...args) => !cancelled.aborted && onProgress(...args) });
+          cancelled.addEventListener('abort', cancel, { once: true });
+          tell(child, { type: 'render', id, work });
+        });
+      } finally {
+        cancelled.removeEventListener('abort', cancel);
+        clearTimeout(killTimer);
+      }
+    },
+    async close(graceMs = 2_000) {
+      tell(child, { type: 'close' });
+      const timer = setTimeout(() => child.kill('SIGKILL'), graceMs);
+      await exited;
+      clearTimeout(timer);
+    },
+  };
+}
+
+async function warmedUp(
+  child: ChildProcess,
+  options: EngineProcessOptions,
+  exited: Promise<string>,
+): Promise<EngineInfo> {
+  const { setup, signal, logger, warmUpTimeoutMs } = options;
+  const { promise, resolve, reject } = Promise.withResolvers<EngineInfo>();
+  const onMessage = (message: FromEngine) => {
+    if (message.type === 'unusable') reject(new EngineStartError(`${setup.source.name}: ${message.message}`));
+    if (message.type !== 'ready') return;
+    logger.info(
+      { engine: message.engine.name, enginePid: child.pid, warmUpMs: message.warmUpMs },
+      'engine is warm',
+    );
+    resolve(message.engine);
+  };
+  const onAbort = () => reject(signal.reason);
+  const timer = setTimeout(() => {
+    reject(new EngineStartError(`${setup.source.name} did not warm up within ${warmUpTimeoutMs / 1000} s`));
+  }, warmUpTimeoutMs);
+  child.on('message', onMessage);
+  signal.addEventListener('abort', onAbort, { once: true });
+  void exited.then((reason) => {
+    // What it said last may still be on its way through the channel.
+    setImmediate(() =>
+      reject(new EngineStartError(`${setup.source.name} ended while it warmed up (${reason})`)),
+    );
+  });
+  try {
+    return await promise;
+  } catch (error) {
+    child.kill('SIGKILL');
+    await exited;
+    throw error;
+  } finally {
+    clearTimeout(timer);
+    child.off('message', onMessage);
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+function tell(child: ChildProcess, message: ToEngine): void {
+  // A channel that is gone is followed by the exit, which settles whatever waits.
+  if (child.connected) child.send(message, () => {});
+}
+
+function renderFailure(message: Extract<FromEngine, { type: 'error' }>): Error {
+  return message.code
+    ? new RenderError(message.code, message.message)
+    : new EngineFaultError(message.message);
+}
+
+/** Renders must never keep the agent's own loop, which renews the lease, from the processor. */
+function lowerPriority(pid: number): void {
+  try {
+    setPriority(pid, constants.priority.PRIORITY_BELOW_NORMAL);
+  } catch {
+    // Gone already: its exit says so.
+  }
+}
+
+function logLines(stream: Readable | null, write: (line: string) => void): void {
+  if (!stream) return;
+  createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY }).on('line', (line) => {
+    if (line.trim()) write(line.slice(0, 2_000));
+  });
+}

@@ -1,0 +1,108 @@
+/**
+ * Main module of an engine process: imports the engine named in its first argument, warms it up and renders what the
+ * agent sends. It ends with the agent, however that ends; signals meant for the agent's process group are left to the
+ * agent, which asks with `close`.
+ */
+import { Worker } from 'node:worker_threads';
+import { describeError } from '#common/errors.ts';
+import { type Engine, RenderError } from '../engine.ts';
+import type { EngineOptions } from '../registry.ts';
+import type { EngineSetup, FromEngine, RenderWork, ToEngine } from './protocol.ts';
+
+/** Progress of one render is passed on at most this often, unless the stage changed. */
+const PROGRESS_MS = 50;
+
+const killSelf = () => process.kill(process.pid, 'SIGKILL');
+const running = new Map<number, AbortController>();
+let engine: Engine | undefined;
+
+process.on('SIGTERM', () => {});
+process.on('SIGINT', () => {});
+process.on('disconnect', killSelf);
+watchParent(500);
+
+/**
+ * The end of the IPC channel says that the agent is gone, but only to an event loop that still turns. A thread beside it
+ * notices even while an engine blocks the main thread for ever. It is plain JavaScript in a string, so that it does not
+ * load a TypeScript loader of its own.
+ */
+function watchParent(everyMs: number): void {
+  const code = `
+    const { workerData } = require('node:worker_threads');
+    setInterval(() => {
+      if (process.ppid !== workerData.parent) process.kill(process.pid, 'SIGKILL');
+    }, workerData.everyMs);`;
+  new Worker(code, {
+    eval: true,
+    env: {},
+    workerData: { parent: process.ppid, everyMs },
+    resourceLimits: { maxOldGenerationSizeMb: 16 },
+  }).unref();
+}
+
+function send(message: FromEngine): void {
+  // A channel that closed while a render ended: the disconnect handler is about to end us.
+  process.send?.(message, undefined, undefined, () => {});
+}
+
+async function start(setup: EngineSetup): Promise<void> {
+  const began = performance.now();
+  const module: Record<string, unknown> = await import(setup.source.module);
+  const factory = module[setup.source.factory];
+  if (typeof factory !== 'function') throw new Error(`the module exports no ${setup.source.factory}`);
+  engine = await (factory as (options: EngineOptions) => Engine | Promise<Engine>)(setup.options);
+  await engine.warmUp(new AbortController().signal);
+  const { name, version, capabilities } = engine;
+  send({
+    type: 'ready',
+    engine: { name, version, capabilities },
+    warmUpMs: Math.round(performance.now() - began),
+  });
+}
+
+async function render(host: Engine, id: number, work: RenderWork): Promise<void> {
+  const controller = new AbortController();
+  running.set(id, controller);
+  let lastAt = Number.NEGATIVE_INFINITY;
+  let lastStage = '';
+  try {
+    const result = await host.render({
+      ...work,
+      signal: controller.signal,
+      onProgress(fraction, stage) {
+        const now = performance.now();
+        if (stage === lastStage && now - lastAt < PROGRESS_MS) return;
+        lastAt = now;
+        lastStage = stage;
+        send({ type: 'progress', id, fraction, stage });
+      },
+    });
+    send({ type: 'result', id, result });
+  } catch (error) {
+    if (error instanceof RenderError) send({ type: 'error', id, code: error.code, message: error.message });
+    else send({ type: 'error', id, message: describeError(error) });
+  } finally {
+    running.delete(id);
+  }
+}
+
+async function close(): Promise<void> {
+  for (const controller of running.values()) controller.abort(new Error('the agent is ending'));
+  await engine?.close();
+  process.exit(0);
+}
+
+process.on('message', (message: ToEngine) => {
+  if (message.type === 'cancel') running.get(message.id)?.abort(new Error('cancelled'));
+  else if (message.type === 'close') void close().catch(killSelf);
+  else if (engine) void render(engine, message.id, message.work);
+});
+
+start(JSON.parse(process.argv[2] ?? '') as EngineSetup).catch((error: unknown) => {
+  process.send?.(
+    { type: 'unusable', message: describeError(error) } satisfies FromEngine,
+    undefined,
+    undefined,
+    () => process.exit(1),
+  );
+});

@@ -1,0 +1,43 @@
+import type { EngineCapability, RenderErrorCode, RenderResult } from '../engine.ts';
+import type { EngineOptions, EngineSource } from '../registry.ts';
+
+/** First argument of an engine process, as JSON. */
+export interface EngineSetup {
+  readonly source: EngineSource;
+  readonly options: EngineOptions;
+}
+
+/** What an engine says of itself once it is warmed up. */
+export interface EngineInfo {
+  readonly name: string;
+  readonly version: string;
+  readonly capabilities: readonly EngineCapability[];
+}
+
+/** One render as it crosses to the engine process. */
+export interface RenderWork {
+  readonly capability: EngineCapability['capability'];
+  readonly inputs: Readonly<Record<string, string>>;
+  readonly parameters: Readonly<Record<string, string>>;
+  readonly outputDir: string;
+}
+
+/** Messages from the agent to an engine process. */
+export type ToEngine =
+  | { readonly type: 'render'; readonly id: number; readonly work: RenderWork }
+  | { readonly type: 'cancel'; readonly id: number }
+  | { readonly type: 'close' };
+
+/** Messages from an engine process to the agent. */
+export type FromEngine =
+  | { readonly type: 'ready'; readonly engine: EngineInfo; readonly warmUpMs: number }
+  | { readonly type: 'unusable'; readonly message: string }
+  | { readonly type: 'progress'; readonly id: number; readonly fraction: number; readonly stage: string }
+  | { readonly type: 'result'; readonly id: number; readonly result: RenderResult }
+  | {
+      readonly type: 'error';
+      readonly id: number;
+      /** Absent for an error that is not a RenderError. */
+      readonly code?: RenderErrorCode;
+      readonly message: string;
+    };

@@ -1,0 +1,70 @@
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+
+export type AgentMetrics = ReturnType<typeof createAgentMetrics>;
+
+/** The agent's figures. `slots` and `slotsUsed` are read when asked for. */
+export function createAgentMetrics(
+  registry: Registry,
+  read: { slots: () => number; slotsUsed: () => number; unacknowledged: () => number },
+) {
+  const registers = [registry];
+  const gauge = (name: string, help: string, value: () => number) =>
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(value());
+      },
+    });
+  gauge('semblance_agent_slots', 'Renders the warm engines can hold at once', read.slots);
+  gauge('semblance_agent_slots_used', 'Slots taken by running attempts', read.slotsUsed);
+  gauge(
+    'semblance_agent_results_unacknowledged',
+    'Ended attempts that wait to be acknowledged',
+    read.unacknowledged,
+  );
+  return {
+    attempts: new Counter({
+      name: 'semblance_agent_attempts_total',
+      help: 'Attempts that ended, by outcome',
+      labelNames: ['capability', 'outcome'],
+      registers,
+    }),
+    refusals: new Counter({
+      name: 'semblance_agent_starts_refused_total',
+      help: 'Starts refused, by reason',
+      labelNames: ['why'],
+      registers,
+    }),
+    stageSeconds: new Histogram({
+      name: 'semblance_agent_stage_seconds',
+      help: 'Time of each stage of succeeded attempts',
+      labelNames: ['capability', 'stage'],
+      buckets: [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 120, 600],
+      registers,
+    }),
+    fetchedBytes: new Counter({
+      name: 'semblance_agent_fetched_bytes_total',
+      help: 'Bytes of inputs that arrived',
+      registers,
+    }),
+    storedBytes: new Counter({
+      name: 'semblance_agent_stored_bytes_total',
+      help: 'Bytes of outputs that were sent',
+      registers,
+    }),
+    transferRetries: new Counter({
+      name: 'semblance_agent_transfer_retries_total',
+      help: 'Transfers tried again',
+      labelNames: ['direction'],
+      registers,
+    }),
+    engineRestarts: new Counter({
+      name: 'semblance_agent_engine_restarts_total',
+      help: 'Engine processes that ended or did not start, and were started again',
+      labelNames: ['engine'],
+      registers,
+    }),
+  };
+}

@@ -1,0 +1,245 @@
+import type { V1OwnerReference } from '@kubernetes/client-node';
+import type { Registry } from 'prom-client';
+import { describeError } from '#common/errors.ts';
+import { createLeaseKeeper, createReflector, type KubeClient } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import { GPUAGENT_RESOURCE, type GpuAgent, type GpuAgentStatus } from '#crds/gen/gpuagents.ts';
+
+/** Field manager of what the agent says of itself. */
+export const FIELD_MANAGER = 'semblance-agent';
+
+/** What the agent says of itself: the part of the status that it owns. */
+export type AgentStatement = Required<
+  Pick<GpuAgentStatus, 'incarnation' | 'address' | 'node' | 'version' | 'slots' | 'draining' | 'engines'>
+>;
+
+export interface LeaseTimes {
+  readonly durationSeconds: number;
+  readonly renewEveryMs: number;
+  /** Age of the last renewal at which all work is given up, to be ended before others may take it over. */
+  readonly fenceAfterMs: number;
+}
+
+/** A render ends within 1 s of being told to, or is killed: 1.5 s before the Lease lapses is early enough. */
+export const LEASE_TIMES: LeaseTimes = { durationSeconds: 8, renewEveryMs: 2_000, fenceAfterMs: 6_500 };
+
+/** Another process holds the Lease of this name. */
+export class LeaseTakenError extends Error {
+  override readonly name = 'LeaseTakenError';
+  readonly code = 'lease_taken';
+  readonly retryable = false;
+}
+
+export interface RegistrationOptions {
+  readonly kube: KubeClient;
+  /** A connection for renewals alone, with a short time limit, so that nothing else delays them. */
+  readonly leaseKube: KubeClient;
+  readonly namespace: string;
+  readonly name: string;
+  readonly incarnation: string;
+  /** Pod that owns both resources, so that they go with it. */
+  readonly pod?: { readonly name: string; readonly uid: string };
+  readonly leaseTimes?: LeaseTimes;
+  readonly logger: Logger;
+  readonly registry: Registry;
+  readonly statement: () => AgentStatement;
+  /** The Lease is no longer surely held: all work has to end now. */
+  readonly onFenced: (reason: string) => void;
+  readonly onRestored: () => void;
+  /** `spec.drain` as last seen. */
+  readonly onDrain: (wanted: boolean) => void;
+}
+
+export interface Registration {
+  /** Takes the Lease and registers, trying until it succeeds. @throws the signal's reason */
+  start(signal: AbortSignal): Promise<void>;
+  /**
+   * Renews the Lease and keeps the GpuAgent true until aborted, then says once more how things stand and releases the
+   * Lease. @throws LeaseTakenError when another process took the Lease
+   */
+  run(signal: AbortSignal): Promise<void>;
+  /** The statement is another now. */
+  changed(): void;
+  readonly registered: boolean;
+  /** The Lease is held, by the clock of this process. */
+  readonly live: boolean;
+}
+
+/** Announces the agent as a GpuAgent and proves that it lives by a Lease of the same name. */
+export function createRegistration(options: RegistrationOptions): Registration {
+  const { kube, namespace, name, logger } = options;
+  const times = options.leaseTimes ?? LEASE_TIMES;
+  const metadata = { name, namespace };
+  const ownerReferences: V1OwnerReference[] | undefined = options.pod && [
+    { apiVersion: 'v1', kind: 'Pod', name: options.pod.name, uid: options.pod.uid },
+  ];
+  let registered = false;
+  let acquired = false;
+  /** Counts changes; the loop below publishes until it has published the last. */
+  let wanted = 1;
+  let published = 0;
+  let wake = () => {};
+
+  const lease = createLeaseKeeper({
+    client: options.leaseKube,
+    namespace,
+    name,
+    holder: options.incarnation,
+    durationSeconds: times.durationSeconds,
+    renewEveryMs: times.renewEveryMs,
+    fenceAfterMs: times.fenceAfterMs,
+    ...(ownerReferences ? { ownerReferences } : {}),
+    logger,
+    onFenced: options.onFenced,
+    onRestored: options.onRestored,
+  });
+
+  async function publish(signal: AbortSignal): Promise<void> {
+    const saying = wanted;
+    const status = options.statement();
+    // `spec.drain` is left out, so that it stays the word of people and of the operator.
+    await kube.apply(
+      GPUAGENT_RESOURCE,
+      {
+        metadata: { ...metadata, ...(ownerReferences ? { ownerReferences } : {}) },
+        spec: {},
+      } as GpuAgent,
+      { fieldManager: FIELD_MANAGER, signal },
+    );
+    await kube.apply(GPUAGENT_RESOURCE, { metadata, status } as GpuAgent, {
+      subresource: 'status',
+      fieldManager: FIELD_MANAGER,
+      signal,
+    });
+    published = saying;
+    registered = true;
+  }
+
+  function changed(): void {
+    wanted++;
+    wake();
+  }
+
+  /** Publishes what is new; faults of the API are tried again with growing pauses. */
+  async function publishAll(signal: AbortSignal, once: boolean): Promise<void> {
+    for (let failures = 0; !signal.aborted; ) {
+      if (published === wanted) {
+        if (once) return;
+        await sleep(signal);
+        continue;
+      }
+      try {
+        await publish(signal);
+        failures = 0;
+      } catch (error) {
+        if (signal.aborted) break;
+        failures++;
+        logger.warn({ reason: describeError(error) }, `cannot register ${name}; trying again`);
+        await sleep(signal, Math.min(5_000, 200 * 2 ** Math.min(failures, 10)) * (0.5 + Math.random() / 2));
+      }
+    }
+  }
+
+  /** Until woken, aborted, or `ms` have passed. */
+  function sleep(signal: AbortSignal, ms?: number): Promise<void> {
+    return new Promise((resolve) => {
+      const end = () => {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', end);
+        resolve();
+      };
+      const timer = ms === undefined ? undefined : setTimeout(end, ms);
+      // A change during a pause after a fault does not shorten the pause.
+      wake = ms === undefined ? end : () => {};
+      signal.addEventListener('abort', end, { once: true });
+      if (signal.aborted) end();
+    });
+  }
+
+  async function sayLast(): Promise<void> {
+    if (lease.fenced) return;
+    try {
+      await publish(AbortSignal.timeout(2_000));
+    } catch (error) {
+      logger.warn({ reason: describeError(error) }, `could not say that ${name} ends`);
+    }
+  }
+
+  const seen = (object: GpuAgent) => {
+    options.onDrain(object.spec?.drain === true);
+    if (published !== wanted || sameStatement(object.status, options.statement())) return;
+    // Written over: by a person, and then it is put right; or by a process that took this name over, and then the Lease
+    // says so at its next renewal and this process ends.
+    setTimeout(() => !lease.fenced && changed(), times.renewEveryMs * 2).unref();
+  };
+  const reflector = createReflector<GpuAgent>({
+    client: kube,
+    resource: GPUAGENT_RESOURCE,
+    namespace,
+    fieldSelector: `metadata.name=${name}`,
+    logger,
+    registry: options.registry,
+    handlers: {
+      onAdd: seen,
+      onUpdate: seen,
+      onDelete() {
+        logger.warn(`GpuAgent ${name} was deleted; registering again`);
+        changed();
+      },
+    },
+  });
+
+  return {
+    async start(signal) {
+      await lease.acquire(signal);
+      acquired = true;
+      await publishAll(signal, true);
+      signal.throwIfAborted();
+    },
+    async run(signal) {
+      const following = new AbortController();
+      const tasks = Promise.all([reflector.run(following.signal), publishAll(following.signal, false)]);
+      const releasing = new AbortController();
+      // The Lease is given up last: from then on the work may be found elsewhere.
+      const leave = async () => {
+        following.abort(signal.reason);
+        await tasks;
+        await sayLast();
+        releasing.abort(signal.reason);
+      };
+      const onAbort = () => void leave();
+      if (signal.aborted) onAbort();
+      else signal.addEventListener('abort', onAbort, { once: true });
+      try {
+        await lease.run(releasing.signal);
+        if (!releasing.signal.aborted) {
+          throw new LeaseTakenError(
+            `the Lease ${namespace}/${name} was taken by another process; each agent needs a name of its own`,
+          );
+        }
+      } finally {
+        signal.removeEventListener('abort', onAbort);
+        following.abort(new Error('the registration ended'));
+        await tasks;
+      }
+    },
+    changed,
+    get registered() {
+      return registered;
+    },
+    get live() {
+      if (!acquired || lease.fenced) return false;
+      // By the clock, too: after a pause of the process its timers may not have run yet.
+      return performance.now() - lease.lastRenewal < times.fenceAfterMs;
+    },
+  };
+}
+
+function sameStatement(status: GpuAgentStatus | undefined, statement: AgentStatement): boolean {
+  return (
+    status?.incarnation === statement.incarnation &&
+    status.address === statement.address &&
+    status.slots === statement.slots &&
+    status.draining === statement.draining
+  );
+}

@@ -1,0 +1,80 @@
+import { availableParallelism, hostname, tmpdir } from 'node:os';
+import { isAbsolute, join } from 'node:path';
+import { z } from 'zod';
+import { baseShape, ConfigError, kubeShape, listenAddress, loadConfig } from '#common/config.ts';
+import { ENGINE_NAMES } from './engines/registry.ts';
+
+const whole = (least: number, most: number) =>
+  z
+    .string()
+    .regex(/^\d{1,9}$/, 'must be a whole number')
+    .transform(Number)
+    .refine((value) => value >= least && value <= most, `must be ${least} to ${most}`);
+
+const shape = {
+  ...baseShape,
+  ...kubeShape,
+  SEMBLANCE_AGENT_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 0 }),
+  /** host:port that the operator and the gateway reach the agent at. */
+  SEMBLANCE_AGENT_ADVERTISE: z
+    .string()
+    .max(261)
+    .regex(/^[^\s/]+:\d{1,5}$/, 'must be host:port')
+    .optional(),
+  /** Name of the GpuAgent and of its Lease; one process at a time may use it. */
+  SEMBLANCE_AGENT_NAME: z
+    .string()
+    .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be a name of lower case letters, digits and -')
+    .default('agent'),
+  SEMBLANCE_AGENT_NODE: z.string().max(253).optional(),
+  SEMBLANCE_AGENT_SLOTS: whole(1, 1024).optional(),
+  SEMBLANCE_AGENT_WORK_DIR: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
+  /** Seconds that running work is given to finish once the process was asked to end. */
+  SEMBLANCE_AGENT_DRAIN_SECONDS: whole(0, 86_400).default(25),
+  SEMBLANCE_AGENT_ENGINES: z
+    .string()
+    .default('builtin')
+    .transform((text) => text.split(',').map((name) => name.trim()))
+    .refine((names) => names.every((name) => ENGINE_NAMES.includes(name)), {
+      message: `must be a list of: ${ENGINE_NAMES.join(', ')}`,
+    })
+    .refine((names) => new Set(names).size === names.length, 'names an engine twice'),
+  SEMBLANCE_CACHE_DIR: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
+  /** Pod that the process runs in; the GpuAgent is then removed together with it. */
+  SEMBLANCE_POD_NAME: z.string().max(253).optional(),
+  SEMBLANCE_POD_UID: z.string().max(64).optional(),
+};
+
+/** Settings of the agent, from the environment. @throws ConfigError naming every fault */
+export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
+  const config = loadConfig(shape, env);
+  const listen = config.SEMBLANCE_AGENT_LISTEN;
+  if (['0.0.0.0', '::', '*'].includes(listen.host) && !config.SEMBLANCE_AGENT_ADVERTISE) {
+    throw new ConfigError(
+      'The environment is not usable:\n  SEMBLANCE_AGENT_ADVERTISE: must say where others reach the agent when it listens on every address',
+    );
+  }
+  const name = config.SEMBLANCE_AGENT_NAME;
+  const pod =
+    config.SEMBLANCE_POD_NAME && config.SEMBLANCE_POD_UID
+      ? { name: config.SEMBLANCE_POD_NAME, uid: config.SEMBLANCE_POD_UID }
+      : undefined;
+  return {
+    logLevel: config.SEMBLANCE_LOG_LEVEL,
+    healthListen: config.SEMBLANCE_HEALTH_LISTEN,
+    kubeconfig: config.KUBECONFIG,
+    namespace: config.SEMBLANCE_NAMESPACE,
+    listen,
+    advertise: config.SEMBLANCE_AGENT_ADVERTISE,
+    name,
+    node: config.SEMBLANCE_AGENT_NODE ?? hostname(),
+    slots: config.SEMBLANCE_AGENT_SLOTS ?? availableParallelism(),
+    workDir: config.SEMBLANCE_AGENT_WORK_DIR ?? join(tmpdir(), `semblance-${name}`),
+    drainMs: config.SEMBLANCE_AGENT_DRAIN_SECONDS * 1000,
+    engines: config.SEMBLANCE_AGENT_ENGINES,
+    cacheDir: config.SEMBLANCE_CACHE_DIR,
+    pod,
+  };
+}
+
+export type AgentSettings = ReturnType<typeof loadSettings>;
