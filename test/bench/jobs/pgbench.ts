@@ -1,5 +1,16 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
+import { findOnPath } from '../../../local/process/find-on-path.ts';
+
+/** Path of a pgbench that runs. Debian's client packages put a wrapper on PATH that only works with the server's. */
+export async function findPgbench(): Promise<string | undefined> {
+  const tool = findOnPath('pgbench', process.env.PATH);
+  if (!tool) return undefined;
+  return promisify(execFile)(tool, ['--version']).then(
+    () => tool,
+    () => undefined,
+  );
+}
 
 /**
  * Runs a pgbench script and returns its transactions per second, connecting not counted.

@@ -6,7 +6,6 @@ import postgres from 'postgres';
 import { Pool } from 'undici';
 import { migrate } from '../../../control-plane/storage/migrate.ts';
 import { createDatabase, dropDatabase } from '../../../local/postgres.ts';
-import { findOnPath } from '../../../local/process/find-on-path.ts';
 import { eventually } from '../../support/eventually.ts';
 import { faceless } from '../../support/media.ts';
 import type { Stack } from '../../support/stack.ts';
@@ -18,7 +17,7 @@ import {
   type Section,
   unmeasuredRow,
 } from '../lib/section.ts';
-import { pgbench } from './pgbench.ts';
+import { findPgbench, pgbench } from './pgbench.ts';
 
 /** Accounts that submit: with one alone, both sides would mostly measure the lock on its balance. */
 const ACCOUNTS = 8;
@@ -34,9 +33,9 @@ const NAME = `POST /face-swap-image, ${CONNECTIONS} connections`;
  * pgbench on the same server. The agent takes no work meanwhile: what a render costs is not the subject here.
  */
 export async function runSubmitRateBench({ stack, say }: BenchContext): Promise<Section> {
-  const tool = findOnPath('pgbench', process.env.PATH);
+  const tool = await findPgbench();
   if (!tool) {
-    const why = 'there is no pgbench on PATH (Debian: apt install postgresql-contrib or postgresql-client)';
+    const why = 'no pgbench on PATH (Debian: apt install postgresql)';
     return { title: TITLE, rows: [unmeasuredRow(NAME, `≥ ${GOAL}`, why)] };
   }
   await drainAgents(stack);
