@@ -1,0 +1,425 @@
+import { hash } from 'node:crypto';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import sharp from 'sharp';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { ApiError } from '#common/errors.ts';
+import { MediaKind } from '#proto/semblance/control/v1/control.ts';
+import { FORM_TYPE, type FormPart, formBytes, mp4Bytes, pngBytes, seeded } from '../testing/form.ts';
+import { parseRaw, sendRaw, startTestGateway, type TestGateway } from '../testing/test-gateway.ts';
+
+const KIB = 1024;
+/** The real limits in small, so that crossing them is quick; the real numbers are tested where they are defined. */
+const sizeLimits = { image: 64 * KIB, audio: 64 * KIB, video: 256 * KIB };
+
+let t: TestGateway;
+beforeAll(async () => {
+  t = await startTestGateway({ sizeLimits, timing: { uploadIdle: 400, control: 1_000 } });
+});
+afterAll(() => t.close());
+beforeEach(() => {
+  t.control.completed.clear();
+  t.control.aborted.length = 0;
+});
+/** Whatever a test did: every reservation was completed or given up, and only completed uploads are stored. */
+afterEach(async () => {
+  t.control.failures.clear();
+  t.control.pauses.clear();
+  await expect.poll(() => t.control.reserved.size).toBe(0);
+  await expect.poll(async () => (await t.files()).length).toBe(t.control.completed.size);
+  for (const key of t.control.completed.keys()) await t.store.delete(key);
+});
+
+function post(body: Buffer | ReadableStream, headers: Record<string, string> = {}) {
+  return fetch(`${t.base}/uploads`, {
+    method: 'POST',
+    headers: { ...t.auth, 'content-type': FORM_TYPE, ...headers },
+    body,
+    ...(body instanceof ReadableStream ? { duplex: 'half' as const } : {}),
+  } as RequestInit);
+}
+
+async function expectRefused(response: Response, code: string, status = 400) {
+  const body = (await response.json()) as { error: { code: string; message: string } };
+  expect(body.error, body.error?.message).toMatchObject({ code });
+  expect(response.status).toBe(status);
+  expect(t.control.completed.size).toBe(0);
+}
+
+const send = (...parts: FormPart[]) => post(formBytes(parts));
+
+describe('POST /uploads', () => {
+  it('stores the file and answers "upload record (file_key, url)"', async () => {
+    const picture = await sharp({ create: { width: 300, height: 200, channels: 3, background: 'teal' } })
+      .jpeg()
+      .toBuffer();
+    const form = new FormData();
+    form.append('note', 'fields beside the file are ignored');
+    form.append('file', new Blob([picture], { type: 'image/jpeg' }), 'teal.jpg');
+    const response = await fetch(`${t.base}/uploads`, { method: 'POST', headers: t.auth, body: form });
+    expect(response.status).toBe(200);
+    const record = (await response.json()) as { file_key: string; url: string };
+    expect(Object.keys(record)).toEqual(['file_key', 'url']);
+    expect(record.file_key).toMatch(/^api\//);
+    expect(t.control.completed.get(record.file_key)).toEqual({
+      fileKey: record.file_key,
+      accountId: 'acct',
+      kind: MediaKind.MEDIA_KIND_IMAGE,
+      contentType: 'image/jpeg',
+      sizeBytes: BigInt(picture.length),
+      sha256: hash('sha256', picture, 'buffer'),
+    });
+    const hosted = await fetch(t.local(record.url));
+    expect(hosted.headers.get('content-type')).toBe('image/jpeg');
+    expect(Buffer.from(await hosted.arrayBuffer()).equals(picture)).toBe(true);
+  });
+
+  it.each<[string, FormPart, string]>([
+    [
+      'by the Content-Type of the part',
+      { type: 'image/png', filename: 'x', content: pngBytes() },
+      'image/png',
+    ],
+    ['by the extension when the client sets none', { filename: 'x.PNG', content: pngBytes() }, 'image/png'],
+    [
+      'by the extension when the client says octet-stream',
+      { type: 'application/octet-stream', filename: 'clip.mp4', content: mp4Bytes() },
+      'video/mp4',
+    ],
+    ['by the bytes of a nameless blob', { filename: 'blob', content: pngBytes() }, 'image/png'],
+    [
+      'as what the bytes are within its kind',
+      { type: 'image/webp', filename: 'x.jpg', content: pngBytes() },
+      'image/png',
+    ],
+    [
+      'as sound where the container may be either',
+      { type: 'audio/mp4', filename: 'x', content: mp4Bytes() },
+      'audio/mp4',
+    ],
+    ['smaller than what is looked at', { filename: 'x.png', content: pngBytes(9) }, 'image/png'],
+  ])('takes the type %s', async (_name, part, contentType) => {
+    const response = await send({ name: 'file', ...part });
+    expect(response.status).toBe(200);
+    expect([...t.control.completed.values()][0]).toMatchObject({ contentType });
+  });
+
+  it.each<[string, FormPart]>([
+    ['a type not accepted', { type: 'image/gif', filename: 'x.png', content: pngBytes() }],
+    [
+      'text declared as such, whatever its name and bytes',
+      { type: 'text/plain', filename: 'x.png', content: pngBytes() },
+    ],
+    ['an extension not accepted', { filename: 'x.svg', content: '<svg/>' }],
+    ['an unknown extension', { filename: 'x.xyz', content: pngBytes() }],
+    ['bytes of no accepted type', { type: 'image/png', filename: 'x.png', content: 'this is text' }],
+    ['bytes of another kind', { type: 'video/mp4', filename: 'x.mp4', content: pngBytes() }],
+    ['a picture declared as sound', { type: 'audio/mpeg', filename: 'x.mp3', content: pngBytes() }],
+  ])('"The file type is not accepted": %s', async (_name, part) => {
+    await expectRefused(await send({ name: 'file', ...part }), 'unsupported_format');
+  });
+
+  const png = { name: 'file', filename: 'x.png', type: 'image/png', content: pngBytes() };
+  it.each<[string, FormPart[]]>([
+    ['no part at all', []],
+    ['fields alone', [{ name: 'other', content: 'x' }]],
+    ['the file in another field', [{ ...png, name: 'image' }]],
+    ['a field without a filename', [{ name: 'file', content: 'x' }]],
+    ['an empty file', [{ ...png, content: '' }]],
+    ['two files', [png, png]],
+    ['a second file elsewhere', [png, { ...png, name: 'other' }]],
+    ['a field too large', [{ name: 'note', content: 'x'.repeat(600 * KIB) }, png]],
+  ])('%s is invalid_input', async (_name, parts) => {
+    await expectRefused(await post(formBytes(parts)), 'invalid_input');
+  });
+
+  it.each([
+    ['JSON', 'application/json'],
+    ['a form without boundary', 'multipart/form-data'],
+    ['an urlencoded form', 'application/x-www-form-urlencoded'],
+    ['another boundary', 'multipart/form-data; boundary=other'],
+  ])('a body of another type is invalid_input: %s', async (_name, type) => {
+    await expectRefused(await post(formBytes([png]), { 'content-type': type }), 'invalid_input');
+  });
+
+  it('a body that is missing is invalid_input', async () => {
+    const response = await fetch(`${t.base}/uploads`, { method: 'POST', headers: t.auth });
+    await expectRefused(response, 'invalid_input');
+  });
+});
+
+describe('"Oversized uploads are refused while streaming, before the whole file is buffered"', () => {
+  it.each([
+    ['image', pngBytes, 'x.png', sizeLimits.image],
+    ['video', mp4Bytes, 'x.mp4', sizeLimits.video],
+  ])('%s: exactly the limit is taken, one byte more is not', async (_kind, bytesOf, filename, limit) => {
+    const exact = await send({ name: 'file', filename, content: bytesOf(limit) });
+    expect(exact.status).toBe(200);
+    t.control.completed.clear();
+    await Promise.all((await t.files()).map((path) => import('node:fs/promises').then((fs) => fs.rm(path))));
+    await expectRefused(
+      await send({ name: 'file', filename, content: bytesOf(limit + 1) }),
+      'input_too_large',
+    );
+  });
+
+  it('answers at the first byte too many, while the client has not ended', async () => {
+    const socket = open();
+    const form = formBytes([{ name: 'file', filename: 'x.png', content: pngBytes(sizeLimits.image + 1) }]);
+    socket.write(requestHead('Transfer-Encoding: chunked'));
+    const part = form.subarray(0, form.indexOf('\r\n\r\n') + 4 + sizeLimits.image);
+    socket.write(`${part.length.toString(16)}\r\n`);
+    socket.write(part);
+    socket.write('\r\n');
+    await delay(100);
+    expect(socket.received).toBe('');
+    socket.write('1\r\nx\r\n');
+    await once(socket, 'data');
+    expect(parseRaw(socket.received).status).toBe(400);
+    expect(socket.received).toContain('input_too_large');
+    socket.destroy();
+  });
+
+  it('answers by the Content-Length alone, before any file byte', async () => {
+    for (const [filename, bytes, length] of [
+      ['x.png', pngBytes(1024), 3 * 1024 * 1024],
+      ['x.mp4', mp4Bytes(1024), 600 * 1024 * 1024],
+    ] as const) {
+      const socket = open();
+      socket.write(requestHead(`Content-Length: ${length}`));
+      socket.write(formBytes([{ name: 'file', filename, content: bytes }]).subarray(0, 1200));
+      await once(socket, 'data');
+      expect(socket.received).toContain('input_too_large');
+      socket.destroy();
+    }
+  });
+
+  it('lets a client that sends everything first still read the answer', async () => {
+    const content = pngBytes(30 * 1024 * 1024);
+    for (let i = 0; i < 3; i++)
+      await expectRefused(await send({ name: 'file', filename: 'x.png', content }), 'input_too_large');
+  });
+});
+
+describe('uploads that break off', () => {
+  const form = formBytes([
+    { name: 'file', filename: 'x.mp4', type: 'video/mp4', content: mp4Bytes(100 * KIB) },
+  ]);
+
+  it('a form cut short is invalid_input', async () => {
+    await expectRefused(await post(form.subarray(0, -10)), 'invalid_input');
+    await expectRefused(await post(form.subarray(0, 300)), 'invalid_input');
+    await expectRefused(await post(form.subarray(0, 30)), 'invalid_input');
+  });
+
+  it('a client that leaves half-way leaves nothing behind', async () => {
+    const socket = open();
+    socket.write(requestHead(`Content-Length: ${form.length}`));
+    socket.write(form.subarray(0, 50 * KIB));
+    await expect.poll(() => t.files()).toHaveLength(1);
+    socket.destroy();
+    await expect.poll(() => t.control.aborted.length).toBe(1);
+    expect(await t.files()).toEqual([]);
+  });
+
+  it('a client that only half-closes does not either', async () => {
+    const socket = open();
+    socket.write(requestHead(`Content-Length: ${form.length}`));
+    socket.end(form.subarray(0, 50 * KIB));
+    await expect.poll(() => t.control.aborted.length).toBe(1);
+    expect(await t.files()).toEqual([]);
+  });
+
+  it('a client that stalls is answered invalid_input', async () => {
+    const socket = open();
+    socket.write(requestHead(`Content-Length: ${form.length}`));
+    socket.write(form.subarray(0, 50 * KIB));
+    await once(socket, 'data');
+    expect(parseRaw(socket.received).status).toBe(400);
+    expect(socket.received).toMatch(/invalid_input.*stalled/);
+    socket.destroy();
+  });
+
+  it('a client that is slow but steady is served', async () => {
+    const small = formBytes([{ name: 'file', filename: 'x.png', content: pngBytes(40) }]);
+    const socket = open();
+    socket.write(requestHead(`Content-Length: ${small.length}`));
+    for (let at = 0; at < small.length; at += 40) {
+      socket.write(small.subarray(at, at + 40));
+      await delay(150);
+    }
+    if (!socket.received) await once(socket, 'data');
+    expect(parseRaw(socket.received).status).toBe(200);
+    socket.destroy();
+  });
+
+  it('a file of bytes that arrive one by one is stored whole', async () => {
+    const content = pngBytes(500);
+    const bytes = formBytes([{ name: 'file', filename: 'x.png', content }]);
+    const stream = new ReadableStream({
+      start(controller) {
+        for (const byte of bytes) controller.enqueue(new Uint8Array([byte]));
+        controller.close();
+      },
+    });
+    expect((await post(stream)).status).toBe(200);
+    expect([...t.control.completed.values()][0]?.sha256).toEqual(hash('sha256', content, 'buffer'));
+  });
+
+  it('Expect: 100-continue is answered before the body is sent', async () => {
+    const small = formBytes([{ name: 'file', filename: 'x.png', content: pngBytes(100) }]);
+    const socket = open();
+    socket.write(requestHead(`Content-Length: ${small.length}`, 'Expect: 100-continue'));
+    await once(socket, 'data');
+    expect(socket.received).toBe('HTTP/1.1 100 Continue\r\n\r\n');
+    socket.received = '';
+    socket.write(small);
+    await once(socket, 'data');
+    expect(parseRaw(socket.received).status).toBe(200);
+    socket.destroy();
+  });
+});
+
+describe('services in trouble', () => {
+  const png = { name: 'file', filename: 'x.png', type: 'image/png', content: pngBytes() };
+
+  it('a refusal to begin is passed on, before the body is read', async () => {
+    t.control.failures.set('beginUpload', new ApiError('rate_limited', 'Too fast.'));
+    await expectRefused(await send(png), 'rate_limited', 429);
+    expect(t.control.aborted).toEqual([]);
+  });
+
+  it('a failure to complete gives the upload up', async () => {
+    t.control.failures.set('completeUpload', new Error('database gone'));
+    await expectRefused(await send(png), 'internal_error', 502);
+    expect(t.control.aborted).toHaveLength(1);
+  });
+
+  it('an object store that fails is internal_error', async () => {
+    const { put } = t.store;
+    t.store.put = async (_key, source) => {
+      source.resume();
+      throw new Error('disk full');
+    };
+    const response = await send(png);
+    t.store.put = put;
+    await expectRefused(response, 'internal_error', 502);
+    expect(t.logLines.join()).toContain('disk full');
+  });
+
+  it('the control plane gone half-way is internal_error, and what was stored is swept by it later', async () => {
+    const { port } = t.control;
+    const socket = open();
+    const form = formBytes([png]);
+    socket.write(requestHead(`Content-Length: ${form.length}`));
+    socket.write(form.subarray(0, 500));
+    await expect.poll(() => t.control.reserved.size).toBe(1);
+    await t.control.close();
+    socket.write(form.subarray(500));
+    await once(socket, 'data');
+    expect(parseRaw(socket.received).status).toBe(502);
+    socket.destroy();
+    await t.control.start(port);
+    for (const key of t.control.reserved) await t.store.delete(key);
+    t.control.reserved.clear();
+    await expect
+      .poll(async () => (await fetch(`${t.base}/balance`, { headers: t.auth })).status, { timeout: 10_000 })
+      .toBe(200);
+  });
+});
+
+describe('hostile forms', () => {
+  it('never fail inside and never leave an object behind', async () => {
+    const random = seeded(42);
+    const int = (below: number) => Math.floor(random() * below);
+    const pieces = ['\r\n', '--', '"', '\0', '\r\n\r\n', ';', '\xff\xfe', '----semblance-test-boundary'];
+    for (let round = 0; round < 250; round++) {
+      const valid = formBytes([
+        ...(random() < 0.3 ? [{ name: 'note', content: 'hello' }] : []),
+        { name: 'file', filename: 'x.png', type: 'image/png', content: pngBytes(200 + int(3000)) },
+      ]);
+      let bytes = valid;
+      for (let edits = int(3) + 1; edits > 0; edits--) {
+        const at = int(bytes.length);
+        const kind = int(4);
+        if (kind === 0) bytes = bytes.subarray(0, at);
+        else if (kind === 1) bytes = Buffer.concat([bytes.subarray(0, at), bytes.subarray(at + int(30))]);
+        else if (kind === 2)
+          bytes = Buffer.concat([
+            bytes.subarray(0, at),
+            Buffer.from(pieces[int(pieces.length)] ?? '', 'latin1'),
+            bytes.subarray(at),
+          ]);
+        else {
+          bytes = Buffer.from(bytes);
+          const header = Math.min(bytes.length, 200);
+          if (header > 0) bytes[int(header)] = int(256);
+        }
+      }
+      const response = await post(bytes);
+      const body = (await response.json()) as { file_key?: string; error?: { code: string } };
+      expect([200, 400]).toContain(response.status);
+      if (response.status === 400)
+        expect(['invalid_input', 'unsupported_format', 'input_too_large']).toContain(body.error?.code);
+      else expect(t.control.completed.has(body.file_key ?? '')).toBe(true);
+    }
+    expect(t.control.reserved.size).toBe(0);
+    expect((await t.files()).length).toBe(t.control.completed.size);
+  });
+
+  it('many broken at once leave nothing either', async () => {
+    const form = formBytes([{ name: 'file', filename: 'x.mp4', content: mp4Bytes(200 * KIB) }]);
+    const sockets = Array.from({ length: 20 }, () => open());
+    for (const [i, socket] of sockets.entries()) {
+      socket.write(requestHead(`Content-Length: ${form.length}`));
+      socket.write(form.subarray(0, 1000 * (i + 1) * 5));
+    }
+    await delay(100);
+    for (const socket of sockets) socket.destroy();
+    await expect.poll(() => t.control.aborted.length, { timeout: 5_000 }).toBe(20);
+  });
+});
+
+describe('the end of the gateway', () => {
+  it('lets a running upload end, cuts one that does not, and gives that one up', async () => {
+    const own = await startTestGateway({ sizeLimits, timing: { drain: 800, tidy: 500 } });
+    const form = formBytes([{ name: 'file', filename: 'x.png', content: pngBytes(2000) }]);
+    const [ending, hanging] = [open(own.port), open(own.port)];
+    for (const socket of [ending, hanging]) {
+      socket.write(requestHead(`Content-Length: ${form.length}`));
+      socket.write(form.subarray(0, 1000));
+    }
+    await expect.poll(() => own.control.reserved.size).toBe(2);
+    const closing = own.gateway.close();
+    ending.write(form.subarray(1000));
+    await once(ending, 'close');
+    expect(parseRaw(ending.received)).toMatchObject({ status: 200, headers: { connection: 'close' } });
+    await closing;
+    expect(own.control.reserved.size).toBe(0);
+    expect(own.control.completed.size).toBe(1);
+    expect(await own.files()).toHaveLength(1);
+    expect(parseRaw(await sendRaw(own.port, 'GET / HTTP/1.1\r\n\r\n', 50)).status).toBeNaN();
+    await own.close();
+  });
+});
+
+function requestHead(...headers: string[]): string {
+  const lines = [
+    'POST /api/v1/uploads HTTP/1.1',
+    'Host: gateway.test',
+    `Authorization: ${t.auth.authorization}`,
+    `Content-Type: ${FORM_TYPE}`,
+    ...headers,
+  ];
+  return `${lines.join('\r\n')}\r\n\r\n`;
+}
+
+function open(port = t.port): Socket & { received: string } {
+  const socket = Object.assign(connect(port, '127.0.0.1'), { received: '' });
+  socket.on('data', (chunk) => {
+    socket.received += chunk.toString('latin1');
+  });
+  socket.on('error', () => {});
+  return socket;
+}
