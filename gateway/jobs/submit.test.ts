@@ -1,0 +1,291 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { ApiError } from '#common/errors.ts';
+import { parseRaw, sendRaw, startTestGateway, type TestGateway } from '../testing/test-gateway.ts';
+
+let t: TestGateway;
+beforeAll(async () => {
+  t = await startTestGateway({ timing: { body: 400 } });
+});
+afterAll(() => t.close());
+beforeEach(() => {
+  t.control.submits.length = 0;
+  t.control.calls.length = 0;
+  t.control.failures.clear();
+});
+
+const VALID = { image_key: 'api/image', face_key: 'api/face' };
+
+function submit(body: unknown, headers: Record<string, string> = {}, path = '/face-swap-image') {
+  return fetch(t.base + path, {
+    method: 'POST',
+    headers: { ...t.auth, 'content-type': 'application/json', ...headers },
+    body: typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body),
+  });
+}
+
+async function errorOf(response: Response) {
+  const { error } = (await response.json()) as { error: { code: string; message: string } };
+  return { status: response.status, ...error };
+}
+
+describe('POST /face-swap-image', () => {
+  it('"answers with the same three fields (id, status, status_url)", HTTP 200', async () => {
+    const response = await submit(
+      { ...VALID, callback_url: 'https://example.com/hook' },
+      { 'idempotency-key': 'k 1' },
+    );
+    expect(response.status).toBe(200);
+    const body = (await response.json()) as Record<string, string>;
+    expect(Object.keys(body)).toEqual(['id', 'status', 'status_url']);
+    expect(body.status).toBe('queued');
+    expect(body.status_url).toBe(`/api/v1/jobs/${body.id}`);
+    const { caller: _, ...request } = t.control.submits[0] ?? {};
+    expect(request).toEqual({
+      capability: 'face-swap-image',
+      inputs: { image: 'api/image', face: 'api/face' },
+      parameters: {},
+      callbackUrl: 'https://example.com/hook',
+      idempotencyKey: 'k 1',
+    });
+  });
+
+  it('asks the control plane once', async () => {
+    await submit(VALID);
+    expect(t.control.calls.map(({ method }) => method)).toEqual(['submitJob']);
+  });
+
+  it('ignores fields it does not know, and takes null for an optional field as left out', async () => {
+    expect((await submit({ ...VALID, future: [1], callback_url: null })).status).toBe(200);
+    expect(t.control.submits[0]?.callbackUrl).toBeUndefined();
+  });
+
+  it.each([
+    ['a field missing', { image_key: 'api/a' }, 'face_key is required'],
+    ['all missing', {}, 'image_key is required; face_key is required'],
+    ['null for a required one', { ...VALID, image_key: null }, 'image_key must be a file_key'],
+    ['a number', { ...VALID, image_key: 7 }, 'image_key must be a file_key'],
+    ['an object', { ...VALID, face_key: {} }, 'face_key must be a file_key'],
+    ['an array', { ...VALID, face_key: ['api/x'] }, 'face_key must be a file_key'],
+    ['an empty key', { ...VALID, image_key: '' }, 'image_key must be a file_key'],
+    ['a URL', { ...VALID, image_key: 'https://example.com/x.png' }, 'beginning with "api/"'],
+    ['another prefix', { ...VALID, image_key: 'outputs/x' }, 'beginning with "api/"'],
+    ['the prefix in capitals', { ...VALID, image_key: 'API/x' }, 'beginning with "api/"'],
+    [
+      'a key with a way out',
+      { ...VALID, image_key: 'api/../outputs/x' },
+      'exactly as POST /uploads answered',
+    ],
+    ['a key with NUL', { ...VALID, image_key: 'api/x\0' }, 'exactly as POST /uploads answered'],
+    [
+      'a key too long',
+      { ...VALID, image_key: `api/${'x'.repeat(9000)}` },
+      'exactly as POST /uploads answered',
+    ],
+    ['a callback that is no string', { ...VALID, callback_url: 1 }, 'callback_url must be a string'],
+    [
+      'a callback that is no URL',
+      { ...VALID, callback_url: 'nowhere' },
+      'callback_url must be an absolute http or https URL',
+    ],
+    ['a callback to a file', { ...VALID, callback_url: 'file:///etc/passwd' }, 'absolute http or https URL'],
+    [
+      'a callback with credentials',
+      { ...VALID, callback_url: 'https://a:b@example.com' },
+      'user name or password',
+    ],
+    ['a callback too long', { ...VALID, callback_url: `https://x.y/${'z'.repeat(3000)}` }, 'at most 2048'],
+  ])('"Any field failing validation yields invalid_input (400)": %s', async (_name, body, message) => {
+    const error = await errorOf(await submit(body));
+    expect(error).toMatchObject({ status: 400, code: 'invalid_input' });
+    expect(error.message).toContain(message);
+    expect(t.control.submits).toEqual([]);
+  });
+
+  it('"A malformed key … is rejected at submit with invalid_input (400) and no job is queued"', async () => {
+    expect(await errorOf(await submit({ ...VALID, face_key: 'x/face' }))).toMatchObject({
+      status: 400,
+      code: 'invalid_input',
+    });
+    expect(t.control.submits).toEqual([]);
+  });
+
+  it.each<[string, unknown]>([
+    ['malformed JSON', '{"image_key": '],
+    ['nothing', ''],
+    ['a string', '"x"'],
+    ['a number', '1'],
+    ['null', 'null'],
+    ['an array', '[]'],
+    ['two documents', '{}{}'],
+    ['a prototype', '{"__proto__": {"image_key": "api/x"}, "face_key": "api/y"}'],
+    ['bytes that are no text', new Uint8Array([0xff, 0xfe, 0x00, 0x7b])],
+    ['too much', `{"image_key": "${'x'.repeat(300_000)}"}`],
+    ['very deep', '['.repeat(100_000)],
+  ])('a body that is not an object is invalid_input: %s', async (_name, body) => {
+    expect(await errorOf(await submit(body))).toMatchObject({ status: 400, code: 'invalid_input' });
+    expect(t.control.submits).toEqual([]);
+  });
+
+  it.each([
+    ['text/plain', {}],
+    ['application/x-www-form-urlencoded', {}],
+    ['multipart/form-data; boundary=x', {}],
+    ['', {}],
+    ['application/json', { 'content-encoding': 'gzip' }],
+    ['application/json', { 'content-encoding': 'br' }],
+    ['application/json', { 'content-encoding': 'deflate' }],
+    ['application/json', { 'content-encoding': 'nonsense' }],
+  ])('Content-Type %o with %o is invalid_input', async (type, headers) => {
+    const response = await submit(JSON.stringify(VALID), { 'content-type': type, ...headers });
+    expect(await errorOf(response)).toMatchObject({ status: 400, code: 'invalid_input' });
+  });
+
+  it('takes JSON by any of its names', async () => {
+    for (const type of ['application/json; charset=utf-8', 'APPLICATION/JSON', 'application/vnd.api+json'])
+      expect((await submit(VALID, { 'content-type': type })).status, type).toBe(200);
+  });
+
+  it.each(['', 'x'.repeat(256), 'caf\u00e9', 'a\tb'])('Idempotency-Key %j is invalid_input', async (key) => {
+    const raw = `POST /api/v1/face-swap-image HTTP/1.1\r\nHost: x\r\nAuthorization: ${t.auth.authorization}\r\nContent-Type: application/json\r\nContent-Length: 2\r\nIdempotency-Key: ${key}\r\n\r\n{}`;
+    const answer = parseRaw(await sendRaw(t.port, raw, 100));
+    expect(answer.status).toBe(400);
+    expect(JSON.parse(answer.body)).toMatchObject({ error: { code: 'invalid_input' } });
+  });
+
+  it('says when the answer is that of an earlier request', async () => {
+    t.control.replay = true;
+    const again = await submit(VALID, { 'idempotency-key': 'k' });
+    t.control.replay = false;
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    expect((await submit(VALID)).headers.get('idempotent-replayed')).toBeNull();
+  });
+
+  it.each([
+    ['insufficient_balance', 402],
+    ['capability_unavailable', 400],
+    ['invalid_input', 400],
+    ['at_capacity', 429],
+    ['rate_limited', 429],
+  ] as const)('passes the refusal %s on as %i', async (code, status) => {
+    t.control.failures.set('submitJob', new ApiError(code, 'Because.'));
+    expect(await errorOf(await submit(VALID))).toEqual({ status, code, message: 'Because.' });
+  });
+
+  it('a wrong key is unauthorized even where the body is wrong too, and a wrong body is counted', async () => {
+    expect(await errorOf(await submit('{', { authorization: 'Bearer wrong' }))).toMatchObject({
+      status: 401,
+    });
+    const refused = await submit('{');
+    expect(refused.headers.get('ratelimit-remaining')).toBe('59');
+    expect(t.control.count('authorize')).toBe(2);
+  });
+
+  it('a body that does not come is given up', async () => {
+    const head = `POST /api/v1/face-swap-image HTTP/1.1\r\nHost: x\r\nAuthorization: ${t.auth.authorization}\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{`;
+    const answer = parseRaw(await sendRaw(t.port, head, 300));
+    expect(answer.status).toBe(400);
+    expect(answer.body).toMatch(/did not arrive within/);
+  });
+
+  it('a client that leaves is nobody to answer', async () => {
+    t.logLines.length = 0;
+    const head = `POST /api/v1/face-swap-image HTTP/1.1\r\nHost: x\r\nAuthorization: ${t.auth.authorization}\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{`;
+    await sendRaw(t.port, head, 20);
+    await expect.poll(() => t.logLines.length).toBe(1);
+    expect(JSON.parse(t.logLines[0] ?? '')).toMatchObject({ level: 'info', aborted: true });
+  });
+});
+
+describe('the other job submits', () => {
+  const key = (name: string) => ({ [name]: `api/${name}` });
+  it.each([
+    [
+      'character-swap',
+      { ...key('video_key'), ...key('character_key') },
+      { video: 'api/video_key', character: 'api/character_key' },
+      { resolution: '1k' },
+    ],
+    [
+      'character-swap',
+      { ...key('video_key'), ...key('character_key'), resolution: '2k' },
+      undefined,
+      { resolution: '2k' },
+    ],
+    [
+      'face-swap',
+      { ...key('video_key'), ...key('face_key') },
+      { video: 'api/video_key', face: 'api/face_key' },
+      {},
+    ],
+    [
+      'face-swap',
+      { ...key('video_key'), ...key('face_key'), output_resolution_p: 720 },
+      undefined,
+      { output_resolution_p: '720' },
+    ],
+    [
+      'motion-control',
+      { ...key('image_key'), ...key('motion_video_key') },
+      { image: 'api/image_key', motion_video: 'api/motion_video_key' },
+      {},
+    ],
+    ['avatar', { ...key('image_key'), script: 'Hello' }, { image: 'api/image_key' }, { script: 'Hello' }],
+    [
+      'avatar',
+      {
+        ...key('image_key'),
+        script: '\u{1f600}'.repeat(5000),
+        voice_id: 'v',
+        language: 'en',
+        output_resolution_p: 1080,
+      },
+      undefined,
+      { script: '\u{1f600}'.repeat(5000), voice_id: 'v', language: 'en', output_resolution_p: '1080' },
+    ],
+    [
+      'lip-sync',
+      { ...key('video_key'), ...key('audio_key'), output_resolution_p: 480 },
+      { video: 'api/video_key', audio: 'api/audio_key' },
+      { output_resolution_p: '480' },
+    ],
+  ])('%s passes its fields on', async (capability, body, inputs, parameters) => {
+    const response = await submit(body, {}, `/${capability}`);
+    expect(response.status).toBe(200);
+    expect(t.control.submits[0]).toMatchObject({ capability, parameters, ...(inputs ? { inputs } : {}) });
+    expect(Object.keys(t.control.submits[0]?.parameters ?? {})).toEqual(Object.keys(parameters));
+  });
+
+  const avatar = { ...key('image_key'), script: 'Hello' };
+  const faceSwap = { ...key('video_key'), ...key('face_key') };
+  it.each([
+    ['avatar', { ...avatar, script: 'x'.repeat(5001) }, 'script must be at most 5,000 characters'],
+    ['avatar', { ...avatar, script: '' }, 'script must not be empty'],
+    ['avatar', { ...avatar, script: ' \n ' }, 'script must not be empty'],
+    ['avatar', { ...avatar, script: undefined }, 'script is required'],
+    ['avatar', { ...avatar, script: 'a\0b' }, 'script must be well-formed Unicode text'],
+    ['avatar', { ...avatar, voice_id: 5 }, 'voice_id must be a string'],
+    ['avatar', { ...avatar, output_resolution_p: 721 }, 'output_resolution_p must be 480, 720 or 1080'],
+    [
+      'face-swap',
+      { ...faceSwap, output_resolution_p: '720' },
+      'output_resolution_p must be 480, 720 or 1080',
+    ],
+    ['face-swap', { ...faceSwap, output_resolution_p: 0 }, 'output_resolution_p must be 480, 720 or 1080'],
+    ['lip-sync', { ...key('video_key'), audio_key: 'x' }, 'audio_key must be a file_key'],
+    [
+      'character-swap',
+      { ...key('video_key'), ...key('character_key'), resolution: '4k' },
+      'resolution must be "1k" or "2k"',
+    ],
+    ['motion-control', { ...key('image_key') }, 'motion_video_key is required'],
+  ])('%s refuses %o', async (capability, body, message) => {
+    const error = await errorOf(await submit(body, {}, `/${capability}`));
+    expect(error).toMatchObject({ status: 400, code: 'invalid_input' });
+    expect(error.message).toContain(message);
+  });
+
+  it('refuses half a character', async () => {
+    const body = `{"image_key": "api/x", "script": "a\\ud83d"}`;
+    expect((await errorOf(await submit(body, {}, '/avatar'))).message).toContain('well-formed');
+  });
+});
