@@ -48,6 +48,18 @@ describe('runService', () => {
     expect(service.output()).toContain('CLOSED');
   });
 
+  it('lets a start that is asked to end undo what it began', async () => {
+    const service = start(`
+      await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      console.log('UNDONE');
+      throw signal.reason;`);
+    await service.ready;
+    service.child.kill('SIGTERM');
+    expect(await service.ended).toBe(0);
+    expect(service.output()).toContain('UNDONE');
+  });
+
   it('logs what nobody caught and exits 1', async () => {
     const service = start(`setTimeout(() => { throw new Error('boom'); }, 50); return async () => {};`);
     expect(await service.ended).toBe(1);

@@ -1,6 +1,10 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { ConfigError } from './config.ts';
 import { describeError } from './errors.ts';
 import type { Logger } from './logging.ts';
+
+/** Time a start that is asked to end is given to undo what it began. */
+const START_END_MS = 3_000;
 
 /**
  * Runs a service's main: ends it in order on SIGTERM, SIGINT or the end of its supervisor, and turns whatever nobody
@@ -15,7 +19,6 @@ export function runService(
   graceMs = 10_000,
 ): void {
   const ending = new AbortController();
-  let close: (() => Promise<void>) | undefined;
 
   const end = async (reason: string) => {
     if (ending.signal.aborted) return;
@@ -27,6 +30,8 @@ export function runService(
     }, graceMs).unref();
     ending.abort(new Error(reason));
     try {
+      // A start that is under way ends by the signal, and undoes what it began.
+      const close = await Promise.race([started, delay(START_END_MS, undefined)]);
       await close?.();
       logger.flush();
       process.exit(0);
@@ -52,11 +57,8 @@ export function runService(
     process.stdin.resume();
   }
 
-  main(ending.signal).then(
-    (stop) => {
-      close = stop;
-      if (ending.signal.aborted) void stop().finally(() => process.exit(0));
-    },
-    (error) => fail(error, 'failed to start'),
-  );
+  const started = main(ending.signal).catch((error: unknown) => {
+    if (!ending.signal.aborted) fail(error, 'failed to start');
+    return undefined;
+  });
 }
