@@ -7,11 +7,10 @@
  *   --keep         leave the stack running afterwards, until Ctrl-C
  */
 import { execFile } from 'node:child_process';
-import { relative } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
 import { photoSwap } from './demo/photo-swap.ts';
 import { attachOrStart } from './demo/stack.ts';
-import { describeFailure, endOnSignal } from './stack/terminal.ts';
+import { describeFailure, endOnSignal, shown } from './stack/terminal.ts';
 import { findTool } from './toolchain/toolchain.ts';
 
 const say = (line: string) => void process.stdout.write(`${line}\n`);
@@ -42,11 +41,18 @@ try {
     signal: ending,
     say,
   });
-  say(`\nThe picture: ${relative(process.cwd(), file.path)} (${seconds()} s after the command)`);
+  say(`\nThe picture: ${shown(file.path)} (${seconds()} s after the command)`);
 
   const kubectl = (await findTool('kubectl', process.env))?.path ?? 'kubectl';
-  const kubeconfig = relative(process.cwd(), handle.kubeconfig);
-  const args = ['--kubeconfig', kubeconfig, '-n', handle.namespace, 'get', 'renderjob', file.jobId];
+  const args = [
+    '--kubeconfig',
+    shown(handle.kubeconfig),
+    '-n',
+    handle.namespace,
+    'get',
+    'renderjob',
+    file.jobId,
+  ];
   say(`\n$ ${kubectl} ${args.join(' ')}`);
   say(await promisify(execFile)(kubectl, args).then((done) => done.stdout.trimEnd(), unavailable));
 

@@ -1,5 +1,5 @@
 import { generateKeyPairSync, randomBytes, X509Certificate } from 'node:crypto';
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -34,9 +34,19 @@ export type KubeOptions = {
  * - kube-apiserver makes its own authority and serving certificate (renewed here before they expire).
  * - The administrator is a token, the way of all of client-go's clients; `kubeconfig` (mode 0600) holds it.
  */
-export function kubeServices(options: KubeOptions): { services: ServiceSpec[]; kubeconfig: string } {
+export function kubeServices(options: KubeOptions): {
+  services: ServiceSpec[];
+  kubeconfig: string;
+  /** To be called when both have ended for good. */
+  cleanUp(): Promise<void>;
+} {
   const kubeconfig = join(options.dir, 'kubeconfig');
-  return { services: [etcdService(options), apiserverService(options, kubeconfig)], kubeconfig };
+  const sockets = socketsOf(options);
+  return {
+    services: [etcdService(options, sockets), apiserverService(options, sockets, kubeconfig)],
+    kubeconfig,
+    cleanUp: sockets.cleanUp,
+  };
 }
 
 /** Starts both and waits until `/readyz` says ok; see `startPostgres`. */
@@ -50,7 +60,7 @@ export async function startKube(options: {
   guard?: Guard;
 }): Promise<{ kubeconfigPath: string; pids: Record<string, number>; stop(): Promise<void> }> {
   const guard = options.guard ?? createGuard();
-  const { services, kubeconfig } = kubeServices({
+  const { services, kubeconfig, cleanUp } = kubeServices({
     ...options,
     port: options.port ?? (await freePort()),
     guard,
@@ -59,6 +69,7 @@ export async function startKube(options: {
   const pids: Record<string, number> = {};
   const stop = async () => {
     for (const service of running.toReversed()) await service.stop();
+    await cleanUp();
     if (!options.guard) await guard.close();
   };
   try {
@@ -75,13 +86,13 @@ export async function startKube(options: {
   return { kubeconfigPath: kubeconfig, pids, stop };
 }
 
-function etcdService({ binaries, dir, guard, durable = true }: KubeOptions): ServiceSpec {
+function etcdService({ binaries, dir, durable = true }: KubeOptions, sockets: Sockets): ServiceSpec {
   return {
     name: 'etcd',
     async launch() {
       await mkdir(dir, { recursive: true, mode: 0o700 });
       await chmod(dir, 0o700);
-      const { client, peer } = await sockets(dir, guard);
+      const { client, peer } = await sockets.addresses();
       return {
         command: binaries.etcd,
         args: [
@@ -100,7 +111,7 @@ function etcdService({ binaries, dir, guard, durable = true }: KubeOptions): Ser
       };
     },
     async probe(signal) {
-      const { client } = await sockets(dir, guard);
+      const { client } = await sockets.addresses();
       const health = await httpGet({ socketPath: client.slice('unix://'.length), path: '/health', signal });
       if (!health.includes('"health":"true"')) throw new Error(`etcd says ${health}`);
     },
@@ -110,8 +121,8 @@ function etcdService({ binaries, dir, guard, durable = true }: KubeOptions): Ser
   };
 }
 
-function apiserverService(options: KubeOptions, kubeconfig: string): ServiceSpec {
-  const { binaries, dir, port, guard } = options;
+function apiserverService(options: KubeOptions, sockets: Sockets, kubeconfig: string): ServiceSpec {
+  const { binaries, dir, port } = options;
   const certificates = join(dir, 'certificates');
   let token = '';
   return {
@@ -122,7 +133,7 @@ function apiserverService(options: KubeOptions, kubeconfig: string): ServiceSpec
       const keys = await serviceAccountKey(dir);
       token = await adminToken(dir);
       await removeExpiring(certificates);
-      const { client } = await sockets(dir, guard);
+      const { client } = await sockets.addresses();
       return {
         command: binaries['kube-apiserver'],
         args: [
@@ -156,22 +167,29 @@ function apiserverService(options: KubeOptions, kubeconfig: string): ServiceSpec
   };
 }
 
+type Sockets = { addresses(): Promise<{ client: string; peer: string }>; cleanUp(): Promise<void> };
+
 /** etcd's two sockets: in its own folder, or, where that path is too long, in a private temporary one. */
-const shortFolders = new Map<string, Promise<string>>();
-async function sockets(dir: string, guard: Guard): Promise<{ client: string; peer: string }> {
-  let folder = dir;
-  if (Buffer.byteLength(join(dir, 'client.sock')) > SOCKET_PATH_LIMIT) {
-    let short = shortFolders.get(dir);
-    if (!short) {
-      short = mkdtemp(join(tmpdir(), 'semblance-etcd-'));
-      shortFolders.set(dir, short);
-      await guard.removeOnDeath(await short);
-      const path = await short;
-      process.once('exit', () => rmSync(path, { recursive: true, force: true }));
-    }
-    folder = await short;
-  }
-  return { client: `unix://${join(folder, 'client.sock')}`, peer: `unix://${join(folder, 'peer.sock')}` };
+function socketsOf({ dir, guard }: KubeOptions): Sockets {
+  const fits = Buffer.byteLength(join(dir, 'client.sock')) <= SOCKET_PATH_LIMIT;
+  let short: Promise<string> | undefined;
+  const makeShort = async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'semblance-etcd-'));
+    await guard.removeOnDeath(folder);
+    return folder;
+  };
+  return {
+    async addresses() {
+      if (!fits) short ??= makeShort();
+      const folder = (await short) ?? dir;
+      return { client: `unix://${join(folder, 'client.sock')}`, peer: `unix://${join(folder, 'peer.sock')}` };
+    },
+    async cleanUp() {
+      if (!short) return;
+      await rm(await short, { recursive: true, force: true });
+      await guard.keep(await short);
+    },
+  };
 }
 
 async function serviceAccountKey(dir: string): Promise<string> {

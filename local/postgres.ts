@@ -68,7 +68,7 @@ export function postgresService(options: PostgresOptions): ServiceSpec {
 /** Address of a database of the server in `dir`, password included. The server must have been started once. */
 export function postgresUrl(dir: string, port: number, database: string): string {
   const password = readFileSync(join(dir, 'password'), 'utf8').trim();
-  return `postgres://${USER}:${password}@127.0.0.1:${port}/${encodeURIComponent(database)}`;
+  return `postgres://${USER}:${password}@127.0.0.1:${port}/${database}`;
 }
 
 /**
@@ -111,7 +111,7 @@ export async function startPostgres(options: {
   }
 }
 
-/** Makes a database, unless it exists, and says its address. */
+/** Makes a database, unless it exists, and says its address. The name is plain: letters, digits, underscores. */
 export async function createDatabase(adminUrl: string, name: string): Promise<string> {
   const sql = connect(adminUrl);
   try {
@@ -122,7 +122,7 @@ export async function createDatabase(adminUrl: string, name: string): Promise<st
     await sql.end({ timeout: 1 });
   }
   const url = new URL(adminUrl);
-  url.pathname = `/${encodeURIComponent(name)}`;
+  url.pathname = `/${name}`;
   return url.href;
 }
 

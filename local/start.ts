@@ -1,8 +1,7 @@
 /** `npm start`: the whole of Semblance in the foreground, until Ctrl-C. */
-import { relative } from 'node:path';
 import { handleFile } from './stack/handle.ts';
 import { startStack } from './stack/stack.ts';
-import { describeFailure, endOnSignal, eventPrinter } from './stack/terminal.ts';
+import { describeFailure, endOnSignal, eventPrinter, shown } from './stack/terminal.ts';
 import { progressPrinter } from './toolchain/progress.ts';
 import { findTool } from './toolchain/toolchain.ts';
 
@@ -19,15 +18,15 @@ try {
     say,
   });
   const { handle, settings } = stack;
-  const file = relative(process.cwd(), handleFile(settings.stateDir));
+  const file = shown(handleFile(settings.stateDir));
   const kubectl = (await findTool('kubectl', process.env))?.path ?? 'kubectl';
   say(`
 Semblance is up after ${((Date.now() - startedAt) / 1000).toFixed(1)} s.
 
   API       ${handle.base_url}
-  key       node -p 'require("./${file}").api_key'
-  jobs      ${kubectl} --kubeconfig ${relative(process.cwd(), handle.kubeconfig)} -n ${handle.namespace} get renderjobs -w
-  logs      ${relative(process.cwd(), settings.stateDir)}/logs
+  key       node -p 'require("${file.startsWith('/') ? file : `./${file}`}").api_key'
+  jobs      ${kubectl} --kubeconfig ${shown(handle.kubeconfig)} -n ${handle.namespace} get renderjobs -w
+  logs      ${shown(settings.stateDir)}/logs
 
 Ctrl-C ends everything; what it holds stays for the next start.`);
 

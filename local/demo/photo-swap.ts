@@ -104,7 +104,7 @@ async function untilSettled(options: {
           '(kubectl describe renderjob), and so do the logs of operator and gpu-agent',
       );
     }
-    await delay(reads < 12 ? 250 : 2_000, undefined, { signal });
+    await delay(reads < 25 ? 150 : 2_000, undefined, { signal });
   }
 }
 

@@ -91,7 +91,7 @@ async function run(
 ): Promise<Stack> {
   const { stateDir } = settings;
   const { signal, onEvent } = options;
-  const { services, addresses } = await infrastructure(options, settings, guard);
+  const { services, addresses, cleanUp } = await infrastructure(options, settings, guard);
   signal.throwIfAborted();
 
   let handle: StackHandle | undefined;
@@ -126,6 +126,7 @@ async function run(
       await writing;
       await removeHandle(stateDir);
       await supervisor.stop();
+      await cleanUp();
     })();
     return stopped;
   };
@@ -172,7 +173,7 @@ async function infrastructure(
   options: StackOptions,
   settings: StackSettings,
   guard: Guard,
-): Promise<{ services: ServiceSpec[]; addresses: () => Promise<Addresses> }> {
+): Promise<{ services: ServiceSpec[]; addresses: () => Promise<Addresses>; cleanUp: () => Promise<void> }> {
   const { env, report, signal, say = () => {} } = options;
   const { stateDir, ports, namespace, external } = settings;
   const services: ServiceSpec[] = [];
@@ -197,6 +198,7 @@ async function infrastructure(
   if (!external.natsUrl)
     services.push(natsService({ binary: tools['nats-server'], dir: natsDir, port: ports.nats }));
 
+  let cleanUp = async () => {};
   let kubeconfig = external.kubeconfig;
   if (kubeconfig) {
     kubeconfig = await usersCluster(kubeconfig, stateDir, namespace, say);
@@ -210,6 +212,7 @@ async function infrastructure(
       guard,
     });
     kubeconfig = kube.kubeconfig;
+    cleanUp = kube.cleanUp;
     for (const spec of kube.services) {
       const isApi = spec.name === 'kube-apiserver';
       const whenReady = (signal: AbortSignal) =>
@@ -222,7 +225,7 @@ async function infrastructure(
     natsUrl: external.natsUrl ?? (await natsUrl(natsDir, ports.nats)),
     kubeconfig,
   });
-  return { services, addresses };
+  return { services, addresses, cleanUp };
 }
 
 /** Says which cluster KUBECONFIG chooses, for resources are about to be made in it; one file, whatever it lists. */

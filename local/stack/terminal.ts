@@ -1,3 +1,4 @@
+import { isAbsolute, relative } from 'node:path';
 import type { SupervisorEvent } from '../supervisor.ts';
 
 /**
@@ -49,4 +50,10 @@ export function describeFailure(error: unknown): string {
   if (!(error instanceof Error && 'code' in error))
     lines.push(error instanceof Error ? (error.stack ?? '') : '');
   return lines.filter(Boolean).join('\n');
+}
+
+/** A path as a person would type it here: relative when it lies below the current folder, else absolute. */
+export function shown(path: string): string {
+  const below = relative(process.cwd(), path);
+  return below.startsWith('..') || isAbsolute(below) ? path : below;
 }

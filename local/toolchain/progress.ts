@@ -33,7 +33,7 @@ export function describeProgress(progress: Progress): string {
       return `Compiling ${name}: ${done} of ${total} packages, ${elapsed}${left ? `, ${left}` : ''}`;
     }
     case 'linking':
-      return `Linking ${name}: ${elapsed}`;
+      return `Compiling the last of ${name}, then linking: ${elapsed}`;
     case 'built':
       return `Built ${name} in ${elapsed}`;
   }
