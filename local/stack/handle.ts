@@ -10,6 +10,8 @@ export type StackHandle = {
   api_key: string;
   account_id: string;
   admin_token: string;
+  /** `host:port` of the control plane, for the admin command. */
+  control_address: string;
   namespace: string;
   /** Path of a kubeconfig. */
   kubeconfig: string;

@@ -144,6 +144,7 @@ async function run(
       api_key: account.api_key,
       account_id: account.account_id,
       admin_token: settings.adminToken,
+      control_address: controlAddress,
       namespace: settings.namespace,
       kubeconfig,
       postgres_url: postgresUrl,
