@@ -1,0 +1,119 @@
+import type { Registry } from 'prom-client';
+import {
+  createWorkQueue,
+  type EventRecorder,
+  isKubeError,
+  type KubeClient,
+  LEASE_RESOURCE,
+  type Reflector,
+} from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
+import type { Scheduler } from '../scheduling/scheduler.ts';
+import { reconcileAgent } from './conditions.ts';
+import type { Fleet } from './fleet.ts';
+
+/** Slots come and go faster than anybody reads them. */
+const WRITE_EVERY_MS = 1_000;
+
+export interface AgentControllerOptions {
+  readonly client: KubeClient;
+  readonly agents: Reflector<GpuAgent>;
+  readonly fleet: Fleet;
+  readonly scheduler: Scheduler;
+  readonly recorder: EventRecorder;
+  readonly logger: Logger;
+  readonly registry: Registry;
+  /** How long a dead agent's resource is kept. */
+  readonly retentionMs: number;
+  /** Whether any RenderJob is still bound to it. */
+  readonly hasWork: (agent: string) => boolean;
+}
+
+export interface AgentController {
+  touch(agent: string): void;
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/** Writes what the operator makes of each agent, and removes those that are long dead. */
+export function createAgentController(options: AgentControllerOptions): AgentController {
+  const { client, agents, fleet, scheduler, recorder, logger } = options;
+  const writtenAt = new Map<string, number>();
+  const deadSince = new Map<string, number>();
+
+  async function process(name: string, signal: AbortSignal): Promise<{ requeueAfterMs: number } | undefined> {
+    const agent = agents.get(name);
+    if (!agent) {
+      writtenAt.delete(name);
+      deadSince.delete(name);
+      return undefined;
+    }
+    const view = fleet.viewOf(agent);
+    const { readiness } = view;
+    const now = Date.now();
+    const status = reconcileAgent({ agent, readiness, slotsUsed: scheduler.usedOn(view), now });
+    if (status) {
+      const ready = (of: typeof status.conditions) => of?.find(({ type }) => type === 'Ready');
+      const before = ready(agent.status?.conditions);
+      const turned = before?.reason !== readiness.reason || before?.message !== readiness.message;
+      const wait = (writtenAt.get(name) ?? Number.NEGATIVE_INFINITY) + WRITE_EVERY_MS - performance.now();
+      if (wait > 0 && !turned) return { requeueAfterMs: wait };
+      writtenAt.set(name, performance.now());
+      await write(agent, status, signal);
+      if (before?.reason !== readiness.reason) {
+        const type = readiness.ready || readiness.reason === 'Draining' ? 'Normal' : 'Warning';
+        recorder.event(agent, { type, reason: readiness.reason, action: 'Judge', note: readiness.message });
+      }
+    }
+    return retire(agent, signal);
+  }
+
+  async function write(agent: GpuAgent, status: object, signal: AbortSignal): Promise<void> {
+    const { name = '', namespace, uid } = agent.metadata;
+    try {
+      const object = { metadata: { name, namespace, uid }, status };
+      agents.note(await client.apply(GPUAGENT_RESOURCE, object, { subresource: 'status', signal }));
+    } catch (error) {
+      // Deleted meanwhile: the watch will say so.
+      if (!isKubeError(error, 'not_found', 'conflict')) throw error;
+    }
+  }
+
+  /** Deletes the resource of a process that has been dead for long and holds nothing. */
+  async function retire(
+    agent: GpuAgent,
+    signal: AbortSignal,
+  ): Promise<{ requeueAfterMs: number } | undefined> {
+    const { name = '', namespace, uid, resourceVersion, creationTimestamp = '' } = agent.metadata;
+    const { incarnation } = agent.status ?? {};
+    const young = Date.now() - Date.parse(creationTimestamp) < options.retentionMs;
+    const dead = incarnation ? fleet.fateOf(name, incarnation) === 'lost' : !young;
+    if (!dead || options.hasWork(name)) {
+      deadSince.delete(name);
+      return incarnation || dead ? undefined : { requeueAfterMs: options.retentionMs };
+    }
+    const since = deadSince.get(name) ?? performance.now();
+    deadSince.set(name, since);
+    const left = since + options.retentionMs - performance.now();
+    if (left > 0) return { requeueAfterMs: left };
+    try {
+      await client.delete(GPUAGENT_RESOURCE, { name, namespace }, { uid, resourceVersion, signal });
+      await client.delete(LEASE_RESOURCE, { name, namespace }, { signal });
+      logger.info({ agent: name }, 'removed an agent that has been gone for long');
+    } catch (error) {
+      if (!isKubeError(error, 'conflict')) throw error;
+    }
+    return undefined;
+  }
+
+  const queue = createWorkQueue({
+    process,
+    concurrency: 4,
+    name: 'gpuagents',
+    logger,
+    registry: options.registry,
+    maxDelayMs: 10_000,
+  });
+
+  return { touch: queue.add, run: queue.run };
+}

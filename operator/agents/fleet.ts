@@ -1,0 +1,173 @@
+import type { Reflector } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import type { GpuAgent } from '#crds/gen/gpuagents.ts';
+import type { AttemptStatus } from '#proto/semblance/agent/v1/agent.ts';
+import type { AgentFate } from '../renderjob/types.ts';
+import type { LeaseTracker } from './lease-tracker.ts';
+import { type AgentLink, createAgentLink } from './link.ts';
+import { type AgentView, viewOf } from './view.ts';
+
+/** How often Leases are judged anew: what lapses makes no event. */
+const TICK_MS = 250;
+
+export interface FleetEvents {
+  /** Something that matters to scheduling or to its jobs changed: registration, readiness, connection, fate. */
+  onChanged(agent: string): void;
+  onSnapshot(agent: string, incarnation: string, attempts: readonly AttemptStatus[]): void;
+  onReport(agent: string, incarnation: string, attempt: AttemptStatus): void;
+}
+
+export interface FleetOptions {
+  readonly agents: Reflector<GpuAgent>;
+  readonly leases: LeaseTracker;
+  readonly logger: Logger;
+  readonly events: FleetEvents;
+}
+
+/** The agents as this process sees them, with a connection to each that has registered. */
+export interface Fleet {
+  run(signal: AbortSignal): Promise<void>;
+  /** Takes an agent's resource into account; call on every change of it. */
+  touch(agent: string): void;
+  views(): AgentView[];
+  viewOf(agent: GpuAgent): AgentView;
+  fateOf(agent: string, incarnation: string): AgentFate;
+  /** The connection to that very process, if there is one. */
+  linkTo(agent: string, incarnation: string): AgentLink | undefined;
+  /** Gives an agent that refused work no more of it for a while. */
+  pause(agent: string, ms: number): void;
+  isPaused(agent: string): boolean;
+}
+
+interface Connection {
+  readonly link: AgentLink;
+  readonly stop: AbortController;
+  readonly done: Promise<void>;
+}
+
+export function createFleet(options: FleetOptions): Fleet {
+  const { agents, leases, logger, events } = options;
+  const connections = new Map<string, Connection>();
+  const paused = new Map<string, number>();
+  /** What was last told of each agent, to tell changes only. */
+  const told = new Map<string, string>();
+  let running: AbortSignal | undefined;
+
+  function connect(agent: GpuAgent, signal: AbortSignal): void {
+    const name = agent.metadata.name ?? '';
+    const { incarnation, address } = agent.status ?? {};
+    const { link } = connections.get(name) ?? {};
+    if (link?.incarnation === incarnation && link?.address === address) return;
+    disconnect(name);
+    if (!incarnation || !address) return;
+    const stop = new AbortController();
+    const made = createAgentLink({
+      agent: name,
+      incarnation,
+      address,
+      logger,
+      onSnapshot: (attempts) => {
+        logger.info({ agent: name, incarnation, attempts: attempts.length }, 'connected to the agent');
+        events.onSnapshot(name, incarnation, attempts);
+        judge(name);
+      },
+      onReport: (attempt) => events.onReport(name, incarnation, attempt),
+      onDisconnected: () => {
+        if (stop.signal.aborted || signal.aborted) return;
+        logger.warn({ agent: name, incarnation, reason: made.fault }, 'lost the connection to the agent');
+        judge(name);
+      },
+    });
+    const done = made.run(AbortSignal.any([signal, stop.signal]));
+    connections.set(name, { link: made, stop, done });
+  }
+
+  function disconnect(name: string): void {
+    connections.get(name)?.stop.abort(new Error('another process of the agent, or none'));
+    connections.delete(name);
+  }
+
+  /** Tells when what is made of the agent has changed. */
+  function judge(name: string): void {
+    const agent = agents.get(name);
+    const view = agent && look(agent);
+    const { resourceVersion: _, ...metadata } = agent?.metadata ?? {};
+    const sign = view
+      ? JSON.stringify([
+          view.incarnation,
+          view.slots,
+          [...view.costs],
+          view.readiness,
+          metadata.uid,
+          fateOf(name, view.incarnation),
+        ])
+      : '';
+    if (told.get(name) === sign) return;
+    if (view) told.set(name, sign);
+    else told.delete(name);
+    events.onChanged(name);
+  }
+
+  function look(agent: GpuAgent): AgentView {
+    const name = agent.metadata.name ?? '';
+    const { link } = connections.get(name) ?? {};
+    const incarnation = agent.status?.incarnation ?? '';
+    return viewOf({
+      agent,
+      lease: leases.stateOf(name, incarnation),
+      connected: link?.incarnation === incarnation && link.connected,
+      fault: link?.fault,
+    });
+  }
+
+  function fateOf(name: string, incarnation: string): AgentFate {
+    const registered = agents.get(name)?.status?.incarnation;
+    if (registered && registered !== incarnation) return 'replaced';
+    if (leases.stateOf(name, incarnation) === 'lost') return 'lost';
+    const { link } = connections.get(name) ?? {};
+    return link?.incarnation === incarnation && link.connected ? 'connected' : 'unreachable';
+  }
+
+  return {
+    async run(signal) {
+      running = signal;
+      for (const agent of agents.list()) connect(agent, signal);
+      const ticking = setInterval(() => {
+        for (const { metadata } of agents.list()) judge(metadata.name ?? '');
+      }, TICK_MS);
+      await new Promise<void>((resolve) => {
+        if (signal.aborted) resolve();
+        signal.addEventListener('abort', () => resolve(), { once: true });
+      });
+      clearInterval(ticking);
+      const all = [...connections.values()];
+      for (const name of [...connections.keys()]) disconnect(name);
+      await Promise.all(all.map(({ done }) => done));
+    },
+    touch(name) {
+      if (!running || running.aborted) return;
+      const agent = agents.get(name);
+      if (agent) connect(agent, running);
+      else disconnect(name);
+      judge(name);
+    },
+    views: () => agents.list().map(look),
+    viewOf: look,
+    fateOf,
+    linkTo(name, incarnation) {
+      const { link } = connections.get(name) ?? {};
+      return link?.incarnation === incarnation ? link : undefined;
+    },
+    pause(name, ms) {
+      paused.set(name, performance.now() + ms);
+      setTimeout(() => events.onChanged(name), ms + 1).unref();
+    },
+    isPaused(name) {
+      const until = paused.get(name);
+      if (until === undefined) return false;
+      if (until > performance.now()) return true;
+      paused.delete(name);
+      return false;
+    },
+  };
+}

@@ -1,0 +1,158 @@
+import { type ServiceError, status } from '@grpc/grpc-js';
+import { describeError } from '#common/errors.ts';
+import { call, createClient } from '#common/grpc/client.ts';
+import { createBackoff } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import {
+  AgentServiceClient,
+  type AttemptRef,
+  type AttemptStatus,
+  type StartAttemptRequest,
+  type WatchAttemptsResponse,
+} from '#proto/semblance/agent/v1/agent.ts';
+import type { StartRefusal } from '../renderjob/types.ts';
+
+const START_TIMEOUT_MS = 5_000;
+/** An engine may take a while to give up. */
+const STOP_TIMEOUT_MS = 15_000;
+const ACKNOWLEDGE_TIMEOUT_MS = 5_000;
+/** No snapshot within this time of opening the stream: open it again. */
+const SNAPSHOT_TIMEOUT_MS = 5_000;
+
+export interface LinkOptions {
+  readonly agent: string;
+  readonly incarnation: string;
+  readonly address: string;
+  readonly logger: Logger;
+  /** Everything the process holds, at the beginning of each stream. */
+  readonly onSnapshot: (attempts: readonly AttemptStatus[]) => void;
+  readonly onReport: (attempt: AttemptStatus) => void;
+  /** The stream ended; what is not reported proves nothing until the next snapshot. */
+  readonly onDisconnected: () => void;
+}
+
+/** A connection to one process of an agent. */
+export interface AgentLink {
+  readonly agent: string;
+  readonly incarnation: string;
+  readonly address: string;
+  readonly connected: boolean;
+  /** Why it is not connected. */
+  readonly fault: string | undefined;
+  /** Keeps the stream open until aborted. */
+  run(signal: AbortSignal): Promise<void>;
+  /** Undefined when the attempt was taken on. @throws ServiceError when that is not known */
+  start(request: StartAttemptRequest, signal: AbortSignal): Promise<StartRefusal | undefined>;
+  /** Resolves when this very process has said that the attempt is over. @throws when that is not known */
+  stop(ref: AttemptRef, reason: string, signal: AbortSignal): Promise<void>;
+  acknowledge(ref: AttemptRef, signal: AbortSignal): Promise<void>;
+  close(): void;
+}
+
+export function createAgentLink(options: LinkOptions): AgentLink {
+  const { agent, incarnation, address, logger } = options;
+  const client = createClient(AgentServiceClient, address);
+  /** Number of the stream whose snapshot has arrived; undefined while none has. */
+  let stream: number | undefined;
+  let opened = 0;
+  let fault: string | undefined;
+
+  function watchOnce(signal: AbortSignal, onSnapshot: () => void): Promise<never> {
+    const number = ++opened;
+    const running = client.watchAttempts({ incarnation });
+    return new Promise((_, reject) => {
+      const abort = () => running.cancel();
+      signal.addEventListener('abort', abort, { once: true });
+      let reason: Error | undefined;
+      const late = setTimeout(() => {
+        reason = new Error('it accepted the connection but sent no snapshot of its attempts');
+        running.cancel();
+      }, SNAPSHOT_TIMEOUT_MS);
+      running.on('data', ({ snapshot, attempts }: WatchAttemptsResponse) => {
+        if (snapshot) {
+          clearTimeout(late);
+          stream = number;
+          fault = undefined;
+          onSnapshot();
+          options.onSnapshot(attempts);
+        } else for (const attempt of attempts) options.onReport(attempt);
+      });
+      const end = (error: Error) => {
+        clearTimeout(late);
+        signal.removeEventListener('abort', abort);
+        const was = stream === number;
+        if (was) stream = undefined;
+        fault = describeError(reason ?? error);
+        if (was) options.onDisconnected();
+        reject(reason ?? error);
+      };
+      running.on('error', end);
+      running.on('end', () => end(new Error('the agent ended the stream')));
+    });
+  }
+
+  return {
+    agent,
+    incarnation,
+    address,
+    get connected() {
+      return stream !== undefined;
+    },
+    get fault() {
+      return fault;
+    },
+    async run(signal) {
+      const backoff = createBackoff({ baseMs: 50, maxMs: 2_000 });
+      while (!signal.aborted) {
+        try {
+          await watchOnce(signal, backoff.reset);
+        } catch (error) {
+          if (signal.aborted) break;
+          logger.debug({ agent, incarnation, reason: describeError(error) }, 'no stream from the agent');
+          await backoff.wait(signal);
+        }
+      }
+      client.close();
+    },
+    async start(request, signal) {
+      try {
+        await call(client.startAttempt.bind(client), request, { timeoutMs: START_TIMEOUT_MS, signal });
+        return undefined;
+      } catch (error) {
+        const refusal = refusalOf(error);
+        if (refusal) return refusal;
+        throw error;
+      }
+    },
+    async stop(ref, reason, signal) {
+      const before = stream;
+      if (before === undefined) throw new Error(`${agent} is not connected`);
+      await call(client.stopAttempt.bind(client), { ref, reason }, { timeoutMs: STOP_TIMEOUT_MS, signal });
+      // Calls share the stream's connection. Had it broken meanwhile, another process might have answered.
+      if (stream !== before) throw new Error(`the connection to ${agent} broke while it stopped an attempt`);
+    },
+    async acknowledge(ref, signal) {
+      if (stream === undefined) return;
+      await call(
+        client.acknowledgeAttempt.bind(client),
+        { ref },
+        { timeoutMs: ACKNOWLEDGE_TIMEOUT_MS, signal },
+      );
+    },
+    close: () => client.close(),
+  };
+}
+
+function refusalOf(error: unknown): StartRefusal | undefined {
+  const { code, details: message } = error as ServiceError;
+  switch (code) {
+    case status.RESOURCE_EXHAUSTED:
+      return { kind: 'busy', message };
+    case status.FAILED_PRECONDITION:
+      return { kind: 'refused', message };
+    case status.INVALID_ARGUMENT:
+      return { kind: 'unable', message };
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,67 @@
+import type { GpuAgent } from '#crds/gen/gpuagents.ts';
+
+/** How the Lease of an agent stands, as the operator has seen it. */
+export type LeaseState =
+  | 'held'
+  /** Not renewed for longer than it should be: no new work. */
+  | 'late'
+  /** Lapsed or released: the process has ended its work. */
+  | 'lost';
+
+/** What the operator makes of an agent. */
+export interface AgentView {
+  readonly name: string;
+  readonly incarnation: string;
+  readonly slots: number;
+  /** Slots that one render takes, by capability. */
+  readonly costs: ReadonlyMap<string, number>;
+  readonly readiness: Readiness;
+}
+
+export interface Readiness {
+  readonly ready: boolean;
+  readonly reason: 'Ready' | 'NotRegistered' | 'Draining' | 'HeartbeatLost' | 'Unreachable';
+  readonly message: string;
+}
+
+export interface ViewOptions {
+  readonly agent: GpuAgent;
+  readonly lease: LeaseState;
+  /** The stream of its attempts is open and has told everything it holds. */
+  readonly connected: boolean;
+  /** Why the stream is not open, when it is not. */
+  readonly fault?: string;
+}
+
+export function viewOf(options: ViewOptions): AgentView {
+  const { agent } = options;
+  const { incarnation = '', slots = 0, engines = [] } = agent.status ?? {};
+  const costs = new Map<string, number>();
+  for (const { capabilities } of engines) {
+    for (const capability of capabilities) {
+      // The first engine that offers a capability is the one the agent uses.
+      if (!costs.has(capability.name)) costs.set(capability.name, capability.slots);
+    }
+  }
+  return { name: agent.metadata.name ?? '', incarnation, slots, costs, readiness: readinessOf(options) };
+}
+
+/** Whether it may be given work, and in one line why not. */
+function readinessOf({ agent, lease, connected, fault }: ViewOptions): Readiness {
+  const { status, spec } = agent;
+  const no = (reason: Readiness['reason'], message: string) => ({ ready: false, reason, message });
+  if (!status?.incarnation || !status.address) {
+    return no('NotRegistered', 'No process has registered under this name.');
+  }
+  if (lease === 'lost')
+    return no('HeartbeatLost', 'Its Lease has lapsed or was released; its work was given to others.');
+  if (lease === 'late')
+    return no('HeartbeatLost', 'It has not renewed its Lease in time; it gets no new work.');
+  if (spec.drain) return no('Draining', 'spec.drain is set: running work is finished, none is added.');
+  if (status.draining)
+    return no('Draining', 'The process is ending: running work is finished, none is added.');
+  if (!connected) {
+    return no('Unreachable', `The operator cannot reach it at ${status.address}: ${fault ?? 'connecting'}.`);
+  }
+  return { ready: true, reason: 'Ready', message: `Takes work at ${status.address}.` };
+}

@@ -1,0 +1,153 @@
+import type { Registry } from 'prom-client';
+import type { ListenAddress } from '#common/config.ts';
+import { createRegistry, startHealthServer } from '#common/health.ts';
+import {
+  createEventRecorder,
+  createKubeClient,
+  createLeaderElection,
+  createReflector,
+  type Handlers,
+  LEASE_RESOURCE,
+  type Lease,
+} from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import type { ObjectStore } from '#common/objects/store.ts';
+import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
+import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
+import { createLeaseTracker } from './agents/lease-tracker.ts';
+import { createTerm, JOB_INDEXERS, type Term } from './term.ts';
+
+/** Owner of what the operator applies. */
+export const FIELD_MANAGER = 'semblance-operator';
+/** Lease the operators compete for. */
+export const ELECTION_LEASE = 'semblance-operator';
+
+export interface OperatorOptions {
+  /** Absent: the pod's service account. */
+  readonly kubeconfigPath?: string;
+  readonly namespace: string;
+  readonly objects: ObjectStore;
+  readonly logger: Logger;
+  /** Unique to this process. */
+  readonly identity: string;
+  readonly healthListen: ListenAddress;
+  readonly concurrency?: number;
+  readonly agentRetentionMs?: number;
+  readonly election?: {
+    readonly leaseDurationMs?: number;
+    readonly renewDeadlineMs?: number;
+    readonly retryPeriodMs?: number;
+  };
+  readonly registry?: Registry;
+}
+
+export interface Operator {
+  readonly healthPort: number;
+  readonly leading: boolean;
+  /** Hands the leadership over and ends; work on agents goes on. */
+  close(): Promise<void>;
+  /** Rejects when the operator cannot go on. */
+  readonly failed: Promise<never>;
+}
+
+/** Starts the operator: its local copies, its campaign for leadership, and its health and metrics pages. */
+export async function startOperator(options: OperatorOptions): Promise<Operator> {
+  const { namespace, logger, identity } = options;
+  const ending = new AbortController();
+  const registry = options.registry ?? createRegistry('operator');
+  const client = createKubeClient({ kubeconfigPath: options.kubeconfigPath, fieldManager: FIELD_MANAGER });
+  const common = { client, namespace, logger, registry };
+
+  let term: Term | undefined;
+  const jobs = createReflector({
+    ...common,
+    resource: RENDERJOB_RESOURCE,
+    indexers: JOB_INDEXERS,
+    handlers: routed<RenderJob>(() => term?.jobHandlers),
+  });
+  const agents = createReflector({
+    ...common,
+    resource: GPUAGENT_RESOURCE,
+    handlers: routed<GpuAgent>(() => term?.agentHandlers),
+  });
+  const leases = createReflector<Lease>({ ...common, resource: LEASE_RESOURCE });
+  // Everyone keeps watch, so that who takes the lead knows already who has been silent for how long.
+  const leaseTracker = createLeaseTracker({ watch: leases, find: (name) => leases.get(name) });
+  leases.addHandlers(leaseTracker.handlers);
+
+  const recorder = createEventRecorder({
+    client,
+    component: 'semblance.dev/operator',
+    instance: identity,
+    logger,
+  });
+  const election = createLeaderElection({ ...common, name: ELECTION_LEASE, identity, ...options.election });
+  const lead = async (leadership: AbortSignal) => {
+    term = createTerm({
+      ...{ client, jobs, agents, leases, leaseTracker, recorder, registry, logger },
+      objects: options.objects,
+      concurrency: options.concurrency ?? 64,
+      agentRetentionMs: options.agentRetentionMs ?? 600_000,
+    });
+    try {
+      await term.run(leadership);
+    } catch (error) {
+      if (!leadership.aborted) throw error;
+    } finally {
+      term = undefined;
+    }
+  };
+
+  const synced =
+    (name: string, reflector: { hasSynced: boolean; healthySince: number | undefined }) => () => {
+      if (!reflector.hasSynced) throw new Error(`the list of ${name} has not been read yet`);
+      if (reflector.healthySince === undefined) throw new Error(`the watch of ${name} is interrupted`);
+    };
+  const health = await startHealthServer({
+    listen: options.healthListen,
+    service: 'operator',
+    registry,
+    ready: {
+      renderjobs: synced('RenderJobs', jobs),
+      gpuagents: synced('GpuAgents', agents),
+      leases: synced('Leases', leases),
+      leader() {
+        if (!election.leader) throw new Error('no operator leads');
+      },
+    },
+  });
+
+  const { signal } = ending;
+  const watching = [jobs.run(signal), agents.run(signal), leases.run(signal), recorder.run(signal)];
+  const campaigning = Promise.all([jobs, agents, leases].map((each) => each.waitForSync(signal)))
+    .then(() => election.run(signal, lead))
+    .catch((error: unknown) => {
+      if (!signal.aborted) throw error;
+    });
+  const failed = campaigning.then(() => new Promise<never>(() => {}));
+  failed.catch(() => {});
+
+  return {
+    healthPort: health.port,
+    get leading() {
+      return election.leading;
+    },
+    failed,
+    async close() {
+      ending.abort(new Error('the operator ends'));
+      await campaigning.catch(() => {});
+      await Promise.all(watching);
+      await health.close();
+      await client.close();
+    },
+  };
+}
+
+/** Handlers that pass on to those of the present term, if there is one. */
+function routed<T>(current: () => Handlers<T> | undefined): Handlers<T> {
+  return {
+    onAdd: (object) => current()?.onAdd?.(object),
+    onUpdate: (object, old) => current()?.onUpdate?.(object, old),
+    onDelete: (object) => current()?.onDelete?.(object),
+  };
+}

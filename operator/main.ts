@@ -1,0 +1,48 @@
+import { randomBytes } from 'node:crypto';
+import { hostname } from 'node:os';
+import { loadConfig } from '#common/config.ts';
+import { createLogger } from '#common/logging.ts';
+import { openObjectStore } from '#common/objects/open.ts';
+import { runService } from '#common/service.ts';
+import { startOperator } from './app.ts';
+import { operatorShape } from './config.ts';
+
+const logger = createLogger({ service: 'operator', level: process.env.SEMBLANCE_LOG_LEVEL || 'info' });
+
+runService(logger, async () => {
+  const config = loadConfig(operatorShape);
+  const objects = openObjectStore({
+    url: config.SEMBLANCE_OBJECTS_URL,
+    signingKey: config.SEMBLANCE_OBJECTS_SIGNING_KEY,
+    publicUrl: config.SEMBLANCE_PUBLIC_URL,
+    internalUrl: config.SEMBLANCE_OBJECTS_INTERNAL_URL,
+  });
+  const operator = await startOperator({
+    kubeconfigPath: config.KUBECONFIG,
+    namespace: config.SEMBLANCE_NAMESPACE,
+    objects,
+    logger,
+    identity:
+      config.SEMBLANCE_OPERATOR_IDENTITY ??
+      `${hostname()}-${process.pid}-${randomBytes(3).toString('hex')}`.toLowerCase(),
+    healthListen: config.SEMBLANCE_HEALTH_LISTEN,
+    concurrency: config.SEMBLANCE_OPERATOR_CONCURRENCY,
+    agentRetentionMs: config.SEMBLANCE_OPERATOR_AGENT_RETENTION_SECONDS * 1_000,
+    election: {
+      leaseDurationMs: config.SEMBLANCE_OPERATOR_LEASE_SECONDS * 1_000,
+      renewDeadlineMs: config.SEMBLANCE_OPERATOR_RENEW_DEADLINE_SECONDS * 1_000,
+      retryPeriodMs: config.SEMBLANCE_OPERATOR_RENEW_SECONDS * 1_000,
+    },
+  });
+  logger.info({ health: operator.healthPort, namespace: config.SEMBLANCE_NAMESPACE }, 'started');
+  // What ends the operator for good ends the process, which is then started anew.
+  operator.failed.catch((error: unknown) =>
+    queueMicrotask(() => {
+      throw error;
+    }),
+  );
+  return async () => {
+    await operator.close();
+    await objects.close();
+  };
+});

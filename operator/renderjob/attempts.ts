@@ -1,0 +1,96 @@
+import { describeError } from '#common/errors.ts';
+import { jittered, pause } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import type { ObjectStore } from '#common/objects/store.ts';
+import type { RenderJob } from '#crds/gen/renderjobs.ts';
+import type { Fleet } from '../agents/fleet.ts';
+import type { AgentLink } from '../agents/link.ts';
+import type { OperatorMetrics } from '../metrics.ts';
+import type { FactStore } from './facts.ts';
+import { signLinks } from './outputs.ts';
+import { attemptOf } from './status.ts';
+
+/** An agent whose slot is free in our books may be a moment behind in its own. */
+const BUSY_TRIES = 20;
+const BUSY_RETRY_MS = 100;
+/** An agent that refused work gets none for this long. */
+const REFUSED_PAUSE_MS = 1_000;
+
+export interface AttemptsOptions {
+  readonly fleet: Fleet;
+  readonly facts: FactStore;
+  readonly objects: ObjectStore;
+  readonly metrics: OperatorMetrics;
+  readonly logger: Logger;
+}
+
+/** What is asked of agents for a job's present attempt; answers become facts. */
+export interface Attempts {
+  start(job: RenderJob, signal: AbortSignal): Promise<void>;
+  stop(job: RenderJob, reason: string, signal: AbortSignal): Promise<void>;
+  acknowledge(job: RenderJob, signal: AbortSignal): Promise<void>;
+}
+
+export function createAttempts(options: AttemptsOptions): Attempts {
+  const { fleet, facts, objects, metrics, logger } = options;
+
+  function addressed(job: RenderJob) {
+    const { agent = '', agentIncarnation = '' } = job.status ?? {};
+    const ref = { jobUid: job.metadata.uid ?? '', attempt: attemptOf(job) };
+    const link = fleet.linkTo(agent, agentIncarnation);
+    const learn = (learnt: Parameters<FactStore['learn']>[4]) =>
+      facts.learn(ref.jobUid, ref.attempt, agent, agentIncarnation, learnt);
+    return { ref, link, learn };
+  }
+
+  function needed(link: AgentLink | undefined, job: RenderJob): AgentLink {
+    if (!link) throw new Error(`there is no connection to ${job.status?.agent}`);
+    return link;
+  }
+
+  return {
+    async start(job, signal) {
+      const { ref, link, learn } = addressed(job);
+      const { inputs, sinks } = await signLinks(objects, job, ref.attempt);
+      const { name = '', namespace = '' } = job.metadata;
+      const { capability, parameters = {}, activeDeadlineSeconds: deadlineSeconds = 3_600 } = job.spec;
+      const request = {
+        ...{ ref, jobName: name, namespace, incarnation: needed(link, job).incarnation },
+        ...{ capability, parameters, inputs, sinks, deadlineSeconds, requestId: name },
+      };
+      for (let tries = 1; ; tries++) {
+        const refusal = await needed(link, job).start(request, signal);
+        if (!refusal) {
+          learn({ startAccepted: true });
+          metrics.dispatched(job);
+          return;
+        }
+        if (refusal.kind === 'busy' && tries < BUSY_TRIES) {
+          await pause(jittered(BUSY_RETRY_MS), signal);
+          continue;
+        }
+        logger.warn(
+          { job: name, agent: job.status?.agent, ...ref, ...refusal },
+          'the agent refused an attempt',
+        );
+        learn({ startRefused: refusal });
+        fleet.pause(job.status?.agent ?? '', REFUSED_PAUSE_MS);
+        return;
+      }
+    },
+    async stop(job, reason, signal) {
+      const { ref, link, learn } = addressed(job);
+      await needed(link, job).stop(ref, reason, signal);
+      learn({ stopped: true });
+    },
+    async acknowledge(job, signal) {
+      const { ref, link } = addressed(job);
+      try {
+        await link?.acknowledge(ref, signal);
+      } catch (error) {
+        // It tells the result again when it is connected next, and is answered then.
+        logger.debug({ ...ref, reason: describeError(error) }, 'could not acknowledge a result');
+      }
+    },
+  };
+}

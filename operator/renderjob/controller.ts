@@ -1,0 +1,163 @@
+import type { Registry } from 'prom-client';
+import { describeError } from '#common/errors.ts';
+import { createWorkQueue, type EventRecorder, isKubeError, type Reflector } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import type { ObjectStore } from '#common/objects/store.ts';
+import type { RenderJob } from '#crds/gen/renderjobs.ts';
+import type { Fleet } from '../agents/fleet.ts';
+import type { OperatorMetrics } from '../metrics.ts';
+import type { Scheduler } from '../scheduling/scheduler.ts';
+import { createAttempts } from './attempts.ts';
+import type { FactStore } from './facts.ts';
+import { outputKeys } from './outputs.ts';
+import { type JobSnapshot, reconcile } from './reconcile.ts';
+import { attemptOf, isWaiting } from './status.ts';
+import type { Action } from './types.ts';
+import type { WaitingLane } from './waiting-lane.ts';
+import type { JobWriter } from './writer.ts';
+
+const PROGRESS_EVERY_MS = 1_000;
+/** Decisions in one go for one job; more means that deciding and doing disagree. */
+const MAX_STEPS = 12;
+
+export interface JobControllerOptions {
+  readonly jobs: Reflector<RenderJob>;
+  readonly writer: JobWriter;
+  readonly fleet: Fleet;
+  readonly facts: FactStore;
+  readonly scheduler: Scheduler;
+  readonly lane: WaitingLane;
+  readonly objects: ObjectStore;
+  readonly recorder: EventRecorder;
+  readonly metrics: OperatorMetrics;
+  readonly registry: Registry;
+  readonly logger: Logger;
+  readonly concurrency: number;
+}
+
+export interface JobController {
+  /** Something about the job may have changed. */
+  touch(uid: string): void;
+  /** The job is gone. */
+  forget(uid: string): void;
+  run(signal: AbortSignal): Promise<void>;
+  readonly depth: number;
+}
+
+/** Takes snapshots, asks `reconcile`, and does what it says. */
+export function createJobController(options: JobControllerOptions): JobController {
+  const { jobs, writer, fleet, facts, scheduler, lane, objects, recorder, metrics, logger } = options;
+  const attempts = createAttempts(options);
+  const progressAt = new Map<string, number>();
+
+  function snapshot(job: RenderJob): JobSnapshot {
+    const { uid = '' } = job.metadata;
+    const { agent, agentIncarnation = '' } = job.status ?? {};
+    const bound = agent !== undefined;
+    return {
+      job,
+      now: Date.now(),
+      facts: bound ? facts.get(uid, attemptOf(job), agent, agentIncarnation) : {},
+      fate: bound ? fleet.fateOf(agent, agentIncarnation) : 'unreachable',
+      placement: scheduler.placementOf(uid),
+      waiting: isWaiting(job) ? lane.take(uid) : undefined,
+      progressDue: performance.now() - (progressAt.get(uid) ?? Number.NEGATIVE_INFINITY) >= PROGRESS_EVERY_MS,
+    };
+  }
+
+  /** @returns the job as it is after the action, which the next write is conditional on */
+  async function perform(action: Action, job: RenderJob, signal: AbortSignal): Promise<RenderJob> {
+    const { uid = '' } = job.metadata;
+    switch (action.type) {
+      case 'status': {
+        const held = action.hold ? await writer.hold(job, signal) : job;
+        const written = await writer.writeStatus(held, action.status, signal);
+        progressAt.set(uid, performance.now());
+        // Bound: its slot is counted by the resource from here on.
+        if (action.hold) scheduler.settle(uid);
+        metrics.statusWritten(job, written);
+        if (action.event) recorder.event(written, action.event);
+        return written;
+      }
+      case 'start':
+        await attempts.start(job, signal);
+        return job;
+      case 'stop':
+        await attempts.stop(job, action.reason, signal);
+        return job;
+      case 'acknowledge':
+        await attempts.acknowledge(job, signal);
+        return job;
+      case 'sweep':
+        await sweep(job, action.attempts, action.must);
+        return job;
+      case 'release':
+        await writer.release(job, signal);
+        if (action.event) recorder.event(job, action.event);
+        return job;
+      case 'delete':
+        await writer.delete(job, signal);
+        return job;
+    }
+  }
+
+  async function sweep(job: RenderJob, lost: readonly number[], must: boolean): Promise<void> {
+    try {
+      const keys = lost.flatMap((attempt) => outputKeys(job, attempt));
+      await Promise.all(keys.map((key) => objects.delete(key)));
+    } catch (error) {
+      if (must) throw error;
+      logger.warn(
+        { job: job.metadata.name, reason: describeError(error) },
+        'outputs of attempts that lost may remain',
+      );
+    }
+  }
+
+  async function process(uid: string, signal: AbortSignal): Promise<{ requeueAfterMs: number } | undefined> {
+    let job = jobs.byUid(uid);
+    try {
+      for (let step = 0; job; step++) {
+        if (step >= MAX_STEPS) throw new Error(`no end after ${MAX_STEPS} decisions`);
+        const decision = reconcile(snapshot(job));
+        if (decision.actions.length === 0) {
+          const { requeueAfterMs } = decision;
+          return requeueAfterMs === undefined ? undefined : { requeueAfterMs };
+        }
+        for (const action of decision.actions) {
+          signal.throwIfAborted();
+          job = await perform(action, job, signal);
+          if (action.type === 'release' || action.type === 'delete') return undefined;
+        }
+        job = jobs.byUid(uid);
+      }
+      return undefined;
+    } catch (error) {
+      if (job && isKubeError(error, 'conflict', 'not_found')) {
+        // Gone altogether: the watch is about to say so.
+        return { requeueAfterMs: (await writer.refresh(job, signal)) ? 5 : 500 };
+      }
+      throw error;
+    } finally {
+      scheduler.settle(uid);
+    }
+  }
+
+  const queue = createWorkQueue({
+    process,
+    concurrency: options.concurrency,
+    name: 'renderjobs',
+    logger,
+    registry: options.registry,
+    maxDelayMs: 10_000,
+  });
+
+  return {
+    touch: queue.add,
+    forget: (uid) => progressAt.delete(uid),
+    run: queue.run,
+    get depth() {
+      return queue.depth;
+    },
+  };
+}

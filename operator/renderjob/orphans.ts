@@ -1,0 +1,84 @@
+import type { Registry } from 'prom-client';
+import { createWorkQueue, type Reflector } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import type { RenderJob } from '#crds/gen/renderjobs.ts';
+import type { Fleet } from '../agents/fleet.ts';
+import type { FactStore } from './facts.ts';
+import { attemptOf, isFinished } from './status.ts';
+
+export interface OrphansOptions {
+  readonly jobs: Reflector<RenderJob>;
+  readonly fleet: Fleet;
+  readonly facts: FactStore;
+  readonly logger: Logger;
+  readonly registry: Registry;
+  /** A slot became free. */
+  readonly onEnded: () => void;
+}
+
+/** Ends and forgets attempts that agents hold and no RenderJob asks for any more. */
+export interface Orphans {
+  /** Looks at one attempt that an agent reported. */
+  consider(agent: string, incarnation: string, uid: string, attempt: number): void;
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/**
+ * `ours`: the present attempt of a job that is not finished. `done`: a result that is recorded. `future`: our copy of
+ * the job is behind, as every attempt is written to the resource before it is begun.
+ */
+export function disposition(
+  job: RenderJob | undefined,
+  agent: string,
+  incarnation: string,
+  attempt: number,
+): 'ours' | 'done' | 'orphan' | 'future' {
+  if (!job) return 'orphan';
+  if (attempt > attemptOf(job)) return 'future';
+  const bound = job.status?.agent === agent && job.status.agentIncarnation === incarnation;
+  if (attempt < attemptOf(job) || !bound) return 'orphan';
+  return isFinished(job) || job.status?.phase === 'Pending' || job.status?.phase === 'Suspended'
+    ? 'done'
+    : 'ours';
+}
+
+export function createOrphans(options: OrphansOptions): Orphans {
+  const { jobs, fleet, facts, logger } = options;
+
+  async function process(key: string, signal: AbortSignal): Promise<undefined> {
+    const [agent = '', incarnation = '', uid = '', number = ''] = key.split('\0');
+    const attempt = Number(number);
+    const link = fleet.linkTo(agent, incarnation);
+    if (!link?.connected) return;
+    const state = disposition(jobs.byUid(uid), agent, incarnation, attempt);
+    if (state === 'ours' || state === 'future') return;
+    const ref = { jobUid: uid, attempt };
+    const { report } = facts.get(uid, attempt, agent, incarnation);
+    if (!report || report.state < 2) {
+      logger.info({ agent, ...ref }, 'stopping an attempt that no RenderJob asks for');
+      await link.stop(ref, 'no RenderJob asks for it', signal);
+      facts.learn(uid, attempt, agent, incarnation, { stopped: true });
+      options.onEnded();
+    }
+    await link.acknowledge(ref, signal);
+    const job = jobs.byUid(uid);
+    facts.forget(uid, job ? attemptOf(job) : undefined);
+  }
+
+  const queue = createWorkQueue({
+    process,
+    concurrency: 4,
+    name: 'orphans',
+    logger,
+    registry: options.registry,
+    maxDelayMs: 10_000,
+  });
+
+  return {
+    consider(agent, incarnation, uid, attempt) {
+      const state = disposition(jobs.byUid(uid), agent, incarnation, attempt);
+      if (state === 'orphan' || state === 'done') queue.add([agent, incarnation, uid, attempt].join('\0'));
+    },
+    run: queue.run,
+  };
+}

@@ -1,0 +1,219 @@
+import { backoffMs } from '#common/kube/index.ts';
+import { AttemptState } from '#proto/semblance/agent/v1/agent.ts';
+import type { JobSnapshot } from './reconcile.ts';
+import { failureOf, outputOf, percent, startTimeOf } from './report.ts';
+import { attemptOf, finish, phaseOf, type StatusChange, statusWith } from './status.ts';
+import type { Action, Decision } from './types.ts';
+
+/** First wait after an interrupted attempt; it doubles with each. */
+const RETRY_BASE_MS = 1_000;
+const RETRY_MAX_MS = 60_000;
+/** A job that took this many agents with it is the cause. */
+export const MAX_LOST_AGENTS = 8;
+/** How long past its deadline an attempt may end by its agent's own hand. */
+const DEADLINE_GRACE_MS = 3_000;
+
+/** For a job that is bound to an agent. */
+export function decideActive(snapshot: JobSnapshot): Decision {
+  const { job, now, facts, fate } = snapshot;
+  const { report } = facts;
+  switch (report?.state) {
+    case AttemptState.ATTEMPT_STATE_SUCCEEDED:
+      return succeeded(snapshot, report);
+    case AttemptState.ATTEMPT_STATE_FAILED: {
+      const failure = failureOf(report);
+      const change = { phase: 'Failed', reason: 'WorkFailed', message: failure.message, failure } as const;
+      return { actions: [finish(job, now, change), { type: 'acknowledge' }] };
+    }
+    case AttemptState.ATTEMPT_STATE_INTERRUPTED:
+      return interrupted(snapshot, report.failure?.message || 'the attempt was interrupted');
+    case AttemptState.ATTEMPT_STATE_STOPPED:
+      return stopped(snapshot);
+  }
+  if (fate === 'lost' || fate === 'replaced') return lostAgent(snapshot);
+  if (facts.stopped) return stopped(snapshot);
+  return phaseOf(job) === 'Stopping' ? stopping(snapshot) : going(snapshot);
+}
+
+/** When the present attempt has had its time, in Unix milliseconds. */
+function deadlineOf({ job }: JobSnapshot): number {
+  const began = Date.parse(job.status?.startTime ?? '');
+  return Number.isNaN(began)
+    ? Number.POSITIVE_INFINITY
+    : began + (job.spec.activeDeadlineSeconds ?? 3_600) * 1000;
+}
+
+function succeeded(snapshot: JobSnapshot, report: NonNullable<JobSnapshot['facts']['report']>): Decision {
+  const { job, now } = snapshot;
+  const output = outputOf(job.metadata.uid ?? '', attemptOf(job), report.output);
+  if ('fault' in output) return interrupted(snapshot, output.fault);
+  const took = (output.stages ?? []).reduce((sum, { milliseconds }) => sum + milliseconds, 0);
+  const by = output.engine ? ` by ${output.engine}` : '';
+  const message = `Rendered on ${job.status?.agent}${by}${took > 0 ? ` in ${(took / 1000).toFixed(2)} s` : ''}.`;
+  const set = { output, ...(job.status?.startTime ? {} : { startTime: startTimeOf(report, now) }) };
+  return {
+    actions: [
+      finish(job, now, { phase: 'Succeeded', reason: 'Succeeded', message, set }),
+      { type: 'acknowledge' },
+    ],
+  };
+}
+
+/** A fault of engine or store ended it: counts against backoffLimit. */
+function interrupted(snapshot: JobSnapshot, why: string): Decision {
+  const { job, now } = snapshot;
+  if (job.spec.suspend || isPastDeadline(snapshot)) return stopped(snapshot);
+  const interruptions = (job.status?.interruptions ?? 0) + 1;
+  const limit = job.spec.backoffLimit ?? 2;
+  if (interruptions > limit) {
+    const message = `Attempt ${attemptOf(job)} was interrupted, as ${limit} before it (backoffLimit): ${why}`;
+    return {
+      actions: [
+        finish(job, now, {
+          phase: 'Failed',
+          reason: 'BackoffLimitExceeded',
+          message,
+          set: { interruptions },
+          failure: { code: 'processing_failed', message: 'The work could not be completed.' },
+        }),
+        { type: 'acknowledge' },
+      ],
+    };
+  }
+  const wait = backoffMs(interruptions - 1, RETRY_BASE_MS, RETRY_MAX_MS);
+  const message = `Attempt ${attemptOf(job)} on ${job.status?.agent} was interrupted (${interruptions} of ${limit} allowed), the next begins after ${Math.round(wait / 1000)} s: ${why}`;
+  return requeue(snapshot, wait, { reason: 'Interrupted', message, set: { interruptions } });
+}
+
+/** Its agent is gone: its work has ended with it, and it counts against nothing but a job that keeps doing that. */
+function lostAgent(snapshot: JobSnapshot): Decision {
+  const { job, now, fate } = snapshot;
+  if (job.spec.suspend || isPastDeadline(snapshot)) return stopped(snapshot);
+  const lostAgents = (job.status?.lostAgents ?? 0) + 1;
+  const agent = job.status?.agent;
+  const how = fate === 'replaced' ? `${agent} restarted` : `${agent} stopped renewing its Lease`;
+  if (lostAgents >= MAX_LOST_AGENTS) {
+    const message = `${lostAgents} agents went away while they held this job; it is taken to be the cause. The last: ${how}.`;
+    return {
+      actions: [finish(job, now, { phase: 'Failed', reason: 'AgentsLost', message, set: { lostAgents } })],
+    };
+  }
+  const wait = lostAgents < 3 ? 0 : backoffMs(lostAgents - 3, RETRY_BASE_MS, RETRY_MAX_MS);
+  const message = `Attempt ${attemptOf(job)} was lost: ${how}. It will be retried.`;
+  return requeue(snapshot, wait, { reason: 'AgentLost', message, set: { lostAgents } });
+}
+
+/** It was stopped: on our word, or by an agent that drains, ends or could not take it on. */
+function stopped(snapshot: JobSnapshot): Decision {
+  const { job, now, facts } = snapshot;
+  const actions: Action[] = facts.report ? [{ type: 'acknowledge' }] : [];
+  if (isPastDeadline(snapshot)) {
+    const message = `Attempt ${attemptOf(job)} ran longer than ${job.spec.activeDeadlineSeconds ?? 3_600} s (activeDeadlineSeconds).`;
+    const failure = { code: 'processing_failed', message: 'The work took too long.' } as const;
+    return {
+      actions: [
+        finish(job, now, { phase: 'Failed', reason: 'DeadlineExceeded', message, failure }),
+        ...actions,
+      ],
+    };
+  }
+  if (job.spec.suspend) {
+    const status = statusWith(job, now, {
+      phase: 'Suspended',
+      reason: 'Suspended',
+      message: `Held back by spec.suspend; attempt ${attemptOf(job)} on ${job.status?.agent} was stopped.`,
+      clear: ['progress', 'stage', 'startTime', 'queuePosition', 'retryTime'],
+    });
+    const note = `Attempt ${attemptOf(job)} was stopped and the job held back`;
+    const event = { type: 'Normal', reason: 'Suspended', action: 'Stop', note } as const;
+    return { actions: [{ type: 'status', status, event }, ...actions] };
+  }
+  const { startRefused } = facts;
+  if (startRefused?.kind === 'unable') return interrupted(snapshot, startRefused.message);
+  const why = startRefused ? `was not taken on: ${startRefused.message}` : 'was stopped';
+  const message = `Attempt ${attemptOf(job)} on ${job.status?.agent} ${why}. It will be retried.`;
+  return requeue(snapshot, 0, { reason: startRefused ? 'NotTaken' : 'Stopped', message });
+}
+
+function isPastDeadline(snapshot: JobSnapshot): boolean {
+  // An agent keeps the deadline by its own clock, which may be a little ahead.
+  return snapshot.now >= deadlineOf(snapshot) - 1_000;
+}
+
+function requeue(
+  snapshot: JobSnapshot,
+  waitMs: number,
+  change: Omit<StatusChange, 'phase' | 'clear'>,
+): Decision {
+  const { job, now, facts } = snapshot;
+  const status = statusWith(job, now, {
+    ...change,
+    phase: 'Pending',
+    set: {
+      ...change.set,
+      queueTime: new Date(now).toISOString(),
+      ...(waitMs > 0 ? { retryTime: new Date(now + waitMs).toISOString() } : {}),
+    },
+    clear: ['progress', 'stage', 'startTime', 'queuePosition', ...(waitMs > 0 ? [] : ['retryTime' as const])],
+  });
+  const event = { type: 'Warning', reason: change.reason, action: 'Retry', note: change.message } as const;
+  return {
+    actions: [{ type: 'status', status, event }, ...(facts.report ? [{ type: 'acknowledge' } as const] : [])],
+  };
+}
+
+/** The stop has been decided and recorded; it remains to be done. */
+function stopping({ job, fate }: JobSnapshot): Decision {
+  if (fate !== 'connected') return { actions: [] };
+  const ready = job.status?.conditions?.find(({ type }) => type === 'Ready');
+  return { actions: [{ type: 'stop', reason: ready?.reason ?? 'Stopping' }] };
+}
+
+/** Assigned or Running, and nothing says that it is over. */
+function going(snapshot: JobSnapshot): Decision {
+  const { job, now, facts, fate, progressDue } = snapshot;
+  const { report, startAccepted, startRefused } = facts;
+  const attempt = attemptOf(job);
+  const agent = job.status?.agent;
+  if (job.spec.suspend)
+    return stop(snapshot, 'Suspending', `${agent} is stopping attempt ${attempt} for spec.suspend.`);
+  const left = deadlineOf(snapshot) + DEADLINE_GRACE_MS - now;
+  if (left <= 0)
+    return stop(snapshot, 'DeadlineExceeded', `${agent} is stopping attempt ${attempt}: its time is over.`);
+  const requeueAfterMs = Number.isFinite(left) ? left : undefined;
+
+  if (report) {
+    const progress = percent(report);
+    const began = phaseOf(job) === 'Running';
+    if (began && job.status?.progress === progress && job.status.stage === (report.stage || undefined)) {
+      return { actions: [], requeueAfterMs };
+    }
+    // Where it stands is worth a write a second; that it runs is worth one at once.
+    if (began && !progressDue) return { actions: [], requeueAfterMs: Math.min(1_000, left) };
+    const status = statusWith(job, now, {
+      phase: 'Running',
+      reason: 'Running',
+      message: `Attempt ${attempt} runs on ${agent}.`,
+      set: {
+        progress,
+        ...(report.stage ? { stage: report.stage.slice(0, 64) } : {}),
+        ...(job.status?.startTime ? {} : { startTime: startTimeOf(report, now) }),
+      },
+      clear: report.stage ? [] : ['stage'],
+    });
+    return { actions: [{ type: 'status', status }], requeueAfterMs };
+  }
+  if (fate !== 'connected') return { actions: [], requeueAfterMs };
+  // The agent holds no such attempt: never begun, or forgotten. Unlike a start, a stop is right in both cases.
+  if (phaseOf(job) === 'Running' && !startAccepted) {
+    return stop(snapshot, 'AttemptLost', `${agent} no longer knows attempt ${attempt}.`);
+  }
+  if (startRefused) return stop(snapshot, 'NotTaken', `${agent} did not take attempt ${attempt} on.`);
+  return startAccepted ? { actions: [], requeueAfterMs } : { actions: [{ type: 'start' }], requeueAfterMs };
+}
+
+function stop({ job, now }: JobSnapshot, reason: string, message: string): Decision {
+  return {
+    actions: [{ type: 'status', status: statusWith(job, now, { phase: 'Stopping', reason, message }) }],
+  };
+}

@@ -1,0 +1,73 @@
+import type { RenderJobStatus } from '#crds/gen/renderjobs.ts';
+import type { AttemptOutput, AttemptStatus } from '#proto/semblance/agent/v1/agent.ts';
+import { clip } from '../conditions.ts';
+import { outputPrefix } from './outputs.ts';
+
+type Output = NonNullable<RenderJobStatus['output']>;
+type Failure = NonNullable<RenderJobStatus['failure']>;
+
+const FAILURE_CODES: readonly Failure['code'][] = [
+  'face_not_detected',
+  'unsupported_format',
+  'input_too_large',
+  'content_rejected',
+  'processing_failed',
+];
+
+/**
+ * The output as the resource records it, or why it cannot be: an agent's word is checked against what it was asked to
+ * do, because what the schema refuses could never be written.
+ */
+export function outputOf(
+  uid: string,
+  attempt: number,
+  output: AttemptOutput | undefined,
+): Output | { readonly fault: string } {
+  if (!output) return { fault: 'the agent reported success without an output' };
+  const { key, contentType, unit } = output;
+  if (!key.startsWith(outputPrefix(uid, attempt)) || key.length > 512) {
+    return { fault: `the agent reported an output it was not given: ${clip(key, 200)}` };
+  }
+  if (unit !== 'image' && unit !== 'second')
+    return { fault: `the agent reported the unit "${clip(unit, 40)}"` };
+  const sizeBytes = Number(output.sizeBytes);
+  const milliUnits = Number(output.milliUnits);
+  if (!isCount(sizeBytes) || !isCount(milliUnits)) {
+    return { fault: 'the agent reported a size or a measure out of range' };
+  }
+  return {
+    key,
+    contentType: clip(contentType, 128),
+    sizeBytes,
+    ...(output.sha256Hex ? { sha256: clip(output.sha256Hex, 64) } : {}),
+    unit,
+    milliUnits,
+    ...(output.engine ? { engine: clip(output.engine, 64) } : {}),
+    stages: output.stages.slice(0, 32).map(({ name, milliseconds }) => ({
+      name: clip(name, 64),
+      milliseconds: Math.max(0, Math.round(milliseconds) || 0),
+    })),
+  };
+}
+
+function isCount(value: number): boolean {
+  return Number.isSafeInteger(value) && value >= 0;
+}
+
+/** Why the work failed, with a code that the resource knows. */
+export function failureOf(report: AttemptStatus): Failure {
+  const code = FAILURE_CODES.find((known) => known === report.failure?.code) ?? 'processing_failed';
+  return { code, message: clip(report.failure?.message || 'The work failed.', 1_024) };
+}
+
+/** Progress as the resource shows it, such as `42%`; at most 99 % until it is done. */
+export function percent(report: AttemptStatus): string {
+  const done = Number.isFinite(report.progress) ? report.progress : 0;
+  return `${Math.min(99, Math.max(0, Math.floor(done * 100)))}%`;
+}
+
+/** When the agent began, by its clock where that is credible, else now. */
+export function startTimeOf(report: AttemptStatus, now: number): string {
+  const at = Number(report.startedAtMs);
+  return new Date(at > now - 60_000 && at <= now ? at : now).toISOString();
+}

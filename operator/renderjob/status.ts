@@ -1,0 +1,113 @@
+import type { RenderJob, RenderJobStatus } from '#crds/gen/renderjobs.ts';
+import { type Condition, withCondition, withoutCondition } from '../conditions.ts';
+import { type Action, FINALIZER, type Phase } from './types.ts';
+
+export function phaseOf(job: RenderJob): Phase {
+  return job.status?.phase ?? 'Pending';
+}
+
+/** Bound to an agent that may be working on it. */
+export function isActive(job: RenderJob): boolean {
+  const phase = phaseOf(job);
+  return phase === 'Assigned' || phase === 'Running' || phase === 'Stopping';
+}
+
+export function isFinished(job: RenderJob): boolean {
+  const phase = phaseOf(job);
+  return phase === 'Succeeded' || phase === 'Failed';
+}
+
+/** Neither bound nor finished nor held back: competes for a slot, now or after its `retryTime`. */
+export function isWaiting(job: RenderJob): boolean {
+  const phase = phaseOf(job);
+  return (
+    !job.metadata.deletionTimestamp && !job.spec.suspend && (phase === 'Pending' || phase === 'Suspended')
+  );
+}
+
+export function isHeld(job: RenderJob): boolean {
+  return job.metadata.finalizers?.includes(FINALIZER) ?? false;
+}
+
+export function attemptOf(job: RenderJob): number {
+  return job.status?.attempt ?? 0;
+}
+
+/** When it began to wait, in Unix milliseconds. */
+export function queuedAt(job: RenderJob): number {
+  return Date.parse(job.status?.queueTime ?? job.metadata.creationTimestamp ?? '') || 0;
+}
+
+export function retryAt(job: RenderJob): number {
+  return Date.parse(job.status?.retryTime ?? '') || 0;
+}
+
+export interface StatusChange {
+  readonly phase: Phase;
+  /** Reason and message of the condition `Ready`. */
+  readonly reason: string;
+  readonly message: string;
+  readonly set?: Partial<RenderJobStatus>;
+  readonly clear?: readonly (keyof RenderJobStatus)[];
+}
+
+/** The whole status that follows: what is not named stays, and the conditions say the same as the phase. */
+export function statusWith(job: RenderJob, now: number, change: StatusChange): RenderJobStatus {
+  const { phase, reason, message } = change;
+  const observedGeneration = job.metadata.generation;
+  const status: RenderJobStatus = { ...job.status, ...change.set, phase, observedGeneration };
+  for (const field of change.clear ?? []) delete status[field];
+  let conditions: Condition[] = withCondition(
+    job.status?.conditions,
+    {
+      type: 'Ready',
+      status: phase === 'Succeeded' ? 'True' : 'False',
+      reason,
+      message,
+      observedGeneration,
+    },
+    now,
+  );
+  for (const [type, of] of [
+    ['Complete', 'Succeeded'],
+    ['Failed', 'Failed'],
+  ] as const) {
+    conditions =
+      phase === of
+        ? withCondition(conditions, { type, status: 'True', reason, message, observedGeneration }, now)
+        : withoutCondition(conditions, type);
+  }
+  return { ...status, conditions };
+}
+
+/** The action that ends a job for good. */
+export function finish(
+  job: RenderJob,
+  now: number,
+  change: StatusChange & {
+    readonly phase: 'Succeeded' | 'Failed';
+    readonly failure?: RenderJobStatus['failure'];
+  },
+): Action {
+  const { phase, reason, message, failure } = change;
+  const failed = phase === 'Failed';
+  const status = statusWith(job, now, {
+    ...change,
+    set: {
+      ...change.set,
+      completionTime: new Date(now).toISOString(),
+      ...(failed ? { failure: failure ?? { code: 'processing_failed', message } } : { progress: '100%' }),
+    },
+    clear: ['queuePosition', 'retryTime', 'stage', ...(change.clear ?? [])],
+  });
+  return {
+    type: 'status',
+    status,
+    event: {
+      type: failed ? 'Warning' : 'Normal',
+      reason,
+      action: failed ? 'Fail' : 'Complete',
+      note: message,
+    },
+  };
+}

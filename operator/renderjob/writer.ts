@@ -1,0 +1,68 @@
+import type { KubeClient, Reflector } from '#common/kube/index.ts';
+import { RENDERJOB_RESOURCE, type RenderJob, type RenderJobStatus } from '#crds/gen/renderjobs.ts';
+import { isHeld } from './status.ts';
+import { FINALIZER } from './types.ts';
+
+export interface JobWriterOptions {
+  readonly client: KubeClient;
+  readonly jobs: Reflector<RenderJob>;
+}
+
+/**
+ * Writes to RenderJobs. Every write is conditional on the version it was decided from (KubeError `conflict`
+ * otherwise), and the answer goes into the local copy, so that the next decision sees it.
+ */
+export interface JobWriter {
+  /** Puts the finalizer on. */
+  hold(job: RenderJob, signal: AbortSignal): Promise<RenderJob>;
+  writeStatus(job: RenderJob, status: RenderJobStatus, signal: AbortSignal): Promise<RenderJob>;
+  /** Takes the finalizer off. */
+  release(job: RenderJob, signal: AbortSignal): Promise<void>;
+  delete(job: RenderJob, signal: AbortSignal): Promise<void>;
+  /** Reads the job anew, for when a write met a later version. @returns false when it is gone */
+  refresh(job: RenderJob, signal: AbortSignal): Promise<boolean>;
+}
+
+export function createJobWriter({ client, jobs }: JobWriterOptions): JobWriter {
+  const refOf = ({ metadata }: RenderJob) => ({ namespace: metadata.namespace, name: metadata.name ?? '' });
+  const precondition = ({ metadata }: RenderJob) => {
+    const { uid, resourceVersion } = metadata;
+    return { uid, resourceVersion };
+  };
+
+  return {
+    async hold(job, signal) {
+      if (isHeld(job)) return job;
+      const metadata = { ...refOf(job), ...precondition(job), finalizers: [FINALIZER] };
+      const written = await client.apply(RENDERJOB_RESOURCE, { metadata }, { signal });
+      jobs.note(written);
+      return written;
+    },
+    async writeStatus(job, status, signal) {
+      const written = await client.apply(
+        RENDERJOB_RESOURCE,
+        { metadata: { ...refOf(job), ...precondition(job) }, status },
+        { subresource: 'status', signal },
+      );
+      jobs.note(written);
+      return written;
+    },
+    async release(job, signal) {
+      const finalizers = job.metadata.finalizers?.filter((name) => name !== FINALIZER) ?? [];
+      const metadata = { ...precondition(job), finalizers };
+      // A merge patch takes it off whoever put it on.
+      const written = await client.mergePatch(RENDERJOB_RESOURCE, refOf(job), { metadata }, { signal });
+      // Of an object that is being deleted, this was the last anybody hears but the watch.
+      if (!job.metadata.deletionTimestamp) jobs.note(written);
+    },
+    async delete(job, signal) {
+      await client.delete(RENDERJOB_RESOURCE, refOf(job), { ...precondition(job), signal });
+    },
+    async refresh(job, signal) {
+      const found = await client.find(RENDERJOB_RESOURCE, refOf(job), { signal });
+      const same = found?.metadata.uid === job.metadata.uid;
+      if (found && same) jobs.note(found);
+      return same;
+    },
+  };
+}

@@ -1,0 +1,79 @@
+import type { WaitingReason } from '../renderjob/types.ts';
+import type { ScheduledAgent } from './schedule.ts';
+
+export interface Circumstances {
+  readonly capability: string;
+  readonly position: number;
+  readonly total: number;
+  readonly agents: readonly ScheduledAgent[];
+}
+
+/**
+ * Why a job waits, in words a person can act on. The reasons, from the most to the least that has to be done about:
+ * `NoAgents`, `NoAgentForCapability`, `SlotsTooFew`, `AgentsNotReady`, `AgentsDraining`, `SlotsBusy`.
+ */
+export function waitingReason({ capability, position, total, agents }: Circumstances): WaitingReason {
+  const place = `${ordinal(position)} of ${total} waiting`;
+  const because = (reason: string, message: string) => ({
+    reason,
+    position,
+    message: `${place}; ${message}`,
+  });
+
+  if (agents.length === 0) {
+    return because('NoAgents', 'no agent has registered. Start one (kubectl get gpuagents).');
+  }
+  const able = agents.filter(({ costs }) => costs.has(capability));
+  if (able.length === 0) {
+    const offered = [...new Set(agents.flatMap(({ costs }) => [...costs.keys()]))].sort();
+    const has = offered.length > 0 ? `they offer ${offered.join(', ')}` : 'they offer nothing';
+    return because(
+      'NoAgentForCapability',
+      `none of ${count(agents.length, 'agent')} has an engine for ${capability}; ${has}.`,
+    );
+  }
+  const large = able.filter(({ costs, slots }) => (costs.get(capability) ?? 0) <= slots);
+  if (large.length === 0) {
+    const need = Math.min(...able.map(({ costs }) => costs.get(capability) ?? 0));
+    const most = Math.max(...able.map(({ slots }) => slots));
+    return because(
+      'SlotsTooFew',
+      `${capability} takes ${count(need, 'slot')} and no agent has more than ${most}.`,
+    );
+  }
+  const ready = large.filter(({ readiness }) => readiness.ready);
+  if (ready.length === 0) {
+    const draining = large.filter(({ readiness }) => readiness.reason === 'Draining');
+    const states = large.map(({ name, readiness }) => `${name}: ${readiness.reason}`);
+    return because(
+      draining.length === large.length ? 'AgentsDraining' : 'AgentsNotReady',
+      `${count(large.length, 'agent')} could take it but ${large.length === 1 ? 'is' : 'are'} not ready (${listed(states)}).`,
+    );
+  }
+  const slots = ready.reduce((sum, agent) => sum + agent.slots, 0);
+  const used = ready.reduce((sum, agent) => sum + Math.min(agent.used, agent.slots), 0);
+  const need = Math.min(...ready.map(({ costs }) => costs.get(capability) ?? 1));
+  const needs = need > 1 ? `; ${capability} takes ${need} on one agent` : '';
+  const others = large.length - ready.length;
+  const more = others > 0 ? ` (${count(others, 'more agent')} not ready)` : '';
+  return because(
+    'SlotsBusy',
+    `${used} of ${count(slots, 'slot')} on ${count(ready.length, 'agent')} ${used === 1 ? 'is' : 'are'} busy${more}${needs}.`,
+  );
+}
+
+/** 1st, 2nd, 3rd, 4th, 11th, 21st, … */
+export function ordinal(n: number): string {
+  const tens = n % 100;
+  const ending = tens >= 11 && tens <= 13 ? 'th' : (['th', 'st', 'nd', 'rd'][n % 10] ?? 'th');
+  return `${n}${ending}`;
+}
+
+function count(n: number, noun: string): string {
+  return `${n} ${noun}${n === 1 ? '' : 's'}`;
+}
+
+function listed(items: readonly string[]): string {
+  const shown = items.slice(0, 4).join(', ');
+  return items.length > 4 ? `${shown} and ${items.length - 4} more` : shown;
+}

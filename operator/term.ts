@@ -1,0 +1,163 @@
+import type { Registry } from 'prom-client';
+import type { EventRecorder, Handlers, KubeClient, Lease, Reflector } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import type { ObjectStore } from '#common/objects/store.ts';
+import type { GpuAgent } from '#crds/gen/gpuagents.ts';
+import type { RenderJob } from '#crds/gen/renderjobs.ts';
+import { createAgentController } from './agents/controller.ts';
+import { createFleet } from './agents/fleet.ts';
+import type { LeaseTracker } from './agents/lease-tracker.ts';
+import { createOperatorMetrics } from './metrics.ts';
+import { createJobController } from './renderjob/controller.ts';
+import { createFactStore } from './renderjob/facts.ts';
+import { createOrphans } from './renderjob/orphans.ts';
+import { attemptOf, isActive, isWaiting, retryAt } from './renderjob/status.ts';
+import { createWaitingLane } from './renderjob/waiting-lane.ts';
+import { createJobWriter } from './renderjob/writer.ts';
+import { createScheduler } from './scheduling/scheduler.ts';
+
+/** Indexes of the reflector of RenderJobs. */
+export const JOB_INDEXERS = {
+  state: (job: RenderJob) => (isWaiting(job) ? ['waiting'] : isActive(job) ? ['active'] : []),
+  agent: (job: RenderJob) => (isActive(job) && job.status?.agent ? [job.status.agent] : []),
+};
+
+export interface TermOptions {
+  readonly client: KubeClient;
+  readonly jobs: Reflector<RenderJob>;
+  readonly agents: Reflector<GpuAgent>;
+  readonly leases: Reflector<Lease>;
+  readonly leaseTracker: LeaseTracker;
+  readonly objects: ObjectStore;
+  readonly recorder: EventRecorder;
+  readonly registry: Registry;
+  readonly logger: Logger;
+  readonly concurrency: number;
+  readonly agentRetentionMs: number;
+}
+
+/** One period of leading: everything that acts, made anew so that nothing remembered from an earlier one misleads. */
+export interface Term {
+  readonly jobHandlers: Handlers<RenderJob>;
+  readonly agentHandlers: Handlers<GpuAgent>;
+  /** Leads until aborted. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+export function createTerm(options: TermOptions): Term {
+  const { jobs, agents, leases, logger, registry } = options;
+  const facts = createFactStore();
+  const metrics = createOperatorMetrics(registry);
+  const writer = createJobWriter(options);
+
+  const fleet = createFleet({
+    agents,
+    leases: options.leaseTracker,
+    logger,
+    events: {
+      onChanged(agent) {
+        scheduler.touch();
+        agentController.touch(agent);
+        touchJobsOf(agent);
+      },
+      onSnapshot(agent, incarnation, attempts) {
+        for (const uid of facts.snapshot(agent, incarnation, attempts)) controller.touch(uid);
+        for (const { ref } of attempts) {
+          if (ref) orphans.consider(agent, incarnation, ref.jobUid, ref.attempt);
+        }
+        touchJobsOf(agent);
+      },
+      onReport(agent, incarnation, report) {
+        facts.report(agent, incarnation, report);
+        if (!report.ref) return;
+        const { jobUid, attempt } = report.ref;
+        controller.touch(jobUid);
+        orphans.consider(agent, incarnation, jobUid, attempt);
+        if (report.state >= 2) scheduler.touch();
+      },
+    },
+  });
+  const scheduler = createScheduler({
+    jobs,
+    fleet,
+    facts,
+    onPlaced: (uid) => controller.touch(uid),
+    onWaiting: (waiting) => lane.update(waiting),
+  });
+  const lane = createWaitingLane({ find: jobs.byUid, onDue: (uid) => controller.touch(uid) });
+  const controller = createJobController({ ...options, writer, fleet, facts, scheduler, lane, metrics });
+  const orphans = createOrphans({ jobs, fleet, facts, logger, registry, onEnded: scheduler.touch });
+  const agentController = createAgentController({
+    ...options,
+    fleet,
+    scheduler,
+    retentionMs: options.agentRetentionMs,
+    hasWork: (agent) => jobs.byIndex('agent', agent).length > 0,
+  });
+
+  function touchJobsOf(agent: string): void {
+    for (const { metadata } of jobs.byIndex('agent', agent)) controller.touch(metadata.uid ?? '');
+  }
+
+  function seen(job: RenderJob, old?: RenderJob): void {
+    const { uid = '' } = job.metadata;
+    controller.touch(uid);
+    if (isWaiting(job)) metrics.queued(uid);
+    if (old && !matters(job, old)) return;
+    scheduler.touch();
+    const { agent } = job.status ?? {};
+    if (agent) agentController.touch(agent);
+    if (old?.status?.agent && old.status.agent !== agent) agentController.touch(old.status.agent);
+    if (attemptOf(job) !== attemptOf(old ?? job)) facts.forget(uid, attemptOf(job));
+  }
+
+  return {
+    jobHandlers: {
+      onAdd: (job) => seen(job),
+      onUpdate: seen,
+      onDelete({ metadata: { uid = '' } }) {
+        for (const { attempt, agent, incarnation } of facts.of(uid)) {
+          orphans.consider(agent, incarnation, uid, attempt);
+        }
+        controller.touch(uid);
+        controller.forget(uid);
+        metrics.forget(uid);
+        scheduler.touch();
+      },
+    },
+    agentHandlers: {
+      onAdd: ({ metadata }) => fleet.touch(metadata.name ?? ''),
+      onUpdate: ({ metadata }) => fleet.touch(metadata.name ?? ''),
+      onDelete: ({ metadata }) => fleet.touch(metadata.name ?? ''),
+    },
+    async run(signal) {
+      // In this order: an agent must be known at least as new as the binding to it, else its successor would be taken
+      // for its predecessor.
+      await jobs.resync(signal);
+      await leases.resync(signal);
+      await agents.resync(signal);
+      const ended = Promise.all([
+        fleet.run(signal),
+        scheduler.run(signal),
+        controller.run(signal),
+        orphans.run(signal),
+        agentController.run(signal),
+      ]);
+      for (const job of jobs.list()) seen(job);
+      for (const { metadata } of agents.list()) agentController.touch(metadata.name ?? '');
+      await ended;
+      lane.stop();
+    },
+  };
+}
+
+/** Whether the change bears on who gets which slot. */
+function matters(job: RenderJob, old: RenderJob): boolean {
+  return (
+    job.metadata.generation !== old.metadata.generation ||
+    job.status?.phase !== old.status?.phase ||
+    job.status?.agent !== old.status?.agent ||
+    attemptOf(job) !== attemptOf(old) ||
+    retryAt(job) !== retryAt(old)
+  );
+}

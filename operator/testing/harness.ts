@@ -1,0 +1,134 @@
+import { createKubeClient, type KubeClient } from '#common/kube/index.ts';
+import { createLogger, silentLogger } from '#common/logging.ts';
+import type { ObjectStore } from '#common/objects/store.ts';
+import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
+import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
+import { testKube } from '../../local/testing.ts';
+import { type Operator, type OperatorOptions, startOperator } from '../app.ts';
+import { type FakeAgent, type FakeAgentOptions, startFakeAgent } from './fake-agent.ts';
+
+/** Signs links and deletes without storing anything; remembers what was deleted. */
+export function recordingObjects(): ObjectStore & { readonly deleted: string[] } {
+  const deleted: string[] = [];
+  const unused = () => Promise.reject(new Error('not used by the operator'));
+  return {
+    deleted,
+    put: unused,
+    info: unused,
+    delete: async (key) => void deleted.push(key),
+    signGet: async (key) => `http://objects.test/${key}?signed`,
+    signPut: async (key, { contentType }) => ({
+      url: `http://objects.test/${key}?signed`,
+      headers: { 'content-type': contentType },
+    }),
+  };
+}
+
+export interface Harness {
+  readonly kubeconfigPath: string;
+  readonly namespace: string;
+  readonly client: KubeClient;
+  readonly objects: ReturnType<typeof recordingObjects>;
+  operator(overrides?: Partial<OperatorOptions>): Promise<Operator>;
+  agent(options: Omit<FakeAgentOptions, 'kubeconfigPath' | 'namespace'>): Promise<FakeAgent>;
+  job(name: string, spec?: Partial<RenderJob['spec']>): Promise<RenderJob>;
+  get(name: string): Promise<RenderJob>;
+  /** Waits until the job satisfies the condition. @throws with its last status otherwise */
+  until(name: string, condition: (job: RenderJob) => boolean, timeoutMs?: number): Promise<RenderJob>;
+  untilGone(name: string, timeoutMs?: number): Promise<void>;
+  agentUntil(name: string, condition: (agent: GpuAgent) => boolean, timeoutMs?: number): Promise<GpuAgent>;
+  close(): Promise<void>;
+}
+
+let serial = 0;
+
+/** A fresh namespace at a real API server, with what a test of the operator needs. Ends all it started. */
+export async function createHarness(kube?: Awaited<ReturnType<typeof testKube>>): Promise<Harness> {
+  const given = kube ?? (await testKube());
+  const { kubeconfigPath, namespace } = given;
+  const client = createKubeClient({ kubeconfigPath, fieldManager: 'semblance-test' });
+  const objects = recordingObjects();
+  const operators: Operator[] = [];
+  const agents: FakeAgent[] = [];
+  const level = process.env.SEMBLANCE_TEST_LOG;
+  const logger = level ? createLogger({ service: 'operator', level }) : silentLogger();
+
+  async function poll<T>(
+    read: () => Promise<T | undefined>,
+    done: (value: T | undefined) => boolean,
+    timeoutMs: number,
+  ): Promise<T | undefined> {
+    for (const deadline = Date.now() + timeoutMs; ; ) {
+      const value = await read().catch(() => undefined);
+      if (done(value)) return value;
+      if (Date.now() > deadline) throw new Error(`not so within ${timeoutMs} ms: ${JSON.stringify(value)}`);
+      await new Promise((resolve) => setTimeout(resolve, 25));
+    }
+  }
+
+  const get = (name: string) => client.get(RENDERJOB_RESOURCE, { namespace, name });
+  return {
+    kubeconfigPath,
+    namespace,
+    client,
+    objects,
+    async operator(overrides = {}) {
+      const started = await startOperator({
+        ...{ kubeconfigPath, namespace, objects, logger },
+        identity: `operator-${++serial}`,
+        healthListen: { host: '127.0.0.1', port: 0 },
+        election: { leaseDurationMs: 3_000, renewDeadlineMs: 2_000, retryPeriodMs: 500 },
+        ...overrides,
+      });
+      operators.push(started);
+      return started;
+    },
+    async agent(options) {
+      const started = await startFakeAgent({ kubeconfigPath, namespace, ...options });
+      agents.push(started);
+      return started;
+    },
+    job: (name, spec = {}) =>
+      client.create(RENDERJOB_RESOURCE, {
+        metadata: { name, namespace },
+        spec: {
+          capability: 'face-swap-image',
+          inputs: [
+            { name: 'image', key: 'api/test/base.jpg' },
+            { name: 'face', key: 'api/test/face.jpg' },
+          ],
+          ...spec,
+        },
+      }),
+    get,
+    async until(name, condition, timeoutMs = 10_000) {
+      const found = await poll(
+        () => get(name),
+        (job) => job !== undefined && condition(job),
+        timeoutMs,
+      );
+      return found as RenderJob;
+    },
+    async untilGone(name, timeoutMs = 10_000) {
+      await poll(
+        async () => (await client.find(RENDERJOB_RESOURCE, { namespace, name })) ?? 'gone',
+        (job) => job === 'gone',
+        timeoutMs,
+      );
+    },
+    async agentUntil(name, condition, timeoutMs = 10_000) {
+      const found = await poll(
+        () => client.get(GPUAGENT_RESOURCE, { namespace, name }),
+        (agent) => agent !== undefined && condition(agent),
+        timeoutMs,
+      );
+      return found as GpuAgent;
+    },
+    async close() {
+      for (const operator of operators) await operator.close();
+      for (const agent of agents) await agent.kill();
+      await client.close();
+      if (!kube) await given.close();
+    },
+  };
+}
