@@ -9,6 +9,8 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stackAt } from '../support/stack.ts';
 import { root, startStackProcess } from '../support/stack-process.ts';
+import { runGetJobBench } from './http/get-job.ts';
+import { runUploadBench } from './http/upload.ts';
 import { runStartLatencyBench } from './jobs/start-latency.ts';
 import { runSubmitRateBench } from './jobs/submit-rate.ts';
 import { formatSection, machineLine } from './lib/report.ts';
@@ -18,6 +20,7 @@ type Run = (context: BenchContext) => Promise<Section | readonly Section[]>;
 
 /** Sections by the name that chooses them. Loaded when run: one that cannot be loaded must not hide the others. */
 const SECTIONS: Record<string, readonly Run[]> = {
+  http: [runGetJobBench, runUploadBench],
   jobs: [runStartLatencyBench, runSubmitRateBench],
 };
 

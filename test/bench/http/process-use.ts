@@ -1,0 +1,35 @@
+import { readFileSync } from 'node:fs';
+import { processTree } from '../../support/processes.ts';
+
+/** Clock ticks a second, as Linux reports times to programs on every architecture. */
+const TICKS = 100;
+
+/** CPU seconds used so far by a process and its descendants. Linux only; undefined elsewhere. */
+export function cpuSecondsOf(pid: number): number | undefined {
+  try {
+    let ticks = 0;
+    for (const { pid: member } of processTree(pid)) {
+      const fields = fieldsOf(member);
+      ticks += Number(fields[11]) + Number(fields[12]);
+    }
+    return ticks / TICKS;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Resident memory of one process in bytes. Linux only; undefined elsewhere. */
+export function residentBytesOf(pid: number): number | undefined {
+  try {
+    const kib = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+    return kib === undefined ? undefined : Number(kib) * 1024;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The fields of /proc/<pid>/stat behind the command's name, from the state on. */
+function fieldsOf(pid: number): string[] {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+}
