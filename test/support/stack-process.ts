@@ -17,6 +17,8 @@ export interface StackFile {
   readonly api_key: string;
   readonly account_id: string;
   readonly admin_token: string;
+  /** `host:port` of the control plane. */
+  readonly control_address: string;
   readonly namespace: string;
   readonly kubeconfig: string;
   readonly postgres_url: string;

@@ -1,5 +1,6 @@
 import { dirname } from 'node:path';
 import { httpGet } from '../../local/process/http-get.ts';
+import { createAccount, type NewAccount } from './accounts.ts';
 import { type Admin, adminOf } from './admin.ts';
 import { type Api, apiOf } from './api.ts';
 import { type Kubectl, kubectlOf } from './kubectl.ts';
@@ -19,11 +20,7 @@ export interface Stack {
   newAccount(options?: NewAccount): Promise<Account>;
 }
 
-export interface NewAccount {
-  balanceUsd?: number | string;
-  /** Requests a minute of its key; `default` leaves the key as it was made. */
-  perMinute?: number | 'default';
-}
+export type { NewAccount };
 
 export interface Account {
   readonly accountId: string;
@@ -43,16 +40,8 @@ export function stackAt(file: string): Stack {
     admin,
     kubectl: kubectlOf(read),
     api: apiOf({ baseUrl, apiKey }),
-    async newAccount({ balanceUsd = 100, perMinute = 1_000_000 } = {}) {
-      const made = await admin('account', 'create', { name: 'suite', 'balance-usd': balanceUsd });
-      const account = {
-        accountId: text(made.account_id),
-        keyId: text(made.key_id),
-        apiKey: text(made.api_key),
-      };
-      if (perMinute !== 'default') {
-        await admin('key', 'limit', { key: account.keyId, 'per-minute': perMinute });
-      }
+    async newAccount(options) {
+      const account = await createAccount(read(), options);
       return { ...account, api: apiOf({ baseUrl, apiKey: account.apiKey }) };
     },
   };
@@ -68,9 +57,4 @@ export async function sharedStack(): Promise<Stack> {
   const socketPath = process.env.SEMBLANCE_TEST_STACK;
   if (!socketPath) throw new Error('run by vitest, whose global setup offers the stack');
   return stackAt(await httpGet({ socketPath, path: '/' }));
-}
-
-function text(value: unknown): string {
-  if (typeof value !== 'string' || !value) throw new Error(`the admin command answered ${String(value)}`);
-  return value;
 }

@@ -1,0 +1,37 @@
+import { Metadata } from '@grpc/grpc-js';
+import { call, createClient } from '#common/grpc/client.ts';
+import { parseUsd } from '#common/money.ts';
+import { AdminServiceClient } from '#proto/semblance/admin/v1/admin.ts';
+import type { StackFile } from './stack-process.ts';
+
+export interface NewAccount {
+  /** At most six decimals. */
+  balanceUsd?: number | string;
+  /** Requests a minute of its key; `default` leaves the key as it was made. */
+  perMinute?: number | 'default';
+}
+
+/**
+ * Makes an account by the call that the admin command makes. Suites make dozens of them, and the command itself, which
+ * has a suite of its own, takes half a second of a processor to start.
+ */
+export async function createAccount(
+  { control_address, admin_token }: StackFile,
+  { balanceUsd = 100, perMinute = 1_000_000 }: NewAccount = {},
+): Promise<{ accountId: string; keyId: string; apiKey: string }> {
+  const metadata = new Metadata();
+  metadata.set('authorization', `Bearer ${admin_token}`);
+  const settings = { timeoutMs: 20_000, metadata };
+  const client = createClient(AdminServiceClient, control_address);
+  try {
+    const text = typeof balanceUsd === 'number' ? balanceUsd.toFixed(6) : balanceUsd;
+    const request = { name: 'suite', balanceMicros: parseUsd(text) };
+    const account = await call(client.createAccount.bind(client), request, settings);
+    if (perMinute !== 'default') {
+      await call(client.limitKey.bind(client), { keyId: account.keyId, perMinute }, settings);
+    }
+    return account;
+  } finally {
+    client.close();
+  }
+}
