@@ -103,19 +103,21 @@ async function fetchOnce(options: FetchOptions, url: URL, partial: Partial, limi
       throw tooLarge(options, partial.bytes + length);
     }
     const end = length === undefined ? undefined : partial.bytes + length;
+    const base = partial.bytes;
+    let arrived = base;
     const count = new Transform({
       transform(chunk: Buffer, _encoding, done) {
-        if (partial.bytes + chunk.length > options.maxBytes) return done(tooLarge(options));
+        arrived += chunk.length;
+        if (arrived > options.maxBytes) return done(tooLarge(options));
         options.onBytes?.(chunk.length);
         done(null, chunk);
       },
     });
     const file = createWriteStream(path, {
-      flags: partial.bytes > 0 ? 'r+' : 'w',
+      flags: base > 0 ? 'r+' : 'w',
       mode: 0o600,
-      start: partial.bytes,
+      start: base,
     });
-    const base = partial.bytes;
     // Only what was written counts: a chunk on its way to a broken disk did not arrive.
     const written = () => base + file.bytesWritten;
     const stopWatching = watchRate(limits, written, () =>

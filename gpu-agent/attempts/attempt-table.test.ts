@@ -1,0 +1,188 @@
+import { describe, expect, it } from 'vitest';
+import { type AttemptTable, createAttemptTable, DEFAULT_LIMITS, type Outcome } from './attempt-table.ts';
+
+const ref = (jobUid: string, attempt: number) => ({ jobUid, attempt });
+const SUCCEEDED: Outcome = {
+  state: 'succeeded',
+  output: {
+    key: 'k',
+    contentType: 'image/png',
+    sizeBytes: 1,
+    sha256Hex: '00',
+    unit: 'image',
+    milliUnits: 1000,
+    stages: [],
+    engine: 'test 1',
+  },
+};
+const ended = (state: 'failed' | 'interrupted' | 'stopped'): Outcome => ({
+  state,
+  failure: { code: 'processing_failed', message: state },
+});
+const start = (table: AttemptTable, jobUid: string, attempt: number, options = {}) =>
+  table.start(ref(jobUid, attempt), { slots: 1, capacity: 2, draining: false, now: 0, ...options });
+
+describe('starting', () => {
+  it('begins once and answers a repetition as the first time', () => {
+    const table = createAttemptTable();
+    expect(start(table, 'a', 1).kind).toBe('begin');
+    expect(start(table, 'a', 1).kind).toBe('known');
+    table.finish(ref('a', 1), SUCCEEDED, 1);
+    expect(start(table, 'a', 1).kind).toBe('known');
+    expect(table.slotsUsed).toBe(0);
+  });
+
+  it.each([
+    ['an older attempt', 3, 2],
+    ['the same attempt', 3, 3],
+  ])('refuses %s once the result was acknowledged', (_what, first, second) => {
+    const table = createAttemptTable();
+    start(table, 'a', first);
+    table.finish(ref('a', first), ended('interrupted'), 1);
+    expect(table.acknowledge(ref('a', first))).toBe('forgotten');
+    expect(start(table, 'a', second)).toMatchObject({ kind: 'refused', why: 'fenced' });
+    expect(start(table, 'a', first + 1).kind).toBe('begin');
+  });
+
+  it('refuses for ever what was stopped before it began, and what is older', () => {
+    const table = createAttemptTable();
+    expect(table.stop(ref('a', 2), 0)).toEqual([]);
+    expect(start(table, 'a', 1)).toMatchObject({ why: 'fenced' });
+    expect(start(table, 'a', 2)).toMatchObject({ why: 'fenced' });
+    expect(start(table, 'a', 3).kind).toBe('begin');
+    expect(start(table, 'b', 1).kind).toBe('begin');
+  });
+
+  it('asks to end an older attempt of the job that still runs', () => {
+    const table = createAttemptTable();
+    start(table, 'a', 1);
+    expect(start(table, 'a', 2)).toEqual({ kind: 'after', older: ref('a', 1) });
+    table.finish(ref('a', 1), ended('stopped'), 1);
+    expect(start(table, 'a', 2).kind).toBe('begin');
+  });
+
+  it.each([
+    { slots: 1, capacity: 0, kind: 'refused' },
+    { slots: 1, capacity: 1, kind: 'begin' },
+    { slots: 2, capacity: 1, kind: 'refused' },
+    { slots: 2, capacity: 2, kind: 'begin' },
+  ])('a render of $slots slots on $capacity is $kind', ({ slots, capacity, kind }) => {
+    const decision = start(createAttemptTable(), 'a', 1, { slots, capacity });
+    expect(decision.kind).toBe(kind);
+    if (decision.kind === 'refused') expect(decision.why).toBe('no-slot');
+  });
+
+  it('counts the slots of running attempts only, and does not fence what found no slot', () => {
+    const table = createAttemptTable();
+    start(table, 'a', 1);
+    start(table, 'b', 1);
+    expect(start(table, 'c', 1)).toMatchObject({ why: 'no-slot' });
+    table.finish(ref('a', 1), ended('failed'), 1);
+    expect(start(table, 'c', 1).kind).toBe('begin');
+  });
+
+  it('does not take work while draining, but knows what it took', () => {
+    const table = createAttemptTable();
+    start(table, 'a', 1);
+    expect(start(table, 'a', 1, { draining: true }).kind).toBe('known');
+    expect(start(table, 'b', 1, { draining: true })).toMatchObject({ why: 'draining' });
+    expect(start(table, 'b', 1).kind).toBe('begin');
+  });
+});
+
+describe('running and ending', () => {
+  it('stops an attempt and every older one of its job', () => {
+    const table = createAttemptTable();
+    start(table, 'a', 1);
+    start(table, 'b', 1);
+    expect(table.stop(ref('a', 4), 0)).toEqual([ref('a', 1)]);
+    expect(start(table, 'a', 4)).toMatchObject({ why: 'fenced' });
+  });
+
+  it('does not stop a newer attempt', () => {
+    const table = createAttemptTable();
+    start(table, 'a', 5);
+    expect(table.stop(ref('a', 4), 0)).toEqual([]);
+  });
+
+  it('keeps the first outcome', () => {
+    const table = createAttemptTable();
+    start(table, 'a', 1);
+    expect(table.finish(ref('a', 1), SUCCEEDED, 1)?.progress).toBe(1);
+    expect(table.finish(ref('a', 1), ended('stopped'), 2)).toBeUndefined();
+    expect(table.get(ref('a', 1))?.outcome?.state).toBe('succeeded');
+  });
+
+  it.each([
+    ['rises', 0.5, 0.6, 0.6],
+    ['never falls', 0.5, 0.4, 0.5],
+    ['stays within 1', 0.5, 7, 1],
+    ['survives nonsense', 0.5, Number.NaN, 0.5],
+  ])('progress %s', (_what, first, second, seen) => {
+    const table = createAttemptTable();
+    start(table, 'a', 1);
+    table.progress(ref('a', 1), first, 'x');
+    table.progress(ref('a', 1), second, 'y');
+    expect(table.get(ref('a', 1))).toMatchObject({ progress: seen, stage: 'y' });
+  });
+
+  it('tells no change where there is none', () => {
+    const table = createAttemptTable();
+    expect(table.progress(ref('a', 1), 0.5, 'x')).toBeUndefined();
+    start(table, 'a', 1);
+    expect(table.progress(ref('a', 1), 0.5, 'x')).toBeDefined();
+    expect(table.progress(ref('a', 1), 0.5, 'x')).toBeUndefined();
+    table.finish(ref('a', 1), SUCCEEDED, 1);
+    expect(table.progress(ref('a', 1), 0.9, 'z')).toBeUndefined();
+  });
+
+  it('holds a result until it is acknowledged, and nothing else can be', () => {
+    const table = createAttemptTable();
+    start(table, 'a', 1);
+    expect(table.acknowledge(ref('a', 1))).toBe('running');
+    table.finish(ref('a', 1), SUCCEEDED, 1);
+    expect(table.list()).toHaveLength(1);
+    expect(table.acknowledge(ref('a', 1))).toBe('forgotten');
+    expect(table.acknowledge(ref('a', 1))).toBe('unknown');
+    expect(table.list()).toHaveLength(0);
+  });
+});
+
+describe('bounds', () => {
+  const limits = { ...DEFAULT_LIMITS, unacknowledged: 4, fences: 10, fenceMs: 100 };
+
+  it('takes no work while too many results wait, and takes it again when they were acknowledged', () => {
+    const table = createAttemptTable(limits);
+    for (const job of ['a', 'b', 'c', 'd']) {
+      start(table, job, 1);
+      table.finish(ref(job, 1), SUCCEEDED, 1);
+    }
+    expect(start(table, 'e', 1)).toMatchObject({ why: 'no-slot' });
+    table.acknowledge(ref('a', 1));
+    expect(start(table, 'e', 1).kind).toBe('begin');
+  });
+
+  it('forgets stopped attempts rather than refuse work, and results nobody asked for after their time', () => {
+    const table = createAttemptTable(limits);
+    for (const job of ['a', 'b', 'c', 'd']) {
+      start(table, job, 1);
+      table.finish(ref(job, 1), ended(job < 'c' ? 'stopped' : 'failed'), 1);
+    }
+    expect(start(table, 'e', 1).kind).toBe('begin');
+    expect(table.get(ref('c', 1))).toBeDefined();
+    expect(start(table, 'f', 1, { now: DEFAULT_LIMITS.resultMs + 1 }).kind).toBe('begin');
+    expect(table.get(ref('c', 1))).toBeUndefined();
+  });
+
+  it('remembers fences by number and time, within a hard bound', () => {
+    const table = createAttemptTable(limits);
+    for (let job = 0; job < 20; job++) table.stop(ref(`j${job}`, 1), 0);
+    expect(start(table, 'j0', 1, { now: 50 })).toMatchObject({ why: 'fenced' });
+    // Their time is over: the ten newest stay.
+    table.stop(ref('late', 1), 200);
+    expect(start(table, 'j0', 1, { now: 200 }).kind).toBe('begin');
+    expect(start(table, 'j19', 1, { now: 200 })).toMatchObject({ why: 'fenced' });
+    for (let job = 0; job < 500; job++) table.stop(ref(`k${job}`, 1), 201);
+    expect(start(table, 'j19', 1, { now: 201 }).kind).toBe('begin');
+  });
+});

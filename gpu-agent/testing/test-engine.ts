@@ -1,0 +1,129 @@
+import { createHash } from 'node:crypto';
+import { existsSync, writeFileSync } from 'node:fs';
+import { readFile, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Engine, RenderError, type RenderRequest, type RenderResult } from '../engines/engine.ts';
+import type { EngineOptions, EngineSource } from '../engines/registry.ts';
+
+/** A small real engine that behaves, or misbehaves, as the parameter `mode` of a render asks. */
+export const TEST_ENGINE: EngineSource = {
+  name: 'test',
+  module: import.meta.url,
+  factory: 'createTestEngine',
+};
+export const NO_WARM_UP: EngineSource = { ...TEST_ENGINE, factory: 'createColdEngine' };
+export const HANGING_WARM_UP: EngineSource = { ...TEST_ENGINE, factory: 'createHangingEngine' };
+/** Warms up from the second process on; a file in the cache directory counts. */
+export const SECOND_TIME: EngineSource = { ...TEST_ENGINE, factory: 'createSecondTimeEngine' };
+
+export function createTestEngine(_options: EngineOptions): Engine {
+  return {
+    name: 'test',
+    version: '1',
+    capabilities: [
+      { capability: 'face-swap-image', slots: 1, memoryMib: 64 },
+      { capability: 'face-swap', slots: 2, memoryMib: 64 },
+    ],
+    warmUp: async () => {},
+    render,
+    close: async () => {},
+  };
+}
+
+export function createColdEngine(options: EngineOptions): Engine {
+  return {
+    ...createTestEngine(options),
+    warmUp: () => Promise.reject(new Error('the model is damaged')),
+  };
+}
+
+export function createHangingEngine(options: EngineOptions): Engine {
+  return { ...createTestEngine(options), warmUp: () => delay(60_000) };
+}
+
+export function createSecondTimeEngine(options: EngineOptions): Engine {
+  const mark = join(options.cacheDir ?? '', 'mark');
+  const before = existsSync(mark);
+  writeFileSync(mark, '');
+  return before ? createTestEngine(options) : createColdEngine(options);
+}
+
+async function render(request: RenderRequest): Promise<RenderResult> {
+  const { parameters, outputDir, signal, onProgress } = request;
+  const mode = parameters.mode ?? 'ok';
+  const outputPath = join(outputDir, 'out.png');
+  onProgress(0.1, 'first');
+  switch (mode) {
+    case 'refuse':
+      throw new RenderError('face_not_detected', 'There is no face in the image.');
+    case 'throw':
+      throw new Error('private details of the engine');
+    case 'crash':
+      process.kill(process.pid, 'SIGKILL');
+      break;
+    case 'exit':
+      process.exit(3);
+      break;
+    case 'uncaught':
+      setImmediate(() => {
+        throw new Error('uncaught in the engine');
+      });
+      await delay(60_000);
+      break;
+    case 'slow':
+      for (let step = 0; step < 1_000; step++) {
+        onProgress(step / 1_000, 'slow');
+        await delay(20, undefined, { signal });
+      }
+      break;
+    case 'ignore-cancel':
+      await delay(60_000);
+      break;
+    case 'block':
+      for (;;) JSON.stringify(process.memoryUsage());
+    case 'chatter':
+      for (let step = 0; step <= 100_000; step++) onProgress(step / 100_000, 'chatter');
+      break;
+    case 'nonsense':
+      onProgress(Number.NaN, 'a');
+      onProgress(-5, 'b');
+      onProgress(99, 'c'.repeat(1_000));
+      break;
+    case 'outside':
+      return result('/etc/hostname', 'image/png');
+    case 'link':
+      await symlink('/etc/hostname', outputPath);
+      return result(outputPath, 'image/png');
+    case 'empty':
+      await writeFile(outputPath, '');
+      return result(outputPath, 'image/png');
+    case 'no-units':
+      await writeFile(outputPath, 'x');
+      return { ...result(outputPath, 'image/png'), units: { unit: 'image', quantity: Number.NaN } };
+    case 'temporary':
+      writeFileSync(join(process.env.TMPDIR ?? '', 'left-behind'), 'x');
+      break;
+    case 'environment':
+      await writeFile(outputPath, JSON.stringify(process.env));
+      return result(outputPath, 'image/png');
+    case 'big':
+      await writeFile(outputPath, Buffer.alloc(32 * 1024 * 1024, 7));
+      return result(outputPath, 'image/png');
+  }
+  onProgress(0.9, 'last');
+  const hash = createHash('sha256');
+  for (const path of Object.values(request.inputs)) hash.update(await readFile(path));
+  await writeFile(outputPath, hash.digest());
+  return result(outputPath, parameters.type ?? 'image/png');
+}
+
+function result(outputPath: string, contentType: string): RenderResult {
+  return {
+    outputPath,
+    contentType,
+    units: { unit: 'image', quantity: 1 },
+    stages: [{ name: 'render', milliseconds: 1 }],
+    details: {},
+  };
+}
