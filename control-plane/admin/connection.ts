@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { type Client, credentials, loadPackageDefinition, Metadata, type ServiceError } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 import { CODE_KEY } from '#common/grpc/status.ts';
@@ -28,7 +28,8 @@ export interface Endpoint {
 
 /**
  * Where the control plane is: SEMBLANCE_CONTROL_ADDRESS and SEMBLANCE_ADMIN_TOKEN, each else from the `stack.json` of
- * the local stack (in SEMBLANCE_STATE_DIR, or `.semblance` beside package.json).
+ * the local stack (in SEMBLANCE_STATE_DIR, or `.semblance` beside package.json). Its fields are fixed, so the address
+ * stands in `control.json` next to it.
  * @throws AdminError not_running
  */
 export function findEndpoint(env: NodeJS.ProcessEnv = process.env): Endpoint {
@@ -45,10 +46,19 @@ export function findEndpoint(env: NodeJS.ProcessEnv = process.env): Endpoint {
       { cause },
     );
   }
+  stack.control_address ??= controlAddress(join(dirname(file), 'control.json'));
   const found = { address: address || stack.control_address, token: token || stack.admin_token };
   if (typeof found.address !== 'string' || typeof found.token !== 'string')
     throw new AdminError('not_running', `${file} names no control_address and admin_token.`);
   return { address: found.address, token: found.token };
+}
+
+function controlAddress(file: string): unknown {
+  try {
+    return (JSON.parse(readFileSync(file, 'utf8')) as { control_address?: unknown }).control_address;
+  } catch {
+    return undefined;
+  }
 }
 
 export interface AdminCalls {

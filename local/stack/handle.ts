@@ -10,8 +10,6 @@ export type StackHandle = {
   api_key: string;
   account_id: string;
   admin_token: string;
-  /** `host:port` of the control plane, for the admin command. */
-  control_address: string;
   namespace: string;
   /** Path of a kubeconfig. */
   kubeconfig: string;
@@ -27,6 +25,8 @@ export function stateFolder(env: NodeJS.ProcessEnv): string {
 }
 
 export const handleFile = (stateDir: string) => join(stateDir, 'stack.json');
+/** Where the admin command finds the control plane: `{control_address}`, `host:port`. */
+export const controlFile = (stateDir: string) => join(stateDir, 'control.json');
 export const lockFile = (stateDir: string) => join(stateDir, 'stack.lock');
 
 /** Replaces the handle in one step; only its owner may read it, for it holds keys. */

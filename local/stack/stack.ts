@@ -13,9 +13,17 @@ import { createSupervisor, type SupervisorEvent } from '../supervisor.ts';
 import type { Report } from '../toolchain/progress.ts';
 import { resolveTools } from '../toolchain/toolchain.ts';
 import { localAccount } from './account.ts';
-import { handleFile, lockFile, removeHandle, type StackHandle, stateFolder, writeHandle } from './handle.ts';
+import {
+  controlFile,
+  handleFile,
+  lockFile,
+  removeHandle,
+  type StackHandle,
+  stateFolder,
+  writeHandle,
+} from './handle.ts';
 import { type Addresses, ownServices } from './services.ts';
-import { reachable, type StackSettings, StackSettingsError, stackSettings } from './settings.ts';
+import { reachable, type StackSettings, StackSettingsError, stackSettings, writeJson } from './settings.ts';
 
 const DATABASE = 'semblance';
 
@@ -138,13 +146,13 @@ async function run(
     const controlAddress = reachable(settings.listen.control);
     const account = await localAccount({ stateDir, controlAddress, adminToken: settings.adminToken, signal });
     signal.throwIfAborted();
+    writeJson(controlFile(stateDir), { control_address: controlAddress });
     const { postgresUrl, natsUrl, kubeconfig } = await addresses();
     handle = {
       base_url: `${settings.publicUrl}/api/v1`,
       api_key: account.api_key,
       account_id: account.account_id,
       admin_token: settings.adminToken,
-      control_address: controlAddress,
       namespace: settings.namespace,
       kubeconfig,
       postgres_url: postgresUrl,
