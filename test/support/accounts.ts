@@ -2,7 +2,7 @@ import { Metadata } from '@grpc/grpc-js';
 import { call, createClient } from '#common/grpc/client.ts';
 import { parseUsd } from '#common/money.ts';
 import { AdminServiceClient } from '#proto/semblance/admin/v1/admin.ts';
-import type { StackFile } from './stack-process.ts';
+import { readControlAddress, readStackFile } from './stack-process.ts';
 
 export interface NewAccount {
   /** At most six decimals. */
@@ -16,13 +16,13 @@ export interface NewAccount {
  * has a suite of its own, takes half a second of a processor to start.
  */
 export async function createAccount(
-  { control_address, admin_token }: StackFile,
+  stackFile: string,
   { balanceUsd = 100, perMinute = 1_000_000 }: NewAccount = {},
 ): Promise<{ accountId: string; keyId: string; apiKey: string }> {
   const metadata = new Metadata();
-  metadata.set('authorization', `Bearer ${admin_token}`);
+  metadata.set('authorization', `Bearer ${readStackFile(stackFile).admin_token}`);
   const settings = { timeoutMs: 20_000, metadata };
-  const client = createClient(AdminServiceClient, control_address);
+  const client = createClient(AdminServiceClient, readControlAddress(stackFile));
   try {
     const text = typeof balanceUsd === 'number' ? balanceUsd.toFixed(6) : balanceUsd;
     const request = { name: 'suite', balanceMicros: parseUsd(text) };

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { createGuard } from '../../local/process/guard.ts';
 import { identify } from '../../local/process/identity.ts';
 import { tailOf } from '../../local/process/service.ts';
@@ -17,8 +17,6 @@ export interface StackFile {
   readonly api_key: string;
   readonly account_id: string;
   readonly admin_token: string;
-  /** `host:port` of the control plane. */
-  readonly control_address: string;
   readonly namespace: string;
   readonly kubeconfig: string;
   readonly postgres_url: string;
@@ -39,6 +37,12 @@ export const SERVICE_NAMES = [
 
 export function readStackFile(path: string): StackFile {
   return JSON.parse(readFileSync(path, 'utf8')) as StackFile;
+}
+
+/** `host:port` of the control plane, which is written beside `stack.json`. */
+export function readControlAddress(stackFile: string): string {
+  const text = readFileSync(join(dirname(stackFile), 'control.json'), 'utf8');
+  return (JSON.parse(text) as { control_address: string }).control_address;
 }
 
 /** A stack of our own: `npm start` in a process of its own, over a state folder of its own. */

@@ -41,7 +41,7 @@ export function stackAt(file: string): Stack {
     kubectl: kubectlOf(read),
     api: apiOf({ baseUrl, apiKey }),
     async newAccount(options) {
-      const account = await createAccount(read(), options);
+      const account = await createAccount(file, options);
       return { ...account, api: apiOf({ baseUrl, apiKey: account.apiKey }) };
     },
   };
