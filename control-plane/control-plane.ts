@@ -178,7 +178,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     ready: {
       postgres: async () => {
         if (schema === 'waiting') throw new Error('the schema is not ready');
-        await database.within(Promise.resolve(database.fast`select 1`.then(() => {})));
+        await database.fast`select 1`;
       },
       nats: () => events.check(),
       kubernetes: () => checkReflector(reflector),

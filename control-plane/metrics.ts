@@ -96,21 +96,17 @@ function storedFigures(registers: Registry[], database: Database): void {
     help: 'Age of the oldest debt of the outbox.',
     registers,
     async collect() {
-      const [row] = await database
-        .within(
-          Promise.resolve(database.fast<
-            { held: bigint; jobs: number; renderjobs: number; events: number; oldest: number }[]
-          >`
+      type Figures = { held: bigint; jobs: number; renderjobs: number; events: number; oldest: number };
+      const [row] = await database.fast<Figures[]>`
             select (select coalesce(sum(hold_micros), 0)::bigint from jobs where settled_at is null) as held,
                    (select count(*)::int from jobs where settled_at is null) as jobs,
                    count(*) filter (where kind = 'renderjob')::int as renderjobs,
                    count(*) filter (where kind = 'event')::int as events,
                    coalesce(extract(epoch from now() - min(created_at)), 0)::float8 as oldest
-            from outbox`),
-        )
-        .catch(() => []);
+            from outbox`.catch(() => []);
       if (!row) {
-        for (const gauge of [held, inFlight, owed, this]) gauge.reset();
+        for (const gauge of [held, inFlight, this]) gauge.remove();
+        owed.reset();
         return;
       }
       held.set(Number(row.held) / 1e6);

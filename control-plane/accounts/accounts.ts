@@ -4,7 +4,7 @@ import { newId, newSecret } from '#common/ids.ts';
 import type { Micros } from '#common/money.ts';
 import type { AccountView, CreateAccountResponse, KeyView } from '#proto/semblance/admin/v1/admin.ts';
 import { topUp } from '../billing/ledger.ts';
-import { isStorable, type Sql, type Transaction } from '../storage/database.ts';
+import { isStorable, type Sql, type Transaction } from '../storage/sql.ts';
 
 /** SHA-256 of a key as presented: the only form in which keys are stored and travel between services. */
 export function hashKey(apiKey: string): Buffer {

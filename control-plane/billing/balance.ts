@@ -1,5 +1,5 @@
 import type { GetBalanceResponse } from '#proto/semblance/control/v1/control.ts';
-import type { Sql } from '../storage/database.ts';
+import type { Sql } from '../storage/sql.ts';
 
 /**
  * What an account has and has spent. Weeks begin on Monday; all periods at midnight UTC.

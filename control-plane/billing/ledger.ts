@@ -1,6 +1,6 @@
 import { ApiError } from '#common/errors.ts';
 import type { Micros } from '#common/money.ts';
-import { isStorable, type Sql, sqlState, type Transaction, violatedConstraint } from '../storage/database.ts';
+import { isStorable, type Sql, sqlState, type Transaction, violatedConstraint } from '../storage/sql.ts';
 
 /** The most one top-up may bring: ten million USD, beyond which a slip of the hand is likelier than a payment. */
 export const MAX_TOP_UP: Micros = 10_000_000_000_000n;

@@ -1,6 +1,6 @@
 import { CAPABILITIES, CAPABILITY_NAMES, isCapability } from '#common/capabilities.ts';
 import type { GetPricingResponse } from '#proto/semblance/control/v1/control.ts';
-import type { Sql } from '../storage/database.ts';
+import type { Sql } from '../storage/sql.ts';
 
 interface RateRow {
   readonly capability: string;

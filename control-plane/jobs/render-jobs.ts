@@ -1,7 +1,7 @@
 import { describeError } from '#common/errors.ts';
 import { isKubeError, type KubeClient } from '#common/kube/index.ts';
 import { RENDERJOB_RESOURCE, type RenderJob, type RenderJobSpec } from '#crds/gen/renderjobs.ts';
-import type { Sql } from '../storage/database.ts';
+import type { Sql } from '../storage/sql.ts';
 
 /** Label that names the account a RenderJob is for. */
 export const ACCOUNT_LABEL = 'semblance.dev/account';

@@ -65,11 +65,9 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
   ): Promise<Settlement> {
     const output = 'output' in outcome ? outcome.output : undefined;
     const failure = 'failure' in outcome ? outcome.failure : undefined;
-    const [row] = await database.within(
-      Promise.resolve(database.sql<Row[]>`
-        select * from settle_job(${jobId}, ${uid ?? null}, ${output ? database.sql.json(output as never) : null}::jsonb,
-          ${failure?.code ?? null}, ${failure ? storable(failure.message) : null}, ${failure?.reason ?? null}, ${now?.() ?? null}::timestamptz)`),
-    );
+    const [row] = await database.sql<Row[]>`
+        select * from settle_job(${jobId}, ${uid ?? null}, ${output ? database.sql.json(output) : null}::jsonb,
+          ${failure?.code ?? null}, ${failure ? storable(failure.message) : null}, ${failure?.reason ?? null}, ${now?.() ?? null}::timestamptz)`;
     if (!row) throw new Error('a settlement has no outcome');
     if (row.outcome === 'settled' && row.event_task !== null && row.status !== null) {
       const shortfallMicros = row.shortfall_micros ?? 0n;

@@ -5,7 +5,8 @@ import { newId } from '#common/ids.ts';
 import { microsToUsd } from '#common/money.ts';
 import { isObjectKey } from '#common/objects/store.ts';
 import { createBatcher } from '../storage/batcher.ts';
-import { type Database, isStorable, sqlState } from '../storage/database.ts';
+import type { Database } from '../storage/database.ts';
+import { isStorable, sqlState } from '../storage/sql.ts';
 
 export interface Submission {
   readonly accountId: string;
@@ -70,7 +71,7 @@ export function createSubmit(options: SubmitOptions) {
     async run(batch) {
       const requests = batch.map(({ request }) => request);
       const rows = await database.sql<Outcome[]>`
-        select place, (result).* from submit_jobs(${database.sql.json(requests as never)}::jsonb) order by place`;
+        select place, (result).* from submit_jobs(${database.sql.json(requests)}::jsonb) order by place`;
       return rows;
     },
   });

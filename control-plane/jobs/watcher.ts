@@ -67,9 +67,7 @@ export function createJobWatcher(options: JobWatcherOptions) {
   }
 
   async function begin(name: string, { metadata: { uid = '' } }: RenderJob): Promise<void> {
-    const [row] = await database.within(
-      Promise.resolve(database.sql<{ task: bigint | null }[]>`select begin_job(${name}, ${uid}) as task`),
-    );
+    const [row] = await database.sql<{ task: bigint | null }[]>`select begin_job(${name}, ${uid}) as task`;
     begun.add(name);
     if (row?.task != null) options.onBegun({ jobId: name, eventTask: row.task });
     else await gone(name, uid);
@@ -81,10 +79,8 @@ export function createJobWatcher(options: JobWatcherOptions) {
    * @param seen uid of the RenderJob that has the name now
    */
   async function gone(name: string, seen?: string): Promise<undefined> {
-    const [job] = await database.within(
-      Promise.resolve(database.sql<{ renderjob_uid: string | null; settled_at: Date | null }[]>`
-        select renderjob_uid, settled_at from jobs where id = ${name}`),
-    );
+    const [job] = await database.sql<{ renderjob_uid: string | null; settled_at: Date | null }[]>`
+        select renderjob_uid, settled_at from jobs where id = ${name}`;
     if (!job || job.settled_at) {
       settled.add(name);
       return;
@@ -106,12 +102,10 @@ export function createJobWatcher(options: JobWatcherOptions) {
     if (!reflector.hasSynced || reflector.healthySince === undefined) return;
     let after = '';
     for (;;) {
-      const jobs = await database.within(
-        Promise.resolve(database.sql<{ id: string; renderjob_uid: string | null; status: string }[]>`
+      const jobs = await database.sql<{ id: string; renderjob_uid: string | null; status: string }[]>`
           select id, renderjob_uid, status from jobs
           where settled_at is null and id > ${after} and coalesce(renderjob_at, created_at) < now() - interval '3 seconds'
-          order by id limit 500`),
-      );
+          order by id limit 500`;
       const last = jobs.at(-1);
       if (!last) return;
       after = last.id;

@@ -97,11 +97,9 @@ export function createOutbox<Contexts extends Record<TaskKind, unknown>>(
 
   async function putOff(task: Task, reason: string): Promise<void> {
     const pause = backoffMs(task.attempts);
-    await database.within(
-      Promise.resolve(database.fast`
+    await database.fast`
         update outbox set due_at = now() + ${pause} * interval '1 millisecond', last_error = ${reason.replaceAll('\0', '').slice(0, 500)}
-        where id = ${task.id}`),
-    );
+        where id = ${task.id}`;
   }
 
   function start<K extends TaskKind>(kind: K, task: Task, context?: Contexts[K]) {
@@ -118,15 +116,13 @@ export function createOutbox<Contexts extends Record<TaskKind, unknown>>(
   }
 
   async function claim(kind: TaskKind, limit: number): Promise<Task[]> {
-    const rows = await database.within(
-      Promise.resolve(database.fast<
-        { id: bigint; job_id: string; status: string | null; created_at: Date; attempts: number }[]
-      >`
+    const rows = await database.fast<
+      { id: bigint; job_id: string; status: string | null; created_at: Date; attempts: number }[]
+    >`
         update outbox set due_at = now() + ${leaseMs} * interval '1 millisecond', attempts = attempts + 1
         where id in (
           select id from outbox where kind = ${kind} and due_at <= now() order by due_at limit ${limit} for update skip locked
-        ) returning id, job_id, status, created_at, attempts`),
-    );
+        ) returning id, job_id, status, created_at, attempts`;
     return rows
       .map((row) => ({
         id: row.id,

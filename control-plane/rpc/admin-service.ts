@@ -34,7 +34,7 @@ export function createAdminService({ logger, database, token, metrics }: AdminSe
       logger,
       metrics.timed(method, async (request: Request, { metadata }: CallContext) => {
         authorize(metadata);
-        return database.within(handler(request));
+        return handler(request);
       }),
     );
 

@@ -1,4 +1,4 @@
-import { StorageError, withDeadline } from './database.ts';
+import { StorageError, withDeadline } from './sql.ts';
 
 export interface BatcherOptions<Request, Answer> {
   /** Answers all requests of a batch, in their order. An Error in the place of an answer refuses that request alone. */

@@ -1,9 +1,4 @@
-import postgres from 'postgres';
-import { ApiError } from '#common/errors.ts';
-
-/** A client whose int8 columns are bigint. */
-export type Sql = postgres.Sql<{ bigint: bigint }>;
-export type Transaction = postgres.TransactionSql<{ bigint: bigint }>;
+import { openSql, type Sql } from './sql.ts';
 
 export interface DatabaseOptions {
   readonly url: string;
@@ -11,7 +6,7 @@ export interface DatabaseOptions {
   readonly maxConnections?: number;
   /** The server ends a statement that takes longer, milliseconds. Default 4000. */
   readonly statementTimeoutMs?: number;
-  /** A caller waits no longer than this for an answer, whatever became of the server. Default 5000. */
+  /** A statement is given up when it has not been answered by then, whatever became of the server. Default 5000. */
   readonly deadlineMs?: number;
 }
 
@@ -19,34 +14,17 @@ export interface Database {
   /** Full durability: an answered commit survives the loss of the server. */
   readonly sql: Sql;
   /**
-   * Two connections of their own for authentication, the rate limit and reads, so that they never queue behind
-   * submits. Commits do not wait for the disk: nothing that must survive a crash of the server is written here.
+   * Connections of their own for authentication, the rate limit and reads, so that they never queue behind submits.
+   * Commits do not wait for the disk: nothing that must survive a crash of the server is written here.
    */
   readonly fast: Sql;
-  /** Waits for the answer, but not longer than the deadline. @throws StorageError */
-  within<T>(work: Promise<T>): Promise<T>;
   close(): Promise<void>;
-}
-
-/** Postgres did not answer in time or could not be reached. Retryable; a write may have taken effect. */
-export class StorageError extends ApiError {
-  constructor(message: string, options?: ErrorOptions) {
-    super('internal_error', message, options);
-  }
 }
 
 /** Connects when first used and again after every loss; nothing here throws because the server is away. */
 export function openDatabase(options: DatabaseOptions): Database {
   const { statementTimeoutMs = 4_000, deadlineMs = 5_000 } = options;
-  const common = {
-    types: { bigint: postgres.BigInt },
-    connect_timeout: 3,
-    // The default grows to 20 s, which would be 20 s of failing calls after the server is back.
-    backoff: () => 0.1,
-    max_lifetime: null,
-    onnotice: () => {},
-  } as const;
-  const session = {
+  const settings = {
     application_name: 'semblance-control-plane',
     statement_timeout: statementTimeoutMs,
     lock_timeout: Math.round(statementTimeoutMs * 0.75),
@@ -54,60 +32,19 @@ export function openDatabase(options: DatabaseOptions): Database {
     TimeZone: 'UTC',
     jit: 'off',
   };
-  const sql = postgres(options.url, {
-    ...common,
-    max: options.maxConnections ?? 10,
-    connection: session,
-  }) as unknown as Sql;
-  const fast = postgres(options.url, {
-    ...common,
-    max: 2,
-    connection: { ...session, synchronous_commit: 'off' },
-  }) as unknown as Sql;
+  const { url, maxConnections = 10 } = options;
+  const sql = openSql({ url, maxConnections, settings, deadlineMs });
+  const fast = openSql({
+    url,
+    maxConnections: 4,
+    settings: { ...settings, synchronous_commit: 'off' },
+    deadlineMs,
+  });
   return {
     sql,
     fast,
-    within: (work) => withDeadline(work, deadlineMs),
     async close() {
-      await Promise.all([sql.end({ timeout: 2 }), fast.end({ timeout: 2 })]);
+      await Promise.all([sql.end(), fast.end()]);
     },
   };
-}
-
-/** @throws StorageError when the work is not done in time; the work itself is not stopped by it. */
-export function withDeadline<T>(work: Promise<T>, deadlineMs: number): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(
-      () => reject(new StorageError(`the database did not answer within ${deadlineMs} ms`)),
-      deadlineMs,
-    );
-    work.then(
-      (value) => {
-        clearTimeout(timer);
-        resolve(value);
-      },
-      (error) => {
-        clearTimeout(timer);
-        reject(error);
-      },
-    );
-  });
-}
-
-/** SQLSTATE of an error the server answered; undefined when it did not answer at all. */
-export function sqlState(error: unknown): string | undefined {
-  if (!(error instanceof Error) || error.name !== 'PostgresError') return undefined;
-  return (error as Error & { code?: string }).code;
-}
-
-/** Name of the violated constraint, if the error is such a violation. */
-export function violatedConstraint(error: unknown): string | undefined {
-  return sqlState(error)?.startsWith('23')
-    ? (error as Error & { constraint_name?: string }).constraint_name
-    : undefined;
-}
-
-/** True for text that a Postgres text or jsonb value can hold: no NUL and no lone surrogate. */
-export function isStorable(text: string): boolean {
-  return !text.includes('\0') && text.isWellFormed();
 }

@@ -1,9 +1,9 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import postgres from 'postgres';
 import { describeError } from '#common/errors.ts';
 import type { Logger } from '#common/logging.ts';
+import { openSql, runScript } from './sql.ts';
 
 const FOLDER = join(import.meta.dirname, 'migrations');
 /** One number for the whole database: whoever holds this advisory lock migrates. */
@@ -49,10 +49,10 @@ export async function readMigrations(folder = FOLDER): Promise<Migration[]> {
  */
 export async function migrate(url: string, migrations?: readonly Migration[]): Promise<string[]> {
   const wanted = migrations ?? (await readMigrations());
-  const sql = postgres(url, { max: 1, connect_timeout: 3, backoff: () => 0.1, onnotice: () => {} });
+  const sql = openSql({ url, maxConnections: 1, settings: { TimeZone: 'UTC' }, deadlineMs: 0 });
   try {
     return await sql.begin(async (tx) => {
-      await tx`select pg_advisory_xact_lock(${LOCK.toString()}::bigint)`;
+      await tx`select pg_advisory_xact_lock(${LOCK})`;
       await tx`
         create table if not exists schema_migrations (
           version int primary key,
@@ -77,14 +77,14 @@ export async function migrate(url: string, migrations?: readonly Migration[]): P
             throw new MigrationChangedError(`${migration.name} was changed after it had been applied`);
           continue;
         }
-        await tx.unsafe(migration.sql).simple();
+        await runScript(tx, migration.sql);
         await tx`insert into schema_migrations (version, name, digest) values (${migration.version}, ${migration.name}, ${digest})`;
         done.push(migration.name);
       }
       return done;
     });
   } finally {
-    await sql.end({ timeout: 1 });
+    await sql.end();
   }
 }
 

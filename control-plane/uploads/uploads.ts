@@ -3,7 +3,8 @@ import { newId } from '#common/ids.ts';
 import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
 import { type CompleteUploadRequest, MediaKind } from '#proto/semblance/control/v1/control.ts';
-import { type Database, isStorable } from '../storage/database.ts';
+import type { Database } from '../storage/database.ts';
+import { isStorable } from '../storage/sql.ts';
 
 const KINDS: Partial<Record<MediaKind, string>> = {
   [MediaKind.MEDIA_KIND_IMAGE]: 'image',
@@ -24,9 +25,7 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
   /** Reserves a key: unguessable, and saying nothing of whose it is. */
   async function begin(accountId: string): Promise<string> {
     const fileKey = newId('api/up-');
-    await database.within(
-      sql`insert into uploads (file_key, account_id) values (${fileKey}, ${accountId})`.then(() => {}),
-    );
+    await sql`insert into uploads (file_key, account_id) values (${fileKey}, ${accountId})`;
     return fileKey;
   }
 
@@ -42,8 +41,7 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
     if (!kind || sizeBytes < 0n || sha256.length !== 32 || !/^[\x21-\x7e]{3,128}$/.test(contentType))
       throw new ApiError('invalid_input', 'The upload is not described: kind, type, size and SHA-256.');
     requireStorable(fileKey, accountId);
-    const rows = await database.within(
-      Promise.resolve(sql<{ link_seconds: number }[]>`
+    const rows = await sql<{ link_seconds: number }[]>`
         with done as (
           update uploads set completed_at = coalesce(completed_at, now()), kind = ${kind}, content_type = ${contentType},
                              size_bytes = ${sizeBytes}, sha256 = ${sha256}
@@ -51,8 +49,7 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
             and (completed_at is null or (kind = ${kind} and sha256 = ${sha256}))
           returning 1
         )
-        select s.link_seconds from done cross join settings s`),
-    );
+        select s.link_seconds from done cross join settings s`;
     if (!rows[0]) throw new ApiError('not_found', 'This upload is not under way any more: upload again.');
     return objects.signGet(fileKey, { expiresInSeconds: rows[0].link_seconds, audience: 'public' });
   }
@@ -60,12 +57,10 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
   /** Gives a reservation up at once. What was never reserved, or is complete, is left alone. */
   async function abort(fileKey: string, accountId: string): Promise<void> {
     requireStorable(fileKey, accountId);
-    const rows = await database.within(
-      Promise.resolve(sql`
+    const rows = await sql`
         update uploads set abandoned_at = now()
         where file_key = ${fileKey} and account_id = ${accountId} and completed_at is null and abandoned_at is null
-        returning 1`),
-    );
+        returning 1`;
     // Should this fail, the sweep does it.
     if (rows.length > 0) await objects.delete(fileKey).catch((err) => logger.warn({ err }, 'delete failed'));
   }

@@ -1,0 +1,107 @@
+import { Metadata } from '@grpc/grpc-js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openDatabase } from '../storage/database.ts';
+import { type TestDatabase, testDatabase } from '../storage/testing.ts';
+import { revokeKey } from './accounts.ts';
+import { createGate, RATE_LIMIT_KEY } from './gate.ts';
+
+let db: TestDatabase;
+beforeAll(async () => {
+  db = await testDatabase();
+});
+afterAll(() => db.close());
+
+const limits = (trailers: Metadata) =>
+  Object.fromEntries(
+    String(trailers.get(RATE_LIMIT_KEY)[0])
+      .split(',')
+      .map((part) => {
+        const [name, value] = part.split('=');
+        return [name, Number(value)];
+      }),
+  ) as { limit: number; remaining: number; reset: number };
+
+test('the limit is exact across control planes that count at the same time', async () => {
+  const { caller } = await db.account(0, 60);
+  const other = openDatabase({ url: db.url });
+  const gates = [createGate(db.database), createGate(other)];
+  try {
+    const calls = Array.from({ length: 200 }, async (_, i) => {
+      const trailers = new Metadata();
+      const admitted = await gates[i % 2]?.admit(caller, trailers).then(
+        () => true,
+        () => false,
+      );
+      return { admitted, ...limits(trailers) };
+    });
+    const results = await Promise.all(calls);
+    const admitted = results.filter((result) => result.admitted);
+    expect(admitted).toHaveLength(60);
+    // Each admitted call had a place of its own.
+    expect(admitted.map(({ remaining }) => remaining).sort((a, b) => a - b)).toEqual([...Array(60).keys()]);
+    expect(results.every(({ limit, reset }) => limit === 60 && reset >= 1 && reset <= 60)).toBe(true);
+  } finally {
+    await other.close();
+  }
+});
+
+test('a window opens with the first call and ends 60 s later', async () => {
+  const { caller, keyId } = await db.account(0, 2);
+  const gate = createGate(db.database);
+  const admit = async () => {
+    const trailers = new Metadata();
+    await gate.admit(caller, trailers);
+    return limits(trailers);
+  };
+  expect(await admit()).toEqual({ limit: 2, remaining: 1, reset: 60 });
+  await db.sql`update rate_windows set opened_at = opened_at - interval '58.5 seconds' where key_id = ${keyId}`;
+  expect(await admit()).toMatchObject({ remaining: 0, reset: 2 });
+  await expect(admit()).rejects.toMatchObject({ code: 'rate_limited', retryable: true });
+  await db.sql`update rate_windows set opened_at = opened_at - interval '2 seconds' where key_id = ${keyId}`;
+  expect(await admit()).toEqual({ limit: 2, remaining: 1, reset: 60 });
+});
+
+test('keys do not share a count, also when they are counted in one batch', async () => {
+  const [a, b] = [await db.account(0, 3), await db.account(0, 5)];
+  const gate = createGate(db.database);
+  const admitted = async ({ caller }: typeof a) =>
+    (await Promise.allSettled(Array.from({ length: 10 }, () => gate.admit(caller, new Metadata())))).filter(
+      ({ status }) => status === 'fulfilled',
+    ).length;
+  expect(await Promise.all([admitted(a), admitted(b)])).toEqual([3, 5]);
+});
+
+test('no key, half a key, an unknown key and a revoked key are unauthorized, and learn of no limit', async () => {
+  const gate = createGate(db.database);
+  const { caller, keyId } = await db.account();
+  await gate.admit(caller, new Metadata());
+  await revokeKey(db.sql, keyId);
+  const callers = [
+    undefined,
+    { keySha256: Buffer.alloc(0) },
+    { keySha256: Buffer.alloc(31) },
+    { keySha256: Buffer.alloc(32, 7) },
+    caller,
+  ];
+  for (const refused of callers) {
+    const trailers = new Metadata();
+    await expect(gate.admit(refused, trailers)).rejects.toMatchObject({ code: 'unauthorized' });
+    expect(trailers.get(RATE_LIMIT_KEY)).toEqual([]);
+  }
+});
+
+test('a job is read with the call, by its owner alone', async () => {
+  const gate = createGate(db.database);
+  const [owner, stranger] = [await db.account(), await db.account()];
+  const { jobId } = await db.submitter()(owner.submission());
+  const read = async (caller: { keySha256: Buffer }, id: string) =>
+    (await gate.admit(caller, new Metadata(), id)).job;
+  const [own, others, none] = await Promise.all([
+    read(owner.caller, jobId),
+    read(stranger.caller, jobId),
+    read(owner.caller, 'job-none'),
+  ]);
+  expect(own).toMatchObject({ id: jobId, status: 'queued', chargedMicros: null });
+  expect(others).toBeUndefined();
+  expect(none).toBeUndefined();
+});

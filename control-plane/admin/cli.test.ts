@@ -1,0 +1,160 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { callerOf, startTestSystem, type TestSystem } from '../testing.ts';
+import { runAdmin } from './run.ts';
+
+let system: TestSystem;
+let state: string;
+
+beforeAll(async () => {
+  system = await startTestSystem();
+  state = await mkdtemp(join(tmpdir(), 'semblance-admin-'));
+  const stack = { control_address: `127.0.0.1:${system.plane.port}`, admin_token: system.adminToken };
+  await writeFile(join(state, 'stack.json'), JSON.stringify(stack));
+});
+afterAll(async () => {
+  await rm(state, { recursive: true });
+  await system.close();
+});
+
+const local = () => ({ SEMBLANCE_STATE_DIR: state });
+
+async function admin(args: string[], env: NodeJS.ProcessEnv = local()) {
+  const written = { stdout: '', stderr: '' };
+  const into = (name: 'stdout' | 'stderr') => ({
+    write: (text: string) => {
+      written[name] += text;
+    },
+  });
+  const code = await runAdmin(args, { env, stdout: into('stdout'), stderr: into('stderr') });
+  return { code, ...written };
+}
+
+async function json(...args: string[]) {
+  const { code, stdout } = await admin([...args, '--json']);
+  return { code, answer: JSON.parse(stdout) };
+}
+
+test('an account is made, topped up, shown; a top-up under one reference is booked once', async () => {
+  const made = await json('account', 'create', '--name', 'Ada', '--balance-usd', '5');
+  expect(made.code).toBe(0);
+  expect(made.answer).toEqual({
+    account_id: expect.stringMatching(/^acct-/),
+    key_id: expect.stringMatching(/^key-/),
+    api_key: expect.stringMatching(/^sk_live_[\w-]{43}$/),
+  });
+  const { control, ask } = system.client;
+  const balance = await ask(control.getBalance.bind(control), { caller: callerOf(made.answer.api_key) });
+  expect(balance.balanceMicros).toBe(5_000_000n);
+
+  const account = made.answer.account_id;
+  const again = ['account', 'topup', '--account', account, '--usd', '2.5', '--reference', 'invoice 7'];
+  expect((await json(...again)).answer).toMatchObject({ account_id: account, balance: 7.5, ledger_ok: true });
+  expect((await json(...again)).answer).toMatchObject({ balance: 7.5 });
+  const other = await json(
+    'account',
+    'topup',
+    '--account',
+    account,
+    '--usd',
+    '3',
+    '--reference',
+    'invoice 7',
+  );
+  expect(other).toMatchObject({ code: 1, answer: { error: { code: 'invalid_input' } } });
+  expect((await json('account', 'show', `--account=${account}`)).answer).toEqual({
+    account_id: account,
+    name: 'Ada',
+    balance: 7.5,
+    holds: 0,
+    holds_open: 0,
+    reserved: 0,
+    ledger_ok: true,
+  });
+});
+
+test('keys are made, limited and revoked, with effect on the next call', async () => {
+  const { answer } = await json('account', 'create', '--name', 'Grace');
+  const key = (await json('key', 'create', '--account', answer.account_id)).answer;
+  expect(Object.keys(key)).toEqual(['key_id', 'api_key']);
+  const { control, ask } = system.client;
+  const authorize = () => ask(control.authorize.bind(control), { caller: callerOf(key.api_key) });
+  expect((await authorize()).keyId).toBe(key.key_id);
+  expect((await json('key', 'limit', '--key', key.key_id, '--per-minute', '1')).answer).toEqual({
+    key_id: key.key_id,
+    account_id: answer.account_id,
+    per_minute: 1,
+    revoked_at: null,
+  });
+  await expect(authorize()).rejects.toMatchObject({ code: 'rate_limited' });
+  expect((await json('key', 'revoke', '--key', key.key_id)).answer.revoked_at).toMatch(/^\d{4}-.*Z$/);
+  await expect(authorize()).rejects.toMatchObject({ code: 'unauthorized' });
+});
+
+test.each([
+  [['account', 'create'], 2, 'usage', 'needs --name'],
+  [['account', 'frobnicate'], 2, 'usage', 'There is no command "account frobnicate"'],
+  [['account', 'create', '--name', 'x', '--colour', 'red'], 2, 'usage', '"--colour" means nothing'],
+  [['account', 'create', '--name'], 2, 'usage', '--name needs a value'],
+  [['account', 'create', '--name', 'x', '--balance-usd', '1.0000001'], 2, 'usage', 'six decimals'],
+  [['account', 'create', '--name', 'x', '--balance-usd', '-1'], 1, 'invalid_input', 'not negative'],
+  [['account', 'create', '--name', ' '], 1, 'invalid_input', '1 to 200 characters'],
+  [['account', 'show', '--account', 'acct-none'], 1, 'not_found', 'acct-none'],
+  [['account', 'topup', '--account', 'acct-none', '--usd', '1'], 1, 'not_found', 'acct-none'],
+  [['key', 'create', '--account', 'acct-none'], 1, 'not_found', 'acct-none'],
+  [['key', 'revoke', '--key', 'key-none'], 1, 'not_found', 'key-none'],
+  [['key', 'limit', '--key', 'key-none', '--per-minute', '0'], 1, 'invalid_input', '1 to 1000000'],
+  [['key', 'limit', '--key', 'key-none', '--per-minute', 'many'], 2, 'usage', 'whole number'],
+])('%j is refused and explained', async (args, code, errorCode, message) => {
+  const refused = await json(...args);
+  expect(refused.code).toBe(code);
+  expect(refused.answer.error.code).toBe(errorCode);
+  expect(refused.answer.error.message).toContain(message);
+});
+
+test('without --json it prints text, faults on standard error; alone it tells its usage', async () => {
+  const { answer } = await json('account', 'create', '--name', 'Text');
+  const shown = await admin(['account', 'show', '--account', answer.account_id]);
+  expect(shown.stdout).toMatch(/^account_id {2}acct-.*\nname {8}Text\nbalance {5}0\n/);
+  const fault = await admin(['account', 'show']);
+  expect(fault).toMatchObject({ code: 2, stdout: '' });
+  expect(fault.stderr).toContain('Usage: npm run --silent admin --');
+  expect((await admin([])).code).toBe(2);
+  expect(await admin(['--help'])).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('account create'),
+  });
+});
+
+test('a wrong token, a control plane that is away and a stack that is not running are told apart', async () => {
+  const show = ['account', 'show', '--account', 'a', '--json'];
+  const code = async (env: Record<string, string>) => JSON.parse((await admin(show, env)).stdout).error.code;
+  const address = `127.0.0.1:${system.plane.port}`;
+  expect(await code({ SEMBLANCE_CONTROL_ADDRESS: address, SEMBLANCE_ADMIN_TOKEN: 'wrong' })).toBe(
+    'unauthorized',
+  );
+  expect(await code({ SEMBLANCE_CONTROL_ADDRESS: '127.0.0.1:1', SEMBLANCE_ADMIN_TOKEN: 'x' })).toBe(
+    'unreachable',
+  );
+  expect(await code({ SEMBLANCE_STATE_DIR: join(state, 'none') })).toBe('not_running');
+});
+
+test('it runs as a command of its own', async () => {
+  const show = [
+    '--no-warnings',
+    join(import.meta.dirname, 'cli.ts'),
+    'account',
+    'show',
+    '--account',
+    'acct-none',
+    '--json',
+  ];
+  const run = promisify(execFile)(process.execPath, show, { env: { ...process.env, ...local() } });
+  const failed = await run.catch((error: { code: number; stdout: string; stderr: string }) => error);
+  expect(failed).toMatchObject({ code: 1, stderr: '' });
+  expect(JSON.parse(failed.stdout).error.code).toBe('not_found');
+});

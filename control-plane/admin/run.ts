@@ -1,0 +1,46 @@
+import { describeError } from '#common/errors.ts';
+import { COMMANDS } from './commands.ts';
+import { type AdminCalls, AdminError, connectAdmin, findEndpoint } from './connection.ts';
+import { parseArguments, UsageError, usage } from './usage.ts';
+
+export interface Terminal {
+  readonly env: NodeJS.ProcessEnv;
+  readonly stdout: { write(text: string): unknown };
+  readonly stderr: { write(text: string): unknown };
+}
+
+/**
+ * The admin command: `<noun> <verb> --flag value …`. With `--json` it prints one JSON document, the answer or
+ * `{error: {code, message}}`; without, text. Exit code 0 when done, 1 when refused or failed, 2 when misused.
+ */
+export async function runAdmin(args: readonly string[], { env, stdout, stderr }: Terminal): Promise<number> {
+  const json = args.includes('--json');
+  if (args.length === 0 || args.includes('--help') || args[0] === 'help') {
+    stdout.write(`${usage(COMMANDS)}\n`);
+    return args.length === 0 ? 2 : 0;
+  }
+  let calls: AdminCalls | undefined;
+  try {
+    const { command, flags } = parseArguments(args, COMMANDS);
+    calls = connectAdmin(findEndpoint(env));
+    const answer = await command.run(flags, calls);
+    stdout.write(json ? `${JSON.stringify(answer)}\n` : readable(answer));
+    return 0;
+  } catch (error) {
+    const known = error instanceof AdminError || error instanceof UsageError;
+    const code = known ? error.code : 'internal_error';
+    const message = known ? error.message : describeError(error);
+    if (json) stdout.write(`${JSON.stringify({ error: { code, message } })}\n`);
+    else stderr.write(`${message}\n`);
+    return error instanceof UsageError ? 2 : 1;
+  } finally {
+    calls?.close();
+  }
+}
+
+function readable(answer: Record<string, unknown>): string {
+  const width = Math.max(...Object.keys(answer).map((name) => name.length));
+  return Object.entries(answer)
+    .map(([name, value]) => `${name.padEnd(width)}  ${value ?? '-'}\n`)
+    .join('');
+}

@@ -1,0 +1,66 @@
+import { expect, test } from 'vitest';
+import type { ObjectStore } from '#common/objects/store.ts';
+import type { JobRow } from './job-row.ts';
+import { isJobId } from './job-row.ts';
+import { createJobView, windowStart } from './job-view.ts';
+
+const settledAt = new Date('2026-05-01T10:00:00.789Z');
+const DAY = 86_400;
+const at = (seconds: number) => Date.parse('2026-05-01T10:00:00Z') + seconds * 1000;
+
+test('a link dates from the latest half lifetime after the end of the job', () => {
+  const start = (seconds: number) => (windowStart(settledAt, DAY, at(seconds)).getTime() - at(0)) / 1000;
+  expect([0, 1, DAY / 2 - 1, DAY / 2, DAY, 10 * DAY + 5].map(start)).toEqual([
+    0,
+    0,
+    0,
+    DAY / 2,
+    DAY,
+    10 * DAY,
+  ]);
+  // A database clock that is ahead of this process must not date a link into the future of its own start.
+  expect(start(-30)).toBe(0);
+});
+
+test('the same link comes back within a window, is signed once, and is good for half its lifetime at least', async () => {
+  const signed: { expiresAt: number }[] = [];
+  const objects = {
+    async signGet(key, { signedAt = new Date(), expiresInSeconds }) {
+      const expiresAt = signedAt.getTime() + expiresInSeconds * 1000;
+      signed.push({ expiresAt });
+      return `https://files/${key}?until=${expiresAt}`;
+    },
+  } as ObjectStore;
+  let now = at(0);
+  const view = createJobView({ objects, now: () => now });
+  const row: JobRow = {
+    id: 'job',
+    status: 'succeeded',
+    outputKey: 'api/o',
+    chargedMicros: 1n,
+    errorCode: null,
+    errorMessage: null,
+    settledAt,
+  };
+  const links = new Set<string | undefined>();
+  for (let seconds = 0; seconds <= DAY; seconds += DAY / 8) {
+    now = at(seconds);
+    links.add((await view.show(row, DAY)).outputUrl);
+    expect((signed.at(-1)?.expiresAt ?? 0) - now).toBeGreaterThanOrEqual((DAY / 2) * 1000);
+  }
+  expect(links.size).toBe(3);
+  expect(signed).toHaveLength(3);
+});
+
+test('ids that cannot be a job’s are told from those that can', () => {
+  expect(isJobId('job-01j9zzzzzzzzzzzzzzzzzzzzzz')).toBe(true);
+  for (const no of [
+    '',
+    'job-',
+    'job-01J9ZZZZZZZZZZZZZZZZZZZZZZ',
+    'job-01j9zzzzzzzzzzzzzzzzzzzzz\0',
+    "job-' or true --xxxxxxxxxxxxxxxx",
+    '01j9zzzzzzzzzzzzzzzzzzzzzz',
+  ])
+    expect(isJobId(no)).toBe(false);
+});

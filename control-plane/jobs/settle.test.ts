@@ -1,0 +1,179 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { silentLogger } from '#common/logging.ts';
+import { priceOf } from '#common/money.ts';
+import { ObjectNotFoundError, type ObjectStore } from '#common/objects/store.ts';
+import type { RenderJob, RenderJobStatus } from '#crds/gen/renderjobs.ts';
+import { type TestDatabase, testDatabase } from '../storage/testing.ts';
+import { createSettler, failureOf, type SettledFacts } from './settle.ts';
+
+let db: TestDatabase;
+beforeAll(async () => {
+  db = await testDatabase();
+});
+afterAll(() => db.close());
+
+/** The part of a store that a settlement asks: `api/missing` holds nothing, `api/away` cannot be said. */
+const objects = {
+  info: async (key: string) => {
+    if (key === 'api/missing') throw new ObjectNotFoundError('nothing there');
+    if (key === 'api/away') throw new Error('the store is away');
+    return { sizeBytes: 1, contentType: 'image/png' };
+  },
+} as ObjectStore;
+
+function settler(onSettled: (facts: SettledFacts) => void = () => {}) {
+  return createSettler({ database: db.database, objects, logger: silentLogger(), onSettled });
+}
+
+function finished(name: string, status: RenderJobStatus, uid = 'uid-1'): RenderJob {
+  return {
+    apiVersion: 'semblance.dev/v1alpha1',
+    kind: 'RenderJob',
+    metadata: { name, uid },
+    spec: { capability: 'face-swap-image', inputs: [] },
+    status,
+  };
+}
+
+const success = (milliUnits = 1000, key = 'api/out'): RenderJobStatus => ({
+  phase: 'Succeeded',
+  output: { key, contentType: 'image/png', sizeBytes: 1, unit: 'image', milliUnits },
+});
+
+async function submitted(usd = 1) {
+  const account = await db.account(usd);
+  const { jobId } = await db.submitter()(account.submission());
+  return { ...account, jobId };
+}
+
+const events = async (jobId: string) =>
+  (await db.sql`select status from outbox where job_id = ${jobId} and kind = 'event' order by id`).map(
+    ({ status }) => status,
+  );
+
+test('a job settled by many at once, some saying success and some failure, is settled once', async () => {
+  const { jobId, accountId } = await submitted();
+  const facts: SettledFacts[] = [];
+  const settlers = [settler((fact) => facts.push(fact)), settler((fact) => facts.push(fact))];
+  const outcomes = await Promise.all(
+    Array.from({ length: 20 }, (_, i) =>
+      settlers[i % 2]?.settleFrom(finished(jobId, i % 3 === 0 ? { phase: 'Failed' } : success())),
+    ),
+  );
+  expect(outcomes.filter((outcome) => outcome === 'settled')).toHaveLength(1);
+  expect(outcomes.filter((outcome) => outcome === 'already')).toHaveLength(19);
+  expect(facts).toHaveLength(1);
+  expect(await events(jobId)).toHaveLength(2);
+  const { held, available, spent } = await db.balances(accountId);
+  expect([held, available + spent]).toEqual([0n, 1_000_000n]);
+  expect(await db.faults(accountId)).toEqual([]);
+});
+
+test('the charge is what was quoted at submit, though the rates have changed since', async () => {
+  const { jobId, accountId } = await submitted();
+  const [{ version = 0n } = {}] = await db.sql<{ version: bigint }[]>`
+    insert into rates (capability, account_id, unit, rates, minimum_micros, hold_milli_units)
+    values ('face-swap-image', ${accountId}, 'image', '[{"when": {}, "rate_micros": 900000}]', 900000, 1000) returning version`;
+  await settler().settleFrom(finished(jobId, success()));
+  const [job] = await db.sql`select charged_micros, rate_version from jobs where id = ${jobId}`;
+  expect(job?.charged_micros).toBe(40_000n);
+  expect(job?.rate_version).toBeLessThan(version);
+});
+
+test('a charge beyond the hold is collected, also below zero; then holds are refused until topped up', async () => {
+  const account = await submitted(0.06);
+  await settler().settleFrom(finished(account.jobId, success(5_000)));
+  expect(await db.balances(account.accountId)).toEqual({
+    available: -140_000n,
+    held: 0n,
+    spent: 200_000n,
+    topped_up: 60_000n,
+  });
+  expect(await db.faults(account.accountId)).toEqual([]);
+  await expect(db.submitter()(account.submission())).rejects.toMatchObject({ code: 'insufficient_balance' });
+});
+
+test('the price in the database is the price of common/money, to the micro-dollar', async () => {
+  const cases = [
+    [0n, 0n],
+    [1n, 499n],
+    [1n, 500n],
+    [1n, 1499n],
+    [33_333n, 1n],
+    [15_000n, 12_345n],
+    [40_000n, 9_007_199_254n],
+  ] as const;
+  for (const [rate, units] of cases) {
+    const [row] = await db.sql<{ price: bigint }[]>`select price_of(${rate}, ${units}) as price`;
+    expect(row?.price).toBe(priceOf(rate, units));
+  }
+});
+
+test('less than the minimum costs the minimum', async () => {
+  const { jobId, accountId } = await submitted();
+  await settler().settleFrom(finished(jobId, success(1)));
+  expect((await db.balances(accountId)).spent).toBe(40_000n);
+});
+
+test('a RenderJob that is not the job’s own has no say', async () => {
+  const { jobId } = await submitted();
+  await db.sql`update jobs set renderjob_uid = 'uid-own' where id = ${jobId}`;
+  expect(await settler().settleFrom(finished(jobId, success(), 'uid-other'))).toBe('fenced');
+  expect(await settler().settleFrom(finished(jobId, success(), 'uid-own'))).toBe('settled');
+  expect(await settler().settleFrom(finished('job-unknown', success()))).toBe('unknown');
+});
+
+test('an output that is missing fails the job; a store that does not answer settles nothing yet', async () => {
+  const { jobId, accountId } = await submitted();
+  await expect(settler().settleFrom(finished(jobId, success(1000, 'api/away')))).rejects.toThrow(
+    'the store is away',
+  );
+  expect((await db.balances(accountId)).held).toBe(60_000n);
+  expect(await settler().settleFrom(finished(jobId, success(1000, 'api/missing')))).toBe('settled');
+  expect(await db.balances(accountId)).toMatchObject({ held: 0n, available: 1_000_000n });
+});
+
+test('a status moves forward only', async () => {
+  const { jobId } = await submitted();
+  const begin = async (uid: string) => {
+    const [row] = await db.sql<{ task: bigint | null }[]>`select begin_job(${jobId}, ${uid}) as task`;
+    return row?.task ?? null;
+  };
+  expect(await begin('uid-1')).not.toBeNull();
+  expect(await begin('uid-1')).toBeNull();
+  await settler().settleFrom(finished(jobId, { phase: 'Failed' }));
+  expect(await begin('uid-1')).toBeNull();
+  expect(await events(jobId)).toEqual(['queued', 'processing', 'failed']);
+});
+
+test.each<[RenderJobStatus, object]>([
+  [
+    { phase: 'Failed' },
+    { code: 'processing_failed', message: 'The render did not complete.', reason: 'render_failed' },
+  ],
+  [
+    { phase: 'Failed', failure: { code: 'face_not_detected', message: ' No face. ' } },
+    { code: 'face_not_detected', message: 'No face.', reason: 'render_failed' },
+  ],
+  [
+    {
+      phase: 'Failed',
+      conditions: [
+        { type: 'Failed', status: 'True', reason: 'DeadlineExceeded', message: '', lastTransitionTime: '' },
+      ],
+    },
+    { code: 'processing_failed', message: 'The job took too long.', reason: 'timed_out' },
+  ],
+  [
+    { phase: 'Failed', failure: { code: 'odd' as 'processing_failed', message: 'x' } },
+    { code: 'processing_failed', message: 'x', reason: 'render_failed' },
+  ],
+])('a failure is told to its owner in the codes of the API: %j', (status, failure) => {
+  expect(failureOf(finished('job', status))).toEqual(failure);
+});
+
+test('a message the database cannot hold does not keep a job from ending', async () => {
+  const { jobId } = await submitted();
+  const failure = { code: 'processing_failed' as const, message: 'a\0b\ud800' };
+  expect(await settler().settleFrom(finished(jobId, { phase: 'Failed', failure }))).toBe('settled');
+});

@@ -1,0 +1,64 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { createBatcher } from './batcher.ts';
+
+test('requests that arrive while a batch is under way form the next one', async () => {
+  const sizes: number[] = [];
+  const batcher = createBatcher<number, number>({
+    async run(requests) {
+      sizes.push(requests.length);
+      await delay(20);
+      return requests.map((n) => n * 2);
+    },
+  });
+  const first = batcher.submit(1);
+  await delay(5);
+  const rest = Array.from({ length: 50 }, (_, i) => batcher.submit(i));
+  expect(await first).toBe(2);
+  expect(await Promise.all(rest)).toEqual(Array.from({ length: 50 }, (_, i) => i * 2));
+  expect(sizes).toEqual([1, 50]);
+});
+
+test('a request is refused alone when its answer is an error', async () => {
+  const batcher = createBatcher<number, number>({
+    run: async (requests) => requests.map((n) => (n === 2 ? new Error('not two') : n)),
+  });
+  const answers = await Promise.allSettled([1, 2, 3].map((n) => batcher.submit(n)));
+  expect(answers.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+});
+
+test('a batch that had no effect is tried request by request, so one bad request fails alone', async () => {
+  const batcher = createBatcher<number, number>({
+    divisible: () => true,
+    async run(requests) {
+      if (requests.includes(2)) throw new Error('bad');
+      return requests;
+    },
+  });
+  const answers = await Promise.allSettled([1, 2, 3].map((n) => batcher.submit(n)));
+  expect(answers.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+});
+
+test('a batch that hangs is given up at the deadline and does not hold up the next', async () => {
+  let calls = 0;
+  const batcher = createBatcher<number, number>({
+    deadlineMs: 50,
+    run: async (requests) => (calls++ === 0 ? new Promise(() => {}) : requests),
+  });
+  await expect(batcher.submit(1)).rejects.toMatchObject({ code: 'internal_error' });
+  expect(await batcher.submit(2)).toBe(2);
+});
+
+test('more than may wait are refused at once', async () => {
+  const batcher = createBatcher<number, number>({
+    maxWaiting: 2,
+    maxSize: 1,
+    deadlineMs: 200,
+    run: () => new Promise(() => {}),
+  });
+  const answers = await Promise.allSettled([1, 2, 3, 4].map((n) => batcher.submit(n)));
+  const reasons = answers.map((answer) =>
+    answer.status === 'rejected' ? String(answer.reason.message) : '',
+  );
+  expect(reasons.filter((reason) => reason.includes('wait for the database already'))).toHaveLength(2);
+});

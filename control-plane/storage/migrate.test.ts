@@ -1,0 +1,53 @@
+import postgres from 'postgres';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { silentLogger } from '#common/logging.ts';
+import { testPostgres } from '../../local/testing.ts';
+import {
+  MigrationChangedError,
+  migrate,
+  migrateWhenReachable,
+  readMigrations,
+  SchemaTooNewError,
+} from './migrate.ts';
+
+let pg: Awaited<ReturnType<typeof testPostgres>>;
+let sql: postgres.Sql;
+
+beforeAll(async () => {
+  pg = await testPostgres();
+  sql = postgres(pg.url, { max: 1, onnotice: () => {} });
+});
+afterAll(async () => {
+  await sql.end();
+  await pg.close();
+});
+
+test('processes that start together apply each migration once', async () => {
+  const wanted = await readMigrations();
+  const applied = (await Promise.all(Array.from({ length: 5 }, () => migrate(pg.url)))).flat();
+  expect(applied).toEqual(wanted.map(({ name }) => name));
+  const rows = await sql`select version from schema_migrations order by version`;
+  expect(rows.map(({ version }) => version)).toEqual(wanted.map(({ version }) => version));
+});
+
+test('a migration that fails leaves nothing, and the next start goes on from there', async () => {
+  const wanted = await readMigrations();
+  const version = wanted.length + 1;
+  const broken = { version, name: 'broken.sql', sql: 'create table half_done (); select 1 / 0;' };
+  await expect(migrate(pg.url, [...wanted, broken])).rejects.toThrow('division by zero');
+  expect(await sql`select 1 from pg_class where relname = 'half_done'`).toHaveLength(0);
+  const mended = { version, name: 'mended.sql', sql: 'create table half_done ();' };
+  expect(await migrate(pg.url, [...wanted, mended])).toEqual(['mended.sql']);
+});
+
+test('a schema newer than the release is refused, at once and for good', async () => {
+  await expect(migrate(pg.url)).rejects.toThrow(SchemaTooNewError);
+  const waiting = migrateWhenReachable(pg.url, silentLogger(), new AbortController().signal);
+  await expect(waiting).rejects.toMatchObject({ code: 'schema_too_new', retryable: false });
+});
+
+test('a migration edited after it was applied is refused', async () => {
+  const wanted = await readMigrations();
+  const edited = [...wanted, { version: wanted.length + 1, name: 'mended.sql', sql: 'select 2' }];
+  await expect(migrate(pg.url, edited)).rejects.toThrow(MigrationChangedError);
+});

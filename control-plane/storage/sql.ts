@@ -1,0 +1,198 @@
+import { createHash } from 'node:crypto';
+import pg from 'pg';
+import { ApiError } from '#common/errors.ts';
+
+/** Postgres did not answer in time or could not be reached. Retryable; a write may have taken effect. */
+export class StorageError extends ApiError {
+  constructor(message: string, options?: ErrorOptions) {
+    super('internal_error', message, options);
+  }
+}
+
+type Rows = readonly object[];
+
+/** Runs statements. Values in the template become parameters; int8 comes and goes as bigint, bytea as Buffer. */
+export interface Statements {
+  <R extends Rows = Record<string, unknown>[]>(text: TemplateStringsArray, ...values: unknown[]): Promise<R>;
+  /** A value as the text of a json or jsonb parameter. */
+  json(value: unknown): string;
+}
+
+export type Transaction = Statements;
+
+export interface Sql extends Statements {
+  /** Commits when the work resolves, rolls back when it throws. Lost with its connection. */
+  begin<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
+  end(): Promise<void>;
+}
+
+export interface SqlOptions {
+  readonly url: string;
+  readonly maxConnections: number;
+  /** Session settings, by name. */
+  readonly settings: Readonly<Record<string, string | number>>;
+  /** Longest wait for an answer. A connection that does not answer by then is cut. 0: none. */
+  readonly deadlineMs: number;
+}
+
+const INT8 = 20;
+const types = {
+  getTypeParser: ((oid: number, format?: 'text' | 'binary') =>
+    oid === INT8 ? BigInt : pg.types.getTypeParser(oid, format as 'text')) as typeof pg.types.getTypeParser,
+};
+
+/**
+ * A pool of connections that is opened when first used and mends itself after every loss. Statements are prepared once
+ * on each connection. A statement never waits longer than the deadline, whatever became of the server.
+ *
+ * The client is `pg`: of `postgres` 3.4.9 a connection that is cut ends the process by an exception nobody can catch
+ * (writing to a socket that is null), or leaves queries without an answer for ever.
+ */
+export function openSql(options: SqlOptions): Sql {
+  const { deadlineMs } = options;
+  const pool = new pg.Pool({
+    connectionString: options.url,
+    max: options.maxConnections,
+    idleTimeoutMillis: 0,
+    connectionTimeoutMillis: 3_000,
+    keepAlive: true,
+    options: Object.entries(options.settings)
+      .map(([name, value]) => `-c ${name}=${value}`)
+      .join(' '),
+    types,
+  });
+  // A connection that is lost while idle is replaced on the next use; while in use its statement fails.
+  pool.on('error', () => {});
+  pool.on('connect', (client) => client.on('error', () => {}));
+
+  async function borrow<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+    let client: pg.PoolClient;
+    try {
+      client = await pool.connect();
+    } catch (error) {
+      throw storageError(error);
+    }
+    let broken = true;
+    try {
+      const result = await work(client);
+      broken = false;
+      return result;
+    } catch (error) {
+      // After an error that the server answered the connection is as good as before.
+      broken = !(error instanceof pg.DatabaseError) && !(error instanceof RolledBack);
+      throw error instanceof RolledBack ? error.cause : storageError(error);
+    } finally {
+      client.release(broken);
+    }
+  }
+
+  const bounded = <T>(work: Promise<T>) => (deadlineMs > 0 ? withDeadline(work, deadlineMs) : work);
+
+  const statement = <R extends Rows>(text: TemplateStringsArray, ...values: unknown[]): Promise<R> =>
+    borrow((client) => bounded(run<R>(client, text, values)));
+
+  async function begin<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    return borrow(async (client) => {
+      const transaction = Object.assign(
+        <R extends Rows>(text: TemplateStringsArray, ...values: unknown[]) =>
+          bounded(run<R>(client, text, values)),
+        { json },
+      );
+      await bounded(client.query('begin'));
+      let result: T;
+      try {
+        result = await work(transaction);
+      } catch (error) {
+        await bounded(client.query('rollback'));
+        throw new RolledBack('rolled back', { cause: error });
+      }
+      await bounded(client.query('commit'));
+      return result;
+    });
+  }
+
+  return Object.assign(statement, { json, begin, end: () => pool.end() });
+}
+
+/** Carries what a transaction's work threw past the question whether the connection is still good. */
+class RolledBack extends Error {}
+
+/** Runs a script of several statements, without parameters, on a connection of its own. */
+export async function runScript(transaction: Transaction, script: string): Promise<void> {
+  const raw = Object.assign([script], { raw: [script] }) as unknown as TemplateStringsArray;
+  scripts.add(raw);
+  await transaction(raw);
+}
+
+const scripts = new WeakSet<TemplateStringsArray>();
+const prepared = new WeakMap<TemplateStringsArray, { name: string; text: string }>();
+
+async function run<R extends Rows>(
+  client: pg.PoolClient,
+  strings: TemplateStringsArray,
+  values: unknown[],
+): Promise<R> {
+  if (scripts.has(strings)) {
+    await client.query(strings[0] as string);
+    return [] as unknown as R;
+  }
+  let statement = prepared.get(strings);
+  if (!statement) {
+    const text = strings.reduce((sum, part, i) => `${sum}$${i}${part}`);
+    const digest = createHash('sha256').update(text).digest('hex');
+    statement = { name: `s${digest.slice(0, 24)}`, text };
+    prepared.set(strings, statement);
+  }
+  const result = await client.query({ ...statement, values });
+  return result.rows as unknown as R;
+}
+
+function json(value: unknown): string {
+  return JSON.stringify(value);
+}
+
+function storageError(error: unknown): unknown {
+  if (error instanceof pg.DatabaseError) {
+    // Class 57 and 08: the server is ending, starting, or cut the connection.
+    return error.code && /^(57|08)/.test(error.code)
+      ? new StorageError('the database is not available', { cause: error })
+      : error;
+  }
+  if (error instanceof ApiError) return error;
+  return new StorageError('the database does not answer', { cause: error });
+}
+
+/** @throws StorageError when the work is not done in time; the work itself is not stopped by it. */
+export function withDeadline<T>(work: Promise<T>, deadlineMs: number): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(
+      () => reject(new StorageError(`the database did not answer within ${deadlineMs} ms`)),
+      deadlineMs,
+    );
+    work.then(
+      (value) => {
+        clearTimeout(timer);
+        resolve(value);
+      },
+      (error) => {
+        clearTimeout(timer);
+        reject(error);
+      },
+    );
+  });
+}
+
+/** SQLSTATE of an error the server answered; undefined when it did not answer at all. */
+export function sqlState(error: unknown): string | undefined {
+  return error instanceof pg.DatabaseError ? error.code : undefined;
+}
+
+/** Name of the violated constraint, if the error is such a violation. */
+export function violatedConstraint(error: unknown): string | undefined {
+  return sqlState(error)?.startsWith('23') ? (error as pg.DatabaseError).constraint : undefined;
+}
+
+/** True for text that a Postgres text or jsonb value can hold: no NUL and no lone surrogate. */
+export function isStorable(text: string): boolean {
+  return !text.includes('\0') && text.isWellFormed();
+}

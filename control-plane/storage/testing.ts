@@ -1,0 +1,72 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { testPostgres } from '../../local/testing.ts';
+import { createAccount, hashKey, limitKey } from '../accounts/accounts.ts';
+import { createSubmit, type Submission } from '../jobs/submit.ts';
+import { openDatabase } from './database.ts';
+import { migrate } from './migrate.ts';
+
+/** A migrated database of its own, and what tests of the books do with it again and again. */
+export async function testDatabase() {
+  const pg = await testPostgres();
+  await migrate(pg.url);
+  const database = openDatabase({ url: pg.url });
+  const { sql } = database;
+  return {
+    url: pg.url,
+    database,
+    sql,
+    /** An account with one key that may send as fast as a test does, and one uploaded file of each kind. */
+    async account(usd = 10, perMinute = 1_000_000) {
+      const made = await createAccount(sql, { name: 'test', balanceMicros: BigInt(Math.round(usd * 1e6)) });
+      await limitKey(sql, made.keyId, perMinute);
+      const files = { image: '', video: '', audio: '' };
+      for (const kind of ['image', 'video', 'audio'] as const) {
+        files[kind] = `api/up-${randomBytes(8).toString('hex')}`;
+        await sql`
+          insert into uploads (file_key, account_id, completed_at, kind, content_type, size_bytes, sha256)
+          values (${files[kind]}, ${made.accountId}, now(), ${kind}, ${`${kind}/test`}, 1, ${createHash('sha256').digest()})`;
+      }
+      const submission = (more: Partial<Submission> = {}): Submission => ({
+        accountId: made.accountId,
+        capability: 'face-swap-image',
+        inputs: { image: files.image, face: files.image },
+        parameters: {},
+        callbackUrl: undefined,
+        idempotencyKey: undefined,
+        ...more,
+      });
+      return { ...made, files, submission, caller: { keySha256: hashKey(made.apiKey) } };
+    },
+    /** A submit as a control plane of its own would do it. */
+    submitter: () => createSubmit({ database, onCommitted: () => {}, webhooks: false }),
+    async balances(accountId: string) {
+      const [row] = await sql<
+        { available: bigint; held: bigint; spent: bigint; topped_up: bigint }[]
+      >`select available_micros as available, held_micros as held, spent_micros as spent, topped_up_micros as topped_up
+        from account_balances where account_id = ${accountId}`;
+      if (!row) throw new Error('no such account');
+      return row;
+    },
+    async faults(accountId: string) {
+      return [...(await sql`select fault, expected::text, found::text from ledger_faults(${accountId})`)];
+    },
+    async close() {
+      await database.close();
+      await pg.close();
+    },
+  };
+}
+
+export type TestDatabase = Awaited<ReturnType<typeof testDatabase>>;
+
+/** What a success of one image, or of so many thousandths of a unit, settles with. */
+export function output(milliUnits = 1000) {
+  return {
+    key: 'api/out',
+    content_type: 'image/png',
+    size_bytes: 1,
+    sha256: null,
+    engine: null,
+    milli_units: milliUnits,
+  };
+}
