@@ -6,12 +6,13 @@ import { type PortName, reachable, type StackSettings } from './settings.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-export type Addresses = { postgresUrl: string; natsUrl: string; kubeconfig: string };
+/** Each is asked for when it is needed: the passwords of our own servers are there once those have been started. */
+export type Addresses = { postgresUrl(): string; natsUrl(): Promise<string>; kubeconfig: string };
 
-/** Semblance's own four services, as they are run on one machine. Addresses are read at each start. */
-export function ownServices(settings: StackSettings, addresses: () => Promise<Addresses>): ServiceSpec[] {
+/** Semblance's own four services, as they are run on one machine. */
+export function ownServices(settings: StackSettings, addresses: Addresses): ServiceSpec[] {
   const { listen, publicUrl, internalUrl, namespace } = settings;
-  const kube = async () => ({ KUBECONFIG: (await addresses()).kubeconfig, SEMBLANCE_NAMESPACE: namespace });
+  const kube = { KUBECONFIG: addresses.kubeconfig, SEMBLANCE_NAMESPACE: namespace };
   const objects = {
     SEMBLANCE_OBJECTS_URL: settings.objectsUrl,
     SEMBLANCE_OBJECTS_SIGNING_KEY: settings.signingKey,
@@ -47,21 +48,21 @@ export function ownServices(settings: StackSettings, addresses: () => Promise<Ad
   };
   return [
     service('control-plane', ['postgres', 'nats', 'kube-apiserver'], async () => ({
-      ...(await kube()),
+      ...kube,
       ...objects,
-      SEMBLANCE_POSTGRES_URL: (await addresses()).postgresUrl,
-      SEMBLANCE_NATS_URL: (await addresses()).natsUrl,
+      SEMBLANCE_POSTGRES_URL: addresses.postgresUrl(),
+      SEMBLANCE_NATS_URL: await addresses.natsUrl(),
       SEMBLANCE_CONTROL_LISTEN: listen.control,
       SEMBLANCE_ADMIN_TOKEN: settings.adminToken,
     })),
-    service('operator', ['kube-apiserver'], async () => ({ ...(await kube()), ...objects })),
+    service('operator', ['kube-apiserver'], async () => ({ ...kube, ...objects })),
     service('gateway', ['control-plane'], async () => ({
       ...objects,
       SEMBLANCE_GATEWAY_LISTEN: listen.gateway,
       SEMBLANCE_CONTROL_ADDRESS: reachable(listen.control),
     })),
     service('gpu-agent', ['kube-apiserver'], async () => ({
-      ...(await kube()),
+      ...kube,
       SEMBLANCE_AGENT_LISTEN: listen.agent,
       SEMBLANCE_AGENT_NAME: settings.agentName,
       SEMBLANCE_AGENT_SLOTS: settings.agentSlots,

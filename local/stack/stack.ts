@@ -147,16 +147,15 @@ async function run(
     const account = await localAccount({ stateDir, controlAddress, adminToken: settings.adminToken, signal });
     signal.throwIfAborted();
     writeJson(controlFile(stateDir), { control_address: controlAddress });
-    const { postgresUrl, natsUrl, kubeconfig } = await addresses();
     handle = {
       base_url: `${settings.publicUrl}/api/v1`,
       api_key: account.api_key,
       account_id: account.account_id,
       admin_token: settings.adminToken,
       namespace: settings.namespace,
-      kubeconfig,
-      postgres_url: postgresUrl,
-      nats_url: natsUrl,
+      kubeconfig: addresses.kubeconfig,
+      postgres_url: addresses.postgresUrl(),
+      nats_url: await addresses.natsUrl(),
       services: supervisor.pids(),
     };
     rewrite();
@@ -182,7 +181,7 @@ async function infrastructure(
   options: StackOptions,
   settings: StackSettings,
   guard: Guard,
-): Promise<{ services: ServiceSpec[]; addresses: () => Promise<Addresses>; cleanUp: () => Promise<void> }> {
+): Promise<{ services: ServiceSpec[]; addresses: Addresses; cleanUp: () => Promise<void> }> {
   const { env, report, signal, say = () => {} } = options;
   const { stateDir, ports, namespace, external } = settings;
   const services: ServiceSpec[] = [];
@@ -229,11 +228,11 @@ async function infrastructure(
       services.push(isApi ? { ...spec, whenReady } : spec);
     }
   }
-  const addresses = async () => ({
-    postgresUrl: external.postgresUrl ?? postgresUrl(postgresDir, ports.postgres, DATABASE),
-    natsUrl: external.natsUrl ?? (await natsUrl(natsDir, ports.nats)),
+  const addresses: Addresses = {
+    postgresUrl: () => external.postgresUrl ?? postgresUrl(postgresDir, ports.postgres, DATABASE),
+    natsUrl: async () => external.natsUrl ?? natsUrl(natsDir, ports.nats),
     kubeconfig,
-  });
+  };
   return { services, addresses, cleanUp };
 }
 
