@@ -1,0 +1,215 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { call, createClient } from '#common/grpc/client.ts';
+import { createKubeClient, LEASE_RESOURCE } from '#common/kube/index.ts';
+import { silentLogger } from '#common/logging.ts';
+import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
+import {
+  AgentServiceClient,
+  type AttemptStatus,
+  StartAttemptRequest,
+  type WatchAttemptsResponse,
+} from '#proto/semblance/agent/v1/agent.ts';
+import { testKube } from '../../local/testing.ts';
+import { type Agent, type AgentOptions, startAgent } from '../agent.ts';
+import { DEFAULT_TRANSFER_LIMITS } from '../assets/transfer.ts';
+import { loadSettings } from '../settings.ts';
+import { type HttpStore, startHttpStore } from './http-store.ts';
+import { startTcpProxy } from './tcp-proxy.ts';
+import { TEST_ENGINE } from './test-engine.ts';
+
+export const QUICK_TRANSFERS = {
+  ...DEFAULT_TRANSFER_LIMITS,
+  headersMs: 1_000,
+  idleMs: 1_000,
+  tries: 3,
+  pauseMs: 10,
+  maxPauseMs: 50,
+};
+
+/** A real API server behind a relay, a real object store, and agents in this process. */
+export async function createHarness() {
+  const kubeTest = await testKube();
+  const store: HttpStore = await startHttpStore();
+  const dir = await mkdtemp(join(tmpdir(), 'semblance-agent-test-'));
+  const text = await readFile(kubeTest.kubeconfigPath, 'utf8');
+  const port = Number(/server: https:\/\/127\.0\.0\.1:(\d+)/.exec(text)?.[1]);
+  const proxy = await startTcpProxy(port);
+  const kubeconfig = join(dir, 'kubeconfig');
+  await writeFile(kubeconfig, text.replaceAll(`:${port}`, `:${proxy.port}`));
+  const kube = createKubeClient({ kubeconfigPath: kubeTest.kubeconfigPath, fieldManager: 'test' });
+  const { namespace } = kubeTest;
+  const ends: (() => Promise<unknown>)[] = [];
+
+  const face = randomBytes(1_000);
+  store.objects.set('/in/image', randomBytes(5_000));
+  store.objects.set('/in/face', face);
+
+  async function agent(options: Partial<AgentOptions> & { env?: NodeJS.ProcessEnv } = {}) {
+    const { env, ...rest } = options;
+    const name = env?.SEMBLANCE_AGENT_NAME ?? `agent-${randomBytes(4).toString('hex')}`;
+    const workDir = join(dir, name);
+    const settings = loadSettings({
+      KUBECONFIG: kubeconfig,
+      SEMBLANCE_NAMESPACE: namespace,
+      SEMBLANCE_AGENT_NAME: name,
+      SEMBLANCE_AGENT_SLOTS: '2',
+      SEMBLANCE_AGENT_WORK_DIR: workDir,
+      SEMBLANCE_AGENT_DRAIN_SECONDS: '0',
+      ...env,
+    });
+    const started: Agent = await startAgent({
+      settings,
+      logger: silentLogger(),
+      signal: new AbortController().signal,
+      engines: [TEST_ENGINE],
+      transferLimits: QUICK_TRANSFERS,
+      ...rest,
+    });
+    let over = false;
+    started.failed.catch(() => {
+      over = true;
+    });
+    const client = createClient(AgentServiceClient, started.address);
+    const close = async () => {
+      await started.close();
+      client.close();
+    };
+    ends.push(close);
+    const request = (mode: string, change: Partial<StartAttemptRequest> = {}) =>
+      startRequest(store, started.incarnation, mode, change);
+    return {
+      ...started,
+      name,
+      workDir,
+      close,
+      isOver: () => over,
+      request,
+      start: (asked: StartAttemptRequest) =>
+        call(client.startAttempt.bind(client), asked, { timeoutMs: 5_000 }),
+      stop: (ref: StartAttemptRequest['ref'], reason = '') =>
+        call(client.stopAttempt.bind(client), { ref, reason }, { timeoutMs: 5_000 }),
+      acknowledge: (ref: StartAttemptRequest['ref']) =>
+        call(client.acknowledgeAttempt.bind(client), { ref }, { timeoutMs: 5_000 }),
+      watch: () => watch(client, started.incarnation),
+      client,
+      resource: () => kube.find(GPUAGENT_RESOURCE, { namespace, name }),
+      lease: () => kube.find(LEASE_RESOURCE, { namespace, name }),
+      /** Paths of everything that attempts have on disk. */
+      leftovers: async () => {
+        const runs = await readdir(workDir);
+        const lists = await Promise.all(runs.map((run) => readdir(join(workDir, run, 'attempts'))));
+        return lists.flat();
+      },
+      metrics: async () => (await fetch(`http://127.0.0.1:${started.healthPort}/metrics`)).text(),
+      ready: async () => {
+        const answer = await fetch(`http://127.0.0.1:${started.healthPort}/readyz`);
+        return { status: answer.status, text: await answer.text() };
+      },
+    };
+  }
+
+  async function closeAgents() {
+    proxy.set('open');
+    await Promise.all(ends.splice(0).map((end) => end()));
+  }
+
+  return {
+    agent,
+    store,
+    kube,
+    proxy,
+    namespace,
+    kubeconfig,
+    dir,
+    closeAgents,
+    async close() {
+      await closeAgents();
+      await kube.close();
+      await proxy.close();
+      await store.close();
+      await kubeTest.close();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+export type Harness = Awaited<ReturnType<typeof createHarness>>;
+export type TestAgent = Awaited<ReturnType<Harness['agent']>>;
+
+function startRequest(
+  store: HttpStore,
+  incarnation: string,
+  mode: string,
+  change: Partial<StartAttemptRequest>,
+): StartAttemptRequest {
+  const jobUid = randomUUID();
+  return StartAttemptRequest.fromPartial({
+    ref: { jobUid, attempt: 1 },
+    jobName: 'job',
+    incarnation,
+    capability: 'face-swap-image',
+    parameters: { mode },
+    inputs: { image: { url: store.url('/in/image') }, face: { url: store.url('/in/face') } },
+    sinks: [{ contentType: 'image/png', url: store.url(`/out/${jobUid}`), key: `out/${jobUid}.png` }],
+    ...change,
+  });
+}
+
+/** Collects what a watch says. */
+function watch(client: AgentServiceClient, incarnation: string) {
+  const messages: WatchAttemptsResponse[] = [];
+  const latest = new Map<string, AttemptStatus>();
+  const stream = client.watchAttempts({ incarnation });
+  let failure: unknown;
+  stream.on('error', (error) => {
+    failure = error;
+  });
+  stream.on('data', (message: WatchAttemptsResponse) => {
+    messages.push(message);
+    for (const status of message.attempts) latest.set(`${status.ref?.jobUid}/${status.ref?.attempt}`, status);
+  });
+  const of = (ref: StartAttemptRequest['ref']) => latest.get(`${ref?.jobUid}/${ref?.attempt}`);
+  return {
+    messages,
+    of,
+    cancel: () => stream.cancel(),
+    failure: () => failure,
+    /** The attempt's status once it satisfies the condition. */
+    async until(
+      ref: StartAttemptRequest['ref'],
+      holds: (status: AttemptStatus) => boolean,
+      timeoutMs = 10_000,
+    ): Promise<AttemptStatus> {
+      const deadline = Date.now() + timeoutMs;
+      for (;;) {
+        const status = of(ref);
+        if (status && holds(status)) return status;
+        if (failure) throw failure;
+        if (Date.now() > deadline) throw new Error(`not in time: ${JSON.stringify(status, bigints)}`);
+        await delay(10);
+      }
+    },
+    async ended(ref: StartAttemptRequest['ref'], timeoutMs?: number) {
+      return this.until(ref, (status) => status.state > 1, timeoutMs);
+    },
+  };
+}
+
+const bigints = (_key: string, value: unknown) => (typeof value === 'bigint' ? Number(value) : value);
+
+/** Polls until the condition holds. */
+export async function until(
+  holds: () => boolean | Promise<boolean>,
+  what: string,
+  timeoutMs = 10_000,
+): Promise<void> {
+  const deadline = Date.now() + timeoutMs;
+  while (!(await holds())) {
+    if (Date.now() > deadline) throw new Error(`not in time: ${what}`);
+    await delay(20);
+  }
+}
