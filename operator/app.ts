@@ -55,7 +55,10 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   const { namespace, logger, identity } = options;
   const ending = new AbortController();
   const registry = options.registry ?? createRegistry('operator');
-  const client = createKubeClient({ kubeconfigPath: options.kubeconfigPath, fieldManager: FIELD_MANAGER });
+  const { kubeconfigPath } = options;
+  const client = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER });
+  // Its own connections: no burst of other writes may hold up the renewals.
+  const electionClient = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER, maxInFlight: 4 });
   const common = { client, namespace, logger, registry };
 
   let term: Term | undefined;
@@ -81,7 +84,13 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     instance: identity,
     logger,
   });
-  const election = createLeaderElection({ ...common, name: ELECTION_LEASE, identity, ...options.election });
+  const election = createLeaderElection({
+    ...common,
+    client: electionClient,
+    name: ELECTION_LEASE,
+    identity,
+    ...options.election,
+  });
   const lead = async (leadership: AbortSignal) => {
     term = createTerm({
       ...{ client, jobs, agents, leases, leaseTracker, recorder, registry, logger },
@@ -138,7 +147,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       await campaigning.catch(() => {});
       await Promise.all(watching);
       await health.close();
-      await client.close();
+      await Promise.all([client.close(), electionClient.close()]);
     },
   };
 }

@@ -1,4 +1,8 @@
+import { status } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { EVENT_RESOURCE } from '#common/kube/index.ts';
+import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
+import type { Run } from './testing/fake-agent.ts';
 import { createHarness, type Harness } from './testing/harness.ts';
 
 let harness: Harness;
@@ -11,8 +15,16 @@ afterEach(async () => {
   await harness.close();
 });
 
-const ready = (job: { status?: { conditions?: { type: string; reason: string; message: string }[] } }) =>
-  job.status?.conditions?.find(({ type }) => type === 'Ready');
+const ready = (job: RenderJob) => job.status?.conditions?.find(({ type }) => type === 'Ready');
+const phase = (name: string) => (job: RenderJob) => job.status?.phase === name;
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+const forever = () => {};
+
+/** Holds every run until told how to end. */
+function heldRuns() {
+  const runs: Run[] = [];
+  return { runs, script: (run: Run) => void runs.push(run) };
+}
 
 describe('a job', () => {
   it('goes to an agent, reports its progress and ends with an output', async () => {
@@ -20,13 +32,13 @@ describe('a job', () => {
       name: 'one',
       async script(run) {
         run.progress(0.425, 'swap');
-        await new Promise((resolve) => setTimeout(resolve, 200));
+        await pause(100);
         run.succeed();
       },
     });
     const operator = await harness.operator();
     const created = await harness.job('happy');
-    const done = await harness.until('happy', (job) => job.status?.phase === 'Succeeded');
+    const done = await harness.until('happy', phase('Succeeded'));
 
     expect(done.status).toMatchObject({
       attempt: 1,
@@ -34,12 +46,7 @@ describe('a job', () => {
       agentIncarnation: agent.incarnation,
       progress: '100%',
       observedGeneration: 1,
-      output: {
-        key: `out/${created.metadata.uid}/1.jpg`,
-        contentType: 'image/jpeg',
-        unit: 'image',
-        milliUnits: 1000,
-      },
+      output: { key: `out/${created.metadata.uid}/1.jpg`, contentType: 'image/jpeg', milliUnits: 1000 },
     });
     expect(ready(done)).toMatchObject({ reason: 'Succeeded', status: 'True' });
     expect(done.status?.conditions).toContainEqual(
@@ -53,12 +60,224 @@ describe('a job', () => {
       'image/webp',
     ]);
     expect(agent.starts).toHaveLength(1);
-    const released = await harness.until('happy', (job) => (job.metadata.finalizers ?? []).length === 0);
-    expect(released.status?.phase).toBe('Succeeded');
+    await harness.until('happy', (job) => (job.metadata.finalizers ?? []).length === 0);
     expect(agent.acknowledged).toContain(`${created.metadata.uid}/1`);
     expect(agent.held.size).toBe(0);
-    expect(operator.leading).toBe(true);
     const answer = await fetch(`http://127.0.0.1:${operator.healthPort}/readyz`);
     expect([answer.status, await answer.text()]).toEqual([200, expect.stringContaining('leader: ok')]);
+
+    const { namespace, client } = harness;
+    await expect
+      .poll(async () => {
+        const events = await client.list(EVENT_RESOURCE, { namespace });
+        return events.items.filter(({ regarding }) => regarding.name === 'happy').map(({ reason }) => reason);
+      })
+      .toEqual(['Assigned', 'Succeeded']);
+
+    // Nothing is written when nothing changes.
+    const { resourceVersion } = (await harness.get('happy')).metadata;
+    await pause(300);
+    expect((await harness.get('happy')).metadata.resourceVersion).toBe(resourceVersion);
+  });
+
+  it('fails with the code of its owner and is not tried again', async () => {
+    const agent = await harness.agent({
+      name: 'one',
+      script: (run) => run.fail('face_not_detected', 'No face in the input face.'),
+    });
+    await harness.operator();
+    const { metadata } = await harness.job('faceless');
+    const failed = await harness.until('faceless', phase('Failed'));
+    expect(failed.status?.failure).toEqual({
+      code: 'face_not_detected',
+      message: 'No face in the input face.',
+    });
+    await harness.until('faceless', (job) => (job.metadata.finalizers ?? []).length === 0);
+    expect(agent.starts).toHaveLength(1);
+    expect(harness.objects.deleted).toContain(`out/${metadata.uid}/1.png`);
+  });
+
+  it('is tried again after interruptions, up to its backoffLimit', async () => {
+    const agent = await harness.agent({
+      name: 'one',
+      script: (run) => run.interrupt('the store did not answer'),
+    });
+    await harness.operator();
+    await harness.job('unlucky', { backoffLimit: 1 });
+    const waiting = await harness.until('unlucky', (job) => job.status?.interruptions === 1);
+    expect(ready(waiting)).toMatchObject({
+      reason: 'Interrupted',
+      message: expect.stringContaining('the store did not answer'),
+    });
+    const failed = await harness.until('unlucky', phase('Failed'));
+    expect(failed.status).toMatchObject({
+      attempt: 2,
+      interruptions: 2,
+      failure: { code: 'processing_failed' },
+    });
+    expect(ready(failed)?.reason).toBe('BackoffLimitExceeded');
+    const [first, second] = agent.starts;
+    expect([first?.ref?.attempt, second?.ref?.attempt]).toEqual([1, 2]);
+  });
+
+  it('goes elsewhere when an agent will not take it on', async () => {
+    const refusing = await harness.agent({ name: 'a-refusing', slots: 4, script: forever });
+    refusing.refuseWith = status.FAILED_PRECONDITION;
+    await harness.operator();
+    await harness.job('wanderer');
+    await harness.until('wanderer', (job) => (job.status?.attempt ?? 0) >= 1);
+    await harness.agent({ name: 'b-willing', slots: 8, script: (run) => run.succeed() });
+    const done = await harness.until('wanderer', phase('Succeeded'));
+    expect(done.status?.agent).toBe('b-willing');
+    expect(done.status?.interruptions).toBeUndefined();
+    expect(refusing.stops.length).toBeGreaterThan(0);
+  });
+
+  it('says why it waits, and its place', async () => {
+    await harness.operator();
+    await harness.job('first');
+    expect(ready(await harness.until('first', (job) => ready(job) !== undefined))).toMatchObject({
+      reason: 'NoAgents',
+      status: 'False',
+      message: expect.stringContaining('1st of 1 waiting'),
+    });
+    const { runs, script } = heldRuns();
+    await harness.agent({ name: 'one', slots: 1, script });
+    await harness.until('first', phase('Running'));
+    await harness.job('second');
+    await harness.job('third');
+    await harness.job('urgent', { priority: 10 });
+    const third = await harness.until('third', (job) => job.status?.queuePosition === 3, 12_000);
+    expect(ready(third)).toMatchObject({
+      reason: 'SlotsBusy',
+      message: '3rd of 3 waiting; 1 of 1 slot on 1 agent is busy.',
+    });
+    await harness.job('video', {
+      capability: 'avatar',
+      inputs: [{ name: 'image', key: 'api/a.jpg' }],
+    });
+    const video = await harness.until('video', (job) => ready(job) !== undefined);
+    expect(ready(video)?.reason).toBe('NoAgentForCapability');
+
+    for (const next of ['urgent', 'second', 'third']) {
+      runs.at(-1)?.succeed();
+      await harness.until(next, phase('Running'));
+    }
+    expect(runs.map(({ request }) => request.jobName)).toEqual(['first', 'urgent', 'second', 'third']);
+    expect((await harness.get('third')).status?.queuePosition).toBeUndefined();
+  });
+
+  it('fails when nobody takes it in time, or when it runs too long', async () => {
+    await harness.operator();
+    await harness.job('unwanted', { pendingDeadlineSeconds: 1 });
+    const unwanted = await harness.until('unwanted', phase('Failed'));
+    expect(ready(unwanted)?.reason).toBe('PendingDeadlineExceeded');
+    const { script } = heldRuns();
+    const agent = await harness.agent({ name: 'one', script });
+    const { metadata } = await harness.job('endless', { activeDeadlineSeconds: 1 });
+    const endless = await harness.until('endless', phase('Failed'), 15_000);
+    expect(ready(endless)?.reason).toBe('DeadlineExceeded');
+    expect(endless.status?.failure?.code).toBe('processing_failed');
+    expect(agent.stops).toContainEqual({ uid: metadata.uid, attempt: 1 });
+  });
+
+  it('is deleted some time after it finished', async () => {
+    await harness.agent({ name: 'one', script: (run) => run.succeed() });
+    await harness.operator();
+    const { metadata } = await harness.job('short-lived', { ttlSecondsAfterFinished: 1 });
+    await harness.until('short-lived', phase('Succeeded'));
+    await harness.untilGone('short-lived');
+    // The output belongs to the job's owner and stays.
+    expect(harness.objects.deleted.filter((key) => key.includes(metadata.uid ?? '-'))).toEqual([]);
+  });
+});
+
+describe('suspending', () => {
+  it('keeps a waiting job waiting and takes a running one off its agent, until resumed', async () => {
+    const { runs, script } = heldRuns();
+    const agent = await harness.agent({ name: 'one', slots: 1, script });
+    await harness.operator();
+    await harness.job('born-suspended', { suspend: true });
+    await harness.until('born-suspended', phase('Suspended'));
+    expect(agent.starts).toEqual([]);
+
+    const suspend = (name: string, value: boolean) =>
+      harness.client.mergePatch(
+        RENDERJOB_RESOURCE,
+        { namespace: harness.namespace, name },
+        { spec: { suspend: value } },
+      );
+    await suspend('born-suspended', false);
+    await harness.until('born-suspended', phase('Running'));
+    await harness.job('waiting');
+    await harness.until('waiting', (job) => job.status?.queuePosition === 1);
+    await suspend('waiting', true);
+    const waiting = await harness.until('waiting', phase('Suspended'));
+    expect(waiting.status?.queuePosition).toBeUndefined();
+
+    await suspend('born-suspended', true);
+    const held = await harness.until('born-suspended', phase('Suspended'));
+    expect(runs[0]?.stopped.aborted).toBe(true);
+    expect(held.status).toMatchObject({ attempt: 1 });
+    expect(held.status?.interruptions).toBeUndefined();
+
+    await suspend('waiting', false);
+    await harness.until('waiting', phase('Running'));
+    await suspend('born-suspended', false);
+    runs.at(-1)?.succeed();
+    await harness.until('born-suspended', (job) => job.status?.attempt === 2 && phase('Running')(job));
+    runs.at(-1)?.succeed();
+    const done = await harness.until('born-suspended', phase('Succeeded'));
+    expect(done.status?.output?.key).toBe(`out/${done.metadata.uid}/2.jpg`);
+    await harness.until('born-suspended', (job) => (job.metadata.finalizers ?? []).length === 0);
+    expect(harness.objects.deleted).toContain(`out/${done.metadata.uid}/1.jpg`);
+    expect(harness.objects.deleted).not.toContain(`out/${done.metadata.uid}/2.jpg`);
+  });
+});
+
+describe('deleting', () => {
+  it('stops the work, whatever it was at', async () => {
+    const { runs, script } = heldRuns();
+    const agent = await harness.agent({ name: 'one', slots: 1, script });
+    await harness.operator();
+    const running = await harness.job('running');
+    await harness.until('running', phase('Running'));
+    await harness.job('waiting');
+    await harness.until('waiting', (job) => job.status?.phase === 'Pending');
+    const remove = (name: string) =>
+      harness.client.delete(RENDERJOB_RESOURCE, { namespace: harness.namespace, name });
+    await remove('waiting');
+    await harness.untilGone('waiting');
+    await remove('running');
+    await harness.untilGone('running');
+    expect(runs[0]?.stopped.aborted).toBe(true);
+    expect(agent.stops).toContainEqual({ uid: running.metadata.uid, attempt: 1 });
+    await expect.poll(() => agent.held.size).toBe(0);
+    expect(harness.objects.deleted).toContain(`out/${running.metadata.uid}/1.jpg`);
+    await harness.job('next');
+    await harness.until('next', phase('Running'));
+  });
+
+  it('does not wait for ever for an agent that is gone', async () => {
+    const agent = await harness.agent({ name: 'one', leaseSeconds: 3, script: forever });
+    await harness.operator();
+    await harness.job('bereft');
+    await harness.until('bereft', phase('Running'));
+    await agent.kill();
+    await harness.client.delete(RENDERJOB_RESOURCE, { namespace: harness.namespace, name: 'bereft' });
+    await harness.untilGone('bereft', 15_000);
+  });
+
+  it('ends an attempt whose job was removed by force', async () => {
+    const { runs, script } = heldRuns();
+    const agent = await harness.agent({ name: 'one', slots: 1, script });
+    await harness.operator();
+    await harness.job('forced');
+    await harness.until('forced', phase('Running'));
+    const ref = { namespace: harness.namespace, name: 'forced' };
+    await harness.client.mergePatch(RENDERJOB_RESOURCE, ref, { metadata: { finalizers: [] } });
+    await harness.client.delete(RENDERJOB_RESOURCE, ref);
+    await expect.poll(() => runs[0]?.stopped.aborted).toBe(true);
+    await expect.poll(() => agent.held.size).toBe(0);
   });
 });

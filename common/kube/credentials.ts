@@ -43,7 +43,7 @@ type Tls = Pick<
  */
 export function createCredentials(options: CredentialsOptions): Credentials {
   const config = new KubeConfig();
-  if (options.kubeconfigPath) config.loadFromFile(options.kubeconfigPath);
+  if (options.kubeconfigPath) load(config, options.kubeconfigPath);
   else if (process.env.KUBERNETES_SERVICE_HOST) config.loadFromCluster();
   else {
     throw new Error(
@@ -105,6 +105,14 @@ export function createCredentials(options: CredentialsOptions): Credentials {
       await Promise.all([pools?.requests.destroy(), pools?.watches.destroy()]);
     },
   };
+}
+
+function load(config: KubeConfig, path: string): void {
+  try {
+    config.loadFromFile(path);
+  } catch (error) {
+    throw new Error(`the kubeconfig ${path} cannot be read`, { cause: error });
+  }
 }
 
 function fingerprint(tls: Tls): string {

@@ -135,7 +135,7 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
       fence.stop();
       logger.info({ lease: name, identity }, 'no longer leading');
       if (lease) {
-        await releaseLease(claim, lease).catch((error: unknown) =>
+        await releaseLease(claim).catch((error: unknown) =>
           logger.warn({ lease: name, reason: describeError(error) }, 'cannot release the leadership'),
         );
       }

@@ -55,10 +55,15 @@ export function writeLease(
     : client.create(LEASE_RESOURCE, lease, { signal });
 }
 
-/** Gives the Lease up, so that others need not wait until it lapses. Nobody holds it then. */
-export async function releaseLease(claim: LeaseClaim, held: Lease): Promise<void> {
+/**
+ * Gives the Lease up, so that others need not wait until it lapses. Nobody holds it then. Read anew first, because a
+ * renewal that was cut off may have been carried out.
+ */
+export async function releaseLease({ client, namespace, name, holder }: LeaseClaim): Promise<void> {
+  const held = await client.find(LEASE_RESOURCE, { namespace, name });
+  if (held?.spec?.holderIdentity !== holder) return;
   const spec = { ...held.spec, holderIdentity: '', leaseDurationSeconds: 1, renewTime: microTime() };
-  await claim.client.replace(LEASE_RESOURCE, { metadata: held.metadata, spec });
+  await client.replace(LEASE_RESOURCE, { metadata: held.metadata, spec });
 }
 
 export interface LeaseKeeperOptions extends LeaseClaim {
@@ -151,7 +156,7 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
       }
       fence.stop();
       if (held && !taken) {
-        await releaseLease(options, held).catch((error: unknown) =>
+        await releaseLease(options).catch((error: unknown) =>
           logger.warn({ lease: name, reason: describeError(error) }, 'cannot release the Lease'),
         );
       }

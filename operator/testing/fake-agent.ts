@@ -27,6 +27,8 @@ export interface Run {
   succeed(): void;
   fail(code: string, message: string): void;
   interrupt(message: string): void;
+  /** The agent ends it of its own accord. */
+  stop(): void;
 }
 
 /** Every stretch of time in which an attempt ran anywhere, to show that none overlap. */
@@ -48,6 +50,9 @@ export interface FakeAgentOptions {
 
 export interface FakeAgent {
   readonly incarnation: string;
+  readonly address: string;
+  /** Attempts that really began, as `uid/attempt`. */
+  readonly begun: string[];
   readonly starts: StartAttemptRequest[];
   readonly stops: { uid: string; attempt: number }[];
   readonly acknowledged: string[];
@@ -79,6 +84,7 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
   const starts: StartAttemptRequest[] = [];
   const stops: { uid: string; attempt: number }[] = [];
   const acknowledged: string[] = [];
+  const begun: string[] = [];
   let draining = false;
   let dead = false;
 
@@ -117,6 +123,7 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
       ledger.entries.push(held.entry);
     }
     attempts.set(key, held);
+    begun.push(key);
     for (const stream of streams) stream.write({ snapshot: false, attempts: [held.status] });
     const sink = request.sinks[0];
     void script({
@@ -145,6 +152,7 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
           state: AttemptState.ATTEMPT_STATE_INTERRUPTED,
           failure: { code: 'processing_failed', message },
         }),
+      stop: () => change(key, { state: AttemptState.ATTEMPT_STATE_STOPPED }),
     });
   }
 
@@ -154,6 +162,10 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
   };
   const self: FakeAgent = {
     incarnation,
+    get address() {
+      return `127.0.0.1:${server.port}`;
+    },
+    begun,
     starts,
     stops,
     acknowledged,
@@ -164,18 +176,20 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
     async kill() {
       if (dead) return;
       dead = true;
+      // First, so that nothing can be released.
+      await client.close();
       ending.abort();
       for (const held of attempts.values()) if (isRunning(held)) end(held);
       for (const stream of streams) stream.destroy();
       await server.close(0);
-      await client.close();
     },
     async setDraining(value) {
       draining = value;
       await register(client);
     },
     dropStreams() {
-      for (const stream of streams) stream.destroy(new Error('dropped'));
+      for (const stream of streams) stream.emit('error', { code: status.UNAVAILABLE, details: 'dropped' });
+      streams.clear();
     },
   };
 

@@ -77,7 +77,7 @@ export async function createHarness(kube?: Awaited<ReturnType<typeof testKube>>)
         ...{ kubeconfigPath, namespace, objects, logger },
         identity: `operator-${++serial}`,
         healthListen: { host: '127.0.0.1', port: 0 },
-        election: { leaseDurationMs: 3_000, renewDeadlineMs: 2_000, retryPeriodMs: 500 },
+        election: { leaseDurationMs: 6_000, renewDeadlineMs: 5_000, retryPeriodMs: 500 },
         ...overrides,
       });
       operators.push(started);
