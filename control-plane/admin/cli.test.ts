@@ -13,8 +13,9 @@ let state: string;
 beforeAll(async () => {
   system = await startTestSystem();
   state = await mkdtemp(join(tmpdir(), 'semblance-admin-'));
-  const stack = { control_address: `127.0.0.1:${system.plane.port}`, admin_token: system.adminToken };
-  await writeFile(join(state, 'stack.json'), JSON.stringify(stack));
+  const control = { control_address: `127.0.0.1:${system.plane.port}` };
+  await writeFile(join(state, 'control.json'), JSON.stringify(control));
+  await writeFile(join(state, 'stack.json'), JSON.stringify({ admin_token: system.adminToken }));
 });
 afterAll(async () => {
   await rm(state, { recursive: true });

@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { type Client, credentials, loadPackageDefinition, Metadata, type ServiceError } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 import { CODE_KEY } from '#common/grpc/status.ts';
@@ -27,38 +27,36 @@ export interface Endpoint {
 }
 
 /**
- * Where the control plane is: SEMBLANCE_CONTROL_ADDRESS and SEMBLANCE_ADMIN_TOKEN, each else from the `stack.json` of
- * the local stack (in SEMBLANCE_STATE_DIR, or `.semblance` beside package.json). Its fields are fixed, so the address
- * stands in `control.json` next to it.
+ * Where the control plane is: SEMBLANCE_CONTROL_ADDRESS and SEMBLANCE_ADMIN_TOKEN, each else from what the local stack
+ * wrote into its folder (SEMBLANCE_STATE_DIR, or `.semblance`): `stack.json`, with the address in it or in
+ * `control.json` beside it.
  * @throws AdminError not_running
  */
 export function findEndpoint(env: NodeJS.ProcessEnv = process.env): Endpoint {
   const { SEMBLANCE_CONTROL_ADDRESS: address, SEMBLANCE_ADMIN_TOKEN: token } = env;
   if (address && token) return { address, token };
-  const file = join(env.SEMBLANCE_STATE_DIR || join(ROOT, '.semblance'), 'stack.json');
-  let stack: { control_address?: unknown; admin_token?: unknown };
+  const folder = resolve(env.SEMBLANCE_STATE_DIR || '.semblance');
   try {
-    stack = JSON.parse(readFileSync(file, 'utf8'));
+    const stack = {
+      ...readObject(join(folder, 'control.json'), {}),
+      ...readObject(join(folder, 'stack.json')),
+    };
+    const found = { address: address || stack.control_address, token: token || stack.admin_token };
+    if (typeof found.address === 'string' && typeof found.token === 'string')
+      return { address: found.address, token: found.token };
+    throw new TypeError('no control_address or no admin_token in it');
   } catch (cause) {
     throw new AdminError(
       'not_running',
-      `No local stack is running (cannot read ${file}). Start one with npm start, or set SEMBLANCE_CONTROL_ADDRESS and SEMBLANCE_ADMIN_TOKEN.`,
+      `No local stack is running in ${folder} (${(cause as Error).message}). Start one with npm start, or set SEMBLANCE_CONTROL_ADDRESS and SEMBLANCE_ADMIN_TOKEN.`,
       { cause },
     );
   }
-  stack.control_address ??= controlAddress(join(dirname(file), 'control.json'));
-  const found = { address: address || stack.control_address, token: token || stack.admin_token };
-  if (typeof found.address !== 'string' || typeof found.token !== 'string')
-    throw new AdminError('not_running', `${file} names no control_address and admin_token.`);
-  return { address: found.address, token: found.token };
 }
 
-function controlAddress(file: string): unknown {
-  try {
-    return (JSON.parse(readFileSync(file, 'utf8')) as { control_address?: unknown }).control_address;
-  } catch {
-    return undefined;
-  }
+function readObject(file: string, otherwise?: object): Record<string, unknown> {
+  if (otherwise && !existsSync(file)) return { ...otherwise };
+  return JSON.parse(readFileSync(file, 'utf8'));
 }
 
 export interface AdminCalls {

@@ -1,0 +1,144 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { silentLogger } from '#common/logging.ts';
+import { type OpenedObjectStore, openObjectStore } from '#common/objects/open.ts';
+import { isObjectKey } from '#common/objects/store.ts';
+import { type CompleteUploadRequest, MediaKind } from '#proto/semblance/control/v1/control.ts';
+import { type TestDatabase, testDatabase } from '../storage/testing.ts';
+import { createUploads, type Uploads } from './uploads.ts';
+
+let db: TestDatabase;
+let folder: string;
+let objects: OpenedObjectStore;
+let uploads: Uploads;
+beforeAll(async () => {
+  db = await testDatabase();
+  folder = await mkdtemp(join(tmpdir(), 'semblance-uploads-'));
+  objects = openObjectStore({
+    url: `file://${folder}`,
+    signingKey: randomBytes(32),
+    publicUrl: 'http://files.test',
+  });
+  uploads = createUploads({ database: db.database, objects, logger: silentLogger() });
+});
+afterAll(async () => {
+  await objects.close();
+  await rm(folder, { recursive: true });
+  await db.close();
+});
+
+const description = (fileKey: string, accountId: string, more: Partial<CompleteUploadRequest> = {}) => ({
+  fileKey,
+  accountId,
+  kind: MediaKind.MEDIA_KIND_IMAGE,
+  contentType: 'image/png',
+  sizeBytes: 5n,
+  sha256: createHash('sha256').update('bytes').digest(),
+  ...more,
+});
+const store = (key: string) =>
+  objects.put(key, Readable.from([Buffer.from('bytes')]), { contentType: 'image/png' });
+const isThere = (key: string) =>
+  objects.info(key).then(
+    () => true,
+    () => false,
+  );
+const row = async (key: string) => (await db.sql`select * from uploads where file_key = ${key}`)[0];
+const age = (key: string, hours: number) => db.sql`
+  update uploads set reserved_at = reserved_at - ${hours} * interval '1 hour', abandoned_at = abandoned_at - ${hours} * interval '1 hour'
+  where file_key = ${key}`;
+
+test('a key begins with api/, is an object key, and tells nothing of its account', async () => {
+  const { accountId } = await db.account();
+  const keys = await Promise.all(Array.from({ length: 50 }, () => uploads.begin(accountId)));
+  expect(new Set(keys).size).toBe(50);
+  for (const key of keys)
+    expect(key.startsWith('api/') && isObjectKey(key) && !key.includes(accountId)).toBe(true);
+});
+
+test('completing gives a signed link; completing again the same; with other bytes, or for another account, not', async () => {
+  const [{ accountId }, other] = [await db.account(), await db.account()];
+  const key = await uploads.begin(accountId);
+  await store(key);
+  const url = await uploads.complete(description(key, accountId));
+  expect(new URL(url).origin).toBe('http://files.test');
+  await expect(uploads.complete(description(key, accountId))).resolves.toContain(key);
+  const different = description(key, accountId, { sha256: Buffer.alloc(32) });
+  await expect(uploads.complete(different)).rejects.toMatchObject({ code: 'not_found' });
+  await expect(uploads.complete(description(key, other.accountId))).rejects.toMatchObject({
+    code: 'not_found',
+  });
+  await expect(uploads.complete(description('api/none', accountId))).rejects.toMatchObject({
+    code: 'not_found',
+  });
+});
+
+test.each<[string, Partial<CompleteUploadRequest>]>([
+  ['no kind', { kind: MediaKind.MEDIA_KIND_UNSPECIFIED }],
+  ['a negative size', { sizeBytes: -1n }],
+  ['half a digest', { sha256: Buffer.alloc(16) }],
+  ['a type of two lines', { contentType: 'image/png\r\nx: y' }],
+])('%s is invalid_input', async (_, change) => {
+  const { accountId } = await db.account();
+  const key = await uploads.begin(accountId);
+  await expect(uploads.complete(description(key, accountId, change))).rejects.toMatchObject({
+    code: 'invalid_input',
+  });
+});
+
+test('what is aborted is gone, cannot be completed, and is deleted again if a late write put it back', async () => {
+  const { accountId } = await db.account();
+  const key = await uploads.begin(accountId);
+  await store(key);
+  await uploads.abort(key, accountId);
+  expect(await isThere(key)).toBe(false);
+  await expect(uploads.complete(description(key, accountId))).rejects.toMatchObject({ code: 'not_found' });
+  await store(key);
+  await age(key, 1);
+  await uploads.sweep(new AbortController().signal);
+  expect([await isThere(key), await row(key)]).toEqual([false, undefined]);
+});
+
+test('an abort of a complete upload, or of another account’s, changes nothing', async () => {
+  const [{ accountId }, other] = [await db.account(), await db.account()];
+  const key = await uploads.begin(accountId);
+  await store(key);
+  await uploads.abort(key, other.accountId);
+  await uploads.complete(description(key, accountId));
+  await uploads.abort(key, accountId);
+  expect([await isThere(key), (await row(key))?.abandoned_at]).toEqual([true, null]);
+});
+
+test('a reservation that is never completed is swept with its bytes; younger and complete ones stay', async () => {
+  const { accountId } = await db.account();
+  const [late, young, complete] = [
+    await uploads.begin(accountId),
+    await uploads.begin(accountId),
+    await uploads.begin(accountId),
+  ];
+  for (const key of [late, young, complete]) await store(key);
+  await uploads.complete(description(complete, accountId));
+  await age(late, 3);
+  await age(complete, 3);
+  await uploads.sweep(new AbortController().signal);
+  expect(await Promise.all([late, young, complete].map(isThere))).toEqual([false, true, true]);
+  await age(late, 1);
+  await uploads.sweep(new AbortController().signal);
+  expect(await row(late)).toBeUndefined();
+  await expect(uploads.complete(description(young, accountId))).resolves.toContain(young);
+});
+
+test('sweeps and completions at the same time leave each key either complete with its bytes or gone', async () => {
+  const { accountId } = await db.account();
+  const keys = await Promise.all(Array.from({ length: 30 }, () => uploads.begin(accountId)));
+  await Promise.all(keys.map(store));
+  await db.sql`update uploads set reserved_at = now() - interval '3 hours' where account_id = ${accountId} and completed_at is null`;
+  const { signal } = new AbortController();
+  const completions = Promise.allSettled(keys.map((key) => uploads.complete(description(key, accountId))));
+  const [results] = await Promise.all([completions, uploads.sweep(signal), uploads.sweep(signal)]);
+  for (const [i, key] of keys.entries()) expect(await isThere(key)).toBe(results[i]?.status === 'fulfilled');
+});
