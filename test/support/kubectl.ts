@@ -1,8 +1,11 @@
 import { execFile } from 'node:child_process';
+import { dirname, join } from 'node:path';
+import { createKubeClient, type KubeClient } from '#common/kube/index.ts';
+import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
 import { resolveTools } from '../../local/toolchain/toolchain.ts';
 import type { StackFile } from './stack-process.ts';
 
-/** A resource as `kubectl get -o json` prints it, as far as the suites look. */
+/** A RenderJob, as far as the suites look. */
 export interface RenderJobView {
   readonly metadata: { readonly name: string; readonly uid: string; readonly generation: number };
   readonly spec: Readonly<Record<string, unknown>>;
@@ -31,7 +34,7 @@ export interface Condition {
 export interface Kubectl {
   /** Runs the real kubectl in the stack's namespace; resolves with what it printed, rejects with what it said. */
   (args: readonly string[], input?: string): Promise<string>;
-  /** The RenderJob, undefined when there is none of that name. */
+  /** The RenderJob, undefined when there is none of that name. Not by kubectl: waiting looks many times a second. */
   renderJob(name: string): Promise<RenderJobView | undefined>;
   /** Makes a resource of the document. */
   apply(document: unknown): Promise<void>;
@@ -40,13 +43,15 @@ export interface Kubectl {
 }
 
 export function kubectlOf(read: () => StackFile): Kubectl {
+  let client: KubeClient | undefined;
   const run = async (args: readonly string[], input?: string): Promise<string> => {
     const { kubectl: binary } = await resolveTools(['kubectl']);
     const { kubeconfig, namespace } = read();
     return new Promise((resolve, reject) => {
       const child = execFile(
         binary,
-        ['--namespace', namespace, ...args],
+        // Without a cache every call would ask the server first what kinds it serves.
+        ['--namespace', namespace, '--cache-dir', join(dirname(kubeconfig), 'kubectl-cache'), ...args],
         { env: { PATH: process.env.PATH, HOME: '/nonexistent', KUBECONFIG: kubeconfig }, timeout: 60_000 },
         (error, stdout, stderr) =>
           error
@@ -59,8 +64,9 @@ export function kubectlOf(read: () => StackFile): Kubectl {
   };
   return Object.assign(run, {
     async renderJob(name: string) {
-      const text = await run(['get', 'renderjob', name, '--ignore-not-found', '-o', 'json']);
-      return text.trim() ? (JSON.parse(text) as RenderJobView) : undefined;
+      const { kubeconfig, namespace } = read();
+      client ??= createKubeClient({ kubeconfigPath: kubeconfig, fieldManager: 'semblance-suite' });
+      return (await client.find(RENDERJOB_RESOURCE, { namespace, name })) as RenderJobView | undefined;
     },
     async apply(document: unknown) {
       await run(['create', '-f', '-'], JSON.stringify(document));
