@@ -21,9 +21,23 @@ import { testKube, testNats, testPostgres } from '../local/testing.ts';
 import { type ControlPlane, type ControlPlaneOptions, startControlPlane } from './control-plane.ts';
 import { openDatabase } from './storage/database.ts';
 
+export interface TestServers {
+  readonly pg: { url: string; close(): Promise<void> };
+  readonly nats: { url: string; close(): Promise<void> };
+  /** Through which the control plane reaches the Kubernetes API; the test itself goes straight to it. */
+  readonly kubeProxy: (kubeconfigPath: string) => Promise<string>;
+}
+
 /** A control plane on real Postgres, NATS, Kubernetes API and a directory of objects, for tests. */
-export async function startTestSystem(overrides: Partial<ControlPlaneOptions> = {}) {
-  const [pg, nats, kubernetes] = await Promise.all([testPostgres(), testNats(), testKube()]);
+export async function startTestSystem(
+  overrides: Partial<ControlPlaneOptions> = {},
+  servers: Partial<TestServers> = {},
+) {
+  const [pg, nats, kubernetes] = await Promise.all([
+    servers.pg ?? testPostgres(),
+    servers.nats ?? testNats(),
+    testKube(),
+  ]);
   const folder = await mkdtemp(join(tmpdir(), 'semblance-objects-'));
   const logger = silentLogger();
   const kube = createKubeClient({ kubeconfigPath: kubernetes.kubeconfigPath, fieldManager: 'test' });
@@ -32,6 +46,8 @@ export async function startTestSystem(overrides: Partial<ControlPlaneOptions> = 
     signingKey: randomBytes(32),
     publicUrl: 'http://127.0.0.1:1',
   });
+  const kubeconfigPath = (await servers.kubeProxy?.(kubernetes.kubeconfigPath)) ?? kubernetes.kubeconfigPath;
+  const planeKube = createKubeClient({ kubeconfigPath, fieldManager: 'semblance-control-plane' });
   const adminToken = randomBytes(16).toString('hex');
   const database = openDatabase({ url: pg.url });
   const started: { plane: ControlPlane; bus: EventBus }[] = [];
@@ -42,7 +58,7 @@ export async function startTestSystem(overrides: Partial<ControlPlaneOptions> = 
       listen: { host: '127.0.0.1', port: 0 },
       postgresUrl: pg.url,
       events: bus,
-      kube,
+      kube: planeKube,
       namespace: kubernetes.namespace,
       objects,
       adminToken,
@@ -77,6 +93,7 @@ export async function startTestSystem(overrides: Partial<ControlPlaneOptions> = 
       }
       await database.close();
       await kube.close();
+      await planeKube.close();
       await objects.close();
       await Promise.all([pg.close(), nats.close(), kubernetes.close()]);
       await rm(folder, { recursive: true, force: true });

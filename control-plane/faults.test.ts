@@ -1,0 +1,295 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { JOB_SUBJECTS } from '#common/events/jobs.ts';
+import { createNatsBus } from '#common/events/nats-bus.ts';
+import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
+import { startPostgres } from '../local/postgres.ts';
+import { freePort } from '../local/process/ports.ts';
+import { testNats } from '../local/testing.ts';
+import {
+  makeAccount,
+  photoSwap,
+  startTestSystem,
+  succeed,
+  type TestSystem,
+  untilJob,
+  untilRenderJob,
+  untilTrue,
+  upload,
+} from './testing.ts';
+
+/** A TCP relay to a server, which a test can cut: connections break and new ones are refused. */
+async function cuttable(host: string, port: number) {
+  const sockets = new Set<Socket>();
+  const server = createServer((near) => {
+    const far = connect(port, host);
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      sockets.add(from);
+      from.pipe(to);
+      from.on('error', () => to.destroy());
+      from.on('close', () => {
+        sockets.delete(from);
+        to.destroy();
+      });
+    }
+  });
+  const listen = (at: number) => new Promise<void>((resolve) => server.listen(at, '127.0.0.1', resolve));
+  await listen(0);
+  const own = (server.address() as AddressInfo).port;
+  return {
+    port: own,
+    cut() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      for (const socket of sockets) socket.destroy();
+      return closed;
+    },
+    mend: () => listen(own),
+  };
+}
+type Cuttable = Awaited<ReturnType<typeof cuttable>>;
+
+let system: TestSystem;
+let dir: string;
+let postgresPort: number;
+let pg: Awaited<ReturnType<typeof startPostgres>>;
+let natsLine: Cuttable;
+let kubeLine: Cuttable;
+let straightNats: string;
+
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'semblance-faults-'));
+  postgresPort = await freePort();
+  pg = await startPostgres({ dataDir: join(dir, 'postgres'), port: postgresPort });
+  const nats = await testNats();
+  straightNats = nats.url;
+  const natsUrl = new URL(nats.url);
+  natsLine = await cuttable(natsUrl.hostname, Number(natsUrl.port));
+  natsUrl.port = String(natsLine.port);
+  system = await startTestSystem(
+    { jobSweepMs: 500 },
+    {
+      pg: { url: pg.url, close: async () => {} },
+      nats: { url: natsUrl.href, close: nats.close },
+      async kubeProxy(path) {
+        const text = await readFile(path, 'utf8');
+        const [server = ''] = /https:\/\/[^\s"]+/.exec(text) ?? [];
+        const { hostname, port } = new URL(server);
+        kubeLine = await cuttable(hostname, Number(port));
+        const copy = join(dir, 'kubeconfig');
+        await writeFile(copy, text.replace(server, `https://${hostname}:${kubeLine.port}`));
+        return copy;
+      },
+    },
+  );
+  await untilTrue(async () => Object.values(await ready()).every(Boolean), 'the control plane is ready');
+});
+afterAll(async () => {
+  await system.close();
+  await Promise.all([natsLine.cut(), kubeLine.cut()]);
+  await pg.stop();
+  await rm(dir, { recursive: true });
+});
+
+const show = async (accountId: string) => {
+  const { admin, asAdmin } = system.client;
+  return (await asAdmin(admin.showAccount.bind(admin), { accountId })).account;
+};
+const ready = async () =>
+  Object.fromEntries(
+    await Promise.all(
+      Object.entries(system.plane.ready).map(async ([name, check]) => [
+        name,
+        await Promise.resolve()
+          .then(check)
+          .then(
+            () => true,
+            () => false,
+          ),
+      ]),
+    ),
+  );
+
+test('Postgres killed and started again: calls fail with internal_error meanwhile, in time, and the job ends once', async () => {
+  const { control, ask } = system.client;
+  const { accountId, caller } = await makeAccount(system, 1);
+  const { fileKey } = await upload(system, caller);
+  const { id } = await ask(control.submitJob.bind(control), photoSwap(caller, fileKey));
+  const renderJob = await untilRenderJob(system, id);
+
+  process.kill(pg.pid, 'SIGKILL');
+  await untilTrue(
+    () =>
+      ask(control.getBalance.bind(control), { caller }).then(
+        () => false,
+        () => true,
+      ),
+    'calls fail',
+  );
+  await succeed(system, renderJob);
+  const began = Date.now();
+  const calls = await Promise.allSettled([
+    ask(control.getJob.bind(control), { caller, jobId: id }),
+    ask(control.submitJob.bind(control), photoSwap(caller, fileKey)),
+    ask(control.getPricing.bind(control), { caller: undefined }),
+    show(accountId),
+  ]);
+  expect(calls.map((answer) => answer.status === 'rejected' && answer.reason.code)).toEqual(
+    Array(4).fill('internal_error'),
+  );
+  expect(Date.now() - began).toBeLessThan(9_000);
+  expect(await ready()).toMatchObject({ postgres: false, nats: true, kubernetes: true });
+  await pg.stop();
+
+  pg = await startPostgres({ dataDir: join(dir, 'postgres'), port: postgresPort });
+  // Calls come back by themselves, within one attempt to connect.
+  await untilTrue(
+    () =>
+      ask(control.getBalance.bind(control), { caller }).then(
+        () => true,
+        () => false,
+      ),
+    'calls work',
+    5_000,
+  );
+  const job = await untilJob(system, caller, id, ({ status }) => status === 'succeeded');
+  expect(job.chargedMicros).toBe(40_000n);
+  expect(await show(accountId)).toMatchObject({ balanceMicros: 960_000n, holdsMicros: 0n, ledgerOk: true });
+  expect((await ready()).postgres).toBe(true);
+});
+
+test('NATS and the Kubernetes API away: submits are taken, and everything owed is paid when they are back', async () => {
+  const { control, ask } = system.client;
+  const { accountId, caller } = await makeAccount(system, 1);
+  const { fileKey } = await upload(system, caller);
+  await Promise.all([natsLine.cut(), kubeLine.cut()]);
+  const ids: string[] = [];
+  for (let i = 0; i < 5; i++)
+    ids.push((await ask(control.submitJob.bind(control), photoSwap(caller, fileKey))).id);
+  await untilTrue(async () => {
+    const { nats, kubernetes } = await ready();
+    return nats === false && kubernetes === false;
+  }, 'it says that it is not ready');
+  // Past the first two seconds, in which the process that took a submit pays by itself.
+  await delay(2_500);
+  expect((await system.database.sql`select 1 from outbox where job_id = any(${ids}::text[])`).length).toBe(
+    10,
+  );
+
+  await Promise.all([natsLine.mend(), kubeLine.mend()]);
+  for (const id of ids) await succeed(system, await untilRenderJob(system, id));
+  for (const id of ids) await untilJob(system, caller, id, ({ status }) => status === 'succeeded');
+  expect(await show(accountId)).toMatchObject({ balanceMicros: 800_000n, holdsMicros: 0n, ledgerOk: true });
+
+  const events = new Map<string, Set<string>>();
+  const bus = createNatsBus({ url: straightNats, name: 'reader', logger: system.logger });
+  const stop = new AbortController();
+  const done = bus.consume({
+    durable: 'reader',
+    subjects: [JOB_SUBJECTS],
+    signal: stop.signal,
+    async handler({ data }) {
+      const { job_id, status } = data as { job_id: string; status: string };
+      events.set(job_id, (events.get(job_id) ?? new Set()).add(status));
+    },
+  });
+  await untilTrue(
+    () => ids.every((id) => events.get(id)?.has('queued') && events.get(id)?.has('succeeded')),
+    'every job has told of its beginning and its end',
+  );
+  stop.abort();
+  await done;
+  await bus.close();
+});
+
+test('a RenderJob created by a process that died before it recorded it is found again, not made twice', async () => {
+  const { control, ask } = system.client;
+  const { caller } = await makeAccount(system, 1);
+  const { fileKey } = await upload(system, caller);
+  const { id } = await ask(control.submitJob.bind(control), photoSwap(caller, fileKey));
+  const { metadata } = await untilRenderJob(system, id);
+  const uid = async () =>
+    (await system.database.sql`select renderjob_uid from jobs where id = ${id}`)[0]?.renderjob_uid;
+  await untilTrue(async () => (await uid()) === metadata.uid, 'the uid is recorded');
+  await system.database.sql`update jobs set renderjob_uid = null, renderjob_at = null where id = ${id}`;
+  await system.database.sql`insert into outbox (kind, job_id, due_at) values ('renderjob', ${id}, now())`;
+  await untilTrue(async () => (await uid()) === metadata.uid, 'the same uid is recorded again');
+});
+
+test('a job whose debt was lost gets its RenderJob all the same', async () => {
+  const { control, ask } = system.client;
+  const { caller } = await makeAccount(system, 1);
+  const { fileKey } = await upload(system, caller);
+  await kubeLine.cut();
+  const { id } = await ask(control.submitJob.bind(control), photoSwap(caller, fileKey));
+  await system.database.sql`delete from outbox where job_id = ${id}`;
+  await kubeLine.mend();
+  await untilRenderJob(system, id);
+});
+
+test('a stranger under the name of a job: the job fails, free of charge, and the stranger is left alone', async () => {
+  const { control, ask } = system.client;
+  const { accountId, caller } = await makeAccount(system, 1);
+  const { fileKey } = await upload(system, caller);
+  await kubeLine.cut();
+  const { id } = await ask(control.submitJob.bind(control), photoSwap(caller, fileKey));
+  const { namespace } = system.kubernetes;
+  const stranger = await system.kube.create(RENDERJOB_RESOURCE, {
+    metadata: { name: id, namespace },
+    spec: {
+      capability: 'face-swap-image',
+      inputs: [
+        { name: 'image', key: 'api/x' },
+        { name: 'face', key: 'api/y' },
+      ],
+    },
+  });
+  await kubeLine.mend();
+  const job = await untilJob(system, caller, id, ({ status }) => status === 'failed');
+  expect(job).toMatchObject({ chargedMicros: 0n, error: { code: 'processing_failed' } });
+  expect(await show(accountId)).toMatchObject({ holdsMicros: 0n, ledgerOk: true });
+  const found = await system.kube.get(RENDERJOB_RESOURCE, { name: id, namespace });
+  expect(found.metadata.uid).toBe(stranger.metadata.uid);
+});
+
+test('what happened while no control plane ran is caught up with: finished, deleted and hand-made RenderJobs', async () => {
+  const { control, ask } = system.client;
+  const { accountId, caller } = await makeAccount(system, 1);
+  const { fileKey } = await upload(system, caller);
+  const submit = async () => (await ask(control.submitJob.bind(control), photoSwap(caller, fileKey))).id;
+  const [finished, deleted] = [await submit(), await submit()];
+  const renderJobs = [await untilRenderJob(system, finished), await untilRenderJob(system, deleted)];
+  await untilTrue(
+    async () =>
+      (
+        await system.database
+          .sql`select 1 from jobs where account_id = ${accountId} and renderjob_uid is null`
+      ).length === 0,
+    'the uids are recorded',
+  );
+  await kubeLine.cut();
+  const { namespace } = system.kubernetes;
+  if (renderJobs[0]) await succeed(system, renderJobs[0]);
+  await system.kube.delete(RENDERJOB_RESOURCE, { name: deleted, namespace });
+  await system.kube.create(RENDERJOB_RESOURCE, {
+    metadata: { name: 'by-hand', namespace },
+    spec: {
+      capability: 'face-swap-image',
+      inputs: [
+        { name: 'image', key: 'api/x' },
+        { name: 'face', key: 'api/y' },
+      ],
+    },
+  });
+  await kubeLine.mend();
+  await untilJob(system, caller, finished, ({ status }) => status === 'succeeded');
+  const job = await untilJob(system, caller, deleted, ({ status }) => status === 'failed');
+  expect(job.error).toEqual({ code: 'processing_failed', message: 'The job was cancelled.' });
+  expect(await show(accountId)).toMatchObject({ balanceMicros: 960_000n, holdsMicros: 0n, ledgerOk: true });
+});
