@@ -20,6 +20,8 @@ export function answerError(ctx: GatewayContext, error: ApiError, status = error
   ctx.status = status;
   ctx.body = envelope(error.code, error.message);
   ctx.type = 'application/json';
+  // HTTP asks of every 401 to say how one authenticates.
+  if (status === 401) ctx.set('WWW-Authenticate', 'Bearer');
 }
 
 /** An ApiError answered with a status of its own: file links and preconditions are outside the v1 table. */

@@ -14,13 +14,15 @@ import { runUploadBench } from './http/upload.ts';
 import { runStartLatencyBench } from './jobs/start-latency.ts';
 import { runSubmitRateBench } from './jobs/submit-rate.ts';
 import { formatSection, machineLine } from './lib/report.ts';
-import type { BenchContext, Section } from './lib/section.ts';
+import { type BenchContext, figure, type Section } from './lib/section.ts';
+import { type BenchRow, runPhotoSwapBench } from './photo-swap/photo-swap-bench.ts';
 
 type Run = (context: BenchContext) => Promise<Section | readonly Section[]>;
 
-/** Sections by the name that chooses them. Loaded when run: one that cannot be loaded must not hide the others. */
+/** Sections by the name that chooses them. Submits come last: they leave thousands of jobs behind. */
 const SECTIONS: Record<string, readonly Run[]> = {
   http: [runGetJobBench, runUploadBench],
+  'photo-swap': [photoSwap],
   jobs: [runStartLatencyBench, runSubmitRateBench],
 };
 
@@ -60,6 +62,24 @@ try {
 await writeFile(join(outDir, 'report.md'), `${report.join('\n')}\n`);
 say(`written to ${join(outDir, 'report.md')}`);
 process.exitCode = failed || ending.signal.aborted ? 1 : 0;
+
+/** The engine alone, in this process: what the rest of the system adds is in the other sections. */
+async function photoSwap({ outDir, say }: BenchContext): Promise<Section> {
+  const rows = await runPhotoSwapBench({ log: say, outputDir: outDir });
+  const verdict = (met: BenchRow['met']) => (met === undefined ? '' : met ? 'met' : 'not met');
+  return {
+    title: 'Photo Swap',
+    rows: rows.map(({ name, ours, peer, ratio, goal, met, unit }) => ({
+      name,
+      ours: `${figure(ours)} ${unit}`.trim(),
+      peer: peer === undefined ? '' : `${figure(peer)} ${unit}`.trim(),
+      ratio: ratio?.toFixed(2) ?? '',
+      goal: goal ?? '',
+      met: verdict(met),
+    })),
+    notes: [`The contact sheet (source, base, result) is in ${outDir}.`],
+  };
+}
 
 /** Runs one section and adds it to the report. Returns 1 when it could not be measured. */
 async function measure(name: string, run: Run, context: BenchContext): Promise<number> {
