@@ -19,6 +19,7 @@ const LIMITS: TransferLimits = {
   headersMs: 400,
   idleMs: 400,
   tries: 4,
+  storeTries: 4,
   pauseMs: 5,
   maxPauseMs: 20,
 };
@@ -316,7 +317,7 @@ describe('storing', () => {
 
   it('gives up a store that never answers', async () => {
     store.on('/out', (request) => void request.resume());
-    expect((await failure(put('/out', { limits: { ...LIMITS, tries: 2 } }))).code).toBe('transfer_failed');
+    expect((await failure(put('/out', { limits: { ...LIMITS, storeTries: 2 } }))).code).toBe('transfer_failed');
     expect(store.count('/out')).toBe(2);
   });
 

@@ -52,6 +52,7 @@ export async function fetchInput(options: FetchOptions): Promise<number> {
   const partial: Partial = { bytes: 0, etag: undefined };
   await withRetries({
     limits,
+    tries: limits.tries,
     signal,
     logger,
     doing: `fetching ${what}`,

@@ -53,6 +53,7 @@ export async function storeOutput(options: StoreOptions): Promise<void> {
   const url = checkedUrl(sink.url);
   await withRetries({
     limits,
+    tries: limits.storeTries,
     signal,
     logger,
     doing: 'storing the output',

@@ -13,8 +13,10 @@ export interface TransferLimits {
   /** A body slower than this many bytes a second over a window of `rateWindowMs` is given up. */
   readonly leastBytesPerSecond: number;
   readonly rateWindowMs: number;
-  /** Tries of one transfer, the first included. */
+  /** Tries of one fetch, the first included. */
   readonly tries: number;
+  /** Tries to store an output: more, as giving up throws away a whole render. */
+  readonly storeTries: number;
   /** Pause before the second try; doubled for each further one up to `maxPauseMs`, with jitter. */
   readonly pauseMs: number;
   readonly maxPauseMs: number;
@@ -26,7 +28,9 @@ export const DEFAULT_TRANSFER_LIMITS: TransferLimits = {
   idleMs: 15_000,
   leastBytesPerSecond: 1_024,
   rateWindowMs: 20_000,
-  tries: 6,
+  // About half a minute where connections are refused at once, and two minutes.
+  tries: 10,
+  storeTries: 28,
   pauseMs: 200,
   maxPauseMs: 5_000,
 };
@@ -78,20 +82,21 @@ export function transferError(error: unknown, doing: string, url: URL, signal: A
 /** Calls until it succeeds, fails for good, or the tries are used up; throws the last error then. */
 export async function withRetries<T>(options: {
   readonly limits: TransferLimits;
+  readonly tries: number;
   readonly signal: AbortSignal;
   readonly logger: Logger;
   readonly doing: string;
   readonly onRetry: () => void;
   readonly attempt: () => Promise<T>;
 }): Promise<T> {
-  const { limits, signal, logger, doing } = options;
+  const { limits, tries, signal, logger, doing } = options;
   for (let tried = 1; ; tried++) {
     signal.throwIfAborted();
     try {
       return await options.attempt();
     } catch (error) {
       if (signal.aborted) throw signal.reason;
-      if (!(error instanceof AssetError && error.retryable) || tried >= limits.tries) throw error;
+      if (!(error instanceof AssetError && error.retryable) || tried >= tries) throw error;
       const pause =
         Math.min(limits.maxPauseMs, limits.pauseMs * 2 ** (tried - 1)) * (0.5 + Math.random() / 2);
       logger.warn({ err: error, tried, pauseMs: Math.round(pause) }, `${doing} again: ${error.message}`);

@@ -26,6 +26,7 @@ export const QUICK_TRANSFERS = {
   headersMs: 1_000,
   idleMs: 1_000,
   tries: 3,
+  storeTries: 3,
   pauseMs: 10,
   maxPauseMs: 50,
 };

@@ -1,8 +1,10 @@
 import type { Picture, RgbImage } from '../vision/picture.ts';
 import { relight } from './light.ts';
-import { sample } from './plane.ts';
+import { bundle, sampleBundle } from './plane.ts';
 import type { SourceFace } from './source-face.ts';
 import type { SwapPlan } from './swap-face.ts';
+import { applyTone } from './tone.ts';
+import type { WarpMap } from './warp-map.ts';
 
 /**
  * Draws a planned swap into the picture at the picture's own resolution. Pixels whose share of the new face is zero
@@ -19,41 +21,39 @@ export function compose(picture: Picture, plan: SwapPlan, source: SourceFace): v
   const rgb = new Float32Array(3);
   const mirror = new Float32Array(3);
   const kept = new Float32Array(3);
+  const place = new Float32Array(2);
+  const kind = { eye: 0, lips: 0, grey: source.grey };
+  const grain = plan.grainShare;
+  const shares = bundle([plan.alpha, plan.keep, plan.eyes, plan.lips, plan.mirrorShare]);
+  const pixel = new Float32Array(shares.fields);
   for (let py = originY; py < endY; py++) {
     const y = (py - originY + 0.5) / scale;
     for (let px = originX; px < endX; px++) {
       const x = (px - originX + 0.5) / scale;
-      const alpha = sample(plan.alpha, x, y);
+      sampleBundle(shares, x, y, pixel);
+      const alpha = pixel[0] as number;
       if (alpha < 0.002) continue;
-      const keep = sample(plan.keep, x, y);
+      const keep = pixel[1] as number;
       if (keep < 0.998) {
-        sampleRgb(
-          source.image,
-          mapped(plan.direct.x, plan.direct.covered.data, x, y),
-          mapped(plan.direct.y, plan.direct.covered.data, x, y),
-          rgb,
-        );
-        const share = sample(plan.mirrorShare, x, y);
+        look(plan.direct, x, y, place);
+        sampleRgb(source.image, place[0] as number, place[1] as number, rgb);
+        const share = pixel[4] as number;
         if (share > 0.002) {
-          sampleRgb(
-            source.image,
-            mapped(plan.mirrored.x, plan.mirrored.covered.data, x, y),
-            mapped(plan.mirrored.y, plan.mirrored.covered.data, x, y),
-            mirror,
-          );
-          for (let c = 0; c < 3; c++)
+          look(plan.mirrored, x, y, place);
+          sampleRgb(source.image, place[0] as number, place[1] as number, mirror);
+          for (let c = 0; c < 3; c++) {
             rgb[c] = (rgb[c] as number) * (1 - share) + (mirror[c] as number) * share;
+          }
         }
-        relight(plan.light, x, y, sample(plan.eyes, x, y), rgb);
+        kind.eye = pixel[2] as number;
+        kind.lips = pixel[3] as number;
+        relight(plan.light, x, y, kind, rgb);
+        if (plan.tone) applyTone(plan.tone, rgb);
+        if (grain > 0) addGrain(rgb, before, px - originX, py - originY, grain);
       }
-      if (keep > 0.002 || source.grey) {
-        sampleRgb(
-          before,
-          mapped(plan.own.x, plan.own.covered.data, x, y) * scale,
-          mapped(plan.own.y, plan.own.covered.data, x, y) * scale,
-          kept,
-        );
-        if (source.grey) recolour(rgb, kept);
+      if (keep > 0.002) {
+        look(plan.own, x, y, place);
+        sampleRgb(before, (place[0] as number) * scale, (place[1] as number) * scale, kept);
         for (let c = 0; c < 3; c++) rgb[c] = (rgb[c] as number) * (1 - keep) + (kept[c] as number) * keep;
       }
       const i = (py * picture.width + px) * channels;
@@ -77,47 +77,67 @@ function toSample(value: number, depth: number): number {
   return Math.round(Math.min(255, Math.max(0, value)) * depth);
 }
 
-/** Gives a grey source the colour that the target has at the same place. */
-function recolour(rgb: Float32Array, own: Float32Array): void {
-  const y = 0.299 * (rgb[0] as number) + 0.587 * (rgb[1] as number) + 0.114 * (rgb[2] as number);
-  const t = 0.299 * (own[0] as number) + 0.587 * (own[1] as number) + 0.114 * (own[2] as number);
-  const scale = (y + 4) / (t + 4);
-  for (let c = 0; c < 3; c++) rgb[c] = y + ((own[c] as number) - t) * Math.min(1.6, scale);
+/** Largest amplitude that counts as texture of the skin. */
+const GRAIN_LIMIT = 10;
+
+/**
+ * Adds the finest texture of the picture at this very place (film grain, sensor noise, pores) to a face that was
+ * enlarged and so has none of its own: without it the face looks pasted in, too smooth for its surroundings.
+ */
+function addGrain(rgb: Float32Array, before: RgbImage, x: number, y: number, share: number): void {
+  const { width, height, data } = before;
+  let sum = 0;
+  let count = 0;
+  for (let dy = -2; dy <= 2; dy++) {
+    const row = Math.min(height - 1, Math.max(0, y + dy)) * width;
+    for (let dx = -2; dx <= 2; dx++) {
+      const i = (row + Math.min(width - 1, Math.max(0, x + dx))) * 3;
+      sum += data[i + 1] as number;
+      count++;
+    }
+  }
+  const detail = (data[(y * width + x) * 3 + 1] as number) - sum / count;
+  const grain = share * Math.min(GRAIN_LIMIT, Math.max(-GRAIN_LIMIT, detail));
+  for (let c = 0; c < 3; c++) rgb[c] = (rgb[c] as number) + grain;
 }
 
-/** A map's value between pixels; pixels that the map does not cover are left out of the mean. */
-function mapped(
-  values: { width: number; height: number; data: Float32Array },
-  covered: Float32Array,
-  x: number,
-  y: number,
-): number {
-  const { width, height, data } = values;
+/** Where a map points between its pixels; pixels that it does not cover are left out of the mean. */
+function look(map: WarpMap, x: number, y: number, out: Float32Array): void {
+  const { width, height } = map.x;
   const fx = Math.min(width - 1, Math.max(0, x - 0.5));
   const fy = Math.min(height - 1, Math.max(0, y - 0.5));
   const x0 = fx | 0;
   const y0 = fy | 0;
-  const x1 = x0 + 1 < width ? x0 + 1 : x0;
-  const y1 = y0 + 1 < height ? y0 + 1 : y0;
   const u = fx - x0;
   const v = fy - y0;
   const a = y0 * width + x0;
-  const b = y0 * width + x1;
-  const c = y1 * width + x0;
-  const d = y1 * width + x1;
+  const b = x0 + 1 < width ? a + 1 : a;
+  const down = y0 + 1 < height ? width : 0;
+  const covered = map.covered.data;
   const wa = (covered[a] as number) * (1 - u) * (1 - v);
   const wb = (covered[b] as number) * u * (1 - v);
-  const wc = (covered[c] as number) * (1 - u) * v;
-  const wd = (covered[d] as number) * u * v;
+  const wc = (covered[a + down] as number) * (1 - u) * v;
+  const wd = (covered[b + down] as number) * u * v;
   const total = wa + wb + wc + wd;
-  if (total < 1e-6) return x;
-  return (
-    ((data[a] as number) * wa +
-      (data[b] as number) * wb +
-      (data[c] as number) * wc +
-      (data[d] as number) * wd) /
-    total
-  );
+  if (total < 1e-6) {
+    out[0] = x;
+    out[1] = y;
+    return;
+  }
+  const mx = map.x.data;
+  const my = map.y.data;
+  out[0] =
+    ((mx[a] as number) * wa +
+      (mx[b] as number) * wb +
+      (mx[a + down] as number) * wc +
+      (mx[b + down] as number) * wd) /
+    total;
+  out[1] =
+    ((my[a] as number) * wa +
+      (my[b] as number) * wb +
+      (my[a + down] as number) * wc +
+      (my[b + down] as number) * wd) /
+    total;
 }
 
 function region(picture: Picture, left: number, top: number, right: number, bottom: number): RgbImage {

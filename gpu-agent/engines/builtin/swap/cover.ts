@@ -6,8 +6,22 @@ import { skinDistance } from './skin.ts';
 import { openSpots } from './spots.ts';
 
 /** Unlikeness to the face's skin that counts only beside something clearly unlike, and that is clear by itself. */
-const WEAK = 0.95;
-const CLEAR = 1.5;
+export interface CoverThresholds {
+  readonly weak: number;
+  readonly clear: number;
+  /** How far around it still belongs to it, as a share of the face's width. */
+  readonly margin: number;
+}
+
+/**
+ * Hair dragged along with a source is a fault that everyone sees, while a wrongly discarded part is filled in: the
+ * source is judged strictly. A part of the target wrongly kept costs likeness: it is judged more leniently.
+ */
+export const SOURCE_COVER: CoverThresholds = { weak: 0.95, clear: 1.4, margin: 0.025 };
+export const TARGET_COVER: CoverThresholds = { weak: 1.15, clear: 1.7, margin: 0.01 };
+/** Frames are thin and often half transparent. */
+const FRAME = 0.95;
+const CLEAR_FRAME = 1.5;
 
 /** What lies in front of one face. */
 export interface Cover {
@@ -27,23 +41,37 @@ export interface Cover {
  * temples of glasses do. Marks within the face (moles, wrinkles, shadows of the nose) are the face.
  * @param faceWidth width of the face in pixels of the image
  */
-export function findCover(image: RgbImage, zones: FaceZones, faceWidth: number): Cover {
+export function findCover(
+  image: RgbImage,
+  zones: FaceZones,
+  faceWidth: number,
+  thresholds: CoverThresholds,
+): Cover {
+  const { weak, clear, margin } = thresholds;
   const { width, height } = image;
   const skin = plainSkin(zones);
   const inside = distanceInside(zones.face);
-  const distance = calibrated(skinDistance(image, skin), skin, inside, faceWidth);
+  // Judged a little beyond the outline as well: what comes in from there must not end at the very edge.
+  const judged = plane(width, height);
+  const wider = grow(zones.face, 0.06 * faceWidth);
+  const features = plane(width, height);
+  for (let i = 0; i < judged.data.length; i++) {
+    features.data[i] = (zones.face.data[i] as number) - (skin.data[i] as number);
+    judged.data[i] = (wider.data[i] as number) - (features.data[i] as number);
+  }
+  const distance = calibrated(skinDistance(image, skin, judged), skin, inside, faceWidth);
   const hasGlasses = wearsGlasses(zones, distance, skin);
   const unlike = plane(width, height);
   for (let i = 0; i < unlike.data.length; i++) {
     // Frames touch wrinkles: beside glasses, what lies in front is looked for outside of their area only.
-    const looked = skin.data[i] === 1 && !(hasGlasses && zones.glasses.data[i] === 1);
-    unlike.data[i] = looked ? smoothstep(WEAK - 0.15, WEAK + 0.15, distance.data[i] as number) : 0;
+    const looked = judged.data[i] === 1 && !(hasGlasses && zones.glasses.data[i] === 1);
+    unlike.data[i] = looked ? smoothstep(weak - 0.15, weak + 0.15, distance.data[i] as number) : 0;
   }
   const marks = openSpots(unlike, 0.008 * faceWidth);
   const front = hysteresis(marks, (i) => {
-    return (distance.data[i] as number) > CLEAR && (inside.data[i] as number) < 0.08 * faceWidth;
+    return (distance.data[i] as number) > clear && (inside.data[i] as number) < 0.08 * faceWidth;
   });
-  const soft = blur(grow(front, 0.01 * faceWidth), 0.01 * faceWidth);
+  const soft = blur(grow(front, margin * faceWidth), 0.01 * faceWidth);
   const glasses = plane(width, height);
   const frame = plane(width, height);
   if (hasGlasses) {
@@ -102,7 +130,7 @@ function findFrame(
       (zones.rightTemple.data[i] as number) +
       (zones.leftTemple.data[i] as number);
     const unlike =
-      (known.distance.data[i] as number) > (crossing > 0 ? WEAK : CLEAR) &&
+      (known.distance.data[i] as number) > (crossing > 0 ? FRAME : CLEAR_FRAME) &&
       (crossing > 0 || near.data[i] === 1);
     out.data[i] = openings.data[i] === 0 && (band.data[i] === 1 || unlike) ? 1 : 0;
   }
@@ -164,7 +192,7 @@ function wearsGlasses(zones: FaceZones, distance: Plane, skin: Plane): boolean {
     for (let i = 0; i < zone.data.length; i++) {
       if (!zone.data[i] || !skin.data[i]) continue;
       count++;
-      if ((distance.data[i] as number) > WEAK) unlike++;
+      if ((distance.data[i] as number) > FRAME) unlike++;
     }
     return count > 0 ? unlike / count : 0;
   };

@@ -1,23 +1,40 @@
-import { blur, type Plane, plane, sample, shrinkPlane, smoothstep } from './plane.ts';
+import { type Bundle, blur, type Plane, plane, sampleBundle, shrinkPlane, smoothstep } from './plane.ts';
 
 /** Light is smooth: it is compared on a grid this many times coarser than the work grid. */
 const COARSENESS = 4;
 
-/** How light differs between two faces, channel by channel, on a coarse grid. */
+export type Channels = readonly [Plane, Plane, Plane];
+
+/** How the light on the target differs from that on the source, on a coarse grid. */
 export interface LightField {
-  /** Ratio of local means. */
-  readonly gains: readonly [Plane, Plane, Plane];
-  /** Local means of what will be put there, before it is lit anew. */
-  readonly means: readonly [Plane, Plane, Plane];
-  readonly relief: number;
+  /** The fields of {@link LIGHT}. */
+  readonly values: Bundle;
   /** Work pixels per pixel of the grid. */
   readonly coarseness: number;
 }
 
+/** Places of the fields in a light field. */
+const LIGHT = {
+  /** Strength of the source's relief in the result. */
+  relief: 0,
+  /** Ratio of brightness, target to source. */
+  gain: 1,
+  /** Ratio of colour balance: red and blue against brightness. */
+  redGain: 2,
+  blueGain: 3,
+  /** Brightness of the source's skin. */
+  sourceLevel: 4,
+  /** Three: what to add to each channel of the source once its relief has that strength. */
+  offset: 5,
+  /** Three: the target's skin. */
+  skin: 8,
+  count: 11,
+} as const;
+
 export interface LightInputs {
   /** Red, green and blue of what is there, and of what will be put there, on the work grid. */
-  readonly own: readonly [Plane, Plane, Plane];
-  readonly other: readonly [Plane, Plane, Plane];
+  readonly own: Channels;
+  readonly other: Channels;
   /** How much each pixel tells about the light: 1 on skin that both show, 0 elsewhere. */
   readonly weight: Plane;
   /** 1 near the edge of the replaced area, where the match must be close, to 0 well inside. */
@@ -28,129 +45,176 @@ export interface LightInputs {
 }
 
 /** Widths of the surroundings as shares of the face's: brightness within the face, its colour, both at the edge. */
-const BROAD = 0.17;
+const BROAD = 0.35;
 const COLOUR = 0.07;
-const NARROW = 0.045;
-const GAIN_LIMIT = 3;
+const NARROW = 0.04;
+/** Most that the relief of a face (pores, wrinkles, noise) is strengthened or weakened, whatever the light. */
+const RELIEF_LIMITS = [0.8, 1.25] as const;
+const GAIN_LIMITS = [0.3, 3] as const;
+
+interface LocalMeans {
+  readonly own: Channels;
+  readonly other: Channels;
+}
 
 /**
- * Compares the light on two faces: the ratio of their weighted local means. Brightness is compared over broad
- * surroundings inside the face (so that the new face keeps its own relief) and narrow ones at its edge (so that no
- * seam shows); colour over narrower ones throughout, since coloured light falls in patches. The quotient of smoothed
- * images is Liu et al.'s expression ratio image (2001) used for light; normalising by smoothed weights is Knutsson
- * and Westin's normalized convolution (1993).
+ * Compares the light on two faces by weighted local means (normalized convolution, Knutsson and Westin 1993).
+ * Brightness is compared over broad surroundings inside the face, so that the new face keeps its own relief, and over
+ * narrow ones at its edge, so that no seam shows; colour over narrower ones throughout, since coloured light falls in
+ * patches.
  */
 export function matchLight(inputs: LightInputs): LightField {
   const weight = shrinkPlane(inputs.weight, COARSENESS);
   const edge = blur(shrinkPlane(inputs.edge, COARSENESS), 1);
-  const faceWidth = inputs.faceWidth / COARSENESS;
   const own = inputs.own.map((channel) => weighted(channel, inputs.weight));
   const other = inputs.other.map((channel) => weighted(channel, inputs.weight));
-  const total = Math.max(sum(weight), 1e-6);
-  const at = (sigma: number, prior: readonly Plane[] | undefined): { gains: Plane[]; means: Plane[] } => {
-    const w = blur(weight, sigma * faceWidth);
-    const gains: Plane[] = [];
-    const means: Plane[] = [];
-    for (let c = 0; c < 3; c++) {
-      const a = blur(own[c] as Plane, sigma * faceWidth);
-      const b = blur(other[c] as Plane, sigma * faceWidth);
-      const overallOwn = sum(own[c] as Plane) / total;
-      const overallOther = sum(other[c] as Plane) / total;
-      const gain = plane(a.width, a.height);
-      const mean = plane(a.width, a.height);
-      for (let i = 0; i < gain.data.length; i++) {
-        const known = w.data[i] as number;
-        const before = prior
-          ? ((prior[c] as Plane).data[i] as number)
-          : (overallOwn + 3) / (overallOther + 3);
-        const local = ((a.data[i] as number) + 3 * known) / ((b.data[i] as number) + 3 * known + 1e-6);
-        const trust = known / (known + 0.03);
-        const value = known > 1e-4 ? local * trust + before * (1 - trust) : before;
-        gain.data[i] = Math.min(GAIN_LIMIT, Math.max(1 / GAIN_LIMIT, value));
-        mean.data[i] = ((b.data[i] as number) + 0.01 * overallOther) / (known + 0.01);
+  const faceWidth = inputs.faceWidth / COARSENESS;
+  const means = (sigma: number): LocalMeans => {
+    const known = blur(weight, sigma * faceWidth);
+    const overall = Math.max(sum(weight), 1e-6);
+    const local = (values: Plane): Plane => {
+      const out = blur(values, sigma * faceWidth);
+      const mean = sum(values) / overall;
+      for (let i = 0; i < out.data.length; i++) {
+        out.data[i] = ((out.data[i] as number) + 0.01 * mean) / ((known.data[i] as number) + 0.01);
       }
-      gains.push(gain);
-      means.push(mean);
-    }
-    return { gains, means };
+      return out;
+    };
+    return { own: own.map(local) as unknown as Channels, other: other.map(local) as unknown as Channels };
   };
-  const broad = at(BROAD, undefined);
-  const colour = at(COLOUR, broad.gains);
-  const narrow = at(NARROW, colour.gains);
+  const broad = means(BROAD);
+  const colour = means(COLOUR);
+  const narrow = means(NARROW);
+  const { width, height } = weight;
+  const fields = LIGHT.count;
+  const data = new Float32Array(width * height * fields);
   for (let i = 0; i < edge.data.length; i++) {
-    const bright = brightness(broad.gains, i) / brightness(colour.gains, i);
-    const mean = brightness(broad.means, i) / Math.max(1, brightness(colour.means, i));
+    const ownLevel = level(broad.own, i);
+    const otherLevel = level(broad.other, i);
+    const gain = clamp((ownLevel + 3) / (otherLevel + 3), GAIN_LIMITS);
+    const relief = clamp(gain * inputs.relief, RELIEF_LIMITS);
+    const o = i * fields;
+    data[o + LIGHT.gain] = gain;
+    data[o + LIGHT.relief] = relief;
+    data[o + LIGHT.sourceLevel] = otherLevel;
+    data[o + LIGHT.redGain] = balance(colour, 0, i);
+    data[o + LIGHT.blueGain] = balance(colour, 2, i);
+    const bright = ownLevel - relief * otherLevel - (level(colour.own, i) - relief * level(colour.other, i));
     const e = edge.data[i] as number;
-    for (let c = 0; c < 3; c++) {
-      const inner = ((colour.gains[c] as Plane).data[i] as number) * bright;
-      const outer = (narrow.gains[c] as Plane).data[i] as number;
-      (broad.gains[c] as Plane).data[i] = inner + (outer - inner) * e;
-      (broad.means[c] as Plane).data[i] = ((colour.means[c] as Plane).data[i] as number) * mean;
+    for (const c of [0, 1, 2] as const) {
+      const inner = at(colour.own, c, i) - relief * at(colour.other, c, i) + bright;
+      const outer = at(narrow.own, c, i) - relief * at(narrow.other, c, i);
+      data[o + LIGHT.offset + c] = inner + (outer - inner) * e;
+      data[o + LIGHT.skin + c] = at(colour.own, c, i);
     }
   }
-  return {
-    gains: broad.gains as unknown as LightField['gains'],
-    means: broad.means as unknown as LightField['means'],
-    relief: inputs.relief,
-    coarseness: COARSENESS,
-  };
+  return { values: { width, height, fields, data }, coarseness: COARSENESS };
 }
 
-function brightness(channels: readonly Plane[], i: number): number {
-  const [r, g, b] = channels as [Plane, Plane, Plane];
-  return 0.299 * (r.data[i] as number) + 0.587 * (g.data[i] as number) + 0.114 * (b.data[i] as number);
+/** How much more of a channel the target's skin has than the source's, relative to their brightness. */
+function balance(means: LocalMeans, channel: 0 | 2, i: number): number {
+  const own = (at(means.own, channel, i) + 6) / (level(means.own, i) + 6);
+  const other = (at(means.other, channel, i) + 6) / (level(means.other, i) + 6);
+  return clamp(own / other, GAIN_LIMITS);
 }
 
-/** Most that the relief of a face (pores, wrinkles, noise) is strengthened or weakened, whatever the light. */
-const RELIEF_LIMITS = [0.6, 1.2] as const;
+function at(channels: Channels, channel: 0 | 1 | 2, i: number): number {
+  return channels[channel].data[i] as number;
+}
+
+function level(channels: Channels, i: number): number {
+  return luma(at(channels, 0, i), at(channels, 1, i), at(channels, 2, i));
+}
+
+function clamp(value: number, limits: readonly [number, number]): number {
+  return Math.min(limits[1], Math.max(limits[0], value));
+}
+
+export function luma(r: number, g: number, b: number): number {
+  return 0.299 * r + 0.587 * g + 0.114 * b;
+}
+
+/** How much of the colour of skin is taken from the skin that was there, and how much stronger colour may get. */
+const SKIN_COLOUR = 0.5;
+/** The same under coloured light. */
+const CAST_COLOUR = 0.95;
+const SATURATION_LIMIT = 1.25;
+
+/** What a pixel of the new face is, each from 0 to 1. */
+export interface PixelKind {
+  /** Inside an eye, whose white and iris have a colour of their own. */
+  readonly eye: number;
+  /** On the lips, which may be of another colour than skin. */
+  readonly lips: number;
+  /** The source has no colour of its own. */
+  readonly grey: boolean;
+}
 
 /**
  * Lights one colour of the new face as the old one was lit. Relief is laid over the new local mean nearly as it was,
  * since multiplying it would blow up noise; what is much darker than the skin around it (pupils, brows, nostrils) is
- * multiplied, since adding would make it grey.
- * @param eye 1 inside an eye, whose white and iris have a colour of their own: only the brightness changes there
+ * multiplied, since adding would make it grey. The colour of skin is held near that of the skin that was there, so
+ * that coloured light on the source leaves no patches.
  */
-export function relight(field: LightField, x: number, y: number, eye: number, rgb: Float32Array): void {
-  const fx = x / field.coarseness;
-  const fy = y / field.coarseness;
-  const g0 = sample(field.gains[0], fx, fy);
-  const g1 = sample(field.gains[1], fx, fy);
-  const g2 = sample(field.gains[2], fx, fy);
-  const m0 = sample(field.means[0], fx, fy);
-  const m1 = sample(field.means[1], fx, fy);
-  const m2 = sample(field.means[2], fx, fy);
+export function relight(field: LightField, x: number, y: number, kind: PixelKind, rgb: Float32Array): void {
+  sampleBundle(field.values, x / field.coarseness, y / field.coarseness, light);
   const r = rgb[0] as number;
   const g = rgb[1] as number;
   const b = rgb[2] as number;
-  const mean = 0.299 * m0 + 0.587 * m1 + 0.114 * m2 + 1;
-  const gain = 0.299 * g0 + 0.587 * g1 + 0.114 * g2;
-  const relief = Math.min(RELIEF_LIMITS[1], Math.max(RELIEF_LIMITS[0], gain * field.relief));
-  const dark = 1 - smoothstep(0.35, 0.8, (0.299 * r + 0.587 * g + 0.114 * b) / mean);
-  const even = gain ** 0.8;
-  rgb[0] = lit(r, m0, g0, relief, dark, eye, even);
-  rgb[1] = lit(g, m1, g1, relief, dark, eye, even);
-  rgb[2] = lit(b, m2, g2, relief, dark, eye, even);
+  const relief = light[LIGHT.relief] as number;
+  const gain = light[LIGHT.gain] as number;
+  const red = (light[LIGHT.redGain] as number) - 1;
+  const blue = (light[LIGHT.blueGain] as number) - 1;
+  const dark = 1 - smoothstep(0.35, 0.8, luma(r, g, b) / ((light[LIGHT.sourceLevel] as number) + 1));
+  // Where the two lights differ much in colour, the white of an eye follows; else it keeps its own colour.
+  const { eye, lips } = kind;
+  const cast = smoothstep(0.1, 0.4, Math.max(Math.abs(red), Math.abs(blue)));
+  const follow = 0.25 + 0.6 * cast;
+  const eyeGain = eye > 0 ? gain ** 0.8 : gain;
+  const share = Math.max(dark, 0.9 * eye);
+  const level = gain * (1 - eye) + eyeGain * eye;
+  const tint = gain * 0.7 * (1 - eye) + eyeGain * follow * eye;
+  const o0 = mix(r, r * relief + (light[LIGHT.offset] as number), level + tint * red, share);
+  const o1 = mix(g, g * relief + (light[LIGHT.offset + 1] as number), level, share);
+  const o2 = mix(b, b * relief + (light[LIGHT.offset + 2] as number), level + tint * blue, share);
+  // Colour as differences from brightness: the pixel's own, and that of skin as bright as it here.
+  const brightness = luma(o0, o1, o2);
+  const k0 = light[LIGHT.skin] as number;
+  const k1 = light[LIGHT.skin + 1] as number;
+  const k2 = light[LIGHT.skin + 2] as number;
+  const skinLevel = luma(k0, k1, k2);
+  const ratio = (Math.max(0, brightness) + 4) / (skinLevel + 4);
+  const s0 = (k0 - skinLevel) * ratio;
+  const s1 = (k1 - skinLevel) * ratio;
+  const s2 = (k2 - skinLevel) * ratio;
+  const skinHold = SKIN_COLOUR + (CAST_COLOUR - SKIN_COLOUR) * cast;
+  const hold = kind.grey ? 1 - 0.8 * eye : skinHold * (1 - lips) * (1 - 0.5 * eye);
+  const c0 = (o0 - brightness) * (1 - hold) + s0 * hold;
+  const c1 = (o1 - brightness) * (1 - hold) + s1 * hold;
+  const c2 = (o2 - brightness) * (1 - hold) + s2 * hold;
+  const strength = Math.sqrt(c0 * c0 + c1 * c1 + c2 * c2);
+  const most =
+    Math.sqrt(s0 * s0 + s1 * s1 + s2 * s2) * (SATURATION_LIMIT + 0.7 * lips) +
+    8 +
+    0.15 * eye * Math.max(0, brightness);
+  const scale = strength > most ? most / strength : 1;
+  rgb[0] = brightness + c0 * scale;
+  rgb[1] = brightness + c1 * scale;
+  rgb[2] = brightness + c2 * scale;
 }
 
-function lit(
-  v: number,
-  mean: number,
-  gain: number,
-  relief: number,
-  dark: number,
-  eye: number,
-  even: number,
-): number {
-  const added = v * relief + mean * (gain - relief);
-  const skin = added + (v * gain - added) * dark;
-  const own = v * even;
-  return skin + (own - skin) * 0.85 * eye;
+/** The light at the pixel at hand; one buffer saves an allocation for each pixel. */
+const light = new Float32Array(LIGHT.count);
+
+function mix(v: number, added: number, factor: number, share: number): number {
+  return added + (v * factor - added) * share;
 }
 
 function weighted(channel: Plane, weight: Plane): Plane {
   const out = plane(channel.width, channel.height);
-  for (let i = 0; i < out.data.length; i++)
+  for (let i = 0; i < out.data.length; i++) {
     out.data[i] = (channel.data[i] as number) * (weight.data[i] as number);
+  }
   return shrinkPlane(out, COARSENESS);
 }
 

@@ -52,32 +52,43 @@ export function fillPolygon(target: Plane, outline: ArrayLike<number>, value = 1
   }
 }
 
-/** Distance in pixels from each pixel where `mask` ≥ 0.5 to the nearest where it is not (chamfer 3-4, ±4 %). */
-export function distanceInside(mask: Plane): Plane {
+/**
+ * Distance in pixels from each pixel where `mask` ≥ 0.5 to the nearest where it is not (chamfer 3-4, ±4 %;
+ * Borgefors 1986).
+ * @param beyond whether what lies beyond the border counts as outside of the mask
+ */
+export function distanceInside(mask: Plane, beyond = true): Plane {
   const { width, height } = mask;
-  const out = plane(width, height);
-  const { data } = out;
+  // A margin of one pixel saves asking at every neighbour whether it exists.
+  const stride = width + 2;
   const far = 3 * (width + height);
-  for (let i = 0; i < data.length; i++) data[i] = (mask.data[i] as number) >= 0.5 ? far : 0;
-  const at = (x: number, y: number): number =>
-    x < 0 || y < 0 || x >= width || y >= height ? 0 : (data[y * width + x] as number);
+  const d = new Int32Array(stride * (height + 2)).fill(beyond ? 0 : far);
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
-      const i = y * width + x;
-      if (data[i] === 0) continue;
-      const near = Math.min(at(x - 1, y) + 3, at(x, y - 1) + 3, at(x - 1, y - 1) + 4, at(x + 1, y - 1) + 4);
-      data[i] = Math.min(data[i] as number, near);
+      d[(y + 1) * stride + x + 1] = (mask.data[y * width + x] as number) >= 0.5 ? far : 0;
     }
   }
-  for (let y = height - 1; y >= 0; y--) {
-    for (let x = width - 1; x >= 0; x--) {
-      const i = y * width + x;
-      if (data[i] === 0) continue;
-      const near = Math.min(at(x + 1, y) + 3, at(x, y + 1) + 3, at(x + 1, y + 1) + 4, at(x - 1, y + 1) + 4);
-      data[i] = Math.min(data[i] as number, near);
+  for (let y = 1; y <= height; y++) {
+    for (let i = y * stride + 1, end = i + width; i < end; i++) {
+      let v = d[i] as number;
+      if (v === 0) continue;
+      const above = i - stride;
+      v = Math.min(v, (d[i - 1] as number) + 3, (d[above] as number) + 3);
+      d[i] = Math.min(v, (d[above - 1] as number) + 4, (d[above + 1] as number) + 4);
     }
   }
-  for (let i = 0; i < data.length; i++) data[i] = (data[i] as number) / 3;
+  const out = plane(width, height);
+  for (let y = height; y >= 1; y--) {
+    for (let i = y * stride + width, x = width - 1; x >= 0; i--, x--) {
+      let v = d[i] as number;
+      if (v === 0) continue;
+      const below = i + stride;
+      v = Math.min(v, (d[i + 1] as number) + 3, (d[below] as number) + 3);
+      v = Math.min(v, (d[below - 1] as number) + 4, (d[below + 1] as number) + 4);
+      d[i] = v;
+      out.data[(y - 1) * width + x] = v / 3;
+    }
+  }
   return out;
 }
 
@@ -86,11 +97,11 @@ export function grow(mask: Plane, radius: number): Plane {
   const out = plane(mask.width, mask.height);
   if (radius >= 0) {
     for (let i = 0; i < out.data.length; i++) out.data[i] = (mask.data[i] as number) >= 0.5 ? 0 : 1;
-    const distance = distanceInside(out);
+    const distance = distanceInside(out, false);
     for (let i = 0; i < out.data.length; i++) out.data[i] = (distance.data[i] as number) <= radius ? 1 : 0;
     return out;
   }
-  const distance = distanceInside(mask);
+  const distance = distanceInside(mask, false);
   for (let i = 0; i < out.data.length; i++) out.data[i] = (distance.data[i] as number) > -radius ? 1 : 0;
   return out;
 }
@@ -144,6 +155,54 @@ export function sample(source: Plane, x: number, y: number): number {
   const top = (data[y0 * width + x0] as number) * (1 - fx) + (data[y0 * width + x1] as number) * fx;
   const bottom = (data[y1 * width + x0] as number) * (1 - fx) + (data[y1 * width + x1] as number) * fx;
   return top * (1 - fy) + bottom * fy;
+}
+
+/** Several fields over one grid, the values of a pixel side by side, so that all are read at once. */
+export interface Bundle {
+  readonly width: number;
+  readonly height: number;
+  readonly fields: number;
+  readonly data: Float32Array;
+}
+
+export function bundle(planes: readonly Plane[]): Bundle {
+  const { width, height } = planes[0] as Plane;
+  const fields = planes.length;
+  const data = new Float32Array(width * height * fields);
+  planes.forEach((source, f) => {
+    for (let i = 0; i < width * height; i++) data[i * fields + f] = source.data[i] as number;
+  });
+  return { width, height, fields, data };
+}
+
+/** All fields between pixels, as {@link sample} reads one. */
+export function sampleBundle(source: Bundle, x: number, y: number, out: Float32Array): void {
+  const { width, height, fields, data } = source;
+  const px = Math.min(width - 1, Math.max(0, x - 0.5));
+  const py = Math.min(height - 1, Math.max(0, y - 0.5));
+  const x0 = px | 0;
+  const y0 = py | 0;
+  const u = px - x0;
+  const v = py - y0;
+  const a = (y0 * width + x0) * fields;
+  const right = x0 + 1 < width ? fields : 0;
+  const down = y0 + 1 < height ? width * fields : 0;
+  if (u === 0 && v === 0) {
+    for (let f = 0; f < fields; f++) out[f] = data[a + f] as number;
+    return;
+  }
+  const w11 = u * v;
+  const w01 = u - w11;
+  const w10 = v - w11;
+  const w00 = 1 - u - w10;
+  for (let f = 0; f < fields; f++) {
+    const i = a + f;
+    out[f] =
+      (data[i] as number) * w00 +
+      (data[i + right] as number) * w01 +
+      (data[i + down] as number) * w10 +
+      (data[i + right + down] as number) * w11;
+  }
 }
 
 /** Shrinks by a whole factor, averaging. */

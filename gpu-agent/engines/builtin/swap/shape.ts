@@ -243,7 +243,7 @@ export function mixShape(
   const move = new Float32Array(POINTS * 2);
   const fixed = new Uint8Array(POINTS);
   for (const index of FACE_OVAL) fixed[index] = 1;
-  const limit = 0.1 * width;
+  const limit = 0.12 * width;
   const set = (index: number, dx: number, dy: number): void => {
     const length = Math.hypot(dx, dy) * amount;
     const scale = amount * (length > limit ? limit / length : 1);

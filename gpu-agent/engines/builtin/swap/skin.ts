@@ -21,6 +21,8 @@ export function opponent(image: RgbImage): { y: Plane; cb: Plane; cr: Plane } {
 const FLOOR_BRIGHTNESS = 13;
 const FLOOR_COLOUR = 4.5;
 const TERMS = 6;
+const SAMPLES = 1200;
+const ROUNDS = 6;
 
 /**
  * How unlike this face's own skin each pixel is: about 1 at the edge of what skin does here, large on hair, frames,
@@ -28,8 +30,9 @@ const TERMS = 6;
  * from one side is no fault, fitted robustly (iteratively reweighted least squares, Tukey's biweight; Holland and
  * Welsch 1977) to the pixels that ought to be skin, so that what covers part of it does not count.
  * @param expected 1 where skin ought to be visible (the face without eyes, brows, lips, nostrils)
+ * @param judged 1 where the distance is wanted; it may reach a little beyond `expected`
  */
-export function skinDistance(image: RgbImage, expected: Plane): Plane {
+export function skinDistance(image: RgbImage, expected: Plane, judged: Plane): Plane {
   const { width, height } = image;
   const { y, cb, cr } = opponent(image);
   const soft = blur(y, 0.8);
@@ -38,57 +41,49 @@ export function skinDistance(image: RgbImage, expected: Plane): Plane {
     { data: cb.data, floor: FLOOR_COLOUR },
     { data: cr.data, floor: FLOOR_COLOUR },
   ];
-  const inside: number[] = [];
-  // A few thousand samples carry the fit as well as all of them.
   const all: number[] = [];
   for (let i = 0; i < expected.data.length; i++) if ((expected.data[i] as number) >= 0.5) all.push(i);
-  const step = Math.max(1, Math.floor(all.length / 4000));
-  for (let i = 0; i < all.length; i += step) inside.push(all[i] as number);
+  // Some hundreds of samples carry the fit as well as all of them.
+  const step = Math.max(1, Math.floor(all.length / SAMPLES));
+  const inside = Int32Array.from(
+    { length: Math.floor(all.length / step) },
+    (_, s) => all[s * step] as number,
+  );
   const out = plane(width, height);
   if (inside.length < 50) return out;
-  const basis = (i: number): number[] => {
-    const u = ((i % width) / width) * 2 - 1;
-    const v = (Math.floor(i / width) / height) * 2 - 1;
-    return [1, u, v, u * v, u * u, v * v];
-  };
-  const bases = inside.map(basis);
+  const bases = new Float64Array(inside.length * TERMS);
+  for (const [s, i] of inside.entries()) writeBasis(bases, s * TERMS, i, width, height);
+  const values = channels.map(({ data }) => Float64Array.from(inside, (i) => data[i] as number));
   // All channels share the weights: what is hair in brightness is hair in colour.
-  let weights = new Float64Array(inside.length).fill(1);
-  const start = medianStart(channels.map(({ data }) => inside.map((i) => data[i] as number)));
-  for (let s = 0; s < inside.length; s++) weights[s] = start[s] as number;
-  let fits: number[][] = [];
+  let weights = medianStart(values);
+  let fits: Float64Array[] = [];
   let scales: number[] = [];
-  for (let round = 0; round < 8; round++) {
-    fits = channels.map(({ data }) =>
-      solveWeighted(
-        bases,
-        inside.map((i) => data[i] as number),
-        weights,
-      ),
-    );
-    const residuals = channels.map(({ data }, c) =>
-      inside.map((i, s) => (data[i] as number) - dot(fits[c] as number[], bases[s] as number[])),
-    );
+  for (let round = 0; round < ROUNDS; round++) {
+    fits = values.map((list) => solveWeighted(bases, list, weights));
+    const residuals = values.map((list, c) => {
+      const fit = fits[c] as Float64Array;
+      return list.map((value, s) => value - dot(fit, bases, s * TERMS));
+    });
     scales = residuals.map((list, c) =>
-      Math.max((channels[c] as { floor: number }).floor, 1.4826 * weightedMedianAbs(list, weights)),
+      Math.max((channels[c] as { floor: number }).floor, 1.4826 * medianAbs(list, weights)),
     );
-    const next = new Float64Array(inside.length);
-    for (let s = 0; s < inside.length; s++) {
+    weights = weights.map((_, s) => {
       let squared = 0;
       for (let c = 0; c < 3; c++)
-        squared += (((residuals[c] as number[])[s] as number) / (scales[c] as number)) ** 2;
+        squared += ((residuals[c] as Float64Array)[s] as number) ** 2 / (scales[c] as number) ** 2;
       const t = squared / 12;
-      next[s] = t < 1 ? (1 - t) * (1 - t) : 0;
-    }
-    weights = next;
+      return t < 1 ? (1 - t) * (1 - t) : 0;
+    });
   }
-  const [fitY = [], fitB = [], fitR = []] = fits;
+  const [fitY, fitB, fitR] = fits as [Float64Array, Float64Array, Float64Array];
   const [sY = 1, sB = 1, sR = 1] = scales;
+  const basis = new Float64Array(TERMS);
   for (let i = 0; i < out.data.length; i++) {
-    const b = basis(i);
-    const dy = ((soft.data[i] as number) - dot(fitY, b)) / sY;
-    const db = ((cb.data[i] as number) - dot(fitB, b)) / sB;
-    const dr = ((cr.data[i] as number) - dot(fitR, b)) / sR;
+    if ((judged.data[i] as number) < 0.5) continue;
+    writeBasis(basis, 0, i, width, height);
+    const dy = ((soft.data[i] as number) - dot(fitY, basis, 0)) / sY;
+    const db = ((cb.data[i] as number) - dot(fitB, basis, 0)) / sB;
+    const dr = ((cr.data[i] as number) - dot(fitR, basis, 0)) / sR;
     // Highlights are skin: brighter counts half as much as darker.
     const bright = dy > 0 ? 0.5 * dy : dy;
     out.data[i] = Math.sqrt(bright * bright + db * db + dr * dr) / 3;
@@ -96,37 +91,49 @@ export function skinDistance(image: RgbImage, expected: Plane): Plane {
   return out;
 }
 
-/** Starting weights: 1 near the medians of all channels. */
-function medianStart(channels: number[][]): number[] {
-  const medians = channels.map((list) => [...list].sort((a, b) => a - b)[list.length >> 1] as number);
-  const deviations = channels.map((list, c) => {
-    const sorted = list.map((v) => Math.abs(v - (medians[c] as number))).sort((a, b) => a - b);
-    return Math.max(c === 0 ? FLOOR_BRIGHTNESS : FLOOR_COLOUR, 1.4826 * (sorted[list.length >> 1] as number));
-  });
-  return (channels[0] as number[]).map((_, s) => {
-    const squared = channels.reduce((sum, list, c) => {
-      const d = ((list[s] as number) - (medians[c] as number)) / (deviations[c] as number);
-      return sum + d * d;
-    }, 0);
-    return 1 - smoothstep(6, 16, squared);
-  });
+/** 1, u, v, uv, u², v² with u and v from -1 to 1 across the image. */
+function writeBasis(target: Float64Array, at: number, index: number, width: number, height: number): void {
+  const u = ((index % width) / width) * 2 - 1;
+  const v = (Math.floor(index / width) / height) * 2 - 1;
+  target[at] = 1;
+  target[at + 1] = u;
+  target[at + 2] = v;
+  target[at + 3] = u * v;
+  target[at + 4] = u * u;
+  target[at + 5] = v * v;
 }
 
-function dot(a: readonly number[], b: readonly number[]): number {
+function median(values: Float64Array): number {
+  return (values.toSorted()[values.length >> 1] as number) ?? 0;
+}
+
+/** Starting weights: 1 near the medians of all channels. */
+function medianStart(channels: readonly Float64Array[]): Float64Array {
+  const squared = new Float64Array((channels[0] as Float64Array).length);
+  channels.forEach((list, c) => {
+    const middle = median(list);
+    const floor = c === 0 ? FLOOR_BRIGHTNESS : FLOOR_COLOUR;
+    const deviation = Math.max(floor, 1.4826 * median(list.map((v) => Math.abs(v - middle))));
+    list.forEach((value, s) => {
+      squared[s] = (squared[s] as number) + ((value - middle) / deviation) ** 2;
+    });
+  });
+  return squared.map((value) => 1 - smoothstep(6, 16, value));
+}
+
+function dot(fit: Float64Array, bases: Float64Array, at: number): number {
   let sum = 0;
-  for (let k = 0; k < TERMS; k++) sum += (a[k] as number) * (b[k] as number);
+  for (let k = 0; k < TERMS; k++) sum += (fit[k] as number) * (bases[at + k] as number);
   return sum;
 }
 
-function weightedMedianAbs(values: readonly number[], weights: Float64Array): number {
-  const kept = values.filter((_, i) => (weights[i] as number) > 0.2).map(Math.abs);
-  if (kept.length === 0) return 0;
-  kept.sort((a, b) => a - b);
-  return kept[kept.length >> 1] as number;
+function medianAbs(values: Float64Array, weights: Float64Array): number {
+  const kept = values.filter((_, i) => (weights[i] as number) > 0.2);
+  return kept.length > 0 ? median(kept.map(Math.abs)) : 0;
 }
 
-/** Weighted least squares over the basis with a little ridge, by Gaussian elimination. */
-function solveWeighted(bases: number[][], values: readonly number[], weights: Float64Array): number[] {
+/** Weighted least squares with a little ridge on all but the constant, by Gauss-Jordan elimination. */
+function solveWeighted(bases: Float64Array, values: Float64Array, weights: Float64Array): Float64Array {
   const n = TERMS;
   const m = Array.from({ length: n }, () => new Float64Array(n + 1));
   let total = 0;
@@ -134,11 +141,10 @@ function solveWeighted(bases: number[][], values: readonly number[], weights: Fl
     const w = weights[s] as number;
     if (w === 0) continue;
     total += w;
-    const b = bases[s] as number[];
     for (let r = 0; r < n; r++) {
       const row = m[r] as Float64Array;
-      const wr = w * (b[r] as number);
-      for (let c = 0; c < n; c++) row[c] = (row[c] as number) + wr * (b[c] as number);
+      const wr = w * (bases[s * n + r] as number);
+      for (let c = 0; c < n; c++) row[c] = (row[c] as number) + wr * (bases[s * n + c] as number);
       row[n] = (row[n] as number) + wr * (values[s] as number);
     }
   }
@@ -148,7 +154,7 @@ function solveWeighted(bases: number[][], values: readonly number[], weights: Fl
   }
   for (let p = 0; p < n; p++) {
     const pivotRow = m[p] as Float64Array;
-    const pivot = Math.abs(pivotRow[p] as number) > 1e-9 ? (pivotRow[p] as number) : 1e-9;
+    const pivot = Math.max(pivotRow[p] as number, 1e-9);
     for (let r = 0; r < n; r++) {
       if (r === p) continue;
       const row = m[r] as Float64Array;
@@ -156,8 +162,8 @@ function solveWeighted(bases: number[][], values: readonly number[], weights: Fl
       for (let c = p; c <= n; c++) row[c] = (row[c] as number) - factor * (pivotRow[c] as number);
     }
   }
-  return Array.from({ length: n }, (_, r) => {
+  return Float64Array.from({ length: n }, (_, r) => {
     const row = m[r] as Float64Array;
-    return (row[n] as number) / (Math.abs(row[r] as number) > 1e-9 ? (row[r] as number) : 1e-9);
+    return (row[n] as number) / Math.max(row[r] as number, 1e-9);
   });
 }

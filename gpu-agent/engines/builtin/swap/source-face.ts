@@ -1,6 +1,6 @@
 import { type Face, POINTS } from '../vision/face-mesh.ts';
 import { cropRgb, type Picture, type RgbImage, squareCrop, toCrop } from '../vision/picture.ts';
-import { findCover } from './cover.ts';
+import { findCover, SOURCE_COVER } from './cover.ts';
 import { faceZones } from './face-zones.ts';
 import { type Plane, plane } from './plane.ts';
 
@@ -36,7 +36,7 @@ export function prepareSource(picture: Picture, face: Face, targetWidth: number)
   const coarse = analysisWidth === faceWidth ? { image, points } : cutOut(picture, face, analysisWidth);
   const flat = flatten(coarse.points);
   const zones = faceZones(flat, coarse.image, analysisWidth);
-  const cover = findCover(coarse.image, zones, analysisWidth);
+  const cover = findCover(coarse.image, zones, analysisWidth, SOURCE_COVER);
   const visible = plane(coarse.image.width, coarse.image.height);
   for (let i = 0; i < visible.data.length; i++) {
     visible.data[i] = 1 - Math.max(cover.front.data[i] as number, cover.glasses.data[i] as number);

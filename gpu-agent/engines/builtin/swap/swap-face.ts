@@ -4,17 +4,18 @@ import { FACE_OVAL } from '../vision/face-regions.ts';
 import { MIRROR_POINT } from '../vision/face-topology.ts';
 import { cropRgb, type Picture, type RgbImage } from '../vision/picture.ts';
 import { compose } from './compose.ts';
-import { findCover } from './cover.ts';
+import { findCover, TARGET_COVER } from './cover.ts';
 import { type FaceZones, faceZones, plainSkin } from './face-zones.ts';
 import { type LightField, matchLight } from './light.ts';
 import { blur, distanceInside, type Plane, plane, smoothstep } from './plane.ts';
 import { mixShape } from './shape.ts';
 import { flatten, type SourceFace } from './source-face.ts';
+import { findTone, type Tone } from './tone.ts';
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from './warp-map.ts';
 
 /** Width of a face on the work grid; finer faces are analysed at this width and composed at their own. */
-const WORK_WIDTH = 320;
-const SHAPE_MIX = 0.7;
+const WORK_WIDTH = 224;
+const SHAPE_MIX = 0.9;
 
 /** Everything known about one swap on the work grid, ready to be composed. */
 export interface SwapPlan {
@@ -35,9 +36,14 @@ export interface SwapPlan {
   readonly alpha: Plane;
   /** Within the face, share of the target's own (moved) pixels: inside of the mouth, parts the source does not show. */
   readonly keep: Plane;
-  /** 1 inside the eyes. */
+  /** 1 inside the eyes, and on the lips. */
   readonly eyes: Plane;
+  readonly lips: Plane;
+  /** How much of the picture's own fine texture the new face gets, in [0, 1]. */
+  readonly grainShare: number;
   readonly light: LightField;
+  /** Set when the target has no colours of its own. */
+  readonly tone: Tone | undefined;
   /** Share of each work pixel that something in front of the target's face covers. */
   readonly covered: Plane;
 }
@@ -97,17 +103,22 @@ export function planSwap(
   lap('mask');
   const { mirrorShare, shown } = sourceCover(source, direct, mirrored);
   const distance = distanceInside(zones.replaced);
+  const inside = distanceInside(zones.face);
   const alpha = plane(width, height);
   const keep = plane(width, height);
   const edge = plane(width, height);
   const mouth = blur(zones.mouth, 0.008 * faceWidth);
   const eyes = blur(zones.eyes, 0.01 * faceWidth);
+  const lips = blur(zones.lips, 0.012 * faceWidth);
+  // An enlarged patch has lost its finest detail; one that is fine enough has its own.
+  const grainShare = 0.8 * smoothstep(1.05, 2, face.width / source.faceWidth);
   const softShown = blur(shown, 0.012 * faceWidth);
   for (let i = 0; i < alpha.data.length; i++) {
     if ((direct.covered.data[i] as number) + (own.covered.data[i] as number) === 0) continue;
-    const d = distance.data[i] as number;
-    alpha.data[i] = smoothstep(0.012 * faceWidth, 0.1 * faceWidth, d) * (1 - (covered.data[i] as number));
-    edge.data[i] = 1 - smoothstep(0.04 * faceWidth, 0.2 * faceWidth, d);
+    // Never beyond the outline, not even by the width of a pixel of the work grid.
+    const d = Math.min(distance.data[i] as number, (inside.data[i] as number) - 1);
+    alpha.data[i] = smoothstep(0.012 * faceWidth, 0.06 * faceWidth, d) * (1 - (covered.data[i] as number));
+    edge.data[i] = 1 - smoothstep(0.04 * faceWidth, 0.14 * faceWidth, d);
     const missing = direct.covered.data[i] ? 1 - (softShown.data[i] as number) : 1;
     keep.data[i] = Math.max(mouth.data[i] as number, missing);
   }
@@ -119,7 +130,21 @@ export function planSwap(
     faceWidth,
   );
   lap('colour');
-  return { ...grid, direct, mirrored, mirrorShare, own, alpha, keep, eyes, light, covered };
+  return {
+    ...grid,
+    direct,
+    mirrored,
+    mirrorShare,
+    own,
+    alpha,
+    keep,
+    eyes,
+    lips,
+    grainShare,
+    light,
+    covered,
+    tone: findTone(target),
+  };
 }
 
 function workGrid(
@@ -149,7 +174,7 @@ function workGrid(
 
 /** Share of each pixel of the target that stays because something lies in front of the face there. */
 function targetCover(target: RgbImage, zones: FaceZones, faceWidth: number): Plane {
-  const { front, frame } = findCover(target, zones, faceWidth);
+  const { front, frame } = findCover(target, zones, faceWidth, TARGET_COVER);
   const out = plane(target.width, target.height);
   for (let i = 0; i < out.data.length; i++)
     out.data[i] = Math.max(front.data[i] as number, frame.data[i] as number);
@@ -170,16 +195,17 @@ function sourceCover(
     const x = Math.floor((map.x.data[i] as number) * visibleScale);
     const y = Math.floor((map.y.data[i] as number) * visibleScale);
     if (x < 0 || y < 0 || x >= visible.width || y >= visible.height) return 0;
-    return visible.data[y * visible.width + x] as number;
+    return smoothstep(0.5, 0.95, visible.data[y * visible.width + x] as number);
   };
   for (let i = 0; i < shown.data.length; i++) {
     if (!direct.covered.data[i]) continue;
     const here = look(direct, i);
     if (here > 0.98) continue;
     const there = look(mirrored, i);
-    const share = (1 - here) * there;
-    mirrorShare.data[i] = share;
-    shown.data[i] = here + share;
+    const other = (1 - here) * there;
+    // Of what is shown at all, the share that the other half shows: half-hidden pixels are half hair.
+    mirrorShare.data[i] = other / Math.max(here + other, 1e-3);
+    shown.data[i] = here + other;
   }
   return { mirrorShare, shown };
 }

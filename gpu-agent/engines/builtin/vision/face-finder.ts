@@ -59,6 +59,11 @@ export class FaceFinder {
     return [];
   }
 
+  /** Fits the mesh of a known face again, as after its picture changed. */
+  refit(picture: Picture, face: Face): Promise<Face> {
+    return this.#mesher.refine(picture, face);
+  }
+
   #detect(picture: Picture, smallest: number, checkpoint: () => void): Promise<Detection[]> {
     const minFace = (found: readonly Detection[]): number =>
       Math.max(smallest, ...found.map((detection) => SUITABLE_SHARE * detection.width));
