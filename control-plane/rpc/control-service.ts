@@ -18,6 +18,7 @@ import type { Submission, Submitted } from '../jobs/submit.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Database } from '../storage/database.ts';
 import type { Uploads } from '../uploads/uploads.ts';
+import { answerEach } from './answer-each.ts';
 
 export interface ControlServiceOptions {
   readonly logger: Logger;
@@ -88,6 +89,7 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
     }),
     submitJob: timed('SubmitJob', submitJob),
     getJob: timed('GetJob', getJob),
+    getJobs: timed('GetJobs', answerEach(logger, getJob)),
     getBalance: timed('GetBalance', getBalance),
     getPricing: timed('GetPricing', getPricing),
   };

@@ -1,4 +1,5 @@
 import type { Metadata, ServiceError } from '@grpc/grpc-js';
+import type { ApiError } from '#common/errors.ts';
 import { call, createClient } from '#common/grpc/client.ts';
 import { fromServiceError } from '#common/grpc/status.ts';
 import {
@@ -12,15 +13,16 @@ import {
   type GetBalanceRequest,
   type GetBalanceResponse,
   type GetJobRequest,
-  type GetJobResponse,
   type GetPricingRequest,
   type GetPricingResponse,
+  type Job,
   type SubmitJobRequest,
   type SubmitJobResponse,
 } from '#proto/semblance/control/v1/control.ts';
 import { RATE_LIMIT_KEY, setRateLimitHeaders } from '../auth/rate-limit.ts';
 import type { GatewayContext } from '../http/context.ts';
 import type { GatewayMetrics } from '../metrics.ts';
+import { createJobReads, refusalIn } from './job-reads.ts';
 
 /** A service that does not answer in this time counts as down. */
 const TIMEOUT_MS = 5_000;
@@ -34,7 +36,7 @@ export interface ControlPlane {
   completeUpload(ctx: GatewayContext, request: CompleteUploadRequest): Promise<CompleteUploadResponse>;
   abortUpload(ctx: GatewayContext, request: AbortUploadRequest): Promise<unknown>;
   submitJob(ctx: GatewayContext, request: SubmitJobRequest): Promise<SubmitJobResponse>;
-  getJob(ctx: GatewayContext, request: GetJobRequest): Promise<GetJobResponse>;
+  getJob(ctx: GatewayContext, request: GetJobRequest): Promise<Job>;
   getBalance(ctx: GatewayContext, request: GetBalanceRequest): Promise<GetBalanceResponse>;
   getPricing(ctx: GatewayContext, request: GetPricingRequest): Promise<GetPricingResponse>;
   /** Resolves when the channel is connected. */
@@ -65,14 +67,33 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
       };
       const settings = { timeoutMs, requestId: ctx.state.requestId, onTrailers };
       return call(method, request, settings).catch((error: ServiceError) => {
-        const refusal = fromServiceError(error);
-        if (refusal.code === 'internal_error') metrics.controlPlaneFailed();
-        if (ctx.headerSent) throw refusal;
-        if (refusal.code === 'rate_limited') ctx.set('Retry-After', String(Math.max(1, reset ?? 60)));
-        if (refusal.code === 'at_capacity') ctx.set('Retry-After', String(AT_CAPACITY_RETRY_SECONDS));
-        throw refusal;
+        throw refused(ctx, fromServiceError(error), reset);
       });
     };
+
+  /** Notes a refusal and tells the client when to come back. */
+  const refused = (ctx: GatewayContext, refusal: ApiError, reset: number | undefined): ApiError => {
+    if (refusal.code === 'internal_error') metrics.controlPlaneFailed();
+    if (ctx.headerSent) return refusal;
+    if (refusal.code === 'rate_limited') ctx.set('Retry-After', String(Math.max(1, reset ?? 60)));
+    if (refusal.code === 'at_capacity') ctx.set('Retry-After', String(AT_CAPACITY_RETRY_SECONDS));
+    return refusal;
+  };
+
+  const getJobs = client.getJobs.bind(client);
+  const readJob = createJobReads({
+    timeoutMs,
+    send: (request, left, requestId) => call(getJobs, request, { timeoutMs: left, requestId }),
+  });
+
+  async function getJob(ctx: GatewayContext, request: GetJobRequest): Promise<Job> {
+    const result = await readJob(request, ctx.state.requestId).catch((error: ApiError) => {
+      throw refused(ctx, error, undefined);
+    });
+    const reset = result.rateLimit ? setRateLimitHeaders(ctx.res, result.rateLimit) : undefined;
+    if (result.outcome?.$case === 'job') return result.outcome.value;
+    throw refused(ctx, refusalIn(result), reset);
+  }
 
   return {
     authorize: asker(client.authorize.bind(client)),
@@ -80,7 +101,7 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     completeUpload: asker(client.completeUpload.bind(client)),
     abortUpload: asker(client.abortUpload.bind(client)),
     submitJob: asker(client.submitJob.bind(client)),
-    getJob: asker(client.getJob.bind(client)),
+    getJob,
     getBalance: asker(client.getBalance.bind(client)),
     getPricing: asker(client.getPricing.bind(client)),
     connected: (withinMs) =>

@@ -15,8 +15,7 @@ export function readJob({ control }: { readonly control: ControlPlane }): Handle
       await control.authorize(ctx, { caller });
       throw new ApiError('not_found', 'There is no such job.');
     }
-    const { job } = await control.getJob(ctx, { caller, jobId });
-    if (!job) throw new ApiError('internal_error', 'The service failed. Try again.', { upstream: true });
+    const job = await control.getJob(ctx, { caller, jobId });
     ctx.set('Cache-Control', 'no-store');
     ctx.body = jobRecord(job);
   };

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { Metadata } from '@grpc/grpc-js';
 import { ApiError } from '#common/errors.ts';
 import { type CallContext, startGrpcServer, unary } from '#common/grpc/server.ts';
 import { newId } from '#common/ids.ts';
@@ -10,6 +11,9 @@ import {
   type CompleteUploadRequest,
   type ControlServiceServer,
   ControlServiceService,
+  type GetJobRequest,
+  type GetJobResult,
+  type GetJobsRequest,
   type GetPricingResponse,
   type Job,
   type SubmitJobRequest,
@@ -102,11 +106,9 @@ export class ControlDouble {
         const id = newId('job-');
         return { id, status: 'queued', statusUrl: `/api/v1/jobs/${id}`, replayed: this.replay };
       }),
-      getJob: on('getJob', ({ jobId }: { jobId: string }) => {
-        const job = this.jobs.get(jobId);
-        if (!job) throw new ApiError('not_found', 'There is no such job.');
-        return { job };
-      }),
+      getJobs: on('getJobs', ({ requests }: GetJobsRequest) => ({
+        results: requests.map((request) => this.#readJob(request)),
+      })),
       getBalance: on('getBalance', () => ({
         balanceMicros: 12_500_000n,
         totalSpentMicros: 1n,
@@ -119,7 +121,21 @@ export class ControlDouble {
     } as unknown as ControlServiceServer & Record<string, never>;
   }
 
-  #authenticate(method: string, caller: Caller, context: CallContext): void {
+  #readJob({ caller, jobId }: GetJobRequest): GetJobResult {
+    const context = { trailers: new Metadata() };
+    const limit = () => context.trailers.get('semblance-ratelimit')[0]?.toString() ?? '';
+    try {
+      this.#authenticate('getJob', caller ?? { keySha256: Buffer.alloc(0) }, context);
+      const job = this.jobs.get(jobId);
+      if (!job) throw new ApiError('not_found', 'There is no such job.');
+      return { outcome: { $case: 'job', value: job }, rateLimit: limit() };
+    } catch (error) {
+      const { code, message } = error as ApiError;
+      return { outcome: { $case: 'refusal', value: { code, message } }, rateLimit: limit() };
+    }
+  }
+
+  #authenticate(method: string, caller: Caller, context: Pick<CallContext, 'trailers'>): void {
     if (method === 'getPricing' && caller.keySha256.length === 0) return;
     if (!caller.keySha256.equals(hash('sha256', TEST_KEY, 'buffer')))
       throw new ApiError('unauthorized', 'The API key is unknown or revoked.');

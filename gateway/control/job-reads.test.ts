@@ -1,0 +1,139 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { status } from '@grpc/grpc-js';
+import { describe, expect, it } from 'vitest';
+import type { GetJobResult, GetJobsRequest, GetJobsResponse } from '#proto/semblance/control/v1/control.ts';
+import { createJobReads, refusalIn } from './job-reads.ts';
+
+const caller = { keySha256: Buffer.alloc(32) };
+const resultFor = (id: string): GetJobResult => ({
+  outcome: { $case: 'job', value: { id, status: 'queued' } },
+  rateLimit: '',
+});
+
+/** Reads whose messages are answered by the test, one by one. */
+function scripted(timeoutMs = 5_000) {
+  const sent: {
+    request: GetJobsRequest;
+    timeoutMs: number;
+    requestId: string;
+    answer: (response?: GetJobsResponse) => void;
+    fail: (error: Error) => void;
+  }[] = [];
+  const read = createJobReads({
+    timeoutMs,
+    send: (request, timeoutMs, requestId) =>
+      new Promise((resolve, reject) => {
+        const whole = () => ({ results: request.requests.map(({ jobId }) => resultFor(jobId)) });
+        sent.push({
+          request,
+          timeoutMs,
+          requestId,
+          answer: (response = whole()) => resolve(response),
+          fail: reject,
+        });
+      }),
+  });
+  const ids = (index: number) => sent[index]?.request.requests.map(({ jobId }) => jobId);
+  return { read: (jobId: string) => read({ caller, jobId }, `request-${jobId}`), sent, ids };
+}
+
+describe('createJobReads', () => {
+  it('sends one read at once, alone', async () => {
+    const { read, sent, ids } = scripted();
+    const reading = read('a');
+    await delay(1);
+    expect(ids(0)).toEqual(['a']);
+    expect(sent[0]?.requestId).toBe('request-a');
+    sent[0]?.answer();
+    expect(await reading).toEqual(resultFor('a'));
+  });
+
+  it('sends together what arrives together, and gathers while two messages are under way', async () => {
+    const { read, sent, ids } = scripted();
+    const all = [read('a'), read('b')];
+    await delay(1);
+    all.push(read('c'));
+    await delay(1);
+    all.push(read('d'), read('e'));
+    await delay(1);
+    all.push(read('f'));
+    await delay(1);
+    expect([sent.length, ids(0), ids(1)]).toEqual([2, ['a', 'b'], ['c']]);
+    sent[1]?.answer();
+    await delay(1);
+    expect(ids(2)).toEqual(['d', 'e', 'f']);
+    sent[0]?.answer();
+    sent[2]?.answer();
+    expect(
+      (await Promise.all(all)).map(({ outcome }) => outcome?.$case === 'job' && outcome.value.id),
+    ).toEqual([...'abcdef']);
+  });
+
+  it('keeps messages to a size', async () => {
+    const { read, sent } = scripted();
+    const all = Array.from({ length: 300 }, (_, i) => read(`j${i}`));
+    for (let i = 0; i < 3; i++) {
+      await delay(1);
+      sent[i]?.answer();
+    }
+    await Promise.all(all);
+    expect(sent.map(({ request }) => request.requests.length)).toEqual([128, 128, 44]);
+  });
+
+  it('gives a message the time that its oldest read has left', async () => {
+    const { read, sent } = scripted(1_000);
+    void read('a');
+    await delay(1);
+    void read('b');
+    await delay(1);
+    void read('c');
+    await delay(60);
+    sent[0]?.answer();
+    await delay(1);
+    expect(sent[2]?.timeoutMs).toBeGreaterThan(800);
+    expect(sent[2]?.timeoutMs).toBeLessThanOrEqual(945);
+  });
+
+  it('fails every read of a message that fails, and goes on', async () => {
+    const { read, sent } = scripted();
+    const all = Promise.allSettled([read('a'), read('b')]);
+    await delay(1);
+    sent[0]?.fail(Object.assign(new Error('gone'), { code: status.UNAVAILABLE }));
+    for (const result of await all)
+      expect(result).toMatchObject({
+        status: 'rejected',
+        reason: { code: 'internal_error', httpStatus: 502 },
+      });
+    const next = read('c');
+    await delay(1);
+    sent[1]?.answer();
+    expect(await next).toEqual(resultFor('c'));
+  });
+
+  it('fails the reads that an answer leaves out', async () => {
+    const { read, sent } = scripted();
+    const all = Promise.allSettled([read('a'), read('b')]);
+    await delay(1);
+    sent[0]?.answer({ results: [resultFor('a')] });
+    expect(await all).toMatchObject([{ status: 'fulfilled' }, { reason: { code: 'internal_error' } }]);
+  });
+});
+
+describe('refusalIn', () => {
+  it.each([
+    ['not_found', 'not_found', 404],
+    ['rate_limited', 'rate_limited', 429],
+    ['internal_error', 'internal_error', 502],
+    ['of another version', 'internal_error', 502],
+  ])('%s', (code, expected, httpStatus) => {
+    const result = {
+      outcome: { $case: 'refusal', value: { code, message: 'Why.' } },
+      rateLimit: '',
+    } as const;
+    expect(refusalIn(result)).toMatchObject({ code: expected, httpStatus, message: 'Why.' });
+  });
+
+  it('nothing at all is a failure', () => {
+    expect(refusalIn({ outcome: undefined, rateLimit: '' })).toMatchObject({ code: 'internal_error' });
+  });
+});
