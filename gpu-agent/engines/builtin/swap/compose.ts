@@ -19,12 +19,11 @@ export function compose(picture: Picture, plan: SwapPlan, source: SourceFace): v
   const endY = Math.min(picture.height, Math.ceil(originY + plan.height * scale));
   const before = region(picture, originX, originY, endX, endY);
   const rgb = new Float32Array(3);
-  const mirror = new Float32Array(3);
   const kept = new Float32Array(3);
   const place = new Float32Array(2);
   const kind = { eye: 0, lips: 0, grey: source.grey };
   const grain = plan.grainShare;
-  const shares = bundle([plan.alpha, plan.keep, plan.eyes, plan.lips, plan.mirrorShare]);
+  const shares = bundle([plan.alpha, plan.keep, plan.eyes, plan.lips]);
   const pixel = new Float32Array(shares.fields);
   for (let py = originY; py < endY; py++) {
     const y = (py - originY + 0.5) / scale;
@@ -37,14 +36,6 @@ export function compose(picture: Picture, plan: SwapPlan, source: SourceFace): v
       if (keep < 0.998) {
         look(plan.direct, x, y, place);
         sampleRgb(source.image, place[0] as number, place[1] as number, rgb);
-        const share = pixel[4] as number;
-        if (share > 0.002) {
-          look(plan.mirrored, x, y, place);
-          sampleRgb(source.image, place[0] as number, place[1] as number, mirror);
-          for (let c = 0; c < 3; c++) {
-            rgb[c] = (rgb[c] as number) * (1 - share) + (mirror[c] as number) * share;
-          }
-        }
         kind.eye = pixel[2] as number;
         kind.lips = pixel[3] as number;
         relight(plan.light, x, y, kind, rgb);

@@ -94,7 +94,7 @@ function calibrated(distance: Plane, skin: Plane, inside: Plane, faceWidth: numb
   }
   values.sort((a, b) => a - b);
   const usual = values[Math.floor(values.length * 0.72)] ?? 0;
-  const scale = 1 / Math.max(1, usual / 0.75);
+  const scale = 1 / Math.min(1.5, Math.max(1, usual / 0.75));
   const out = plane(distance.width, distance.height);
   for (let i = 0; i < out.data.length; i++) out.data[i] = (distance.data[i] as number) * scale;
   return out;

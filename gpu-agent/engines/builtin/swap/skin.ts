@@ -20,6 +20,8 @@ export function opponent(image: RgbImage): { y: Plane; cb: Plane; cr: Plane } {
 /** Smallest deviation that counts as the skin's own variation: brightness, colour. */
 const FLOOR_BRIGHTNESS = 13;
 const FLOOR_COLOUR = 4.5;
+/** Brightness of skin in a well exposed picture, for which the floors hold. */
+const USUAL_BRIGHTNESS = 140;
 const TERMS = 6;
 const SAMPLES = 1200;
 const ROUNDS = 6;
@@ -36,11 +38,6 @@ export function skinDistance(image: RgbImage, expected: Plane, judged: Plane): P
   const { width, height } = image;
   const { y, cb, cr } = opponent(image);
   const soft = blur(y, 0.8);
-  const channels = [
-    { data: soft.data, floor: FLOOR_BRIGHTNESS },
-    { data: cb.data, floor: FLOOR_COLOUR },
-    { data: cr.data, floor: FLOOR_COLOUR },
-  ];
   const all: number[] = [];
   for (let i = 0; i < expected.data.length; i++) if ((expected.data[i] as number) >= 0.5) all.push(i);
   // Some hundreds of samples carry the fit as well as all of them.
@@ -51,11 +48,16 @@ export function skinDistance(image: RgbImage, expected: Plane, judged: Plane): P
   );
   const out = plane(width, height);
   if (inside.length < 50) return out;
+  // In a dark picture everything differs less.
+  const usual = median(Float64Array.from(inside, (i) => soft.data[i] as number));
+  const exposure = Math.min(1, Math.max(0.3, usual / USUAL_BRIGHTNESS));
+  const floors = [FLOOR_BRIGHTNESS * exposure, FLOOR_COLOUR * exposure, FLOOR_COLOUR * exposure] as const;
+  const channels = [soft, cb, cr];
   const bases = new Float64Array(inside.length * TERMS);
   for (const [s, i] of inside.entries()) writeBasis(bases, s * TERMS, i, width, height);
   const values = channels.map(({ data }) => Float64Array.from(inside, (i) => data[i] as number));
   // All channels share the weights: what is hair in brightness is hair in colour.
-  let weights = medianStart(values);
+  let weights = medianStart(values, floors);
   let fits: Float64Array[] = [];
   let scales: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
@@ -64,9 +66,7 @@ export function skinDistance(image: RgbImage, expected: Plane, judged: Plane): P
       const fit = fits[c] as Float64Array;
       return list.map((value, s) => value - dot(fit, bases, s * TERMS));
     });
-    scales = residuals.map((list, c) =>
-      Math.max((channels[c] as { floor: number }).floor, 1.4826 * medianAbs(list, weights)),
-    );
+    scales = residuals.map((list, c) => Math.max(floors[c] as number, 1.4826 * medianAbs(list, weights)));
     weights = weights.map((_, s) => {
       let squared = 0;
       for (let c = 0; c < 3; c++)
@@ -108,12 +108,11 @@ function median(values: Float64Array): number {
 }
 
 /** Starting weights: 1 near the medians of all channels. */
-function medianStart(channels: readonly Float64Array[]): Float64Array {
+function medianStart(channels: readonly Float64Array[], floors: readonly number[]): Float64Array {
   const squared = new Float64Array((channels[0] as Float64Array).length);
   channels.forEach((list, c) => {
     const middle = median(list);
-    const floor = c === 0 ? FLOOR_BRIGHTNESS : FLOOR_COLOUR;
-    const deviation = Math.max(floor, 1.4826 * median(list.map((v) => Math.abs(v - middle))));
+    const deviation = Math.max(floors[c] as number, 1.4826 * median(list.map((v) => Math.abs(v - middle))));
     list.forEach((value, s) => {
       squared[s] = (squared[s] as number) + ((value - middle) / deviation) ** 2;
     });

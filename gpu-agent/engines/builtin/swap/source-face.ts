@@ -2,7 +2,7 @@ import { type Face, POINTS } from '../vision/face-mesh.ts';
 import { cropRgb, type Picture, type RgbImage, squareCrop, toCrop } from '../vision/picture.ts';
 import { findCover, SOURCE_COVER } from './cover.ts';
 import { faceZones } from './face-zones.ts';
-import { type Plane, plane } from './plane.ts';
+import { blur, grow, type Plane, plane } from './plane.ts';
 
 /** Extent of the patch relative to the face's width. */
 const EXTENT = 1.9;
@@ -37,9 +37,12 @@ export function prepareSource(picture: Picture, face: Face, targetWidth: number)
   const flat = flatten(coarse.points);
   const zones = faceZones(flat, coarse.image, analysisWidth);
   const cover = findCover(coarse.image, zones, analysisWidth, SOURCE_COVER);
+  const eyes = blur(grow(zones.eyes, 0.02 * analysisWidth), 0.015 * analysisWidth);
   const visible = plane(coarse.image.width, coarse.image.height);
   for (let i = 0; i < visible.data.length; i++) {
-    visible.data[i] = 1 - Math.max(cover.front.data[i] as number, cover.glasses.data[i] as number);
+    // One eye of the source and one of the target would look past each other: hair over an eye counts as its own.
+    const front = (cover.front.data[i] as number) * (1 - (eyes.data[i] as number));
+    visible.data[i] = 1 - Math.max(front, cover.glasses.data[i] as number);
   }
   return {
     image,

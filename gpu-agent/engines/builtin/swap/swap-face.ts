@@ -1,13 +1,12 @@
 import type { Face } from '../vision/face-mesh.ts';
 import { POINTS } from '../vision/face-mesh.ts';
 import { FACE_OVAL } from '../vision/face-regions.ts';
-import { MIRROR_POINT } from '../vision/face-topology.ts';
 import { cropRgb, type Picture, type RgbImage } from '../vision/picture.ts';
 import { compose } from './compose.ts';
 import { findCover, TARGET_COVER } from './cover.ts';
 import { type FaceZones, faceZones, plainSkin } from './face-zones.ts';
 import { type LightField, matchLight } from './light.ts';
-import { blur, distanceInside, type Plane, plane, smoothstep } from './plane.ts';
+import { blur, distanceInside, type Plane, plane, sample, smoothstep } from './plane.ts';
 import { mixShape } from './shape.ts';
 import { flatten, type SourceFace } from './source-face.ts';
 import { findTone, type Tone } from './tone.ts';
@@ -25,11 +24,8 @@ export interface SwapPlan {
   readonly scale: number;
   readonly width: number;
   readonly height: number;
-  /** Where the source's patch shows what belongs at each work pixel; the same on the other half of its face. */
+  /** Where the source's patch shows what belongs at each work pixel. */
   readonly direct: WarpMap;
-  readonly mirrored: WarpMap;
-  /** Share of the mirrored half. */
-  readonly mirrorShare: Plane;
   /** Where, on the work grid, the target shows what belongs at each work pixel once its features have moved. */
   readonly own: WarpMap;
   /** Share of the swapped face in the result. */
@@ -85,13 +81,6 @@ export function planSwap(
   const from = flatten(source.points);
   const direct = emptyMap(width, height);
   drawTriangles(direct, { to: mixed, from, depth });
-  const mirrored = emptyMap(width, height);
-  const mirroredFrom = new Float32Array(POINTS * 2);
-  for (let i = 0; i < POINTS; i++) {
-    mirroredFrom[i * 2] = from[(MIRROR_POINT[i] as number) * 2] as number;
-    mirroredFrom[i * 2 + 1] = from[(MIRROR_POINT[i] as number) * 2 + 1] as number;
-  }
-  drawTriangles(mirrored, { to: mixed, from: mirroredFrom, depth });
   const own = emptyMap(width, height);
   const flat = flatten(points);
   drawTriangles(own, { to: mixed, from: flat, depth });
@@ -101,7 +90,7 @@ export function planSwap(
   const zones = faceZones(mixed, { width, height }, faceWidth);
   const covered = targetCover(target, faceZones(flat, { width, height }, faceWidth), faceWidth);
   lap('mask');
-  const { mirrorShare, shown } = sourceCover(source, direct, mirrored);
+  const shown = sourceShown(source, direct);
   const distance = distanceInside(zones.replaced);
   const inside = distanceInside(zones.face);
   const alpha = plane(width, height);
@@ -123,18 +112,11 @@ export function planSwap(
     keep.data[i] = Math.max(mouth.data[i] as number, missing);
   }
   lap('mask');
-  const light = lightField(
-    target,
-    source,
-    { zones, direct, mirrored, own, mirrorShare, covered, shown, edge },
-    faceWidth,
-  );
+  const light = lightField(target, source, { zones, direct, own, covered, shown, edge }, faceWidth);
   lap('colour');
   return {
     ...grid,
     direct,
-    mirrored,
-    mirrorShare,
     own,
     alpha,
     keep,
@@ -181,48 +163,32 @@ function targetCover(target: RgbImage, zones: FaceZones, faceWidth: number): Pla
   return out;
 }
 
-/** What of the source can be used at each work pixel, and where its other half serves better. */
-function sourceCover(
-  source: SourceFace,
-  direct: WarpMap,
-  mirrored: WarpMap,
-): { mirrorShare: Plane; shown: Plane } {
+/** Share of each work pixel that the source shows: its face, not hair or a hand in front of it. */
+function sourceShown(source: SourceFace, direct: WarpMap): Plane {
   const { width, height } = direct.x;
-  const mirrorShare = plane(width, height);
   const shown = plane(width, height, 1);
   const { visible, visibleScale } = source;
-  const look = (map: WarpMap, i: number): number => {
-    const x = Math.floor((map.x.data[i] as number) * visibleScale);
-    const y = Math.floor((map.y.data[i] as number) * visibleScale);
-    if (x < 0 || y < 0 || x >= visible.width || y >= visible.height) return 0;
-    return smoothstep(0.5, 0.95, visible.data[y * visible.width + x] as number);
-  };
   for (let i = 0; i < shown.data.length; i++) {
     if (!direct.covered.data[i]) continue;
-    const here = look(direct, i);
-    if (here > 0.98) continue;
-    const there = look(mirrored, i);
-    const other = (1 - here) * there;
-    // Of what is shown at all, the share that the other half shows: half-hidden pixels are half hair.
-    mirrorShare.data[i] = other / Math.max(here + other, 1e-3);
-    shown.data[i] = here + other;
+    const x = (direct.x.data[i] as number) * visibleScale;
+    const y = (direct.y.data[i] as number) * visibleScale;
+    // Pixels that are half hair already show it.
+    shown.data[i] = smoothstep(0.5, 1, sample(visible, x, y));
   }
-  return { mirrorShare, shown };
+  return shown;
 }
 
 interface LightParts {
   readonly zones: FaceZones;
   readonly direct: WarpMap;
-  readonly mirrored: WarpMap;
   readonly own: WarpMap;
-  readonly mirrorShare: Plane;
   readonly covered: Plane;
   readonly shown: Plane;
   readonly edge: Plane;
 }
 
 function lightField(target: RgbImage, source: SourceFace, parts: LightParts, faceWidth: number): LightField {
-  const { direct, mirrored, own, mirrorShare } = parts;
+  const { direct, own } = parts;
   const { width, height } = direct.x;
   const skin = plainSkin(parts.zones);
   const weight = plane(width, height);
@@ -234,22 +200,15 @@ function lightField(target: RgbImage, source: SourceFace, parts: LightParts, fac
       (skin.data[i] as number) * (1 - (parts.covered.data[i] as number)) * (parts.shown.data[i] as number);
     if (w <= 0 || !direct.covered.data[i] || !own.covered.data[i]) continue;
     weight.data[i] = w;
-    const share = mirrorShare.data[i] as number;
     const t = nearest(target, own.x.data[i] as number, own.y.data[i] as number);
     const s = nearest(
       coarse,
       (direct.x.data[i] as number) * visibleScale,
       (direct.y.data[i] as number) * visibleScale,
     );
-    const m = nearest(
-      coarse,
-      (mirrored.x.data[i] as number) * visibleScale,
-      (mirrored.y.data[i] as number) * visibleScale,
-    );
     for (let c = 0; c < 3; c++) {
       (here[c] as Plane).data[i] = target.data[t + c] as number;
-      (there[c] as Plane).data[i] =
-        (coarse.data[s + c] as number) * (1 - share) + (coarse.data[m + c] as number) * share;
+      (there[c] as Plane).data[i] = coarse.data[s + c] as number;
     }
   }
   const relief = reliefRatio(here, there, weight, faceWidth);
