@@ -9,6 +9,7 @@ import { createDatabase, dropDatabase } from '../../../local/postgres.ts';
 import { eventually } from '../../support/eventually.ts';
 import { faceless } from '../../support/media.ts';
 import type { Stack } from '../../support/stack.ts';
+import { cpuSecondsOf } from '../http/process-use.ts';
 import {
   type BenchContext,
   figure,
@@ -44,7 +45,9 @@ export async function runSubmitRateBench({ stack, say }: BenchContext): Promise<
     say(`submits: 300 to warm up, then ${SUBMITS} over ${CONNECTIONS} connections`);
     await submitMany(stack, submitters, 300, CONNECTIONS);
     const single = await submitMany(stack, submitters, 300, 1);
+    const before = cpuOf(stack);
     const ours = await submitMany(stack, submitters, SUBMITS, CONNECTIONS);
+    const after = cpuOf(stack);
 
     // The control plane still makes resources of what was submitted; the peer shall have the machine to itself.
     await untilQuiet(stack);
@@ -70,6 +73,14 @@ export async function runSubmitRateBench({ stack, say }: BenchContext): Promise<
           goal: '',
           met: '',
         },
+        ...[...after].map(([name, seconds]) => ({
+          name: `  CPU a submit, ${name}`,
+          ours: `${figure(((seconds - (before.get(name) ?? Number.NaN)) / SUBMITS) * 1e6)} µs`,
+          peer: '',
+          ratio: '',
+          goal: '',
+          met: '' as const,
+        })),
       ],
       notes: [
         `${SUBMITS} submits by ${ACCOUNTS} accounts, each with an Idempotency-Key of its own; all answered 200. ` +
@@ -82,6 +93,16 @@ export async function runSubmitRateBench({ stack, say }: BenchContext): Promise<
   } finally {
     await drainAgents(stack, false);
   }
+}
+
+/** CPU seconds each service, and this process as the client, has used so far. */
+function cpuOf(stack: Stack): Map<string, number> {
+  const used = new Map<string, number>();
+  for (const [name, pid] of Object.entries(stack.read().services)) {
+    used.set(name, cpuSecondsOf(pid) ?? Number.NaN);
+  }
+  const { user, system } = process.cpuUsage();
+  return used.set('client', (user + system) / 1e6);
 }
 
 interface Submitter {
