@@ -13,6 +13,10 @@ const DEFAULT_DURATION_MS = 8_000;
  */
 export const SILENCE_MS = 6_000;
 
+/** Processes remembered however long they have been silent, and how long the others are. */
+const REMEMBERED = 1_000;
+const FORGET_AFTER_MS = 3_600_000;
+
 export interface LeaseWatch {
   readonly healthySince: number | undefined;
   readonly lastActivity: number;
@@ -43,6 +47,16 @@ export function createLeaseTracker(options: LeaseTrackerOptions): LeaseTracker {
   let continuousSince: number | undefined;
   let lastEvent = Number.NEGATIVE_INFINITY;
 
+  function remember(process: string, at: number): void {
+    renewed.delete(process);
+    renewed.set(process, at);
+    // In order of their last renewal, so that the longest silent are forgotten first.
+    for (const [oldest, since] of renewed) {
+      if (renewed.size <= REMEMBERED || at - since < FORGET_AFTER_MS) break;
+      renewed.delete(oldest);
+    }
+  }
+
   const key = (agent: string, incarnation: string) => `${agent}/${incarnation}`;
 
   function observe(lease: Lease, former?: Lease): void {
@@ -52,7 +66,7 @@ export function createLeaseTracker(options: LeaseTrackerOptions): LeaseTracker {
     if (former && !isNewer(lease.metadata.resourceVersion, former.metadata.resourceVersion)) return;
     const holder = lease.spec?.holderIdentity;
     if (holder && lease.spec?.renewTime !== former?.spec?.renewTime) {
-      renewed.set(key(lease.metadata.name ?? '', holder), now);
+      remember(key(lease.metadata.name ?? '', holder), now);
     }
   }
 
@@ -63,7 +77,7 @@ export function createLeaseTracker(options: LeaseTrackerOptions): LeaseTracker {
       onDelete(lease) {
         const holder = lease.spec?.holderIdentity;
         // Its holder writes it anew if it lives; it has the whole duration to do so.
-        if (holder) renewed.set(key(lease.metadata.name ?? '', holder), clock());
+        if (holder) remember(key(lease.metadata.name ?? '', holder), clock());
       },
     },
     stateOf(agent, incarnation) {
@@ -72,7 +86,7 @@ export function createLeaseTracker(options: LeaseTrackerOptions): LeaseTracker {
       if (lease && !lease.spec?.holderIdentity) return 'lost';
       const mine = key(agent, incarnation);
       const last = renewed.get(mine) ?? now;
-      renewed.set(mine, last);
+      if (!renewed.has(mine)) remember(mine, now);
       const { healthySince } = watch;
       const working =
         healthySince !== undefined && continuousSince !== undefined && now - lastEvent < SILENCE_MS;
