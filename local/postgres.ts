@@ -200,6 +200,7 @@ async function initialise(options: PostgresOptions, initdb: string, disguise: Di
   const password = randomBytes(24).toString('base64url');
   // initdb, in its disguise, may not be able to read the folder that keeps the password.
   const handover = await mkdtemp(join(tmpdir(), 'semblance-initdb-'));
+  await guard.removeOnDeath(handover);
   const logFile = join(dir, 'initdb.log');
   try {
     const passwordFile = join(handover, 'password');
@@ -231,6 +232,7 @@ async function initialise(options: PostgresOptions, initdb: string, disguise: Di
     }
   } finally {
     await rm(handover, { recursive: true, force: true });
+    await guard.keep(handover);
   }
   await writeFile(join(dir, 'password'), `${password}\n`, { mode: 0o600 });
   await rename(unfinished, data);

@@ -28,16 +28,19 @@ const trace = () => (existsSync(file('trace')) ? readFileSync(file('trace'), 'ut
 /** A real process that says in `trace` when it begins and ends, and serves once `<name>.up` is there. */
 function shellService(
   name: string,
-  options: { after?: string[]; body?: string; ignoreTerm?: boolean } = {},
+  options: { after?: string[]; body?: string; ignoreTerm?: boolean; serves?: boolean } = {},
 ): ServiceSpec {
-  const { body = 'while :; do sleep 0.02; done' } = options;
+  const { body = 'while :; do sleep 0.02; done', serves = true } = options;
   const onTerm = options.ignoreTerm ? '' : `echo "${name} ends" >> trace; rm -f ${name}.up; exit 0`;
   return {
     name,
     after: options.after,
     launch: async () => ({
       command: '/bin/sh',
-      args: ['-c', `trap '${onTerm}' TERM; echo "${name} begins" >> trace; touch ${name}.up; ${body}`],
+      args: [
+        '-c',
+        `trap '${onTerm}' TERM; echo "${name} begins" >> trace; ${serves ? `touch ${name}.up;` : ''} ${body}`,
+      ],
       cwd: folder,
     }),
     probe: async () => {
@@ -125,7 +128,9 @@ describe('supervisor', () => {
   });
 
   it('gives up a start that fails again and again, with the end of its log', async () => {
-    const supervisor = supervise([shellService('x', { body: 'rm x.up; echo "no such flag" >&2; exit 3' })]);
+    const supervisor = supervise([
+      shellService('x', { serves: false, body: 'echo "no such flag" >&2; exit 3' }),
+    ]);
     const failing = supervisor.start();
     await expect(failing).rejects.toThrow(
       /x ended at start \(exit status 3\); the end of .*x\.log:[\s\S]*no such flag/,
@@ -134,7 +139,7 @@ describe('supervisor', () => {
   });
 
   it('ends what runs and does not serve, by force if need be', async () => {
-    const deaf = shellService('x', { ignoreTerm: true, body: 'rm x.up; while :; do sleep 0.02; done' });
+    const deaf = shellService('x', { ignoreTerm: true, serves: false });
     const pids: number[] = [];
     const supervisor = supervise([{ ...deaf, readyWithinMs: 200, graceMs: 100 }], (event) => {
       if (event.type === 'started') pids.push(event.pid);
@@ -146,7 +151,7 @@ describe('supervisor', () => {
 
   it('leaves nothing running when it is stopped in the middle of a start', async () => {
     const never = {
-      ...shellService('slow', { after: ['first'], body: 'rm slow.up; while :; do sleep 0.02; done' }),
+      ...shellService('slow', { after: ['first'], serves: false }),
       readyWithinMs: 60_000,
     };
     const pids: number[] = [];

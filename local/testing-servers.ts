@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import { homedir, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { applyCrds } from './crds.ts';
 import { startKube } from './kube.ts';
 import { natsAccountUrl, startNats } from './nats.ts';
@@ -114,7 +114,6 @@ export async function serveTestServers(
     '/postgres': servers.postgres,
     '/nats': servers.nats,
     '/kube': servers.kube,
-    '/dir': async () => ({ dir: servers.dir }),
   };
   const http: Server = createServer((request, response) => {
     const route = routes[request.url ?? ''];
@@ -141,10 +140,11 @@ export async function serveTestServers(
 }
 
 /** The same servers, asked for through the socket of the process that runs them. */
-export function remoteTestServers(socket: string): Omit<TestServers, 'close' | 'dir'> {
+export function remoteTestServers(socket: string): Omit<TestServers, 'close'> {
   const ask = async <T>(path: string): Promise<T> =>
     JSON.parse(await httpGet({ socketPath: socket, path })) as T;
   return {
+    dir: dirname(socket),
     postgres: () => ask<PostgresGrant>('/postgres'),
     nats: () => ask<NatsGrant>('/nats'),
     kube: () => ask<KubeGrant>('/kube'),

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { KubeConfig, KubernetesObjectApi } from '@kubernetes/client-node';
 import { createDatabase, dropDatabase } from './postgres.ts';
@@ -36,7 +35,8 @@ export async function testKube(): Promise<{
   namespace: string;
   close(): Promise<void>;
 }> {
-  const { kubeconfig } = await (await servers()).kube();
+  const { dir, kube } = await servers();
+  const { kubeconfig } = await kube();
   const namespace = `test-${randomBytes(6).toString('hex')}`;
   const config = new KubeConfig();
   config.loadFromFile(kubeconfig);
@@ -45,7 +45,7 @@ export async function testKube(): Promise<{
     kind: 'Namespace',
     metadata: { name: namespace },
   });
-  const folder = await mkdtemp(join(tmpdir(), 'semblance-test-kubeconfig-'));
+  const folder = await mkdtemp(join(dir, 'kubeconfig-'));
   const kubeconfigPath = join(folder, 'kubeconfig');
   await kubeconfigFor({ text: await readFile(kubeconfig, 'utf8'), namespace, file: kubeconfigPath });
   return { kubeconfigPath, namespace, close: () => rm(folder, { recursive: true, force: true }) };
@@ -53,7 +53,7 @@ export async function testKube(): Promise<{
 
 let own: Promise<TestServers> | undefined;
 
-async function servers(): Promise<Omit<TestServers, 'close' | 'dir'>> {
+async function servers(): Promise<Omit<TestServers, 'close'>> {
   const socket = process.env.SEMBLANCE_TEST_SERVERS;
   if (socket) return remoteTestServers(socket);
   own ??= createTestServers();

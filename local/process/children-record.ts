@@ -30,5 +30,7 @@ export async function endLeftovers(file: string, graceMs: number): Promise<numbe
   for (const { pid } of leftovers) signalGroup(pid, 'SIGTERM');
   for (const end = Date.now() + graceMs; leftovers.some(isAlive) && Date.now() < end; ) await delay(50);
   for (const { pid } of leftovers.filter(isAlive)) signalGroup(pid, 'SIGKILL');
+  // Their ports and files are wanted next, and even that signal takes a moment.
+  for (const end = Date.now() + 5_000; leftovers.some(isAlive) && Date.now() < end; ) await delay(10);
   return leftovers.map(({ pid }) => pid);
 }

@@ -47,6 +47,11 @@ export async function buildTools(options: BuildOptions): Promise<void> {
   try {
     // Whoever held the lock may have built some of them.
     const missing = tools.filter((tool) => !existsSync(cachedPath(tool, env)));
+    if (missing.length > 0) {
+      const names = missing.map((tool) => `${tool} ${pinnedVersion(tool)}`).join(', ');
+      const detail = `${names}, into ${join(cacheFolder(env), 'toolchain')}`;
+      report({ ...progressOf(missing, 0, Date.now()), phase: 'planned', detail });
+    }
     for (const [index, tool] of missing.entries()) {
       const begun = Date.now();
       await build(tool, options, (progress) => report({ ...progressOf(missing, index, begun), ...progress }));

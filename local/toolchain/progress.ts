@@ -5,7 +5,7 @@ export type Progress = {
   /** Its number among all that has to be built, from 1. */
   step: number;
   steps: number;
-  phase: 'waiting' | 'downloading' | 'compiling' | 'linking' | 'built';
+  phase: 'planned' | 'waiting' | 'downloading' | 'compiling' | 'linking' | 'built';
   /** Packages, or modules while downloading. */
   done: number;
   /** 0 while unknown. */
@@ -24,6 +24,8 @@ export function describeProgress(progress: Progress): string {
   const name = steps > 1 ? `${what} (${step} of ${steps})` : what;
   const elapsed = describeDuration(elapsedMs);
   switch (phase) {
+    case 'planned':
+      return `Building, once for all: ${detail}. With two idle cores all of them take five to eight minutes.`;
     case 'waiting':
       return `Waiting for ${name}: ${detail ?? 'another process builds it'}`;
     case 'downloading':
@@ -68,8 +70,12 @@ export function progressPrinter(
     const line = describeProgress(progress);
     const key = `${progress.what} ${progress.phase}`;
     if (stream.isTTY) {
-      const shown = line.slice(0, Math.max(20, (stream.columns ?? 80) - 1));
-      stream.write(`\r\u001B[2K${shown}${progress.phase === 'built' ? '\n' : ''}`);
+      // A plan is written once and may wrap; what is rewritten must fit the line.
+      const shown =
+        progress.phase === 'planned' ? line : line.slice(0, Math.max(20, (stream.columns ?? 80) - 1));
+      stream.write(
+        `\r\u001B[2K${shown}${progress.phase === 'built' || progress.phase === 'planned' ? '\n' : ''}`,
+      );
       return;
     }
     if (key === last.key && now() - last.at < 10_000) return;

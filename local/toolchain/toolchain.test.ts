@@ -151,7 +151,11 @@ describe('building', () => {
       'build kubernetes',
     ]);
     const first = seen.filter(({ step }) => step === 1);
-    expect(first[0]).toMatchObject({ what: `nats-server ${pinnedVersion('nats-server')}`, steps: 2 });
+    expect(first[0]).toMatchObject({
+      phase: 'planned',
+      detail: expect.stringMatching(/^nats-server .*, kube-apiserver /),
+    });
+    expect(first[1]).toMatchObject({ what: `nats-server ${pinnedVersion('nats-server')}`, steps: 2 });
     expect(first.map(({ phase }) => phase)).toEqual(
       expect.arrayContaining(['downloading', 'compiling', 'linking', 'built']),
     );
