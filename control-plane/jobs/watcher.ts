@@ -100,15 +100,18 @@ export function createJobWatcher(options: JobWatcherOptions) {
   /** Compares every unsettled job that has had the time to appear with its RenderJob. */
   async function sweep(): Promise<void> {
     if (!reflector.hasSynced || reflector.healthySince === undefined) return;
-    let after = '';
+    // In the order of the index on unsettled jobs, so that the settled ones cost nothing.
+    let after = { account: '', id: '' };
     for (;;) {
-      const jobs = await database.sql<{ id: string; renderjob_uid: string | null; status: string }[]>`
-          select id, renderjob_uid, status from jobs
-          where settled_at is null and id > ${after} and coalesce(renderjob_at, created_at) < now() - interval '3 seconds'
-          order by id limit 500`;
+      const jobs = await database.sql<
+        { id: string; account_id: string; renderjob_uid: string | null; status: string }[]
+      >`
+          select id, account_id, renderjob_uid, status from jobs
+          where settled_at is null and (account_id, id) > (${after.account}, ${after.id}) and coalesce(renderjob_at, created_at) < now() - interval '3 seconds'
+          order by account_id, id limit 500`;
       const last = jobs.at(-1);
       if (!last) return;
-      after = last.id;
+      after = { account: last.account_id, id: last.id };
       for (const job of jobs) {
         const renderJob = reflector.get(job.id, namespace);
         const differs = job.renderjob_uid !== null && renderJob?.metadata.uid !== job.renderjob_uid;

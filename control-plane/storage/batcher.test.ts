@@ -62,3 +62,21 @@ test('more than may wait are refused at once', async () => {
   );
   expect(reasons.filter((reason) => reason.includes('wait for the database already'))).toHaveLength(2);
 });
+
+test('what was given up while it waited is never begun', async () => {
+  const begun: number[] = [];
+  const batcher = createBatcher<number, number>({
+    deadlineMs: 60,
+    maxSize: 1,
+    async run(requests) {
+      begun.push(...requests);
+      await delay(requests.includes(1) ? 500 : 0);
+      return requests;
+    },
+  });
+  const first = batcher.submit(1).catch(() => 'late');
+  const second = batcher.submit(2).catch(() => 'late');
+  expect(await Promise.all([first, second])).toEqual(['late', 'late']);
+  expect(await batcher.submit(3)).toBe(3);
+  expect(begun).toEqual([1, 3]);
+});

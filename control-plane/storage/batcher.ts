@@ -23,6 +23,8 @@ interface Waiting<Request, Answer> {
   readonly request: Request;
   readonly resolve: (answer: Answer) => void;
   readonly reject: (error: unknown) => void;
+  /** Its caller has been told that it took too long: what was not begun by then is not begun any more. */
+  givenUp: boolean;
 }
 
 /**
@@ -40,6 +42,7 @@ export function createBatcher<Request, Answer>(
 
   function start() {
     scheduled = false;
+    waiting = waiting.filter(({ givenUp }) => !givenUp);
     while (underWay < concurrency && waiting.length > 0) {
       const batch = waiting.slice(0, maxSize);
       waiting = waiting.slice(maxSize);
@@ -67,7 +70,7 @@ export function createBatcher<Request, Answer>(
     } catch (error) {
       if (batch.length > 1 && options.divisible?.(error)) {
         // One request that the database cannot take must not fail those that happened to arrive with it.
-        for (const entry of batch) await execute([entry]);
+        for (const entry of batch) if (!entry.givenUp) await execute([entry]);
         return;
       }
       for (const { reject } of batch) reject(error);
@@ -78,15 +81,20 @@ export function createBatcher<Request, Answer>(
     submit(request) {
       if (waiting.length >= maxWaiting)
         return Promise.reject(new StorageError(`${maxWaiting} requests wait for the database already`));
+      let entry: Entry | undefined;
       const answer = new Promise<Answer>((resolve, reject) => {
-        waiting.push({ request, resolve, reject });
+        entry = { request, resolve, reject, givenUp: false };
+        waiting.push(entry);
       });
       // Requests decoded from one network read are submitted in one turn of the loop: let them travel together.
       if (!scheduled && underWay < concurrency) {
         scheduled = true;
         queueMicrotask(start);
       }
-      return withDeadline(answer, deadlineMs);
+      return withDeadline(answer, deadlineMs).catch((error) => {
+        if (entry) entry.givenUp = true;
+        throw error;
+      });
     },
   };
 }
