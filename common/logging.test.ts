@@ -1,3 +1,6 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { createLogger } from './logging.ts';
 
@@ -30,5 +33,40 @@ describe('createLogger', () => {
     const { lines, logger } = capture();
     logger.error({ err: new Error('outer', { cause: new Error('inner') }) }, 'failed');
     expect(lines[0]).toContain('inner');
+  });
+});
+
+describe('a logger that gathers its lines', () => {
+  const module = JSON.stringify(new URL('./logging.ts', import.meta.url).href);
+  const script = (then: string, gatherMs: number) => [
+    '--input-type=module',
+    '-e',
+    `import { createLogger } from ${module};
+     const logger = createLogger({ service: 'test', level: 'info', gatherMs: ${gatherMs} });
+     for (let i = 0; i < 300; i++) logger.info({ i });
+     ${then}`,
+  ];
+
+  it('writes all of them when the process ends', async () => {
+    const { stdout } = await promisify(execFile)(process.execPath, script('process.exit(0);', 60_000));
+    expect(
+      stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line).i),
+    ).toEqual([...Array(300).keys()]);
+  });
+
+  it('writes them after its time while the process runs', async () => {
+    const child = spawn(process.execPath, script('setInterval(() => {}, 1000);', 20), {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    let text = '';
+    child.stdout.on('data', (chunk) => {
+      text += chunk;
+    });
+    await expect.poll(() => text.trim().split('\n').length, { timeout: 10_000 }).toBe(300);
+    child.kill('SIGKILL');
+    await once(child, 'exit');
   });
 });

@@ -6,7 +6,11 @@ import { runService } from '#common/service.ts';
 import { gatewayShape } from './config.ts';
 import { startGateway } from './gateway.ts';
 
-const logger = createLogger({ service: 'gateway', level: process.env.SEMBLANCE_LOG_LEVEL || 'info' });
+const logger = createLogger({
+  service: 'gateway',
+  level: process.env.SEMBLANCE_LOG_LEVEL || 'info',
+  gatherMs: 100,
+});
 
 runService(logger, async () => {
   const config = loadConfig(gatewayShape);
