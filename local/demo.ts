@@ -7,9 +7,13 @@
  *   --keep         leave the stack running afterwards, until Ctrl-C
  */
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
 import { photoSwap } from './demo/photo-swap.ts';
 import { attachOrStart } from './demo/stack.ts';
+import { stateFolder } from './stack/handle.ts';
 import { describeFailure, endOnSignal, shown } from './stack/terminal.ts';
 import { findTool } from './toolchain/toolchain.ts';
 
@@ -28,6 +32,13 @@ try {
       keep: { type: 'boolean', default: false },
     },
   });
+  const image = values.image ?? fileURLToPath(new URL('media/grace_hopper.jpg', repository));
+  const face = values.face ?? fileURLToPath(new URL('media/astronaut.png', repository));
+  for (const file of [image, face]) {
+    // Before a stack is started for nothing.
+    if (!existsSync(file))
+      throw Object.assign(new Error(`there is no file ${file}`), { code: 'no_such_file' });
+  }
   const stack = await attachOrStart({ env: process.env, signal: ending, say });
   stop = stack.stop;
   const { handle, stateDir } = stack;
@@ -35,8 +46,8 @@ try {
 
   const file = await photoSwap({
     handle,
-    image: values.image ?? new URL('media/grace_hopper.jpg', repository),
-    face: values.face ?? new URL('media/astronaut.png', repository),
+    image,
+    face,
     folder: values.out ?? `${stateDir}/demo`,
     signal: ending,
     say,
@@ -64,7 +75,13 @@ try {
   }
 } catch (error) {
   if (ending.aborted) say('Ended.');
-  else process.stderr.write(`\n${describeFailure(error)}\n`);
+  else {
+    process.stderr.write(`\n${describeFailure(error)}\n`);
+    if (stop)
+      process.stderr.write(
+        `The services' own words are in ${shown(join(stateFolder(process.env), 'logs'))}.\n`,
+      );
+  }
   process.exitCode = ending.aborted ? 130 : 1;
 } finally {
   await stop?.();

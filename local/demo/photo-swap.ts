@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import { basename, extname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import type { StackHandle } from '../stack/handle.ts';
 import { createClient, extensionOf, type Job } from './client.ts';
 import { watchRenderJob } from './watch-render-job.ts';
@@ -31,17 +30,16 @@ export class JobFailedError extends Error {
  */
 export async function photoSwap(options: {
   handle: StackHandle;
-  image: string | URL;
-  face: string | URL;
+  image: string;
+  face: string;
   folder: string;
   signal: AbortSignal;
   say: (line: string) => void;
 }): Promise<{ jobId: string; path: string }> {
-  const { handle, folder, say } = options;
+  const { handle, image, face, folder, say } = options;
   const watching = new AbortController();
   const signal = AbortSignal.any([options.signal, watching.signal]);
   const client = createClient({ baseUrl: handle.base_url, apiKey: handle.api_key, signal });
-  const [image, face] = [pathOf(options.image), pathOf(options.face)];
   try {
     const before = await client.balance();
     const [image_key, face_key] = [await client.upload(image), await client.upload(face)];
@@ -125,4 +123,3 @@ function showMoves(say: (line: string) => void, since: number): (change: Moves) 
 }
 
 const usd = (amount: number) => `${amount.toFixed(6).replace(/(\.\d\d\d*?)0+$/, '$1')} USD`;
-const pathOf = (file: string | URL) => (file instanceof URL ? fileURLToPath(file) : file);
