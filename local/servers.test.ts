@@ -33,7 +33,7 @@ async function query(url: string, statement: string) {
   }
 }
 
-describe('PostgreSQL', () => {
+describe('PostgreSQL', { timeout: 60_000 }, () => {
   it('keeps what was committed through kill -9, asks for its password, and writes to disk before it says so', async () => {
     const dataDir = join(folder, 'postgres');
     const first = await startPostgres({ dataDir, guard });
@@ -69,7 +69,7 @@ describe('PostgreSQL', () => {
     await gone(third.pid);
     expect(await query(fourth.url, 'select 1 as one')).toEqual([{ one: 1 }]);
     await fourth.stop();
-  }, 60_000);
+  });
 
   it('is made anew when its first start was cut short', async () => {
     const dataDir = join(folder, 'interrupted');

@@ -5,7 +5,8 @@ import { describe, expect, it } from 'vitest';
 import { natsOptions } from '#common/nats-url.ts';
 import { testKube, testNats, testPostgres } from './testing.ts';
 
-describe('servers for tests', () => {
+// The first to ask for a server waits until it is up.
+describe('servers for tests', { timeout: 60_000 }, () => {
   it('gives each caller an empty database that goes when it is closed', async () => {
     const [one, other] = await Promise.all([testPostgres(), testPostgres()]);
     const sql = postgres(one.url, { max: 1 });
