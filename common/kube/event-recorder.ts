@@ -10,6 +10,7 @@ import { EVENT_RESOURCE, type KubeEvent, type KubeObject, microTime } from './re
 const SERIES_MS = 6 * 60_000;
 /** Events waiting to be written; more are dropped, oldest first: events are a courtesy and must not eat memory. */
 const MAX_WAITING = 1_000;
+/** What the API takes, in bytes. */
 const MAX_NOTE = 1_024;
 
 export interface EventRecorderOptions {
@@ -78,7 +79,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
         type,
         reason,
         action,
-        note: note.length > MAX_NOTE ? `${note.slice(0, MAX_NOTE - 1)}…` : note,
+        note: clipBytes(note, MAX_NOTE),
         regarding: {
           apiVersion: regarding.apiVersion,
           kind: regarding.kind,
@@ -153,4 +154,13 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
       await flush(AbortSignal.timeout(2_000));
     },
   };
+}
+
+/** The text, cut to so many bytes of UTF-8, between characters. */
+function clipBytes(text: string, limit: number): string {
+  const bytes = Buffer.from(text);
+  if (bytes.length <= limit) return text;
+  let end = limit - 3;
+  while (end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end--;
+  return `${bytes.toString('utf8', 0, end)}…`;
 }

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Registry } from 'prom-client';
 import { expect, it } from 'vitest';
 import { startKube } from '../../local/kube.ts';
 import { freePort } from '../../local/process/ports.ts';
@@ -10,25 +11,47 @@ import { createKubeClient } from './client.ts';
 import { createLeaderElection } from './leader-election.ts';
 import { createReflector } from './reflector.ts';
 import { LEASE_RESOURCE } from './resources.ts';
+import { startTcpProxy } from './testing/tcp-proxy.ts';
 
-it('outlives a restart of the API server', async () => {
+it('outlives a restart of the API server, after which what was missed can only be listed (410)', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'semblance-restart-'));
   const binaries = await resolveTools(['etcd', 'kube-apiserver']);
   const port = await freePort();
   const options = { binaries, dir, port, durable: false };
   let kube = await startKube(options);
+  const proxy = await startTcpProxy({ port });
+  const proxied = join(dir, 'proxied');
+  await proxy.writeKubeconfig(kube.kubeconfigPath, proxied);
   const stop = new AbortController();
-  const client = createKubeClient({ kubeconfigPath: kube.kubeconfigPath, fieldManager: 'semblance-test' });
+  const fieldManager = 'semblance-test';
+  const direct = createKubeClient({ kubeconfigPath: kube.kubeconfigPath, fieldManager });
+  const client = createKubeClient({ kubeconfigPath: proxied, fieldManager });
   try {
     const namespace = 'default';
     const logger = silentLogger();
-    const added: string[] = [];
+    const registry = new Registry();
+    const told: string[] = [];
     const reflector = createReflector({
-      ...{ client, resource: LEASE_RESOURCE, namespace, logger },
-      handlers: { onAdd: ({ metadata }) => void added.push(metadata.name ?? '') },
+      ...{ client, resource: LEASE_RESOURCE, namespace, logger, registry, labelSelector: 'mine' },
+      handlers: {
+        onAdd: ({ metadata }) => void told.push(`add ${metadata.name}`),
+        onDelete: ({ metadata }) => void told.push(`delete ${metadata.name}`),
+      },
     });
+    const create = (name: string) =>
+      direct.create(LEASE_RESOURCE, { metadata: { name, namespace, labels: { mine: '' } }, spec: {} });
+    const remove = (name: string) => direct.delete(LEASE_RESOURCE, { name, namespace });
+    await create('reborn');
+    await create('gone');
+
     let terms = 0;
-    const election = createLeaderElection({ client, namespace, name: 'leader', identity: 'me', logger });
+    const election = createLeaderElection({
+      client: direct,
+      namespace,
+      name: 'leader',
+      identity: 'me',
+      logger,
+    });
     const running = Promise.all([
       reflector.run(stop.signal),
       election.run(stop.signal, async (leadership) => {
@@ -36,15 +59,30 @@ it('outlives a restart of the API server', async () => {
         await new Promise((resolve) => leadership.addEventListener('abort', resolve, { once: true }));
       }),
     ]);
-    await expect.poll(() => added).toContain('leader');
+    await expect.poll(() => told, { timeout: 10_000 }).toHaveLength(2);
+    await expect.poll(() => election.leading, { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => reflector.healthySince, { timeout: 10_000 }).toBeTypeOf('number');
 
-    await kube.stop();
+    told.length = 0;
+    proxy.cut({ refuse: true });
     await expect.poll(() => reflector.healthySince).toBeUndefined();
-    await expect(client.version()).rejects.toMatchObject({ code: 'unavailable', retryable: true });
+    await remove('reborn');
+    await remove('gone');
+    await create('reborn');
+    await kube.stop();
+    await expect(direct.version()).rejects.toMatchObject({ code: 'unavailable', retryable: true });
     kube = await startKube(options);
-    await client.create(LEASE_RESOURCE, { metadata: { name: 'after', namespace }, spec: {} });
-    await expect.poll(() => added, { timeout: 20_000 }).toContain('after');
-    expect(reflector.healthySince).toBeTypeOf('number');
+    await create('after');
+    proxy.restore();
+
+    await expect
+      .poll(() => told.toSorted(), { timeout: 30_000 })
+      .toEqual(['add after', 'add reborn', 'delete gone', 'delete reborn']);
+    expect(told.indexOf('delete reborn')).toBeLessThan(told.indexOf('add reborn'));
+    await expect.poll(() => reflector.healthySince, { timeout: 10_000 }).toBeTypeOf('number');
+    const metrics = await registry.metrics();
+    expect(metrics).toMatch(/semblance_kube_watch_failures_total\{resource="leases",code="gone"\} 1\n/);
+    expect(metrics).toMatch(/semblance_kube_lists_total\{resource="leases"\} 2\n/);
     // An outage shorter than the renew deadline costs the leader nothing; a longer one, a new term.
     await expect.poll(() => election.leading, { timeout: 20_000 }).toBe(true);
     expect(terms).toBeLessThanOrEqual(2);
@@ -52,7 +90,8 @@ it('outlives a restart of the API server', async () => {
     await running;
   } finally {
     stop.abort();
-    await client.close();
+    await Promise.all([client.close(), direct.close()]);
+    await proxy.close();
     await kube.stop();
     await rm(dir, { recursive: true, force: true });
   }

@@ -1,0 +1,206 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { testKube } from '../../local/testing.ts';
+import { silentLogger } from '../logging.ts';
+import { createKubeClient, type KubeClient } from './client.ts';
+import { createEventRecorder } from './event-recorder.ts';
+import { createFence } from './fence.ts';
+import { createLeaderElection } from './leader-election.ts';
+import { createLeaseKeeper } from './lease.ts';
+import { EVENT_RESOURCE, LEASE_RESOURCE } from './resources.ts';
+
+let kube: Awaited<ReturnType<typeof testKube>>;
+let client: KubeClient;
+const logger = silentLogger();
+
+beforeAll(async () => {
+  kube = await testKube();
+  client = createKubeClient({ kubeconfigPath: kube.kubeconfigPath, fieldManager: 'semblance-test' });
+});
+
+afterAll(async () => {
+  await client?.close();
+  await kube?.close();
+});
+
+const get = (name: string) => client.get(LEASE_RESOURCE, { namespace: kube.namespace, name });
+const until = (signal: AbortSignal) =>
+  new Promise<void>((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+
+describe('a kept Lease', () => {
+  const keeper = (name: string, holder: string, fenced: string[], more = {}) =>
+    createLeaseKeeper({
+      ...{ client, namespace: kube.namespace, name, holder, logger, durationSeconds: 2 },
+      ...{ renewEveryMs: 100, fenceAfterMs: 1_500, onFenced: (reason: string) => fenced.push(reason) },
+      ...more,
+    });
+
+  it('is renewed, and released at the end', async () => {
+    const stop = new AbortController();
+    const fenced: string[] = [];
+    const kept = keeper('kept', 'me', fenced);
+    await kept.acquire(stop.signal);
+    const first = (await get('kept')).spec;
+    expect(first).toMatchObject({ holderIdentity: 'me', leaseDurationSeconds: 2 });
+    const running = kept.run(stop.signal);
+    await expect.poll(async () => (await get('kept')).spec?.renewTime).not.toBe(first?.renewTime);
+    // Written by a person: not a reason to stop.
+    const ref = { namespace: kube.namespace, name: 'kept' };
+    await client.mergePatch(LEASE_RESOURCE, ref, { metadata: { labels: { by: 'hand' } } });
+    const { renewTime } = (await get('kept')).spec ?? {};
+    await expect.poll(async () => (await get('kept')).spec?.renewTime).not.toBe(renewTime);
+    // Deleted: written anew.
+    await client.delete(LEASE_RESOURCE, ref);
+    await expect.poll(async () => (await client.find(LEASE_RESOURCE, ref))?.spec?.holderIdentity).toBe('me');
+    stop.abort();
+    await running;
+    expect((await get('kept')).spec?.holderIdentity).toBe('');
+    expect(fenced).toEqual([]);
+  });
+
+  it('fences the former process for good when a newer one of its name takes it', async () => {
+    const stop = new AbortController();
+    const fenced: string[] = [];
+    const older = keeper('taken', 'older', fenced);
+    await older.acquire(stop.signal);
+    const running = older.run(stop.signal);
+    const newer = keeper('taken', 'newer', []);
+    await newer.acquire(stop.signal);
+    await running;
+    expect(fenced).toEqual(['the Lease taken is held by newer']);
+    expect(older.fenced).toBe(true);
+    expect((await get('taken')).spec).toMatchObject({ holderIdentity: 'newer', leaseTransitions: 1 });
+    stop.abort();
+  });
+
+  it('fences by the clock when the API does not answer, and recovers', async () => {
+    const stop = new AbortController();
+    const fenced: string[] = [];
+    let restored = 0;
+    let broken = false;
+    const replace: KubeClient['replace'] = (...args) =>
+      broken ? Promise.reject(new Error('down')) : client.replace(...args);
+    const flaky = { ...client, replace };
+    const onRestored = () => restored++;
+    const kept = keeper('flaky', 'me', fenced, { client: flaky, fenceAfterMs: 600, onRestored });
+    await kept.acquire(stop.signal);
+    const running = kept.run(stop.signal);
+    broken = true;
+    await expect.poll(() => fenced, { timeout: 5_000 }).toEqual(['not renewed for 600 ms']);
+    expect(kept.fenced).toBe(true);
+    broken = false;
+    await expect.poll(() => restored, { timeout: 5_000 }).toBe(1);
+    expect(kept.fenced).toBe(false);
+    stop.abort();
+    await running;
+  });
+});
+
+describe('leader election', () => {
+  const candidate = (identity: string, name: string) =>
+    createLeaderElection({
+      ...{ client, namespace: kube.namespace, name, identity, logger },
+      ...{ leaseDurationMs: 2_000, renewDeadlineMs: 1_500, retryPeriodMs: 200 },
+    });
+
+  it('has one leader at a time, and the next at once when it ends', async () => {
+    const log: string[] = [];
+    const candidates = ['a', 'b', 'c'].map((identity) => {
+      const stop = new AbortController();
+      const election = candidate(identity, 'one-at-a-time');
+      const running = election.run(stop.signal, async (leadership) => {
+        log.push(`${identity} leads`);
+        await until(leadership);
+        // Whoever leads next must wait for the end of this.
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        log.push(`${identity} ends`);
+      });
+      return { stop, election, running };
+    });
+    for (let ended = 0; ended < candidates.length; ended++) {
+      await expect.poll(() => candidates.findIndex(({ election }) => election.leading)).toBeGreaterThan(-1);
+      const leader = candidates.find(({ election }) => election.leading);
+      leader?.stop.abort();
+      await leader?.running;
+    }
+    expect(log).toHaveLength(6);
+    for (let i = 0; i < log.length; i += 2) {
+      expect(log[i + 1]).toBe(log[i]?.replace('leads', 'ends'));
+    }
+    expect((await get('one-at-a-time')).spec?.holderIdentity).toBe('');
+  });
+
+  it('waits out a leader that vanished, and deposes one that lost the Lease', async () => {
+    const stop = new AbortController();
+    const spec = { holderIdentity: 'vanished', leaseDurationSeconds: 2 };
+    await client.create(LEASE_RESOURCE, { metadata: { name: 'vanished', namespace: kube.namespace }, spec });
+    const election = candidate('next', 'vanished');
+    const began = performance.now();
+    let terms = 0;
+    const running = election.run(stop.signal, async (leadership) => {
+      terms++;
+      await until(leadership);
+    });
+    await expect.poll(() => election.leader).toBe('vanished');
+    await expect.poll(() => election.leading, { timeout: 8_000 }).toBe(true);
+    expect(performance.now() - began).toBeGreaterThanOrEqual(2_000);
+
+    await client.mergePatch(
+      LEASE_RESOURCE,
+      { namespace: kube.namespace, name: 'vanished' },
+      { spec: { holderIdentity: 'usurper' } },
+    );
+    await expect.poll(() => election.leading, { timeout: 5_000 }).toBe(false);
+    await expect.poll(() => election.leading, { timeout: 8_000 }).toBe(true);
+    expect(terms).toBe(2);
+    stop.abort();
+    await running;
+  });
+});
+
+describe('events', () => {
+  it('are written, and repeated ones counted', async () => {
+    const stop = new AbortController();
+    const recorder = createEventRecorder({ client, component: 'semblance.dev/test', instance: 't', logger });
+    const running = recorder.run(stop.signal);
+    const regarding = await get('kept');
+    const event = { type: 'Warning', reason: 'Retried', action: 'Retry', note: 'é'.repeat(2_000) } as const;
+    const find = async () => {
+      const { items } = await client.list(EVENT_RESOURCE, { namespace: kube.namespace });
+      return items.filter(({ reason }) => reason === 'Retried');
+    };
+    recorder.event(regarding, event);
+    await expect.poll(async () => (await find()).length).toBe(1);
+    recorder.event(regarding, event);
+    recorder.event(regarding, event);
+    await expect.poll(async () => (await find()).map(({ series }) => series?.count)).toEqual([3]);
+    const [written] = await find();
+    expect(Buffer.byteLength(written?.note ?? '')).toBe(1_023);
+    expect(written?.regarding).toMatchObject({ name: 'kept', uid: regarding.metadata.uid });
+    // What waits when it ends is still written.
+    recorder.event(regarding, { ...event, reason: 'Last' });
+    stop.abort();
+    await running;
+    const { items } = await client.list(EVENT_RESOURCE, { namespace: kube.namespace });
+    expect(items.map(({ reason }) => reason)).toContain('Last');
+  });
+});
+
+it('a fence that a paused process finds closed was closed before it opens again', async () => {
+  const log: string[] = [];
+  const fence = createFence({
+    afterMs: 30,
+    onFenced: () => log.push('fenced'),
+    onRestored: () => log.push('restored'),
+  });
+  fence.extend(performance.now());
+  // The process stands still: no timer can run.
+  for (const end = performance.now() + 60; performance.now() < end; );
+  fence.extend(performance.now());
+  expect(log).toEqual(['fenced', 'restored']);
+  fence.close('for good');
+  fence.extend(performance.now());
+  expect([log.at(-1), fence.fenced]).toEqual(['fenced', true]);
+});
