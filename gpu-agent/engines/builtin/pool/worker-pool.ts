@@ -202,7 +202,20 @@ export class WorkerPool {
     if (!slot) return;
     if (slot.cancelled) Atomics.store(slot.cancelled, 0, 1);
     // A single long step (decoding or encoding a huge picture) does not look at the flag.
-    slot.graceTimer = setTimeout(() => void slot.worker?.terminate(), CANCEL_GRACE_MS);
+    slot.graceTimer = setTimeout(() => this.#abandon(slot, task), CANCEL_GRACE_MS);
+  }
+
+  /**
+   * Gives up on a thread that did not notice the cancellation. It runs no JavaScript any more, so it writes nothing,
+   * but its end waits for the native call that it is in; its place is taken at once.
+   */
+  #abandon(slot: Slot, task: Task): void {
+    const { worker } = slot;
+    this.#release(slot);
+    slot.worker = undefined;
+    void worker?.terminate();
+    settle(task, () => task.reject(task.signal.reason));
+    this.#dispatch();
   }
 
   #release(slot: Slot): void {

@@ -106,7 +106,7 @@ export function planSwap(
     if ((direct.covered.data[i] as number) + (own.covered.data[i] as number) === 0) continue;
     // Never beyond the outline, not even by the width of a pixel of the work grid.
     const d = Math.min(distance.data[i] as number, (inside.data[i] as number) - 1);
-    alpha.data[i] = smoothstep(0.012 * faceWidth, 0.06 * faceWidth, d) * (1 - (covered.data[i] as number));
+    alpha.data[i] = smoothstep(0.012 * faceWidth, 0.05 * faceWidth, d) * (1 - (covered.data[i] as number));
     edge.data[i] = 1 - smoothstep(0.04 * faceWidth, 0.14 * faceWidth, d);
     const missing = direct.covered.data[i] ? 1 - (softShown.data[i] as number) : 1;
     keep.data[i] = Math.max(mouth.data[i] as number, missing);

@@ -43,11 +43,9 @@ export class FaceDetector {
     let found: Detection[] = [];
     const longest = Math.max(picture.width, picture.height);
     let reduction = longest / SIZE;
-    // Everything at the finest scale that could be asked for is made from one shrunken copy.
     const finest = Math.max(1, options.minFace([]) / SMALLEST_IN_INPUT);
-    const base = finest > 1 && reduction > finest ? resized(picture, finest) : picture;
     for (;;) {
-      const level = resized(base, reduction / (picture.width / base.width));
+      const level = resized(picture, reduction);
       const zoom = picture.width / level.width;
       for (const [tileX, tileY] of tiles(level)) {
         options.checkpoint();

@@ -1,0 +1,104 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { WorkerPool } from './worker-pool.ts';
+
+/** A thread that speaks the protocol and does what the job's `image` says. */
+const THREAD = `
+import { parentPort } from 'node:worker_threads';
+parentPort.on('message', ({ type, id, job, cancelled }) => {
+  if (type === 'warm-up') return parentPort.postMessage({ type: 'done', id, result: null });
+  if (job.image === 'exit') process.exit(3);
+  if (job.image === 'throw') throw new Error('broken on purpose');
+  if (job.image === 'spin') for (;;);
+  if (job.image === 'obey') {
+    const flag = new Int32Array(cancelled);
+    const timer = setInterval(() => {
+      if (Atomics.load(flag, 0) === 0) return;
+      clearInterval(timer);
+      parentPort.postMessage({ type: 'failed', id, error: { code: 'cancelled', message: 'cancelled' } });
+    }, 5);
+    return;
+  }
+  if (job.image === 'wait') return;
+  parentPort.postMessage({ type: 'done', id, result: { outputPath: job.image } });
+});
+`;
+
+let directory: string;
+let crashes: Error[];
+let pool: WorkerPool;
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'semblance-pool-'));
+  const entry = join(directory, 'thread.mjs');
+  await writeFile(entry, THREAD);
+  crashes = [];
+  pool = new WorkerPool({
+    threads: 1,
+    cacheDir: undefined,
+    entry: pathToFileURL(entry),
+    onCrash: (error) => crashes.push(error),
+  });
+});
+
+afterEach(async () => {
+  await pool.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+function run(image: string, signal = new AbortController().signal): Promise<unknown> {
+  return pool.photoSwap({ image, face: '', outputDir: '' }, signal, () => undefined);
+}
+
+describe('worker pool', () => {
+  it.each(['exit', 'throw'])(
+    'fails the job of a thread that ends by %s and replaces the thread',
+    async (how) => {
+      await pool.warmUp(new AbortController().signal);
+      const [before] = pool.threadIds;
+      const [dying, waiting] = [run(how), run('picture')];
+      await expect(dying).rejects.toMatchObject({ code: 'processing_failed' });
+      await expect(waiting).resolves.toEqual({ outputPath: 'picture' });
+      expect(pool.threadIds).toHaveLength(1);
+      expect(pool.threadIds[0]).not.toBe(before);
+      expect(crashes).toHaveLength(1);
+    },
+  );
+
+  it('ends a thread that does not listen, within a second of the cancellation', async () => {
+    const abort = new AbortController();
+    const spinning = run('spin', abort.signal);
+    const next = run('picture');
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    const start = performance.now();
+    abort.abort(new Error('cancelled by its owner'));
+    await expect(spinning).rejects.toThrow('cancelled by its owner');
+    expect(performance.now() - start).toBeLessThan(1000);
+    await expect(next).resolves.toEqual({ outputPath: 'picture' });
+    expect(crashes).toEqual([]);
+  });
+
+  it('keeps the thread of a render that stops by itself', async () => {
+    await pool.warmUp(new AbortController().signal);
+    const [before] = pool.threadIds;
+    const abort = new AbortController();
+    const obeying = run('obey', abort.signal);
+    abort.abort(new Error('enough'));
+    await expect(obeying).rejects.toThrow('enough');
+    expect(pool.threadIds).toEqual([before]);
+  });
+
+  it('takes a cancelled job out of the queue', async () => {
+    const abort = new AbortController();
+    const running = run('wait').catch((error: unknown) => error);
+    const queued = run('picture', abort.signal);
+    abort.abort(new Error('not any more'));
+    await expect(queued).rejects.toThrow('not any more');
+    await pool.close();
+    expect(await running).toMatchObject({ code: 'processing_failed' });
+    await expect(run('picture')).rejects.toMatchObject({ code: 'processing_failed' });
+  });
+});
