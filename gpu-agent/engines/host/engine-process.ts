@@ -1,5 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { constants, setPriority } from 'node:os';
+import { setPriority } from 'node:os';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import type { Logger } from '#common/logging.ts';
@@ -8,6 +8,9 @@ import type { EngineInfo, EngineSetup, FromEngine, RenderWork, ToEngine } from '
 
 /** Variables an engine process is given of the agent's environment. Credentials are not among them. */
 const PASSED_ON = /^(PATH|HOME|LANG|LC_.*|TZ|XDG_CACHE_HOME|LD_LIBRARY_PATH|(CUDA|NVIDIA|OMP|ORT)_.*)$/;
+
+/** Half the weight of a process of normal priority when both want the same core. */
+const NICE = 3;
 
 /** The engine's process died, or had to be killed, while it held the render. Another process may well succeed. */
 export class EngineCrashedError extends Error {
@@ -220,7 +223,7 @@ function renderFailure(message: Extract<FromEngine, { type: 'error' }>): Error {
 /** Renders must never keep the agent's own loop, which renews the lease, from the processor. */
 function lowerPriority(pid: number): void {
   try {
-    setPriority(pid, constants.priority.PRIORITY_BELOW_NORMAL);
+    setPriority(pid, NICE);
   } catch {
     // Gone already: its exit says so.
   }

@@ -1,0 +1,88 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { eventually } from '../support/eventually.ts';
+import { SERVICE_NAMES } from '../support/stack-process.ts';
+import { atPhase, createRig, type Rig } from './rig.ts';
+
+/** Every service is killed with kill -9 at every step of a running job. */
+let rig: Rig;
+beforeAll(async () => {
+  rig = await createRig();
+}, 240_000);
+afterAll(() => rig?.close(), 60_000);
+
+const running = atPhase('Running');
+
+/**
+ * Each brings jobs to the steps it names, calls `kill` in the moment they are there, and returns the jobs. Two jobs
+ * share each kill: the agent has one slot, so that the second one is behind.
+ */
+const STEPS: Record<string, (kill: () => void) => Promise<string[]>> = {
+  'running, another being submitted': async (kill) => {
+    const first = await rig.submit();
+    await rig.reach(first, running);
+    const key = randomUUID();
+    const sent = rig.trySubmit(key);
+    // The request is on its way; how far it gets is left to chance.
+    await delay(Math.random() * 20);
+    kill();
+    const answered = await sent;
+    const second = await rig.submit(key);
+    // An answer that was given stays true.
+    if (answered) expect(second).toBe(answered);
+    return [first, second];
+  },
+  'running, another just accepted': async (kill) => {
+    const first = await rig.submit();
+    await rig.reach(first, running);
+    const second = await rig.submit();
+    kill();
+    return [first, second];
+  },
+  'assigned, another only uploaded': async (kill) => {
+    await rig.upload();
+    const first = await rig.submit();
+    await rig.reach(first, atPhase('Assigned', 'Running'), kill);
+    return [first, await rig.submit()];
+  },
+  'its output stored, another waiting as a RenderJob': async (kill) => {
+    const first = await rig.submit();
+    const second = await rig.submit();
+    await rig.reach(second, () => true);
+    await rig.reachStored(first, kill);
+    return [first, second];
+  },
+  'rendered but not settled, another next': async (kill) => {
+    const first = await rig.submit();
+    const second = await rig.submit();
+    await rig.reach(first, atPhase('Succeeded'), kill);
+    return [first, second];
+  },
+};
+
+describe.each(Object.entries(STEPS))('a job is %s', (_step, bringThere) => {
+  test.each(SERVICE_NAMES)(
+    'and %s is killed',
+    async (service) => {
+      let back: Promise<void> | undefined;
+      const jobs = await bringThere(() => {
+        back = rig.kill(service).back;
+      });
+      await Promise.all(jobs.map(rig.expectDone));
+      await back;
+      // Usable again, before the next one is broken.
+      await eventually('the API to answer', async () => {
+        const { status } = await rig.api.get('/balance');
+        return status === 200 ? true : undefined;
+      });
+    },
+    150_000,
+  );
+});
+
+test(
+  'afterwards each job was charged once, nothing is held, and nothing is left',
+  () => rig.expectCleanBooks(),
+  60_000,
+);

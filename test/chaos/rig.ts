@@ -1,0 +1,279 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { connect } from 'nats';
+import pg from 'pg';
+import { expect } from 'vitest';
+import { createKubeClient, createReflector } from '#common/kube/index.ts';
+import { silentLogger } from '#common/logging.ts';
+import { natsOptions } from '#common/nats-url.ts';
+import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
+import type { Answer, Submitted } from '../support/api.ts';
+import { eventually } from '../support/eventually.ts';
+import { ADMIRAL, largePortrait } from '../support/media.ts';
+import { processTree } from '../support/processes.ts';
+import { stackAt } from '../support/stack.ts';
+import { startStackProcess } from '../support/stack-process.ts';
+
+/** Enough for all jobs of a suite; what is left of it says how many were charged. */
+const BALANCE_USD = 1_000;
+/** What a Photo Swap costs. */
+const CHARGE_MICROS = 40_000n;
+const ENDINGS = ['jpg', 'png', 'webp'];
+/** Longest a job may take, faults of its stack included. */
+const JOB_WITHIN_MS = 100_000;
+
+/** A stack to break, an account on it, and eyes on every step of its jobs. */
+export async function createRig() {
+  const running = await startStackProcess();
+  const stack = stackAt(running.file);
+  const { stateDir } = running;
+  const { namespace, kubeconfig, postgres_url: postgresUrl, nats_url: natsUrl } = stack.read();
+  const { api, accountId } = await stack.newAccount({ balanceUsd: BALANCE_USD });
+  // Large enough that a render takes a while, so that there is a middle of it.
+  const [image_key, face_key] = await Promise.all([
+    api.upload(await largePortrait(1_600)),
+    api.upload(ADMIRAL),
+  ]);
+  const kube = createKubeClient({ kubeconfigPath: kubeconfig, fieldManager: 'chaos' });
+  const watchers = new Set<(job: RenderJob) => void>();
+  const seen = (job: RenderJob) => {
+    for (const watcher of watchers) watcher(job);
+  };
+  const reflector = createReflector({
+    client: kube,
+    resource: RENDERJOB_RESOURCE,
+    namespace,
+    logger: silentLogger(),
+    handlers: { onAdd: seen, onUpdate: seen },
+  });
+  const watching = new AbortController();
+  const watched = reflector.run(watching.signal);
+  await reflector.waitForSync();
+  const submitted: string[] = [];
+
+  /** One submit. Undefined when no answer came; throws on an answer that an outage does not explain. */
+  async function trySubmit(key: string): Promise<string | undefined> {
+    let answer: Answer;
+    try {
+      const headers = { 'Idempotency-Key': key };
+      answer = await api.post('/face-swap-image', { image_key, face_key }, headers);
+    } catch {
+      return undefined;
+    }
+    if (answer.status === 200) return (answer.body as Submitted).id;
+    expectOutage(answer);
+    return undefined;
+  }
+
+  /** Submits, as a careful client does: the same again until it is answered. */
+  async function submit(key: string = randomUUID()): Promise<string> {
+    const id = await eventually('a submit to be taken', () => trySubmit(key), {
+      withinMs: JOB_WITHIN_MS,
+      everyMs: 100,
+    });
+    if (!submitted.includes(id)) submitted.push(id);
+    return id;
+  }
+
+  /** Resolves when the job's resource satisfies the condition; `act` is called in that very moment. */
+  function reach(
+    id: string,
+    holds: (job: RenderJob) => boolean,
+    act: () => void = () => {},
+  ): Promise<RenderJob> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        watchers.delete(look);
+        reject(new Error(`job ${id} did not come so far: ${JSON.stringify(reflector.get(id)?.status)}`));
+      }, JOB_WITHIN_MS);
+      const look = (job: RenderJob) => {
+        if (job.metadata.name !== id || !holds(job)) return;
+        watchers.delete(look);
+        clearTimeout(timer);
+        act();
+        resolve(job);
+      };
+      watchers.add(look);
+      const known = reflector.get(id);
+      if (known) look(known);
+    });
+  }
+
+  const objectPath = (key: string) => {
+    const hash = createHash('sha256').update(key).digest('hex');
+    return join(stateDir, 'objects', 'objects', hash.slice(0, 2), hash);
+  };
+  /** Keys under which the store holds an output of one of the job's attempts. */
+  const outputsOf = (uid: string, attempts: number) =>
+    Array.from({ length: attempts + 2 }, (_, attempt) =>
+      ENDINGS.map((ending) => `out/${uid}/${attempt}.${ending}`),
+    )
+      .flat()
+      .filter((key) => existsSync(objectPath(key)));
+
+  /** Resolves when the job's output is in the store; `act` is called in that very moment. */
+  async function reachStored(id: string, act: () => void): Promise<void> {
+    const job = await reach(id, ({ status }) => status?.phase === 'Running' || status?.phase === 'Succeeded');
+    const uid = job.metadata.uid ?? '';
+    const deadline = Date.now() + JOB_WITHIN_MS;
+    while (outputsOf(uid, job.status?.attempt ?? 1).length === 0) {
+      if (Date.now() > deadline) throw new Error(`job ${id} stored nothing`);
+      await delay(2);
+    }
+    act();
+  }
+
+  /** Ends a service as kill -9 does; resolves when another process has taken its place. */
+  function kill(service: string): { back: Promise<void> } {
+    const pid = stack.read().services[service] as number;
+    process.kill(pid, 'SIGKILL');
+    const back = eventually(
+      `${service} to be started again`,
+      () => (stack.read().services[service] === pid ? undefined : true),
+      { withinMs: 60_000, everyMs: 50 },
+    );
+    return { back: back.then(() => {}) };
+  }
+
+  /** Stops a service, as if its machine did not answer, with every process it has; the answer lets them go on. */
+  function freeze(service: string): () => void {
+    const pids = processTree(stack.read().services[service] as number).map(({ pid }) => pid);
+    for (const pid of pids) process.kill(pid, 'SIGSTOP');
+    return () => {
+      for (const pid of pids.toReversed()) process.kill(pid, 'SIGCONT');
+    };
+  }
+
+  async function query<R extends pg.QueryResultRow>(text: string, values: unknown[] = []): Promise<R[]> {
+    const client = new pg.Client({ connectionString: postgresUrl });
+    await client.connect();
+    try {
+      return (await client.query<R>(text, values)).rows;
+    } finally {
+      await client.end();
+    }
+  }
+
+  /** The job has ended well, once, was charged once, and has one output. */
+  async function expectDone(id: string): Promise<void> {
+    const job = await api.finished(id, JOB_WITHIN_MS);
+    expect(job).toMatchObject({ id, status: 'succeeded', charged_usd: 0.04, error: null });
+    const resource = await eventually('its resource', () =>
+      kube.find(RENDERJOB_RESOURCE, { namespace, name: id }),
+    );
+    expect(resource.status).toMatchObject({ phase: 'Succeeded' });
+    const outputs = outputsOf(resource.metadata.uid ?? '', resource.status?.attempt ?? 0);
+    expect(outputs).toEqual([resource.status?.output?.key]);
+    const link = await eventually('its output', async () => {
+      const answer = await fetch(job.output_url ?? '');
+      if (answer.status !== 200) throw new Error(`answered ${answer.status}`);
+      return (await answer.arrayBuffer()).byteLength;
+    });
+    expect(link).toBe(resource.status?.output?.sizeBytes);
+  }
+
+  /** The books, the streams and the disks after everything: each job counted once, nothing held, nothing left behind. */
+  async function expectCleanBooks(): Promise<void> {
+    const rows = await eventually('the outbox to be empty', async () => {
+      const waiting = await query('select kind, job_id, last_error from outbox');
+      if (waiting.length > 0) throw new Error(JSON.stringify(waiting));
+      return query<{ job_id: string; kind: string; count: string; micros: string }>(
+        `select job_id, kind, count(*), sum(amount_micros) micros from ledger_transfers
+         where account_id = $1 and job_id is not null group by job_id, kind`,
+        [accountId],
+      );
+    });
+    const counts = new Map(rows.map(({ job_id, kind, count }) => [`${job_id} ${kind}`, Number(count)]));
+    for (const id of submitted) {
+      expect(counts.get(`${id} hold`), `${id} hold`).toBe(1);
+      expect(counts.get(`${id} capture`), `${id} capture`).toBe(1);
+      expect(counts.get(`${id} release`), `${id} release`).toBeUndefined();
+    }
+    const jobs = await query<{ id: string; status: string; charged_micros: string }>(
+      'select id, status, charged_micros from jobs where account_id = $1 order by id',
+      [accountId],
+    );
+    expect(jobs).toEqual(
+      submitted.toSorted().map((id) => ({ id, status: 'succeeded', charged_micros: String(CHARGE_MICROS) })),
+    );
+    const spent = (Number(CHARGE_MICROS) * submitted.length) / 1e6;
+    const shown = await stack.admin('account', 'show', { account: accountId });
+    expect(shown).toMatchObject({ ledger_ok: true, holds: 0, reserved: 0 });
+    expect(shown.balance).toBeCloseTo(BALANCE_USD - spent, 6);
+    await expectEvents();
+    await expectNoFiles();
+  }
+
+  async function expectEvents(): Promise<void> {
+    const connection = await connect(natsOptions(natsUrl));
+    try {
+      const manager = await connection.jetstreamManager();
+      const subjects: Record<string, number> = {};
+      for await (const stream of manager.streams.list()) {
+        const info = await manager.streams.info(stream.config.name, { subjects_filter: 'semblance.jobs.>' });
+        Object.assign(subjects, info.state.subjects);
+      }
+      for (const id of submitted) {
+        expect(subjects[`semblance.jobs.${id}.succeeded`], `${id} succeeded`).toBeGreaterThanOrEqual(1);
+        expect(subjects[`semblance.jobs.${id}.failed`], `${id} failed`).toBeUndefined();
+      }
+    } finally {
+      await connection.close();
+    }
+  }
+
+  /** No attempt's files at the agent, one life of it, and no half-written object. */
+  async function expectNoFiles(): Promise<void> {
+    await eventually(
+      'no temporary file to be left',
+      () => {
+        const runs = readdirSync(join(stateDir, 'agent'));
+        const left = [
+          ...runs.slice(1),
+          ...runs.flatMap((run) => readdirSync(join(stateDir, 'agent', run, 'attempts'))),
+          ...readdirSync(join(stateDir, 'objects', 'tmp')),
+        ];
+        if (left.length > 0) throw new Error(left.join(' '));
+        return true;
+      },
+      { withinMs: 20_000 },
+    );
+  }
+
+  return {
+    stack,
+    running,
+    api,
+    submit,
+    trySubmit,
+    submitted,
+    reach,
+    reachStored,
+    kill,
+    freeze,
+    expectDone,
+    expectCleanBooks,
+    upload: () => api.upload(ADMIRAL),
+    async close() {
+      watching.abort();
+      await watched;
+      await kube.close();
+      await running.close();
+    },
+  };
+}
+
+export type Rig = Awaited<ReturnType<typeof createRig>>;
+
+/** What callers may be told while a part of the system is away: that the service failed, in the usual envelope. */
+export function expectOutage(answer: Answer): void {
+  expect([500, 502], `${answer.status} ${answer.text}`).toContain(answer.status);
+  expect(answer.body).toMatchObject({ error: { code: 'internal_error', message: expect.any(String) } });
+}
+
+export const atPhase =
+  (...phases: string[]) =>
+  (job: RenderJob) =>
+    phases.includes(job.status?.phase ?? '');
