@@ -55,7 +55,12 @@ export function ownServices(settings: StackSettings, addresses: Addresses): Serv
       SEMBLANCE_CONTROL_LISTEN: listen.control,
       SEMBLANCE_ADMIN_TOKEN: settings.adminToken,
     })),
-    service('operator', ['kube-apiserver'], async () => ({ ...kube, ...objects })),
+    service('operator', ['kube-apiserver'], async () => ({
+      ...kube,
+      ...objects,
+      // One process at a time runs here, so the next one goes on leading without waiting for its Lease to lapse.
+      SEMBLANCE_OPERATOR_IDENTITY: settings.agentName,
+    })),
     service('gateway', ['control-plane'], async () => ({
       ...objects,
       SEMBLANCE_GATEWAY_LISTEN: listen.gateway,
