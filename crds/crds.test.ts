@@ -1,0 +1,256 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  createKubeClient,
+  type KubeClient,
+  type KubeObject,
+  type ResourceDescriptor,
+} from '#common/kube/index.ts';
+import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
+import { RENDERJOB_RESOURCE, type RenderJobStatus } from '#crds/gen/renderjobs.ts';
+import { testKube } from '../local/testing.ts';
+import { resolveTools } from '../local/toolchain/toolchain.ts';
+
+let kube: Awaited<ReturnType<typeof testKube>>;
+let client: KubeClient;
+let kubectlPath: string;
+
+beforeAll(async () => {
+  kube = await testKube();
+  client = createKubeClient({ kubeconfigPath: kube.kubeconfigPath, fieldManager: 'semblance-test' });
+  kubectlPath = (await resolveTools(['kubectl'])).kubectl;
+});
+
+afterAll(async () => {
+  await client?.close();
+  await kube?.close();
+});
+
+/** As a person would. @returns standard output */
+async function kubectl(...args: string[]): Promise<string> {
+  const env = { PATH: process.env.PATH, HOME: kube.kubeconfigPath.replace(/\/[^/]*$/, '') };
+  const { stdout } = await promisify(execFile)(kubectlPath, ['--kubeconfig', kube.kubeconfigPath, ...args], {
+    env,
+  });
+  return stdout;
+}
+
+const inputs = [
+  { name: 'image', key: 'api/a/base.jpg' },
+  { name: 'face', key: 'api/a/face.jpg' },
+];
+const good = { capability: 'face-swap-image', inputs };
+
+/** Anything at all, as a person may write it. */
+const create = (spec: unknown, name = `job-${Math.random().toString(36).slice(2)}`) =>
+  client.create(RENDERJOB_RESOURCE as ResourceDescriptor<KubeObject & { spec: unknown }>, {
+    metadata: { name, namespace: kube.namespace },
+    spec,
+  });
+
+const setStatus = (name: string, status: RenderJobStatus) =>
+  client.mergePatch(
+    RENDERJOB_RESOURCE,
+    { namespace: kube.namespace, name },
+    { status },
+    { subresource: 'status' },
+  );
+
+describe('a RenderJob', () => {
+  it('is filled in with defaults', async () => {
+    const { spec } = await create(good);
+    expect(spec).toEqual({
+      ...good,
+      priority: 0,
+      suspend: false,
+      backoffLimit: 2,
+      activeDeadlineSeconds: 3600,
+    });
+  });
+
+  it('is accepted for each capability with its inputs', async () => {
+    const roles: Record<string, string[]> = {
+      'character-swap': ['video', 'character'],
+      'face-swap': ['video', 'face'],
+      'face-swap-image': ['image', 'face'],
+      'motion-control': ['image', 'motion_video'],
+      avatar: ['image'],
+      'lip-sync': ['video', 'audio'],
+    };
+    for (const [capability, names] of Object.entries(roles)) {
+      const given = names.map((name) => ({ name, key: `api/x/${name}` }));
+      await create({
+        capability,
+        inputs: given,
+        parameters: { script: 'Hello', output_resolution_p: '720' },
+      });
+      await expect(create({ capability, inputs: given.slice(1) })).rejects.toMatchObject({ code: 'invalid' });
+      const wrong = [{ name: 'nonsense', key: 'api/x' }, ...given.slice(1)];
+      await expect(create({ capability, inputs: wrong })).rejects.toThrow(
+        `${capability} takes exactly the input`,
+      );
+    }
+  });
+
+  const bad: [string, unknown, RegExp][] = [
+    ['no spec', undefined, /spec: Required value/],
+    ['no inputs', { capability: 'avatar' }, /spec\.inputs: Required value/],
+    [
+      'an unknown capability',
+      { ...good, capability: 'voice' },
+      /Unsupported value: "voice": supported values: /,
+    ],
+    [
+      'a key outside the uploads',
+      { ...good, inputs: [{ name: 'image', key: 'out/u/1.jpg' }, inputs[1]] },
+      /spec\.inputs\[0\]\.key in body should match/,
+    ],
+    [
+      'a key that climbs',
+      { ...good, inputs: [{ name: 'image', key: 'api/a..b' }, inputs[1]] },
+      /a key has no '\.\.' in it/,
+    ],
+    [
+      'a hidden key',
+      { ...good, inputs: [{ name: 'image', key: 'api/.ssh/x' }, inputs[1]] },
+      /spec\.inputs\[0\]\.key in body should match/,
+    ],
+    [
+      'a URL for a key',
+      { ...good, inputs: [{ name: 'image', key: 'https://x/y' }, inputs[1]] },
+      /should match/,
+    ],
+    ['a role twice', { ...good, inputs: [inputs[0], inputs[0]] }, /Duplicate value/],
+    [
+      'too high a priority',
+      { ...good, priority: 1001 },
+      /spec\.priority in body should be less than or equal to 1000/,
+    ],
+    ['a number for a parameter', { ...good, parameters: { a: 1 } }, /must be of type string/],
+    ['an odd parameter name', { ...good, parameters: { 'A b': 'x' } }, /names of parameters are lower case/],
+    [
+      'too many parameters',
+      { ...good, parameters: Object.fromEntries(Array.from({ length: 17 }, (_, i) => [`p${i}`, ''])) },
+      /must have at most 16 items/,
+    ],
+    ['an endless attempt', { ...good, activeDeadlineSeconds: 0 }, /greater than or equal to 1/],
+    ['an account that is no name', { ...good, account: 'A/B' }, /spec\.account in body should match/],
+  ];
+  it.each(bad)('is refused with %s', async (_, spec, message) => {
+    await expect(create(spec)).rejects.toMatchObject({
+      code: 'invalid',
+      message: expect.stringMatching(message),
+    });
+  });
+
+  it('is refused under a name too long for a label', async () => {
+    await expect(create(good, 'x'.repeat(64))).rejects.toThrow('the name has at most 63 characters');
+  });
+
+  it('cannot be made into other work, but held back, moved up, or given more time to wait', async () => {
+    const { metadata } = await create({ ...good, account: 'acc' });
+    const ref = { namespace: kube.namespace, name: metadata.name ?? '' };
+    const patch = (spec: object) => client.mergePatch(RENDERJOB_RESOURCE, ref, { spec });
+    const fixed: [object, string][] = [
+      [{ capability: 'face-swap' }, 'capability is immutable'],
+      [{ inputs: [inputs[0], { name: 'face', key: 'api/other' }] }, 'inputs are immutable'],
+      [{ parameters: { a: 'b' } }, 'parameters are immutable'],
+      [{ account: 'other' }, 'account is immutable'],
+      [{ account: null }, 'account is immutable'],
+      [{ activeDeadlineSeconds: 5 }, 'activeDeadlineSeconds is immutable'],
+    ];
+    for (const [change, message] of fixed) await expect(patch(change)).rejects.toThrow(message);
+    const changed = await patch({
+      ...{ suspend: true, priority: 5, backoffLimit: 0 },
+      ...{ pendingDeadlineSeconds: 60, ttlSecondsAfterFinished: 0 },
+    });
+    expect(changed.metadata.generation).toBe(2);
+  });
+
+  it('keeps its status apart, its attempt growing and its end final', async () => {
+    const { metadata } = await create({ ...good, status: { phase: 'Succeeded' } });
+    const name = metadata.name ?? '';
+    expect(
+      (await client.get(RENDERJOB_RESOURCE, { namespace: kube.namespace, name })).status,
+    ).toBeUndefined();
+    await setStatus(name, { phase: 'Running', attempt: 2 });
+    await expect(setStatus(name, { attempt: 1 })).rejects.toThrow('attempt is the fencing token');
+    await expect(setStatus(name, { phase: 'Finished' as never })).rejects.toMatchObject({ code: 'invalid' });
+    await setStatus(name, { phase: 'Failed' });
+    await expect(setStatus(name, { phase: 'Running' })).rejects.toThrow(
+      'a finished job stays as it finished',
+    );
+  });
+});
+
+describe('kubectl', () => {
+  it('shows jobs and agents, in brief and wide, by short name and category', async () => {
+    const namespace = ['-n', kube.namespace];
+    await create(good, 'shown');
+    const at = new Date().toISOString();
+    const condition = { type: 'Ready', lastTransitionTime: at, observedGeneration: 1 };
+    await setStatus('shown', {
+      ...{ phase: 'Pending', attempt: 1, queuePosition: 3, agent: 'gpu-1', progress: '42%' },
+      conditions: [
+        {
+          ...condition,
+          status: 'False',
+          reason: 'SlotsBusy',
+          message: '3rd of 12 waiting; 2 of 2 slots on 1 agent are busy.',
+        },
+      ],
+    });
+    const brief = await kubectl('get', 'rj', 'shown', ...namespace);
+    expect(brief).toMatch(/^NAME +CAPABILITY +PHASE +PROGRESS +AGENT +AGE\n/);
+    expect(brief).toMatch(/shown +face-swap-image +Pending +42% +gpu-1 +\d+s\n/);
+    const wide = await kubectl('get', 'renderjobs', 'shown', '-o', 'wide', ...namespace);
+    expect(wide).toMatch(/AGE +PLACE +ATTEMPT +REASON +MESSAGE\n/);
+    expect(wide).toContain('SlotsBusy   3rd of 12 waiting; 2 of 2 slots on 1 agent are busy.');
+
+    await client.apply(GPUAGENT_RESOURCE, {
+      metadata: { namespace: kube.namespace, name: 'gpu-1' },
+      spec: {},
+    });
+    const all = await kubectl('get', 'semblance', ...namespace);
+    expect(all).toContain('gpuagent.semblance.dev/gpu-1');
+    expect(all).toContain('renderjob.semblance.dev/shown');
+
+    await kubectl('patch', 'ga', 'gpu-1', ...namespace, '--type=merge', '-p', '{"spec":{"drain":true}}');
+    const drained = await client.get(GPUAGENT_RESOURCE, { namespace: kube.namespace, name: 'gpu-1' });
+    expect(drained.spec.drain).toBe(true);
+  });
+
+  it('waits for the end of a job', async () => {
+    await create(good, 'awaited');
+    const waiting = kubectl(
+      'wait',
+      '--for=condition=Complete',
+      'rj/awaited',
+      '-n',
+      kube.namespace,
+      '--timeout=20s',
+    );
+    const condition = {
+      status: 'True',
+      reason: 'Succeeded',
+      message: 'm',
+      lastTransitionTime: new Date().toISOString(),
+    } as const;
+    await setStatus('awaited', { phase: 'Succeeded', conditions: [{ ...condition, type: 'Complete' }] });
+    expect(await waiting).toContain('condition met');
+  });
+
+  it('explains every field of the spec', async () => {
+    const text = await kubectl('explain', 'renderjob.spec');
+    expect(text).toContain('What to render.');
+    const fields = [...text.matchAll(/^ {2}(\w+)\t<.*\n((?:(?: {2}enum:| {4}).*\n)*)/gm)];
+    expect(fields.map(([, name]) => name)).toEqual([
+      ...['account', 'activeDeadlineSeconds', 'backoffLimit', 'capability', 'inputs', 'parameters'],
+      ...['pendingDeadlineSeconds', 'priority', 'suspend', 'ttlSecondsAfterFinished'],
+    ]);
+    for (const [, name, description] of fields) {
+      expect(description?.replace(/^ *enum:.*\n/m, '').trim(), name).not.toMatch(/^(<no description>)?$/);
+    }
+  });
+});
