@@ -6,7 +6,7 @@ import { type StackProcess, startStackProcess } from './stack-process.ts';
 
 /**
  * Vitest's global setup for suites that need the whole system: one stack for the run, started when a suite first asks
- * and ended with the run. Workers ask on a Unix socket for the path of its `stack.json`.
+ * and ended with the run. Workers ask on a Unix socket for the path of its `stack.json`: `{file}` or `{error}`.
  */
 export default async function setup(): Promise<() => Promise<void>> {
   const folder = await mkdtemp(join(tmpdir(), 'semblance-suites-'));
@@ -15,9 +15,9 @@ export default async function setup(): Promise<() => Promise<void>> {
   const server = createServer((_request, response) => {
     stack ??= startStackProcess();
     stack.then(
-      ({ file }) => response.end(file),
+      ({ file }) => response.end(JSON.stringify({ file })),
       // Not tried again: every suite would wait in vain for as long as the first one.
-      (error: unknown) => response.writeHead(500).end(error instanceof Error ? error.message : String(error)),
+      (error: unknown) => response.end(JSON.stringify({ error: String(error) })),
     );
   });
   server.requestTimeout = 0;

@@ -56,5 +56,7 @@ export async function sharedStack(): Promise<Stack> {
   if (given) return stackAt(given);
   const socketPath = process.env.SEMBLANCE_TEST_STACK;
   if (!socketPath) throw new Error('run by vitest, whose global setup offers the stack');
-  return stackAt(await httpGet({ socketPath, path: '/' }));
+  const { file, error } = JSON.parse(await httpGet({ socketPath, path: '/' })) as Record<string, string>;
+  if (!file) throw new Error(error);
+  return stackAt(file);
 }
