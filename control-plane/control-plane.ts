@@ -29,6 +29,9 @@ import { createControlService } from './rpc/control-service.ts';
 import { openDatabase } from './storage/database.ts';
 import { migrateWhenReachable } from './storage/migrate.ts';
 import { createUploads, type Uploads } from './uploads/uploads.ts';
+import { createAddressGuard } from './webhooks/addresses.ts';
+import { createSender } from './webhooks/sender.ts';
+import { createWebhookWorker } from './webhooks/worker.ts';
 
 export interface ControlPlaneOptions {
   readonly listen: ListenAddress;
@@ -43,6 +46,15 @@ export interface ControlPlaneOptions {
   /** What charges and balances are dated by. Default: the database's clock. */
   readonly now?: () => Date;
   readonly jobSweepMs?: number;
+  readonly webhooks?: WebhookSettings;
+}
+
+export interface WebhookSettings {
+  /** Ranges of addresses that are not public and may be sent to all the same, such as `10.1.0.0/16`. */
+  readonly allow?: readonly string[];
+  readonly timeoutMs?: number;
+  readonly pollMs?: number;
+  readonly backoffMs?: (attempt: number) => number;
 }
 
 export interface ControlPlane {
@@ -135,7 +147,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const uploads = createUploads({ database, objects, logger });
   const submit = createSubmit({
     database,
-    webhooks: false,
+    webhooks: true,
     onOutcome: metrics.submitted,
     onCommitted({ jobId, renderJobTask, eventTask, submission }) {
       const { accountId, capability, inputs, parameters } = submission;
@@ -145,13 +157,24 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       outbox.handOver('event', { id: eventTask, jobId, status: 'queued', createdAt });
     },
   });
+  const view = createJobView({ objects });
+  const { allow = [], timeoutMs, ...pace } = options.webhooks ?? {};
+  const webhooks = createWebhookWorker({
+    database,
+    events,
+    sender: createSender({ guard: createAddressGuard(allow), timeoutMs }),
+    view,
+    logger,
+    onAttempt: metrics.webhook,
+    ...pace,
+  });
   const control = createControlService({
     logger,
     database,
     gate: createGate(database),
     uploads,
     submit,
-    view: createJobView({ objects }),
+    view,
     metrics,
     now,
   });
@@ -167,6 +190,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       outbox.run(signal),
       watcher.run(signal),
       reflector.run(signal),
+      webhooks.run(signal),
       keepHouse(database, uploads, logger, signal),
     ]),
   );

@@ -38,6 +38,7 @@ runService(logger, async () => {
     adminToken: config.SEMBLANCE_ADMIN_TOKEN,
     logger,
     registry,
+    webhooks: { allow: config.SEMBLANCE_WEBHOOK_ALLOW },
   });
   const health = await startHealthServer({
     listen: config.SEMBLANCE_HEALTH_LISTEN,

@@ -12,6 +12,7 @@ export interface Metrics {
   submitted(outcome: string, capability: string): void;
   settled(facts: SettledFacts): void;
   paid(kind: string, seconds: number): void;
+  webhook(event: string, answer: { status: number | undefined; error: string | undefined }): void;
 }
 
 /** The control plane's figures: calls, jobs, money, and what the outbox still owes. */
@@ -54,6 +55,12 @@ export function createMetrics(registry: Registry, database: Database): Metrics {
     buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
     registers,
   });
+  const webhooks = new Counter({
+    name: 'semblance_webhook_attempts_total',
+    help: 'Attempts at deliveries, by event and outcome (delivered, refused: an answer that is not 2xx, failed: none).',
+    labelNames: ['event', 'outcome'],
+    registers,
+  });
   storedFigures(registers, database);
   return {
     timed: (method, handler) => async (request, context) => {
@@ -73,6 +80,11 @@ export function createMetrics(registry: Registry, database: Database): Metrics {
       charged.inc({ capability }, Number(chargedMicros) / 1e6);
       shortfall.inc(Number(shortfallMicros) / 1e6);
     },
+    webhook: (event, { status, error }) =>
+      webhooks.inc({
+        event,
+        outcome: error === undefined ? 'delivered' : status === undefined ? 'failed' : 'refused',
+      }),
     paid: (kind, seconds) => payments.observe({ kind }, Math.max(0, seconds)),
   };
 }

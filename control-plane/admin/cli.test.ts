@@ -117,6 +117,21 @@ test.each([
   expect(refused.answer.error.message).toContain(message);
 });
 
+test('the signing secret is made once, shown again, and replaced on demand', async () => {
+  const { answer } = await json('account', 'create', '--name', 'Hook');
+  const show = async (verb: string) =>
+    (await json('secret', verb, '--account', answer.account_id)).answer.secret;
+  const secret = await show('show');
+  expect(secret).toMatch(/^whsec_[\w-]{43}$/);
+  expect(await show('show')).toBe(secret);
+  const rotated = await show('rotate');
+  expect(rotated).not.toBe(secret);
+  expect(await show('show')).toBe(rotated);
+  expect((await json('delivery', 'list', '--account', answer.account_id)).answer).toEqual([]);
+  const unknown = await json('delivery', 'replay', '--delivery', 'dlv-none');
+  expect(unknown).toMatchObject({ code: 1, answer: { error: { code: 'not_found' } } });
+});
+
 test('without --json it prints text, faults on standard error; alone it tells its usage', async () => {
   const { answer } = await json('account', 'create', '--name', 'Text');
   const shown = await admin(['account', 'show', '--account', answer.account_id]);

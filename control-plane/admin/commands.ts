@@ -4,7 +4,10 @@ import { type CommandSpec, type FlagSpec, type Flags, usdFlag, wholeFlag } from 
 
 export interface Command extends CommandSpec {
   /** @returns the answer, as `--json` prints it */
-  readonly run: (flags: Flags, calls: AdminCalls) => Promise<Record<string, unknown>>;
+  readonly run: (
+    flags: Flags,
+    calls: AdminCalls,
+  ) => Promise<Record<string, unknown> | Record<string, unknown>[]>;
 }
 
 const account: FlagSpec = { name: 'account', value: 'ID', required: true, help: 'the account (acct-…)' };
@@ -86,7 +89,54 @@ export const COMMANDS: readonly Command[] = [
         }),
       ),
   },
+  {
+    name: 'secret show',
+    help: 'Shows the secret that webhooks of the account are signed with; makes it the first time.',
+    flags: [account],
+    run: async (flags, calls) => {
+      const { secret } = await calls.invoke('showSecret', { accountId: flags.get('account') });
+      return { secret };
+    },
+  },
+  {
+    name: 'secret rotate',
+    help: 'Replaces the secret; deliveries carry signatures of both for a day.',
+    flags: [account],
+    run: async (flags, calls) => {
+      const { secret } = await calls.invoke('rotateSecret', { accountId: flags.get('account') });
+      return { secret };
+    },
+  },
+  {
+    name: 'delivery list',
+    help: 'Lists webhook deliveries with every attempt, the newest first.',
+    flags: [account],
+    async run(flags, calls) {
+      const { deliveries } = await calls.invoke('listDeliveries', { accountId: flags.get('account') });
+      return (deliveries as Record<string, unknown>[]).map(deliveryAnswer);
+    },
+  },
+  {
+    name: 'delivery replay',
+    help: 'Has a delivery tried again, under the same id.',
+    flags: [{ name: 'delivery', value: 'ID', required: true, help: 'the delivery (dlv-…)' }],
+    async run(flags, calls) {
+      const { delivery } = await calls.invoke('replayDelivery', { deliveryId: flags.get('delivery') });
+      return deliveryAnswer(delivery as Record<string, unknown>);
+    },
+  },
 ];
+
+function deliveryAnswer(view: Record<string, unknown>): Record<string, unknown> {
+  const attempts = view.attempts as { at: string; status?: number; error?: string }[];
+  return {
+    delivery_id: view.deliveryId,
+    job_id: view.jobId,
+    event: view.event,
+    state: view.state,
+    attempts: attempts.map(({ at, status, error }) => ({ at, status: status ?? null, error: error ?? null })),
+  };
+}
 
 function accountAnswer(answer: Record<string, unknown>): Record<string, unknown> {
   const view = answer.account as Record<string, string | boolean>;

@@ -38,9 +38,15 @@ export async function runAdmin(args: readonly string[], { env, stdout, stderr }:
   }
 }
 
-function readable(answer: Record<string, unknown>): string {
+function readable(answer: Record<string, unknown> | readonly Record<string, unknown>[]): string {
+  if (Array.isArray(answer)) return answer.map((item) => readable(item)).join('\n') || 'none\n';
   const width = Math.max(...Object.keys(answer).map((name) => name.length));
   return Object.entries(answer)
-    .map(([name, value]) => `${name.padEnd(width)}  ${value ?? '-'}\n`)
+    .map(([name, value]) => `${name.padEnd(width)}  ${text(value)}\n`)
     .join('');
+}
+
+function text(value: unknown): string {
+  if (value === null || value === undefined) return '-';
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }

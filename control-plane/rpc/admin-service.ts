@@ -4,10 +4,19 @@ import { ApiError } from '#common/errors.ts';
 import { type CallContext, type GrpcService, unary } from '#common/grpc/server.ts';
 import type { Logger } from '#common/logging.ts';
 import { type AdminServiceServer, AdminServiceService } from '#proto/semblance/admin/v1/admin.ts';
-import { createAccount, createKey, limitKey, revokeKey, showAccount } from '../accounts/accounts.ts';
+import {
+  createAccount,
+  createKey,
+  limitKey,
+  requireAccount,
+  revokeKey,
+  showAccount,
+} from '../accounts/accounts.ts';
 import { topUp } from '../billing/ledger.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Database } from '../storage/database.ts';
+import { type DeliveryView, listDeliveries, replayDelivery } from '../webhooks/deliveries.ts';
+import { rotateSecret, showSecret } from '../webhooks/secrets.ts';
 
 export interface AdminServiceOptions {
   readonly logger: Logger;
@@ -54,8 +63,25 @@ export function createAdminService({ logger, database, token, metrics }: AdminSe
     limitKey: guarded('LimitKey', async ({ keyId, perMinute }) => ({
       key: await limitKey(sql, keyId, perMinute),
     })),
+    showSecret: guarded('ShowSecret', async ({ accountId }) => ({
+      secret: await showSecret(sql, accountId),
+    })),
+    rotateSecret: guarded('RotateSecret', async ({ accountId }) => ({
+      secret: await rotateSecret(sql, accountId),
+    })),
+    listDeliveries: guarded('ListDeliveries', async ({ accountId }) => {
+      await requireAccount(sql, accountId);
+      return { deliveries: (await listDeliveries(sql, { accountId })).map(deliveryView) };
+    }),
+    replayDelivery: guarded('ReplayDelivery', async ({ deliveryId }) => ({
+      delivery: deliveryView(await replayDelivery(sql, deliveryId)),
+    })),
   };
   return { name: 'semblance.admin.v1.AdminService', definition: AdminServiceService, implementation };
+}
+
+function deliveryView({ id, jobId, event, state, attempts }: DeliveryView) {
+  return { deliveryId: id, jobId, event, state, attempts: [...attempts] };
 }
 
 function digest(text: string): Buffer {

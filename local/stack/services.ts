@@ -54,6 +54,8 @@ export function ownServices(settings: StackSettings, addresses: Addresses): Serv
       SEMBLANCE_NATS_URL: await addresses.natsUrl(),
       SEMBLANCE_CONTROL_LISTEN: listen.control,
       SEMBLANCE_ADMIN_TOKEN: settings.adminToken,
+      // Webhooks of a stack on one machine go to that machine.
+      SEMBLANCE_WEBHOOK_ALLOW: process.env.SEMBLANCE_WEBHOOK_ALLOW || '127.0.0.0/8,::1/128',
     })),
     service('operator', ['kube-apiserver'], async () => ({
       ...kube,

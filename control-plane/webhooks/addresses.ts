@@ -1,0 +1,88 @@
+import { BlockList, isIP, isIPv4 } from 'node:net';
+
+/** The URL leads where webhooks must not go. */
+export class ForbiddenAddressError extends Error {
+  override readonly name = 'ForbiddenAddressError';
+  readonly code = 'forbidden_address';
+  readonly retryable = false;
+}
+
+/**
+ * IPv4 that is not the public Internet: IANA's special-purpose registry (RFC 6890 and successors) without the anycast
+ * ranges that are, plus multicast and the reserved rest.
+ */
+const SPECIAL_IPV4 = [
+  '0.0.0.0/8',
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '172.16.0.0/12',
+  '192.0.0.0/24',
+  '192.0.2.0/24',
+  '192.88.99.0/24',
+  '192.168.0.0/16',
+  '198.18.0.0/15',
+  '198.51.100.0/24',
+  '203.0.113.0/24',
+  '224.0.0.0/3',
+];
+
+/**
+ * IPv6 is public only inside 2000::/3; these are the parts of it that are not, or that hide another address: protocol
+ * assignments with Teredo, documentation, 6to4. NAT64, mapped and local addresses lie outside 2000::/3.
+ */
+const SPECIAL_IPV6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20'];
+
+export interface AddressGuard {
+  /** @throws ForbiddenAddressError unless the address is public or allowed by the owner */
+  check(address: string): void;
+}
+
+/**
+ * Decides which addresses webhooks may be sent to: public ones, and what the service owner allows besides.
+ * @param allowed ranges such as `10.1.0.0/16` or `::1/128`
+ * @throws RangeError for a range that is none
+ */
+export function createAddressGuard(allowed: readonly string[]): AddressGuard {
+  const own = toBlockList(allowed);
+  const special = toBlockList([...SPECIAL_IPV4, ...SPECIAL_IPV6]);
+  const global = toBlockList(['2000::/3']);
+  return {
+    check(address) {
+      const plain = unmapped(address);
+      const family = isIPv4(plain) ? 'ipv4' : 'ipv6';
+      if (isIP(plain) === 0) throw new ForbiddenAddressError(`${address} is no address`);
+      if (own.check(plain, family)) return;
+      if (special.check(plain, family) || (family === 'ipv6' && !global.check(plain, family)))
+        throw new ForbiddenAddressError(`${address} is not a public address`);
+    },
+  };
+}
+
+/** True for `address/prefix`. */
+export function isRange(text: string): boolean {
+  const [, address = '', prefix = ''] = /^([0-9a-fA-F.:]+)\/(\d{1,3})$/.exec(text) ?? [];
+  const bits = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1;
+  return prefix !== '' && Number(prefix) <= bits;
+}
+
+function toBlockList(ranges: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const range of ranges) {
+    if (!isRange(range)) throw new RangeError(`"${range}" is no range of addresses`);
+    const [address = '', prefix] = range.split('/');
+    list.addSubnet(address, Number(prefix), isIPv4(address) ? 'ipv4' : 'ipv6');
+  }
+  return list;
+}
+
+/** The IPv4 address that an IPv4-mapped IPv6 address stands for, however it is written; any other address as it is. */
+function unmapped(address: string): string {
+  if (isIP(address) !== 6 || address.includes('%')) return address;
+  const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1);
+  const [, high, low] = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(canonical) ?? [];
+  if (high === undefined || low === undefined) return address;
+  const bits = Number.parseInt(high, 16) * 65_536 + Number.parseInt(low, 16);
+  return [24, 16, 8, 0].map((shift) => (bits >>> shift) & 255).join('.');
+}

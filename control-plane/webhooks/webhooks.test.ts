@@ -1,0 +1,237 @@
+import { createHmac } from 'node:crypto';
+import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { jobRecord } from '#common/job-record.ts';
+import {
+  makeAccount,
+  photoSwap,
+  setStatus,
+  startTestSystem,
+  succeed,
+  type TestSystem,
+  untilJob,
+  untilRenderJob,
+  untilTrue,
+  upload,
+} from '../testing.ts';
+import { webhookBackoff } from './worker.ts';
+
+let system: TestSystem;
+beforeAll(async () => {
+  system = await startTestSystem({
+    webhooks: { allow: ['127.0.0.0/8'], timeoutMs: 400, pollMs: 30, backoffMs: () => 40 },
+  });
+});
+afterAll(() => system.close());
+
+interface Received {
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+const servers: Server[] = [];
+afterEach(async () => {
+  for (const server of servers.splice(0)) {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+});
+
+/** An endpoint that answers each call with the next status; 0 hangs. The last one is for all calls after it. */
+async function endpoint(...statuses: number[]) {
+  const received: Received[] = [];
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const status = statuses[Math.min(received.length, statuses.length - 1)];
+    received.push({ headers: request.headers, body: Buffer.concat(chunks).toString() });
+    if (status) response.writeHead(status).end();
+  });
+  servers.push(server);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`, received };
+}
+
+async function finishedJob(
+  account: Awaited<ReturnType<typeof makeAccount>>,
+  callbackUrl: string,
+  works = true,
+) {
+  const { control, ask } = system.client;
+  const { fileKey } = await upload(system, account.caller);
+  const { id } = await ask(control.submitJob.bind(control), {
+    ...photoSwap(account.caller, fileKey),
+    callbackUrl,
+  });
+  const renderJob = await untilRenderJob(system, id);
+  if (works) await succeed(system, renderJob);
+  else
+    await setStatus(system, renderJob, {
+      phase: 'Failed',
+      failure: { code: 'face_not_detected', message: 'No face was found.' },
+    });
+  return id;
+}
+
+const deliveries = async (accountId: string) => {
+  const { admin, asAdmin } = system.client;
+  return (await asAdmin(admin.listDeliveries.bind(admin), { accountId })).deliveries;
+};
+const secretOf = async (method: 'showSecret' | 'rotateSecret', accountId: string) => {
+  const { admin, asAdmin } = system.client;
+  return (await asAdmin(admin[method].bind(admin), { accountId })).secret;
+};
+
+test('a finished job is POSTed, signed, with the very record that a read answers', async () => {
+  const account = await makeAccount(system);
+  const secret = await secretOf('showSecret', account.accountId);
+  expect(await secretOf('showSecret', account.accountId)).toBe(secret);
+  const { url, received } = await endpoint(200);
+  const id = await finishedJob(account, url);
+  await untilTrue(() => received.length === 1, 'it is delivered');
+  const [{ headers, body } = { headers: {}, body: '' }] = received;
+  const { event, sent_at, delivery_id } = JSON.parse(body);
+  const job = await untilJob(system, account.caller, id, ({ status }) => status === 'succeeded');
+  expect(body).toBe(JSON.stringify({ event: 'job.succeeded', sent_at, delivery_id, data: jobRecord(job) }));
+  expect(headers).toMatchObject({
+    'content-type': 'application/json',
+    'service-event': event,
+    'service-delivery': delivery_id,
+  });
+  const [, t, v1] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(String(headers['service-signature'])) ?? [];
+  expect(v1).toBe(createHmac('sha256', secret).update(`${t}.${body}`).digest('hex'));
+  expect(Math.abs(Number(t) - Date.now() / 1000)).toBeLessThan(60);
+  expect(new Date(sent_at).toISOString()).toBe(sent_at);
+  await untilTrue(
+    async () => (await deliveries(account.accountId))[0]?.state === 'delivered',
+    'it is recorded',
+  );
+  await delay(150);
+  expect(received).toHaveLength(1);
+});
+
+test('a failure is delivered too; without a secret there is no signature', async () => {
+  const account = await makeAccount(system);
+  const { url, received } = await endpoint(204);
+  await finishedJob(account, url, false);
+  await untilTrue(() => received.length === 1, 'it is delivered');
+  expect(received[0]?.headers).toMatchObject({ 'service-event': 'job.failed' });
+  expect(received[0]?.headers).not.toHaveProperty('service-signature');
+  expect(JSON.parse(received[0]?.body ?? '{}').data).toMatchObject({
+    status: 'failed',
+    charged_usd: 0,
+    output_url: null,
+    error: { code: 'face_not_detected', message: 'No face was found.' },
+  });
+});
+
+test('a rotated secret and the one before it both sign', async () => {
+  const account = await makeAccount(system);
+  const old = await secretOf('showSecret', account.accountId);
+  const current = await secretOf('rotateSecret', account.accountId);
+  expect(current).not.toBe(old);
+  const { url, received } = await endpoint(200);
+  await finishedJob(account, url);
+  await untilTrue(() => received.length === 1, 'it is delivered');
+  const [{ headers, body } = { headers: {}, body: '' }] = received;
+  const header = String(headers['service-signature']);
+  const t = /^t=(\d+)/.exec(header)?.[1];
+  const expected = [current, old].map((secret) =>
+    createHmac('sha256', secret).update(`${t}.${body}`).digest('hex'),
+  );
+  expect(header).toBe(`t=${t},v1=${expected[0]},v1=${expected[1]}`);
+});
+
+test('a delivery is tried again under the same id until it is taken', async () => {
+  const account = await makeAccount(system);
+  const { url, received } = await endpoint(500, 0, 302, 200);
+  await finishedJob(account, url);
+  await untilTrue(
+    async () => (await deliveries(account.accountId))[0]?.state === 'delivered',
+    'it is delivered',
+  );
+  expect(new Set(received.map(({ headers }) => headers['service-delivery'])).size).toBe(1);
+  const [delivery] = await deliveries(account.accountId);
+  expect(delivery?.attempts.map(({ status, error }) => [status, error])).toEqual([
+    [500, 'answered 500'],
+    [undefined, 'no answer within 400 ms'],
+    [302, 'answered 302'],
+    [200, undefined],
+  ]);
+});
+
+test('after six attempts it is abandoned; the result stays; a replay delivers it', async () => {
+  const account = await makeAccount(system);
+  const { url, received } = await endpoint(500, 500, 500, 500, 500, 500, 200);
+  const id = await finishedJob(account, url);
+  await untilTrue(
+    async () => (await deliveries(account.accountId))[0]?.state === 'abandoned',
+    'it is abandoned',
+  );
+  await delay(150);
+  expect(received).toHaveLength(6);
+  expect((await untilJob(system, account.caller, id, () => true)).outputUrl).toBeDefined();
+  const { admin, asAdmin } = system.client;
+  const [delivery] = await deliveries(account.accountId);
+  await asAdmin(admin.replayDelivery.bind(admin), { deliveryId: delivery?.deliveryId ?? '' });
+  await untilTrue(
+    async () => (await deliveries(account.accountId))[0]?.state === 'delivered',
+    'it is delivered',
+  );
+  expect(received).toHaveLength(7);
+  await expect(asAdmin(admin.replayDelivery.bind(admin), { deliveryId: 'dlv-none' })).rejects.toMatchObject({
+    code: 'not_found',
+  });
+});
+
+test('an endpoint that hangs does not delay another', async () => {
+  const account = await makeAccount(system, 100);
+  const [slow, quick] = [await endpoint(0), await endpoint(200)];
+  await Promise.all(Array.from({ length: 24 }, () => finishedJob(account, slow.url)));
+  await finishedJob(account, quick.url);
+  await untilTrue(() => quick.received.length === 1, 'the quick one is delivered', 2_000);
+});
+
+test('two control planes, and an event that came twice, deliver once', async () => {
+  const account = await makeAccount(system, 100);
+  const { url, received } = await endpoint(200);
+  await system.startPlane();
+  const ids = await Promise.all(Array.from({ length: 10 }, () => finishedJob(account, url)));
+  for (const id of ids)
+    await system.database
+      .sql`insert into outbox (kind, job_id, status, due_at) values ('event', ${id}, 'succeeded', now())`;
+  await untilTrue(
+    async () => (await deliveries(account.accountId)).every(({ state }) => state === 'delivered'),
+    'all are delivered',
+  );
+  await delay(200);
+  expect(received).toHaveLength(10);
+  expect(new Set(received.map(({ headers }) => headers['service-delivery'])).size).toBe(10);
+});
+
+test('a delivery whose process died is made by another when its lease has run out', async () => {
+  const account = await makeAccount(system);
+  const { url, received } = await endpoint(200);
+  const { control, ask } = system.client;
+  const { fileKey } = await upload(system, account.caller);
+  const { id } = await ask(control.submitJob.bind(control), {
+    ...photoSwap(account.caller, fileKey),
+    callbackUrl: url,
+  });
+  // Settled and claimed by nobody who lives: no event tells of it.
+  await system.database
+    .sql`select * from settle_job(${id}, null, null, 'processing_failed', 'x', 'render_failed', null)`;
+  await system.database
+    .sql`update deliveries set leased_until = now() + interval '300 milliseconds' where job_id = ${id}`;
+  await delay(150);
+  expect(received).toHaveLength(0);
+  await untilTrue(() => received.length === 1, 'it is delivered');
+});
+
+test('six attempts take about a quarter of an hour', () => {
+  const minutes = (random: number) =>
+    [1, 2, 3, 4, 5].reduce((sum, attempt) => sum + webhookBackoff(attempt, random), 0) / 60_000;
+  expect(minutes(0)).toBeGreaterThan(13);
+  expect(minutes(1)).toBeLessThan(17);
+});
