@@ -1,14 +1,5 @@
 import { type Readable, Transform } from 'node:stream';
-import {
-  DeleteObjectCommand,
-  GetObjectCommand,
-  HeadObjectCommand,
-  PutObjectCommand,
-  S3Client,
-  S3ServiceException,
-} from '@aws-sdk/client-s3';
-import { Upload } from '@aws-sdk/lib-storage';
-import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
+import type { S3Client } from '@aws-sdk/client-s3';
 import {
   isObjectKey,
   type ObjectInfo,
@@ -21,6 +12,18 @@ import {
 /** Two parts in flight and one being filled bound an upload's memory at about 24 MiB. */
 const PART_BYTES = 8 * 1024 * 1024;
 const PARTS_IN_FLIGHT = 2;
+
+/** Loaded when first used: the SDK is the largest thing any service would load, and most have a directory store. */
+async function loadSdk() {
+  const [s3, { Upload }, { getSignedUrl }] = await Promise.all([
+    import('@aws-sdk/client-s3'),
+    import('@aws-sdk/lib-storage'),
+    import('@aws-sdk/s3-request-presigner'),
+  ]);
+  return { ...s3, Upload, getSignedUrl };
+}
+
+type Sdk = Awaited<ReturnType<typeof loadSdk>>;
 
 export interface S3StoreOptions {
   readonly bucket: string;
@@ -40,19 +43,19 @@ export interface S3StoreOptions {
  */
 export class S3Store implements ObjectStore {
   readonly #options: S3StoreOptions;
-  readonly #client: S3Client;
-  readonly #publicSigner: S3Client;
+  #opened: ReturnType<typeof connect> | undefined;
 
   constructor(options: S3StoreOptions) {
     this.#options = options;
-    this.#client = clientFor(options, options.endpoint);
-    this.#publicSigner = options.publicEndpoint ? clientFor(options, options.publicEndpoint) : this.#client;
   }
 
   async put(key: string, source: Readable, options: { contentType: string; signal?: AbortSignal }) {
     const place = this.#place(key);
     const { contentType, signal } = options;
     signal?.throwIfAborted();
+    // An error of the source while the SDK loads must not be unhandled.
+    source.on('error', () => {});
+    const { sdk, client } = await this.#open();
     let sizeBytes = 0;
     const counter = new Transform({
       readableHighWaterMark: 1024 * 1024,
@@ -61,8 +64,8 @@ export class S3Store implements ObjectStore {
         done(null, chunk);
       },
     });
-    const upload = new Upload({
-      client: this.#client,
+    const upload = new sdk.Upload({
+      client,
       params: { ...place, Body: counter, ContentType: contentType },
       partSize: PART_BYTES,
       queueSize: PARTS_IN_FLIGHT,
@@ -102,25 +105,32 @@ export class S3Store implements ObjectStore {
   }
 
   async info(key: string): Promise<ObjectInfo> {
+    const place = this.#place(key);
+    const { sdk, client } = await this.#open();
     try {
-      const head = await this.#client.send(new HeadObjectCommand(this.#place(key)));
+      const head = await client.send(new sdk.HeadObjectCommand(place));
       return {
         sizeBytes: head.ContentLength ?? 0,
         contentType: head.ContentType ?? 'application/octet-stream',
       };
     } catch (error) {
-      if (error instanceof S3ServiceException && error.$metadata.httpStatusCode === 404)
+      if (error instanceof sdk.S3ServiceException && error.$metadata.httpStatusCode === 404)
         throw new ObjectNotFoundError(`nothing is stored under ${key}`, { cause: error });
       throw error;
     }
   }
 
   async delete(key: string): Promise<void> {
-    await this.#client.send(new DeleteObjectCommand(this.#place(key)));
+    const place = this.#place(key);
+    const { sdk, client } = await this.#open();
+    await client.send(new sdk.DeleteObjectCommand(place));
   }
 
   async signGet(key: string, options: SignedLinkOptions): Promise<string> {
-    return getSignedUrl(this.#signer(options), new GetObjectCommand(this.#place(key)), lifetimeOf(options));
+    const place = this.#place(key);
+    const opened = await this.#open();
+    const command = new opened.sdk.GetObjectCommand(place);
+    return opened.sdk.getSignedUrl(signerOf(opened, options), command, lifetimeOf(options));
   }
 
   async signPut(
@@ -128,8 +138,10 @@ export class S3Store implements ObjectStore {
     options: SignedLinkOptions & { contentType: string; maxBytes: number },
   ): Promise<SignedPut> {
     const { contentType } = options;
-    const command = new PutObjectCommand({ ...this.#place(key), ContentType: contentType });
-    const url = await getSignedUrl(this.#signer(options), command, {
+    const place = this.#place(key);
+    const opened = await this.#open();
+    const command = new opened.sdk.PutObjectCommand({ ...place, ContentType: contentType });
+    const url = await opened.sdk.getSignedUrl(signerOf(opened, options), command, {
       ...lifetimeOf(options),
       signableHeaders: new Set(['content-type']),
     });
@@ -137,12 +149,14 @@ export class S3Store implements ObjectStore {
   }
 
   async close(): Promise<void> {
-    this.#client.destroy();
-    this.#publicSigner.destroy();
+    const opened = await this.#opened;
+    opened?.client.destroy();
+    opened?.publicSigner.destroy();
   }
 
-  #signer({ audience = 'public' }: SignedLinkOptions): S3Client {
-    return audience === 'public' ? this.#publicSigner : this.#client;
+  #open() {
+    this.#opened ??= connect(this.#options);
+    return this.#opened;
   }
 
   #place(key: string): { Bucket: string; Key: string } {
@@ -151,8 +165,19 @@ export class S3Store implements ObjectStore {
   }
 }
 
-function clientFor(options: S3StoreOptions, endpoint: string | undefined): S3Client {
-  return new S3Client({
+async function connect(options: S3StoreOptions) {
+  const sdk = await loadSdk();
+  const client = clientFor(sdk, options, options.endpoint);
+  const publicSigner = options.publicEndpoint ? clientFor(sdk, options, options.publicEndpoint) : client;
+  return { sdk, client, publicSigner };
+}
+
+function signerOf(opened: Awaited<ReturnType<typeof connect>>, { audience = 'public' }: SignedLinkOptions) {
+  return audience === 'public' ? opened.publicSigner : opened.client;
+}
+
+function clientFor(sdk: Sdk, options: S3StoreOptions, endpoint: string | undefined): S3Client {
+  return new sdk.S3Client({
     region: options.region,
     ...(endpoint ? { endpoint } : {}),
     forcePathStyle: options.forcePathStyle ?? false,
