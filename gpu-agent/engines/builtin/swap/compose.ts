@@ -79,9 +79,9 @@ function addGrain(rgb: Float32Array, before: RgbImage, x: number, y: number, sha
   const { width, height, data } = before;
   let sum = 0;
   let count = 0;
-  for (let dy = -2; dy <= 2; dy++) {
+  for (let dy = -2; dy <= 2; dy += 2) {
     const row = Math.min(height - 1, Math.max(0, y + dy)) * width;
-    for (let dx = -2; dx <= 2; dx++) {
+    for (let dx = -2; dx <= 2; dx += 2) {
       const i = (row + Math.min(width - 1, Math.max(0, x + dx))) * 3;
       sum += data[i + 1] as number;
       count++;

@@ -87,12 +87,11 @@ export function findCover(
 
 /** A face under patchy light is unlike itself in many places: then only what is more unlike than that counts. */
 function calibrated(distance: Plane, skin: Plane, inside: Plane, faceWidth: number): Plane {
-  const values: number[] = [];
-  for (let i = 0; i < skin.data.length; i++) {
-    if (skin.data[i] && (inside.data[i] as number) > 0.15 * faceWidth)
-      values.push(distance.data[i] as number);
+  const found: number[] = [];
+  for (let i = 0; i < skin.data.length; i += 3) {
+    if (skin.data[i] && (inside.data[i] as number) > 0.15 * faceWidth) found.push(distance.data[i] as number);
   }
-  values.sort((a, b) => a - b);
+  const values = Float32Array.from(found).sort();
   const usual = values[Math.floor(values.length * 0.72)] ?? 0;
   const scale = 1 / Math.min(1.5, Math.max(1, usual / 0.75));
   const out = plane(distance.width, distance.height);
