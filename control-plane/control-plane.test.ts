@@ -1,3 +1,4 @@
+import { Metadata } from '@grpc/grpc-js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
 import {
@@ -129,4 +130,44 @@ test('a success whose output is not in the store is a failure', async () => {
   });
   const job = await untilJob(system, caller, id, ({ status }) => status === 'failed');
   expect(job).toMatchObject({ chargedMicros: 0n, error: { code: 'processing_failed' } });
+});
+
+test('what is left of the rate limit rides on every answer, refused or not, and beyond it nothing is done', async () => {
+  const { control, ask } = system.client;
+  const account = await makeAccount(system, 1, 1_000_000);
+  const { fileKey } = await upload(system, account.caller);
+  const { admin, asAdmin } = system.client;
+  await system.database.sql`delete from rate_windows where key_id = ${account.keyId}`;
+  await asAdmin(admin.limitKey.bind(admin), { keyId: account.keyId, perMinute: 3 });
+  const { caller } = account;
+  const said: string[] = [];
+  const onTrailers = (trailers: Metadata) =>
+    said.push(String(trailers.get('semblance-ratelimit')[0]).replace(/reset=\d+/, 'reset'));
+  const codes: unknown[] = [];
+  const calls = [
+    () => ask(control.getBalance.bind(control), { caller }, { onTrailers }),
+    () => ask(control.getJob.bind(control), { caller, jobId: 'job-none' }, { onTrailers }),
+    () => ask(control.submitJob.bind(control), photoSwap(caller, 'nonsense'), { onTrailers }),
+    () => ask(control.submitJob.bind(control), photoSwap(caller, fileKey), { onTrailers }),
+  ];
+  for (const call of calls)
+    codes.push(
+      await call().then(
+        () => 'ok',
+        ({ code }) => code,
+      ),
+    );
+  expect(codes).toEqual(['ok', 'not_found', 'invalid_input', 'rate_limited']);
+  expect(said).toEqual([2, 1, 0, 0].map((remaining) => `limit=3,remaining=${remaining},reset`));
+  expect((await show(account.accountId)).account?.holdsMicros).toBe(0n);
+});
+
+test('a wrong admin token is refused, and so is none', async () => {
+  const { admin, ask } = system.client;
+  for (const authorization of ['Bearer wrong', system.adminToken, '']) {
+    const metadata = new Metadata();
+    if (authorization) metadata.set('authorization', authorization);
+    const call = ask(admin.createAccount.bind(admin), { name: 'x', balanceMicros: 0n }, { metadata });
+    await expect(call).rejects.toMatchObject({ code: 'unauthorized' });
+  }
 });

@@ -2,12 +2,14 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { connect } from 'nats';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { startNats } from '../../local/nats.ts';
 import { freePort } from '../../local/process/ports.ts';
 import { testNats } from '../../local/testing.ts';
 import { resolveTools } from '../../local/toolchain/toolchain.ts';
 import { silentLogger } from '../logging.ts';
+import { natsOptions } from '../nats-url.ts';
 import { type DeliveredEvent, type EventBus, EventsUnavailableError, RedeliverLater } from './bus.ts';
 import { JOB_SUBJECTS, jobEvent, jobSubject, parseJobEvent } from './jobs.ts';
 import { createNatsBus } from './nats-bus.ts';
@@ -92,6 +94,19 @@ test('a handler that throws has the event again, when it says; the others are no
   for (const job of ['bad', 'x', 'y', 'z']) await bus.publish(jobEvent(job, 'queued', new Date()));
   await until(() => others.length === 3 && attempts.length === 3, 'all events');
   expect(attempts).toEqual([1, 2, 3]);
+});
+
+test('a message that is not JSON is passed over, once and for good', async () => {
+  const raw = await connect({ ...natsOptions(nats.url) });
+  const seen: string[] = [];
+  consume('odd', async ({ subject }) => void seen.push(subject), { from: 'new' });
+  await delay(200);
+  await raw.jetstream().publish(jobSubject('odd', 'queued'), '{not json');
+  await bus.publish(jobEvent('even', 'queued', new Date()));
+  await until(() => seen.length > 0, 'the good one');
+  await delay(700);
+  expect(seen).toEqual(['semblance.jobs.even.queued']);
+  await raw.close();
 });
 
 test('two consumers of one name share the events', async () => {

@@ -207,8 +207,16 @@ async function handleFrom(
 }
 
 async function handle(message: JsMsg, { handler, signal }: ConsumeOptions): Promise<void> {
+  let event: DeliveredEvent;
   try {
-    await handler(delivered(message), signal);
+    event = delivered(message);
+  } catch {
+    // Not JSON: nothing of ours, and it never will be.
+    message.term();
+    return;
+  }
+  try {
+    await handler(event, signal);
     message.ack();
   } catch (error) {
     if (error instanceof RedeliverLater) message.nak(error.delayMs);

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type TestDatabase, testDatabase } from '../storage/testing.ts';
-import { bodyDigest, createSubmit, type Submission, type SubmitDebts } from './submit.ts';
+import { bodyDigest, checkCallbackUrl, createSubmit, type Submission, type SubmitDebts } from './submit.ts';
 
 let db: TestDatabase;
 beforeAll(async () => {
@@ -160,6 +160,7 @@ test.each<[string, Partial<Submission>]>([
   ['a callback that is no URL', { callbackUrl: 'here' }],
   ['a callback of another scheme', { callbackUrl: 'file:///etc/passwd' }],
   ['a callback beyond all measure', { callbackUrl: `https://example.com/${'x'.repeat(2048)}` }],
+  ['a callback with a password', { callbackUrl: 'https://a:b@example.com/' }],
   ['a callback, which nothing would deliver', { callbackUrl: 'https://example.com/hook' }],
 ])('%s is invalid_input', async (_, change) => {
   const account = await db.account();
@@ -202,4 +203,11 @@ test('the digest of a body depends on what it says, not on the order it is said 
   expect(bodyDigest({ ...body, inputs: { a: '2', b: '1' }, idempotencyKey: 'l' })).toBe(bodyDigest(body));
   expect(bodyDigest({ ...body, inputs: { a: '1', b: '2' } })).not.toBe(bodyDigest(body));
   expect(bodyDigest({ ...body, inputs: {}, parameters: { b: '1', a: '2' } })).not.toBe(bodyDigest(body));
+});
+
+test('a callback is kept in its canonical form, however it was written', () => {
+  const canonical = ['http:\\\\Example.com\\a', 'HTTP:example.com/a', ' http://example.com:80/a\n'].map(
+    (text) => checkCallbackUrl(text, true),
+  );
+  expect(canonical).toEqual(Array(3).fill('http://example.com/a'));
 });

@@ -122,7 +122,7 @@ function prepare(submission: Submission, webhooks: boolean): Prepared {
   }
   if (idempotencyKey !== undefined && !IDEMPOTENCY_KEY.test(idempotencyKey))
     throw new ApiError('invalid_input', 'An Idempotency-Key is 1 to 255 printable ASCII characters.');
-  if (callbackUrl !== undefined) checkCallbackUrl(callbackUrl, webhooks);
+  const callback = callbackUrl === undefined ? null : checkCallbackUrl(callbackUrl, webhooks);
 
   const jobId = newId('job-');
   return {
@@ -134,26 +134,29 @@ function prepare(submission: Submission, webhooks: boolean): Prepared {
       capability,
       inputs: keyed,
       parameters,
-      callback: callbackUrl ?? null,
+      callback,
       idempotency_key: idempotencyKey ?? null,
       body_sha256: bodyDigest(submission),
     },
   };
 }
 
-/** @throws ApiError invalid_input */
-export function checkCallbackUrl(text: string, webhooks: boolean): void {
+/** The URL in its canonical form. @throws ApiError invalid_input */
+export function checkCallbackUrl(text: string, webhooks: boolean): string {
   const url = text.length <= 2048 && isStorable(text) && URL.canParse(text) ? new URL(text) : undefined;
   if (!url || (url.protocol !== 'http:' && url.protocol !== 'https:'))
     throw new ApiError(
       'invalid_input',
       '`callback_url` must be an http or https URL of at most 2048 characters.',
     );
+  if (url.username || url.password)
+    throw new ApiError('invalid_input', '`callback_url` must carry no user name and no password.');
   if (!webhooks)
     throw new ApiError(
       'invalid_input',
       'Webhooks are switched off on this installation: leave `callback_url` out and poll the job.',
     );
+  return url.href;
 }
 
 /** SHA-256, in hexadecimal, of what a submit asks for; equal for equal submits however they were written. */

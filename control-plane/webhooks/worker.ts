@@ -102,7 +102,13 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
   }
 
   async function onEvent(data: unknown): Promise<void> {
-    const { job_id: jobId } = parseJobEvent(data);
+    let jobId: string;
+    try {
+      jobId = parseJobEvent(data).job_id;
+    } catch (error) {
+      logger.warn(`an event is passed over: ${describeError(error)}`);
+      return;
+    }
     if (running.size >= concurrency) throw new RedeliverLater(200);
     const delivery = await deliveries.claimOf(jobId);
     if (!delivery) return;

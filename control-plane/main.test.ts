@@ -1,0 +1,96 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { freePort } from '../local/process/ports.ts';
+import { testPostgres } from '../local/testing.ts';
+import { migrate } from './storage/migrate.ts';
+import { openSql } from './storage/sql.ts';
+import { connectTo, untilTrue } from './testing.ts';
+
+let dir: string;
+const NOWHERE = '127.0.0.1:1';
+
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'semblance-main-'));
+  const kubeconfig = {
+    clusters: [{ name: 'c', cluster: { server: `https://${NOWHERE}` } }],
+    users: [{ name: 'u', user: { token: 't' } }],
+    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+    'current-context': 'x',
+  };
+  await writeFile(join(dir, 'kubeconfig'), JSON.stringify(kubeconfig));
+});
+afterAll(() => rm(dir, { recursive: true }));
+
+const children: ChildProcess[] = [];
+afterEach(() => {
+  for (const child of children.splice(0)) child.kill('SIGKILL');
+});
+
+/** The control plane as a process of its own, with everything it needs away unless given. */
+async function start(env: Record<string, string> = {}) {
+  const port = await freePort();
+  const child = spawn(process.execPath, [join(import.meta.dirname, 'main.ts')], {
+    env: {
+      PATH: process.env.PATH,
+      KUBECONFIG: join(dir, 'kubeconfig'),
+      SEMBLANCE_POSTGRES_URL: `postgres://a:b@${NOWHERE}/c`,
+      SEMBLANCE_NATS_URL: `nats://${NOWHERE}`,
+      SEMBLANCE_OBJECTS_URL: `file://${dir}/objects`,
+      SEMBLANCE_OBJECTS_SIGNING_KEY: '00'.repeat(16),
+      SEMBLANCE_PUBLIC_URL: 'http://127.0.0.1:2',
+      SEMBLANCE_CONTROL_LISTEN: `127.0.0.1:${port}`,
+      SEMBLANCE_ADMIN_TOKEN: '0123456789abcdef',
+      ...env,
+    },
+  });
+  children.push(child);
+  let output = '';
+  child.stdout.on('data', (chunk) => {
+    output += chunk;
+  });
+  child.stderr.on('data', (chunk) => {
+    output += chunk;
+  });
+  const exited = new Promise<number | null>((resolve) => child.once('exit', (code) => resolve(code)));
+  return { child, port, exited, output: () => output };
+}
+
+test('with everything it needs away it starts, stays, refuses calls in time, and ends when asked', async () => {
+  const { child, port, exited, output } = await start();
+  await untilTrue(() => output().includes('control plane is up'), 'it is up');
+  const { control, ask } = connectTo(port, '');
+  const began = Date.now();
+  const call = ask(control.getPricing.bind(control), { caller: undefined });
+  await expect(call).rejects.toMatchObject({ code: 'internal_error' });
+  expect(Date.now() - began).toBeLessThan(6_000);
+  control.close();
+  expect(child.exitCode).toBeNull();
+  child.kill('SIGTERM');
+  expect(await exited).toBe(0);
+});
+
+test('a database of a newer release ends it with the reason', async () => {
+  const pg = await testPostgres();
+  await migrate(pg.url);
+  const sql = openSql({ url: pg.url, maxConnections: 1, settings: {}, deadlineMs: 5_000 });
+  await sql`insert into schema_migrations (version, name, digest) values (999, '0999-later.sql', 'x')`;
+  await sql.end();
+  const { exited, output } = await start({ SEMBLANCE_POSTGRES_URL: pg.url });
+  expect(await exited).toBe(1);
+  expect(output()).toContain('run the newer release');
+  await pg.close();
+});
+
+test('settings that are not usable are named, without their values', async () => {
+  const { exited, output } = await start({
+    SEMBLANCE_ADMIN_TOKEN: 'short',
+    SEMBLANCE_WEBHOOK_ALLOW: 'everything',
+  });
+  expect(await exited).toBe(1);
+  expect(output()).toContain('SEMBLANCE_ADMIN_TOKEN');
+  expect(output()).toContain('SEMBLANCE_WEBHOOK_ALLOW');
+  expect(output()).not.toContain('short');
+});
