@@ -2,7 +2,7 @@ import type { FileHandle } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 
 /** Chunks are gathered to about this many bytes a write: few system calls, little memory. */
-const BATCH_BYTES = 1024 * 1024;
+const BATCH_BYTES = 512 * 1024;
 
 /**
  * Writes a stream to a file, gathering the next batch while one is being written. Holds two batches at most.

@@ -8,6 +8,9 @@ export class ClientGoneError extends Error {
   readonly retryable = false;
 }
 
+/** What is taken from the connection ahead of the consumer. */
+const READ_AHEAD_BYTES = 256 * 1024;
+
 const awaitingContinue = new WeakSet<IncomingMessage>();
 
 /** Notes a request with `Expect: 100-continue`: its body is asked for only once a handler wants it. */
@@ -38,14 +41,26 @@ export async function* requestBytes(
   idleMs: number,
 ): AsyncGenerator<Buffer> {
   askForBody(request, response);
+  // By events, because read() would copy what has gathered into one more buffer.
+  const queue: Buffer[] = [];
+  let queued = 0;
   let wake = () => {};
+  const onData = (chunk: Buffer) => {
+    queue.push(chunk);
+    queued += chunk.length;
+    if (queued >= READ_AHEAD_BYTES) request.pause();
+    wake();
+  };
   const onEvent = () => wake();
-  const events = ['readable', 'end', 'close', 'error'] as const;
+  const events = ['end', 'close', 'error'] as const;
   for (const event of events) request.on(event, onEvent);
+  request.on('data', onData);
   try {
     for (;;) {
-      const chunk = request.read() as Buffer | null;
-      if (chunk !== null) {
+      const chunk = queue.shift();
+      if (chunk) {
+        queued -= chunk.length;
+        if (queued < READ_AHEAD_BYTES && request.isPaused()) request.resume();
         yield chunk;
         continue;
       }
@@ -70,6 +85,8 @@ export async function* requestBytes(
     }
   } finally {
     for (const event of events) request.off(event, onEvent);
+    request.off('data', onData);
+    request.pause();
     // An error that comes after nobody reads any more is not unhandled.
     request.on('error', () => {});
   }

@@ -13,7 +13,7 @@ import { boundaryOf } from './multipart-header.ts';
 import { receiveFile, type SizeLimits } from './receive-file.ts';
 
 /** Bytes read ahead of the object store. */
-const READ_AHEAD_BYTES = 1024 * 1024;
+const READ_AHEAD_BYTES = 256 * 1024;
 
 const KINDS: Record<Kind, MediaKind> = {
   image: MediaKind.MEDIA_KIND_IMAGE,
