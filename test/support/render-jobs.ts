@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { newId } from '#common/ids.ts';
 import type { Api } from './api.ts';
 import { eventually } from './eventually.ts';
 import type { Kubectl, RenderJobView } from './kubectl.ts';
@@ -15,12 +15,15 @@ export async function swapInputs(api: Api, image = ASTRONAUT, face = ADMIRAL) {
 
 export type SwapInputs = Awaited<ReturnType<typeof swapInputs>>;
 
-/** A RenderJob as a person would write it: no account, so nobody is billed. */
+/**
+ * A RenderJob as a person would write it: no account, so nobody is billed. Names sort by time, as the ids of API jobs do:
+ * those made within one second, which is as fine as Kubernetes tells creation, are served in the order of their names.
+ */
 export function renderJob(inputs: SwapInputs, spec: Record<string, unknown> = {}) {
   return {
     apiVersion: 'semblance.dev/v1alpha1',
     kind: 'RenderJob',
-    metadata: { name: `by-hand-${randomBytes(4).toString('hex')}` },
+    metadata: { name: newId('by-hand-') },
     spec: { capability: 'face-swap-image', inputs, ...spec },
   };
 }
