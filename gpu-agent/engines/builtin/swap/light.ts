@@ -45,7 +45,7 @@ export interface LightInputs {
 }
 
 /** Widths of the surroundings as shares of the face's: brightness within the face, its colour, both at the edge. */
-const BROAD = 0.6;
+const BROAD = 0.3;
 const COLOUR = 0.07;
 const NARROW = 0.04;
 /** Most that the relief of a face (pores, wrinkles, noise) is strengthened or weakened, whatever the light. */

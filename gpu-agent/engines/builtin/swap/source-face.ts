@@ -7,7 +7,7 @@ import { blur, grow, type Plane, plane } from './plane.ts';
 /** Extent of the patch relative to the face's width. */
 const EXTENT = 1.9;
 /** Width at which a face is analysed; more pixels tell nothing more about hair and light. */
-const ANALYSIS_WIDTH = 220;
+const ANALYSIS_WIDTH = 160;
 
 /** The face to put in, cut out upright, with what is known about its visible skin. */
 export interface SourceFace {

@@ -13,7 +13,7 @@ import { findTone, type Tone } from './tone.ts';
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from './warp-map.ts';
 
 /** Width of a face on the work grid; finer faces are analysed at this width and composed at their own. */
-const WORK_WIDTH = 224;
+const WORK_WIDTH = 176;
 const SHAPE_MIX = 0.9;
 
 /** Everything known about one swap on the work grid, ready to be composed. */
