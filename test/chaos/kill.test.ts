@@ -8,7 +8,8 @@ import { atPhase, createRig, type Rig } from './rig.ts';
 /** Every service is killed with kill -9 at every step of a running job. */
 let rig: Rig;
 beforeAll(async () => {
-  rig = await createRig();
+  // So large that there is a middle of a render.
+  rig = await createRig({ side: 1_600 });
 }, 240_000);
 afterAll(() => rig?.close(), 60_000);
 

@@ -24,16 +24,18 @@ const ENDINGS = ['jpg', 'png', 'webp'];
 /** Longest a job may take, faults of its stack included. */
 const JOB_WITHIN_MS = 100_000;
 
-/** A stack to break, an account on it, and eyes on every step of its jobs. */
-export async function createRig() {
+/**
+ * A stack to break, an account on it, and eyes on every step of its jobs.
+ * @param side edge of the pictures that jobs work on, in pixels: the larger, the longer a render takes
+ */
+export async function createRig({ side }: { side: number }) {
   const running = await startStackProcess();
   const stack = stackAt(running.file);
   const { stateDir } = running;
   const { namespace, kubeconfig, postgres_url: postgresUrl, nats_url: natsUrl } = stack.read();
   const { api, accountId } = await stack.newAccount({ balanceUsd: BALANCE_USD });
-  // Large enough that a render takes a while, so that there is a middle of it.
   const [image_key, face_key] = await Promise.all([
-    api.upload(await largePortrait(1_600)),
+    api.upload(await largePortrait(side)),
     api.upload(ADMIRAL),
   ]);
   const kube = createKubeClient({ kubeconfigPath: kubeconfig, fieldManager: 'chaos' });
@@ -146,6 +148,14 @@ export async function createRig() {
     };
   }
 
+  /** Kills services and keeps them down, by stopping who would start them again; the answer lets that go on. */
+  function takeDown(services: readonly string[]): () => void {
+    const pids = services.map((service) => stack.read().services[service] as number);
+    process.kill(running.pid, 'SIGSTOP');
+    for (const pid of pids) process.kill(pid, 'SIGKILL');
+    return () => void process.kill(running.pid, 'SIGCONT');
+  }
+
   async function query<R extends pg.QueryResultRow>(text: string, values: unknown[] = []): Promise<R[]> {
     const client = new pg.Client({ connectionString: postgresUrl });
     await client.connect();
@@ -253,6 +263,7 @@ export async function createRig() {
     reachStored,
     kill,
     freeze,
+    takeDown,
     expectDone,
     expectCleanBooks,
     upload: () => api.upload(ADMIRAL),
