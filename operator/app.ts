@@ -6,6 +6,7 @@ import {
   createKubeClient,
   createLeaderElection,
   createReflector,
+  gauge,
   type Handlers,
   LEASE_RESOURCE,
   type Lease,
@@ -123,6 +124,15 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       leader() {
         if (!election.leader) throw new Error('no operator leads');
       },
+    },
+  });
+
+  gauge(registry, {
+    name: 'semblance_jobs',
+    help: 'RenderJobs that wait for an agent, and that are bound to one.',
+    labelNames: ['state'] as const,
+    collect() {
+      for (const state of ['waiting', 'active']) this.set({ state }, jobs.byIndex('state', state).length);
     },
   });
 

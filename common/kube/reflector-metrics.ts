@@ -1,8 +1,21 @@
 import type { Registry } from 'prom-client';
 import { counter, gauge } from './metrics.ts';
 
+/** Who to ask how long the API has been silent, by registry and resource. */
+const silences = new WeakMap<Registry, Map<string, () => number>>();
+
 /** Figures of one reflector, labelled with its resource. */
-export function reflectorMetrics(registry: Registry, resource: string) {
+export function reflectorMetrics(registry: Registry, resource: string, silentMs: () => number) {
+  const sources = silences.get(registry) ?? new Map<string, () => number>();
+  silences.set(registry, sources.set(resource, silentMs));
+  gauge(registry, {
+    name: 'semblance_kube_silence_seconds',
+    help: 'Time since the API last said anything on this resource; bookmarks come about every minute.',
+    labelNames: ['resource'] as const,
+    collect() {
+      for (const [name, ask] of sources) this.set({ resource: name }, ask() / 1000);
+    },
+  });
   const failures = counter(registry, {
     name: 'semblance_kube_watch_failures_total',
     help: 'Lists and watches that failed, by error code.',

@@ -59,7 +59,9 @@ export interface Reflector<T extends KubeObject> {
 export function createReflector<T extends KubeObject>(options: ReflectorOptions<T>): Reflector<T> {
   const { client, resource, namespace, labelSelector, fieldSelector, relistEveryMs = 600_000 } = options;
   const logger = options.logger.child({ resource: resource.plural });
-  const metrics = reflectorMetrics(options.registry ?? new Registry(), resource.plural);
+  const metrics = reflectorMetrics(options.registry ?? new Registry(), resource.plural, () =>
+    lastActivity === 0 ? 0 : performance.now() - lastActivity,
+  );
   const store = createObjectStore<T>(options.indexers);
   const handlers = createHandlerSet<T>(logger);
   if (options.handlers) handlers.add(options.handlers, []);

@@ -2,6 +2,7 @@ import type { Registry } from 'prom-client';
 import {
   createWorkQueue,
   type EventRecorder,
+  gauge,
   isKubeError,
   type KubeClient,
   LEASE_RESOURCE,
@@ -40,18 +41,34 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
   const { client, agents, fleet, scheduler, recorder, logger } = options;
   const writtenAt = new Map<string, number>();
   const deadSince = new Map<string, number>();
+  const labelNames = ['agent'] as const;
+  const slots = gauge(options.registry, {
+    name: 'semblance_agent_slots',
+    help: 'Slots of an agent that takes work; 0 while it does not.',
+    labelNames,
+  });
+  const slotsUsed = gauge(options.registry, {
+    name: 'semblance_agent_slots_used',
+    help: 'Slots taken by work bound to the agent.',
+    labelNames,
+  });
 
   async function process(name: string, signal: AbortSignal): Promise<{ requeueAfterMs: number } | undefined> {
     const agent = agents.get(name);
     if (!agent) {
       writtenAt.delete(name);
       deadSince.delete(name);
+      slots.remove({ agent: name });
+      slotsUsed.remove({ agent: name });
       return undefined;
     }
     const view = fleet.viewOf(agent);
     const { readiness } = view;
     const now = Date.now();
-    const status = reconcileAgent({ agent, readiness, slotsUsed: scheduler.usedOn(view), now });
+    const used = scheduler.usedOn(view);
+    slots.set({ agent: name }, readiness.ready ? view.slots : 0);
+    slotsUsed.set({ agent: name }, used);
+    const status = reconcileAgent({ agent, readiness, slotsUsed: used, now });
     if (status) {
       const ready = (of: typeof status.conditions) => of?.find(({ type }) => type === 'Ready');
       const before = ready(agent.status?.conditions);

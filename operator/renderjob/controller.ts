@@ -140,6 +140,7 @@ export function createJobController(options: JobControllerOptions): JobControlle
       throw error;
     } finally {
       scheduler.settle(uid);
+      lane.done(uid);
     }
   }
 

@@ -1,91 +1,121 @@
 import type { RenderJob } from '#crds/gen/renderjobs.ts';
 import type { WaitingReason } from './types.ts';
 
-/** Writes a second that saying why jobs wait may cost, however many wait. */
-export const WRITES_PER_SECOND = 25;
-/** A place that merely moved on is not worth another write of the same job before this. */
-export const REFRESH_MS = 5_000;
-/** The front of the queue is kept truer than the rest. */
+/** Writes a second that telling jobs their reason may cost, however many wait. */
+export const TELL_PER_SECOND = 25;
+/** Writes a second that keeping their places true may cost. */
+export const REFRESH_PER_SECOND = 5;
+/** Such writes under way at once: when the API is slow, what it can take is for work that moves. */
+export const MAX_UNDER_WAY = 4;
+/** A place that merely moved on is not worth another write of the same job before this; at the front, before that. */
+const REFRESH_MS = 30_000;
+const FRONT_REFRESH_MS = 4_000;
 const FRONT = 10;
 
 export interface WaitingLaneOptions {
   readonly find: (uid: string) => RenderJob | undefined;
   /** It is this job's turn to be told. */
   readonly onDue: (uid: string) => void;
+  /** Monotonic milliseconds. Default: performance.now. */
+  readonly clock?: () => number;
 }
 
 /**
- * Spreads the writes that tell waiting jobs their reason and place: those never told first, then those whose reason
+ * Spreads the writes that tell waiting jobs their reason and place: first those never told, then those whose reason
  * changed, then those whose place did, front of the queue first.
  */
 export interface WaitingLane {
   update(waiting: ReadonlyMap<string, WaitingReason>): void;
   /** The reason to write, if it is this job's turn; taken by asking. */
   take(uid: string): WaitingReason | undefined;
+  /** Whatever was to be done about the job has been done. */
+  done(uid: string): void;
   stop(): void;
 }
 
-export function createWaitingLane({ find, onDue }: WaitingLaneOptions): WaitingLane {
+type Urgency = 'tell' | 'refresh';
+
+export function createWaitingLane(options: WaitingLaneOptions): WaitingLane {
+  const { find, onDue, clock = () => performance.now() } = options;
   let waiting: ReadonlyMap<string, WaitingReason> = new Map();
   const due = new Set<string>();
+  const underWay = new Set<string>();
   const toldAt = new Map<string, number>();
+  const budgets = {
+    tell: createBudget(TELL_PER_SECOND, clock),
+    refresh: createBudget(REFRESH_PER_SECOND, clock),
+  };
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
-  let tokens = WRITES_PER_SECOND;
-  let refilled = performance.now();
 
-  /** 0: never told. 1: another reason. 2: another place. Undefined: it says so already, or not yet again. */
-  function urgency(uid: string, reason: WaitingReason, now: number): number | undefined {
+  /** Undefined: its status says so already, or it is not worth a write yet. */
+  function urgencyOf(uid: string, reason: WaitingReason, now: number): Urgency | undefined {
     const job = find(uid);
-    if (!job || due.has(uid)) return undefined;
+    if (!job || underWay.has(uid)) return undefined;
     const ready = job.status?.conditions?.find(({ type }) => type === 'Ready');
-    if (!job.status?.phase) return 0;
-    if (ready?.reason !== reason.reason || job.status.queuePosition === undefined) return 1;
+    if (!job.status?.phase || ready?.reason !== reason.reason) return 'tell';
     if (job.status.queuePosition === reason.position) return undefined;
-    return now - (toldAt.get(uid) ?? Number.NEGATIVE_INFINITY) < REFRESH_MS ? undefined : 2;
+    const pause = (reason.position ?? 0) <= FRONT ? FRONT_REFRESH_MS : REFRESH_MS;
+    return now - (toldAt.get(uid) ?? Number.NEGATIVE_INFINITY) < pause ? undefined : 'refresh';
   }
 
   function spend(): void {
+    clearTimeout(timer);
     timer = undefined;
-    if (stopped) return;
-    const now = performance.now();
-    tokens = Math.min(WRITES_PER_SECOND, tokens + ((now - refilled) / 1000) * WRITES_PER_SECOND);
-    refilled = now;
-    const candidates: { readonly uid: string; readonly rank: number }[] = [];
+    if (stopped || waiting.size === 0) return;
+    const now = clock();
+    // In queue order, which is the order in which they are of interest.
+    const wishes: Record<Urgency, string[]> = { tell: [], refresh: [] };
     for (const [uid, reason] of waiting) {
-      const level = urgency(uid, reason, now);
-      if (level === undefined) continue;
-      const position = reason.position ?? 0;
-      const age = Math.max(0, 1e6 - (now - (toldAt.get(uid) ?? 0)) / 1e3);
-      candidates.push({ uid, rank: level * 1e9 + (position <= FRONT ? position : 1e3 + age) });
+      const urgency = urgencyOf(uid, reason, now);
+      if (urgency) wishes[urgency].push(uid);
     }
-    candidates.sort((a, b) => a.rank - b.rank);
-    for (const { uid } of candidates.splice(0, Math.floor(tokens))) {
-      tokens--;
-      due.add(uid);
-      onDue(uid);
+    for (const urgency of ['tell', 'refresh'] as const) {
+      for (const uid of wishes[urgency]) {
+        if (underWay.size >= MAX_UNDER_WAY || !budgets[urgency].take()) break;
+        underWay.add(uid);
+        due.add(uid);
+        onDue(uid);
+      }
     }
-    // Either the budget ran out, or places may go stale until the next pass.
-    if (waiting.size > 0) timer = setTimeout(spend, candidates.length > 0 ? 200 : REFRESH_MS / 2);
+    const pressing = wishes.tell.length > 0 && underWay.size < MAX_UNDER_WAY;
+    timer = setTimeout(spend, pressing ? 1000 / TELL_PER_SECOND : 500);
   }
 
   return {
     update(latest) {
       waiting = latest;
       for (const uid of toldAt.keys()) if (!latest.has(uid)) toldAt.delete(uid);
-      for (const uid of due) if (!latest.has(uid)) due.delete(uid);
-      if (stopped) return;
-      clearTimeout(timer);
       spend();
     },
     take(uid) {
       if (!due.delete(uid)) return undefined;
-      toldAt.set(uid, performance.now());
+      toldAt.set(uid, clock());
       return waiting.get(uid);
+    },
+    done(uid) {
+      due.delete(uid);
+      if (underWay.delete(uid)) spend();
     },
     stop() {
       stopped = true;
       clearTimeout(timer);
+    },
+  };
+}
+
+/** So many a second, saved up for at most one. */
+function createBudget(perSecond: number, clock: () => number): { take(): boolean } {
+  let tokens = perSecond;
+  let at = clock();
+  return {
+    take() {
+      const now = clock();
+      tokens = Math.min(perSecond, tokens + ((now - at) / 1000) * perSecond);
+      at = now;
+      if (tokens < 1) return false;
+      tokens--;
+      return true;
     },
   };
 }

@@ -1,0 +1,100 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { RenderJob } from '#crds/gen/renderjobs.ts';
+import type { WaitingReason } from './types.ts';
+import { createWaitingLane, MAX_UNDER_WAY, REFRESH_PER_SECOND, TELL_PER_SECOND } from './waiting-lane.ts';
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** Jobs whose statuses are written at once when it is their turn. */
+function world(count: number, { instant = true } = {}) {
+  const statuses = new Map<string, RenderJob['status']>();
+  const writes: string[] = [];
+  const due: string[] = [];
+  const lane = createWaitingLane({
+    find: (uid) => ({ metadata: { uid }, status: statuses.get(uid) }) as RenderJob,
+    onDue: (uid) => void (instant ? queueMicrotask(() => write(uid)) : due.push(uid)),
+    clock: () => Date.now(),
+  });
+  function write(uid: string): void {
+    const reason = lane.take(uid);
+    if (reason) {
+      const condition = {
+        type: 'Ready',
+        status: 'False',
+        lastTransitionTime: '',
+        ...reason,
+      } as const;
+      statuses.set(uid, { phase: 'Pending', queuePosition: reason.position, conditions: [condition] });
+      writes.push(uid);
+    }
+    lane.done(uid);
+  }
+  const queue = (from: number, reason = 'SlotsBusy'): Map<string, WaitingReason> =>
+    new Map(
+      Array.from({ length: count - from }, (_, i) => [
+        `j${from + i}`,
+        { reason, message: '', position: i + 1 },
+      ]),
+    );
+  return { lane, writes, due, queue, statuses, write };
+}
+
+describe('telling why jobs wait', () => {
+  it('tells all, front first, within its budget', async () => {
+    const { lane, writes, queue } = world(100);
+    lane.update(queue(0));
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(writes.length).toBeGreaterThanOrEqual(TELL_PER_SECOND);
+    expect(writes.length).toBeLessThanOrEqual(2 * TELL_PER_SECOND + 1);
+    expect(writes.slice(0, 3)).toEqual(['j0', 'j1', 'j2']);
+    await vi.advanceTimersByTimeAsync(4_000);
+    expect(writes).toEqual(Array.from({ length: 100 }, (_, i) => `j${i}`));
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(writes).toHaveLength(100);
+    lane.stop();
+  });
+
+  it('does not write everybody anew each time the queue moves on', async () => {
+    const { lane, writes, queue, statuses } = world(500);
+    lane.update(queue(0));
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(writes).toHaveLength(500);
+    for (let moved = 1; moved <= 40; moved++) {
+      lane.update(queue(moved));
+      await vi.advanceTimersByTimeAsync(250);
+    }
+    expect(writes.length - 500).toBeLessThanOrEqual(REFRESH_PER_SECOND * 11);
+    // The front is true to within a few seconds.
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(statuses.get('j40')?.queuePosition).toBe(1);
+    lane.stop();
+  });
+
+  it('tells another reason without waiting for its turn to refresh', async () => {
+    const { lane, writes, queue, statuses } = world(3);
+    lane.update(queue(0));
+    await vi.advanceTimersByTimeAsync(100);
+    lane.update(queue(0, 'AgentsDraining'));
+    await vi.advanceTimersByTimeAsync(100);
+    expect(writes).toEqual(['j0', 'j1', 'j2', 'j0', 'j1', 'j2']);
+    expect(statuses.get('j2')?.conditions?.[0]?.reason).toBe('AgentsDraining');
+    lane.stop();
+  });
+
+  it('keeps back while the API is slow, and forgets who no longer waits', async () => {
+    const { lane, writes, due, queue, write } = world(50, { instant: false });
+    lane.update(queue(0));
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(due).toHaveLength(MAX_UNDER_WAY);
+    lane.update(queue(2));
+    for (const uid of due.splice(0)) write(uid);
+    expect(writes).toEqual(['j2', 'j3']);
+    lane.stop();
+  });
+});
