@@ -114,11 +114,13 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     },
   });
 
+  const limits = remember(() => readRenderJobLimits(database.fast), 1_000);
+
   async function payRenderJob(jobId: string, handed: RenderJobOrder | undefined) {
     const order = handed ?? (await readOrder(database.sql, jobId));
     if (!order) return;
     try {
-      const wanted = renderJobFor(order, await readRenderJobLimits(database.fast), namespace);
+      const wanted = renderJobFor(order, await limits(), namespace);
       const created = await ensureRenderJob(kube, wanted);
       reflector.note(created);
       return { renderJobUid: created.metadata.uid };
@@ -219,6 +221,20 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
 function checkReflector(reflector: Reflector<RenderJob>): void {
   if (!reflector.hasSynced || reflector.healthySince === undefined)
     throw new Error('RenderJobs are not being watched: the Kubernetes API does not answer');
+}
+
+/** A reading that may be this old; a failed one is not kept. */
+function remember<T>(read: () => Promise<T>, maxAgeMs: number): () => Promise<T> {
+  let kept: { readonly value: Promise<T>; readonly at: number } | undefined;
+  return () => {
+    if (kept && performance.now() - kept.at < maxAgeMs) return kept.value;
+    const value = read();
+    kept = { value, at: performance.now() };
+    value.catch(() => {
+      kept = undefined;
+    });
+    return value;
+  };
 }
 
 /** Removes what nobody will ask for any more. */

@@ -117,6 +117,58 @@ test.each([
   expect(refused.answer.error.message).toContain(message);
 });
 
+test('capabilities are switched; one without an engine is not offered even when switched on', async () => {
+  const set = async (verb: string, name: string) => (await json('capability', verb, '--name', name)).answer;
+  expect(await set('disable', 'face-swap-image')).toEqual({ capability: 'face-swap-image', enabled: false });
+  expect(await set('enable', 'face-swap-image')).toEqual({ capability: 'face-swap-image', enabled: true });
+  expect(await set('enable', 'voice')).toEqual({ capability: 'voice', enabled: false });
+  expect((await set('enable', 'mind-swap')).error.code).toBe('invalid_input');
+});
+
+test('limits of an account are set one by one', async () => {
+  const { answer } = await json('account', 'create', '--name', 'Limits');
+  const set = async (...flags: string[]) =>
+    (await json('limit', 'set', '--account', answer.account_id, ...flags)).answer;
+  expect(await set('--jobs-in-flight', '7')).toEqual({
+    account_id: answer.account_id,
+    jobs_in_flight: 7,
+    live_sessions: 10,
+  });
+  expect(await set('--live-sessions', '0')).toMatchObject({ jobs_in_flight: 7, live_sessions: 0 });
+  expect((await set('--jobs-in-flight', '1000001')).error.code).toBe('invalid_input');
+});
+
+test('rates are set for all, or for one account, from the next submit on', async () => {
+  const { answer } = await json('account', 'create', '--name', 'Rates');
+  const set = async (...flags: string[]) =>
+    (await json('rates', 'set', '--capability', 'face-swap-image', ...flags)).answer;
+  expect(await set('--rate-usd', '0.05', '--minimum-usd', '0.02')).toEqual({
+    capability: 'face-swap-image',
+    account_id: null,
+    version: expect.any(Number),
+    unit: 'image',
+    rate_usd: 0.05,
+    minimum_usd: 0.02,
+  });
+  expect(await set('--account', answer.account_id, '--rate-usd', '0.01', '--minimum-usd', '0')).toMatchObject(
+    {
+      account_id: answer.account_id,
+      rate_usd: 0.01,
+    },
+  );
+  const { control, ask } = system.client;
+  const rate = async (key?: string) => {
+    const card = await ask(control.getPricing.bind(control), { caller: key ? callerOf(key) : undefined });
+    return card.capabilities.find(({ capability }) => capability === 'face-swap-image')?.rates;
+  };
+  expect(await rate()).toEqual([{ when: {}, rateMicros: 50_000n }]);
+  expect(await rate(answer.api_key)).toEqual([{ when: {}, rateMicros: 10_000n }]);
+  expect((await set('--rate-usd', '-1', '--minimum-usd', '0')).error.code).toBe('invalid_input');
+  expect((await set('--account', 'acct-none', '--rate-usd', '1', '--minimum-usd', '0')).error.code).toBe(
+    'not_found',
+  );
+});
+
 test('the signing secret is made once, shown again, and replaced on demand', async () => {
   const { answer } = await json('account', 'create', '--name', 'Hook');
   const show = async (verb: string) =>

@@ -1,3 +1,4 @@
+import { CAPABILITY_NAMES } from '#common/capabilities.ts';
 import { microsToUsd } from '#common/money.ts';
 import type { AdminCalls } from './connection.ts';
 import { type CommandSpec, type FlagSpec, type Flags, usdFlag, wholeFlag } from './usage.ts';
@@ -12,6 +13,14 @@ export interface Command extends CommandSpec {
 
 const account: FlagSpec = { name: 'account', value: 'ID', required: true, help: 'the account (acct-…)' };
 const key: FlagSpec = { name: 'key', value: 'ID', required: true, help: 'the id of the key (key-…)' };
+
+const capability = (name: string): FlagSpec => ({
+  name,
+  value: 'C',
+  required: true,
+  help: `its path segment: ${CAPABILITY_NAMES.join(', ')}`,
+});
+const optional = (name: string, value: unknown) => (value === undefined ? {} : { [name]: value });
 
 /** What the service owner can do, by noun and verb. */
 export const COMMANDS: readonly Command[] = [
@@ -88,6 +97,68 @@ export const COMMANDS: readonly Command[] = [
           perMinute: wholeFlag(flags, 'per-minute'),
         }),
       ),
+  },
+  ...(['enable', 'disable'] as const).map(
+    (verb): Command => ({
+      name: `capability ${verb}`,
+      help:
+        verb === 'enable'
+          ? 'Switches a capability on; it is offered when an engine for it is installed.'
+          : 'Switches a capability off; work that was submitted goes on.',
+      flags: [capability('name')],
+      run: async (flags, calls) => {
+        const request = { capability: flags.get('name'), on: verb === 'enable' };
+        const answer = await calls.invoke('switchCapability', request);
+        return { capability: answer.capability, enabled: answer.enabled };
+      },
+    }),
+  ),
+  {
+    name: 'limit set',
+    help: 'Sets how much an account may have in flight at once.',
+    flags: [
+      account,
+      { name: 'jobs-in-flight', value: 'N', required: false, help: 'jobs queued or processing' },
+      { name: 'live-sessions', value: 'N', required: false, help: 'sessions open' },
+    ],
+    async run(flags, calls) {
+      const answer = await calls.invoke('setLimits', {
+        accountId: flags.get('account'),
+        ...optional('jobsInFlight', wholeFlag(flags, 'jobs-in-flight')),
+        ...optional('liveSessions', wholeFlag(flags, 'live-sessions')),
+      });
+      return {
+        account_id: answer.accountId,
+        jobs_in_flight: answer.jobsInFlight,
+        live_sessions: answer.liveSessions,
+      };
+    },
+  },
+  {
+    name: 'rates set',
+    help: 'Sets the public rate and minimum of a capability, or those of one account; what was submitted keeps its quote.',
+    flags: [
+      capability('capability'),
+      { ...account, required: false, help: 'the account whose own rates these are; else the public ones' },
+      { name: 'rate-usd', value: 'X', required: true, help: 'for one unit (image, second, minute)' },
+      { name: 'minimum-usd', value: 'Y', required: true, help: 'the least that a job costs' },
+    ],
+    async run(flags, calls) {
+      const answer = await calls.invoke('setRates', {
+        capability: flags.get('capability'),
+        ...optional('accountId', flags.get('account')),
+        rateMicros: usdFlag(flags, 'rate-usd')?.toString(),
+        minimumMicros: usdFlag(flags, 'minimum-usd')?.toString(),
+      });
+      return {
+        capability: answer.capability,
+        account_id: answer.accountId ?? null,
+        version: Number(answer.version),
+        unit: answer.unit,
+        rate_usd: microsToUsd(BigInt(answer.rateMicros as string)),
+        minimum_usd: microsToUsd(BigInt(answer.minimumMicros as string)),
+      };
+    },
   },
   {
     name: 'secret show',

@@ -10,9 +10,11 @@ import {
   limitKey,
   requireAccount,
   revokeKey,
+  setLimits,
   showAccount,
 } from '../accounts/accounts.ts';
 import { topUp } from '../billing/ledger.ts';
+import { setRates, switchCapability } from '../billing/rate-card.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Database } from '../storage/database.ts';
 import { type DeliveryView, listDeliveries, replayDelivery } from '../webhooks/deliveries.ts';
@@ -76,6 +78,18 @@ export function createAdminService({ logger, database, token, metrics }: AdminSe
     replayDelivery: guarded('ReplayDelivery', async ({ deliveryId }) => ({
       delivery: deliveryView(await replayDelivery(sql, deliveryId)),
     })),
+    switchCapability: guarded('SwitchCapability', async ({ capability, on }) => ({
+      capability,
+      enabled: await switchCapability(sql, capability, on),
+    })),
+    setLimits: guarded('SetLimits', async ({ accountId, jobsInFlight, liveSessions }) => ({
+      accountId,
+      ...(await setLimits(sql, accountId, { jobsInFlight, liveSessions })),
+    })),
+    setRates: guarded('SetRates', async ({ capability, accountId, rateMicros, minimumMicros }) => {
+      const rates = { capability, accountId, rateMicros, minimumMicros };
+      return { ...rates, ...(await setRates(sql, rates)) };
+    }),
   };
   return { name: 'semblance.admin.v1.AdminService', definition: AdminServiceService, implementation };
 }

@@ -1,0 +1,60 @@
+import { isCapability } from '#common/capabilities.ts';
+import { ApiError } from '#common/errors.ts';
+import type { Micros } from '#common/money.ts';
+import { requireAccount } from '../accounts/accounts.ts';
+import type { Sql } from '../storage/sql.ts';
+
+/** The highest rate or minimum that can be set, 10,000 USD: beyond it a slip of the hand is likelier. */
+const MAX_RATE: Micros = 10_000_000_000n;
+
+export interface NewRates {
+  readonly capability: string;
+  /** Undefined: the public rates. */
+  readonly accountId: string | undefined;
+  readonly rateMicros: Micros;
+  readonly minimumMicros: Micros;
+}
+
+/**
+ * Adds a version of a capability's rates, in effect at once; unit and estimate of the hold stay as they were. What was
+ * submitted before keeps what it was quoted.
+ * @throws ApiError invalid_input, not_found
+ */
+export async function setRates(
+  sql: Sql,
+  { capability, accountId, rateMicros, minimumMicros }: NewRates,
+): Promise<{ version: bigint; unit: string }> {
+  requireCapability(capability);
+  for (const amount of [rateMicros, minimumMicros]) {
+    if (amount < 0n || amount > MAX_RATE)
+      throw new ApiError('invalid_input', 'A rate and a minimum are from 0 to 10000 USD.');
+  }
+  if (accountId !== undefined) await requireAccount(sql, accountId);
+  const [row] = await sql<{ version: bigint; unit: string }[]>`
+    insert into rates (capability, account_id, unit, rates, minimum_micros, hold_milli_units)
+    select r.capability, ${accountId ?? null}, r.unit,
+           jsonb_build_array(jsonb_build_object('when', '{}'::jsonb, 'rate_micros', ${rateMicros}::bigint)),
+           ${minimumMicros}, r.hold_milli_units
+    from rates r where r.capability = ${capability} and (r.account_id is null or r.account_id = ${accountId ?? null})
+    order by r.account_id is null, r.version desc limit 1
+    returning version, unit`;
+  if (!row) throw new Error(`${capability} has no rates to begin with`);
+  return row;
+}
+
+/**
+ * Turns the owner's switch of a capability.
+ * @returns whether it is offered now: also one that is switched on needs an engine
+ * @throws ApiError invalid_input
+ */
+export async function switchCapability(sql: Sql, capability: string, on: boolean): Promise<boolean> {
+  requireCapability(capability);
+  const [row] = await sql<{ enabled: boolean }[]>`
+    update capabilities set switched_on = ${on} where name = ${capability} returning switched_on and has_engine as enabled`;
+  return row?.enabled ?? false;
+}
+
+function requireCapability(name: string): void {
+  if (!isCapability(name))
+    throw new ApiError('invalid_input', `There is no capability ${JSON.stringify(name.slice(0, 80))}.`);
+}
