@@ -181,6 +181,32 @@ describe('a job', () => {
     expect(agent.stops).toContainEqual({ uid: metadata.uid, attempt: 1 });
   });
 
+  it('is not confused by others who write to it all the time', async () => {
+    const runs: Run[] = [];
+    const agent = await harness.agent({ name: 'one', script: (run) => void runs.push(run) });
+    await harness.operator();
+    await harness.job('contended');
+    const ref = { namespace: harness.namespace, name: 'contended' };
+    let writing = true;
+    const writer = (async () => {
+      for (let i = 0; writing; i++) {
+        const metadata = { annotations: { 'example.com/touched': String(i) } };
+        await harness.client.mergePatch(RENDERJOB_RESOURCE, ref, { metadata });
+        await pause(5);
+      }
+      return true;
+    })();
+    await harness.until('contended', phase('Running'), 20_000);
+    for (const fraction of [0.2, 0.4, 0.6]) runs[0]?.progress(fraction);
+    runs[0]?.succeed();
+    await harness.until('contended', phase('Succeeded'), 20_000);
+    await harness.until('contended', (job) => (job.metadata.finalizers ?? []).length === 0, 20_000);
+    writing = false;
+    expect(await writer).toBe(true);
+    expect((await harness.get('contended')).status?.attempt).toBe(1);
+    expect(agent.starts).toHaveLength(1);
+  });
+
   it('is deleted some time after it finished', async () => {
     await harness.agent({ name: 'one', script: (run) => run.succeed() });
     await harness.operator();

@@ -54,12 +54,15 @@ export function createJobController(options: JobControllerOptions): JobControlle
     const { uid = '' } = job.metadata;
     const { agent, agentIncarnation = '' } = job.status ?? {};
     const bound = agent !== undefined;
+    const placement = scheduler.placementOf(uid);
+    // What was ready a moment ago may have gone since.
+    const placeable = placement && fleet.fateOf(placement.agent, placement.incarnation) === 'connected';
     return {
       job,
       now: Date.now(),
       facts: bound ? facts.get(uid, attemptOf(job), agent, agentIncarnation) : {},
       fate: bound ? fleet.fateOf(agent, agentIncarnation) : 'unreachable',
-      placement: scheduler.placementOf(uid),
+      placement: placeable ? placement : undefined,
       waiting: isWaiting(job) ? lane.take(uid) : undefined,
       progressDue: performance.now() - (progressAt.get(uid) ?? Number.NEGATIVE_INFINITY) >= PROGRESS_EVERY_MS,
     };
@@ -93,6 +96,8 @@ export function createJobController(options: JobControllerOptions): JobControlle
         return job;
       case 'release':
         await writer.release(job, signal);
+        // What its agent still has to say is answered from the resource.
+        facts.forget(uid);
         if (action.event) recorder.event(job, action.event);
         return job;
       case 'delete':

@@ -10,6 +10,8 @@ const RETRY_BASE_MS = 1_000;
 const RETRY_MAX_MS = 60_000;
 /** A job that took this many agents with it is the cause. */
 export const MAX_LOST_AGENTS = 8;
+/** How long past its deadline a job waits for the word that its attempt was stopped. */
+const STOP_PATIENCE_MS = 60_000;
 /** How long past its deadline an attempt may end by its agent's own hand. */
 const DEADLINE_GRACE_MS = 3_000;
 
@@ -163,8 +165,19 @@ function requeue(
 }
 
 /** The stop has been decided and recorded; it remains to be done. */
-function stopping({ job, fate }: JobSnapshot): Decision {
-  if (fate !== 'connected') return { actions: [] };
+function stopping(snapshot: JobSnapshot): Decision {
+  const { job, now, fate } = snapshot;
+  const patience = deadlineOf(snapshot) + STOP_PATIENCE_MS - now;
+  if (patience <= 0 && !job.spec.suspend) {
+    // No other attempt follows, so nothing can run twice; the slot stays taken until the agent says otherwise.
+    const message = `Attempt ${attemptOf(job)} ran longer than ${job.spec.activeDeadlineSeconds ?? 3_600} s (activeDeadlineSeconds), and ${job.status?.agent} did not confirm that it stopped.`;
+    const failure = { code: 'processing_failed', message: 'The work took too long.' } as const;
+    return {
+      actions: [finish(job, now, { phase: 'Failed', reason: 'DeadlineExceeded', message, failure })],
+    };
+  }
+  const requeueAfterMs = Number.isFinite(patience) && patience > 0 ? patience : undefined;
+  if (fate !== 'connected') return { actions: [], requeueAfterMs };
   const ready = job.status?.conditions?.find(({ type }) => type === 'Ready');
   return { actions: [{ type: 'stop', reason: ready?.reason ?? 'Stopping' }] };
 }

@@ -251,6 +251,12 @@ describe('reconcile', () => {
       ['Stopping/DeadlineExceeded'],
     ],
     [
+      'its time was over long ago and its agent does not confirm the stop',
+      jobOf(bound('Stopping', { startTime: ago(161) })),
+      { fate: 'unreachable' },
+      ['Failed/DeadlineExceeded'],
+    ],
+    [
       'its agent ended it for its time',
       jobOf(bound('Running', { startTime: ago(100) })),
       { facts: { report: report(INTERRUPTED) } },

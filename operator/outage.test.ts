@@ -1,0 +1,61 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { applyCrds } from '../local/crds.ts';
+import { startKube } from '../local/kube.ts';
+import { freePort } from '../local/process/ports.ts';
+import { resolveTools } from '../local/toolchain/toolchain.ts';
+import type { Run } from './testing/fake-agent.ts';
+import { createHarness } from './testing/harness.ts';
+
+it('a restart of the API server ends no work, and what ended meanwhile is recorded', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'semblance-outage-'));
+  const binaries = await resolveTools(['etcd', 'kube-apiserver']);
+  const options = { binaries, dir, port: await freePort(), durable: false };
+  let kube = await startKube(options);
+  try {
+    const { kubeconfigPath } = kube;
+    const namespace = 'semblance';
+    await applyCrds({ kubeconfig: kubeconfigPath, namespace });
+    const harness = await createHarness({ kubeconfigPath, namespace, close: async () => {} });
+    try {
+      const runs: Run[] = [];
+      // A Lease longer than the outage: the agent does not fence itself, so only the operator could be wrong.
+      const agent = await harness.agent({
+        ...{ name: 'one', slots: 4, leaseSeconds: 120 },
+        script: (run) => void runs.push(run),
+      });
+      const operator = await harness.operator();
+      for (const name of ['ends-meanwhile', 'goes-on']) {
+        await harness.job(name);
+        await harness.until(name, (job) => job.status?.phase === 'Running', 20_000);
+      }
+      await kube.stop();
+      runs[0]?.succeed();
+      await expect
+        .poll(async () => (await fetch(`http://127.0.0.1:${operator.healthPort}/readyz`)).status)
+        .toBe(503);
+      kube = await startKube(options);
+
+      const ended = await harness.until(
+        'ends-meanwhile',
+        (job) => job.status?.phase === 'Succeeded' && !job.metadata.finalizers?.length,
+        40_000,
+      );
+      expect(ended.status?.attempt).toBe(1);
+      runs[1]?.progress(0.5);
+      await harness.until('goes-on', (job) => job.status?.progress === '50%', 20_000);
+      await harness.job('after');
+      await harness.until('after', (job) => job.status?.phase === 'Running', 20_000);
+      expect((await harness.get('goes-on')).status?.attempt).toBe(1);
+      expect(agent.stops).toEqual([]);
+      expect(agent.starts).toHaveLength(3);
+    } finally {
+      await harness.close();
+    }
+  } finally {
+    await kube.stop();
+    await rm(dir, { recursive: true, force: true });
+  }
+}, 180_000);
