@@ -5,7 +5,7 @@ import { faceZones } from './face-zones.ts';
 import { blur, grow, type Plane, plane } from './plane.ts';
 
 /** Extent of the patch relative to the face's width. */
-const EXTENT = 1.9;
+const EXTENT = 1.6;
 /** Width at which a face is analysed; more pixels tell nothing more about hair and light. */
 const ANALYSIS_WIDTH = 160;
 
