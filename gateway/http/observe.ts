@@ -5,7 +5,7 @@ import type { Logger } from '#common/logging.ts';
 import type { GatewayMetrics } from '../metrics.ts';
 import type { GatewayContext } from './context.ts';
 import { answerError, StatusError, toApiError } from './envelope.ts';
-import { awaitsContinue, ClientGoneError, discardRest } from './request-body.ts';
+import { awaitsContinue, ClientGoneError, lingerAfter } from './request-body.ts';
 
 const SANE_REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
 
@@ -70,7 +70,7 @@ export function observe(options: ObserveOptions): Middleware {
       handlers.running--;
     }
     if (isDraining() || awaitsContinue(req)) res.setHeader('Connection', 'close');
-    if (!req.complete) res.once('finish', () => discardRest(req, lingerMs));
+    lingerAfter(req, res, lingerMs);
   };
 }
 

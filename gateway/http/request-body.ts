@@ -93,15 +93,30 @@ export async function* requestBytes(
 }
 
 /**
- * After an answer given before the body was read to its end: what still arrives is thrown away for a while, so that a
- * client that is still sending gets to read the answer instead of a reset, then the connection is cut.
+ * For an answer given before the body was read to its end, to be called before the answer is sent: what still arrives
+ * is thrown away for a while, so that a client that is still sending gets to read the answer instead of a reset. Then
+ * the connection is cut. Where it is to be closed anyway, our side of it is closed with the answer.
  */
-export function discardRest(request: IncomingMessage, lingerMs: number): void {
+export function lingerAfter(request: IncomingMessage, response: ServerResponse, lingerMs: number): void {
   if (request.complete || request.destroyed) return;
-  const timer = setTimeout(() => request.socket.destroy(), lingerMs);
-  timer.unref();
-  request.once('close', () => clearTimeout(timer));
-  request.once('end', () => clearTimeout(timer));
-  request.on('error', () => {});
-  request.resume();
+  const { socket } = request;
+  const closing = !response.shouldKeepAlive || response.getHeader('Connection') === 'close';
+  // What Node calls after the last answer of a connection; its own would cut the connection at once.
+  socket.destroySoon = () => {
+    socket.end();
+  };
+  response.once('finish', () => {
+    const timer = setTimeout(() => socket.destroy(), lingerMs).unref();
+    const forget = () => clearTimeout(timer);
+    socket.once('close', forget);
+    if (!closing)
+      request.once('end', () => {
+        forget();
+        socket.off('close', forget);
+        // Uncovers the method of the class: the connection goes on as if nothing had been.
+        Reflect.deleteProperty(socket, 'destroySoon');
+      });
+    request.on('error', () => {});
+    request.resume();
+  });
 }

@@ -202,6 +202,52 @@ describe('"Oversized uploads are refused while streaming, before the whole file 
   });
 });
 
+describe('a refusal while the client is still sending', () => {
+  it.each([
+    ['a connection that is to be closed', 'close'],
+    ['a connection that is to be kept', 'keep-alive'],
+  ])('is read by it on %s', async (_name, connection) => {
+    const form = formBytes([{ name: 'file', filename: 'x.gif', content: Buffer.alloc(20 * 1024 * 1024) }]);
+    const socket = open();
+    socket.write(requestHead(`Content-Length: ${form.length}`, `Connection: ${connection}`));
+    socket.write(form.subarray(0, 1000));
+    await expect.poll(() => socket.received).toContain('input_too_large');
+    let failure: Error | undefined;
+    socket.on('error', (error) => {
+      failure = error;
+    });
+    for (let at = 1000; at < form.length; at += 1024 * 1024) {
+      socket.write(form.subarray(at, at + 1024 * 1024));
+      await delay(10);
+    }
+    expect(failure).toBeUndefined();
+    expect(parseRaw(socket.received).headers.connection).toBe(connection);
+    if (connection === 'keep-alive') {
+      socket.received = '';
+      socket.write(requestHead('Content-Length: 0'));
+      await expect.poll(() => socket.received).toContain('invalid_input');
+      socket.destroy();
+    } else {
+      const closed = once(socket, 'close');
+      socket.end();
+      await closed;
+    }
+  });
+
+  it('is cut when it goes on for too long', async () => {
+    const own = await startTestGateway({ timing: { linger: 200 } });
+    for (const connection of ['close', 'keep-alive']) {
+      const socket = open(own.port);
+      const closed = once(socket, 'close');
+      socket.write(requestHead('Content-Length: 1000000', `Connection: ${connection}`));
+      socket.write(formBytes([{ name: 'file', filename: 'x.gif', content: 'GIF89a' }]).subarray(0, 150));
+      await closed;
+      expect(socket.received).toContain('unsupported_format');
+    }
+    await own.close();
+  });
+});
+
 describe('uploads that break off', () => {
   const form = formBytes([
     { name: 'file', filename: 'x.mp4', type: 'video/mp4', content: mp4Bytes(100 * KIB) },

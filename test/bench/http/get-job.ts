@@ -16,8 +16,8 @@ import { cpuSecondsOf } from './process-use.ts';
 const CONNECTIONS = 32;
 const SECONDS = 4;
 const ROUNDS = 4;
-/** Requests a second at which both sides' latency is compared: what either can carry without a queue. */
-const CALM_RATE = 500;
+/** Connections at which both sides' latency is compared: one request waits for few others. */
+const CALM_CONNECTIONS = 2;
 const GOAL_RATIO = 0.35;
 const GOAL_MORE_MS = 5;
 const SERVICES = ['gateway', 'control-plane', 'postgres'] as const;
@@ -38,7 +38,8 @@ export async function runGetJobBench({ stack, say }: BenchContext): Promise<Sect
   try {
     const ours: Load[] = [];
     const theirs: Load[] = [];
-    const cpu = { ours: new Map<string, number>(), requests: 0 };
+    const cpu: CpuUse = { seconds: new Map(), requests: 0 };
+    const peerCpu: CpuUse = { seconds: new Map(), requests: 0 };
     const path = new URL(target.url).pathname;
     const other = { ...target, url: peer.origin + path };
     say('job reads: warming up');
@@ -46,12 +47,15 @@ export async function runGetJobBench({ stack, say }: BenchContext): Promise<Sect
     await load(other, { seconds: 2 });
     for (let round = 1; round <= ROUNDS; round++) {
       say(`job reads: round ${round} of ${ROUNDS}, ${SECONDS} s each`);
-      theirs.push(await load(other, { seconds: SECONDS }));
-      ours.push(await measured(stack, cpu, () => load(target, { seconds: SECONDS })));
+      theirs.push(
+        await measured({ 'bare router': peer.pid }, peerCpu, () => load(other, { seconds: SECONDS })),
+      );
+      ours.push(await measured(pidsOf(stack), cpu, () => load(target, { seconds: SECONDS })));
     }
-    say(`job reads: both at ${CALM_RATE}/s`);
-    const calmTheirs = await load(other, { seconds: SECONDS * 2, rate: CALM_RATE });
-    const calmOurs = await load(target, { seconds: SECONDS * 2, rate: CALM_RATE });
+    say(`job reads: both with ${CALM_CONNECTIONS} connections`);
+    const calm = { seconds: SECONDS, connections: CALM_CONNECTIONS };
+    const calmTheirs = await load(other, calm);
+    const calmOurs = await load(target, calm);
     const median = (loads: Load[], pick: (load: Load) => number) => quantile(loads.map(pick), 0.5);
     const rate = (one: Load) => one.perSecond;
     const p99 = (one: Load) => one.p99;
@@ -66,9 +70,18 @@ export async function runGetJobBench({ stack, say }: BenchContext): Promise<Sect
           peerName: 'bare Koa router',
           atLeast: GOAL_RATIO,
         }),
-        latencyRow(`p99 at ${CALM_RATE}/s, above the bare router's`, calmOurs.p99, calmTheirs.p99),
-        latencyRow(`p99 flat out, above the bare router's`, median(ours, p99), median(theirs, p99)),
-        ...cpuRows(cpu),
+        latencyRow(
+          `p99 with ${CALM_CONNECTIONS} connections, above the bare router's`,
+          calmOurs.p99,
+          calmTheirs.p99,
+        ),
+        latencyRow(
+          `p99 with ${CONNECTIONS} connections, above the bare router's`,
+          median(ours, p99),
+          median(theirs, p99),
+        ),
+        ...cpuRows(cpu, 'ours'),
+        ...cpuRows(peerCpu, 'peer'),
       ],
       notes: [
         `Medians of ${ROUNDS} turns of ${SECONDS} s each; every answer was 200. The client runs on the same cores.`,
@@ -97,13 +110,15 @@ async function prepareJob(stack: Stack): Promise<{ target: Target; payload: stri
   return { target: { url: `${api.baseUrl}/jobs/${id}`, headers }, payload: JSON.stringify(job) };
 }
 
-async function load(target: Target, { seconds, rate }: { seconds: number; rate?: number }): Promise<Load> {
+async function load(
+  target: Target,
+  { seconds, connections = CONNECTIONS }: { seconds: number; connections?: number },
+): Promise<Load> {
   const result = await autocannon({
     url: target.url,
     headers: target.headers,
-    connections: CONNECTIONS,
+    connections,
     duration: seconds,
-    ...(rate === undefined ? {} : { overallRate: rate }),
   });
   const bad = result.non2xx + result.errors + result.timeouts;
   if (bad > 0 || result['2xx'] === 0)
@@ -112,20 +127,28 @@ async function load(target: Target, { seconds, rate }: { seconds: number; rate?:
   return { perSecond: result['2xx'] / result.duration, p50: result.latency.p50, p99: result.latency.p99 };
 }
 
-async function measured(
-  stack: Stack,
-  cpu: { ours: Map<string, number>; requests: number },
-  run: () => Promise<Load>,
-): Promise<Load> {
+interface CpuUse {
+  /** Seconds by process. */
+  readonly seconds: Map<string, number>;
+  requests: number;
+}
+
+function pidsOf(stack: Stack): Record<string, number> {
   const { services } = stack.read();
-  const read = () => new Map(SERVICES.map((name) => [name, cpuSecondsOf(services[name] ?? 0)]));
+  return Object.fromEntries(SERVICES.map((name) => [name, services[name] ?? 0]));
+}
+
+/** Adds up what the processes use during a load, and this one, which makes the load. */
+async function measured(pids: Record<string, number>, cpu: CpuUse, run: () => Promise<Load>): Promise<Load> {
+  const read = () => new Map(Object.entries(pids).map(([name, pid]) => [name, cpuSecondsOf(pid)]));
   const before = read();
   const clientBefore = process.cpuUsage();
   const result = await run();
   const after = read();
   const { user, system } = process.cpuUsage(clientBefore);
-  const add = (name: string, seconds: number) => cpu.ours.set(name, (cpu.ours.get(name) ?? 0) + seconds);
-  for (const name of SERVICES) add(name, (after.get(name) ?? Number.NaN) - (before.get(name) ?? Number.NaN));
+  const add = (name: string, seconds: number) =>
+    cpu.seconds.set(name, (cpu.seconds.get(name) ?? 0) + seconds);
+  for (const [name, seconds] of after) add(name, (seconds ?? Number.NaN) - (before.get(name) ?? Number.NaN));
   add('client', (user + system) / 1e6);
   cpu.requests += result.perSecond * SECONDS;
   return result;
@@ -136,13 +159,14 @@ function latencyRow(name: string, ours: number, peer: number): Row {
   return { ...row, ours: `${figure(ours)} ms`, peer: `${figure(peer)} ms (bare Koa router)` };
 }
 
-function cpuRows(cpu: { ours: Map<string, number>; requests: number }): Row[] {
-  return [...cpu.ours].map(([name, seconds]) => ({
+function cpuRows({ seconds, requests }: CpuUse, column: 'ours' | 'peer'): Row[] {
+  return [...seconds].map(([name, used]) => ({
     name: `  CPU a request, ${name}`,
-    ours: Number.isFinite(seconds) ? `${figure((seconds / cpu.requests) * 1e6)} µs` : 'unknown',
+    ours: '',
     peer: '',
     ratio: '',
     goal: '',
     met: '',
+    [column]: Number.isFinite(used) ? `${figure((used / requests) * 1e6)} µs` : 'unknown',
   }));
 }
