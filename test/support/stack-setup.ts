@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createGuard } from '../../local/process/guard.ts';
 import { type StackProcess, startStackProcess } from './stack-process.ts';
 
 /**
@@ -10,6 +11,8 @@ import { type StackProcess, startStackProcess } from './stack-process.ts';
  */
 export default async function setup(): Promise<() => Promise<void>> {
   const folder = await mkdtemp(join(tmpdir(), 'semblance-suites-'));
+  const guard = createGuard();
+  await guard.removeOnDeath(folder);
   const socket = join(folder, 'stack.sock');
   let stack: Promise<StackProcess> | undefined;
   const server = createServer((_request, response) => {
@@ -35,5 +38,6 @@ export default async function setup(): Promise<() => Promise<void>> {
       () => {},
     );
     await rm(folder, { recursive: true, force: true });
+    await guard.close();
   };
 }
