@@ -165,6 +165,22 @@ test('a server that goes, with all it had, and comes back: publishing fails mean
   }
 });
 
+test('a stream that an earlier release made with other settings is brought up to date', async () => {
+  const own = await testNats();
+  const raw = await connect({ ...natsOptions(own.url) });
+  const manager = await raw.jetstreamManager();
+  await manager.streams.add({ name: 'SEMBLANCE_JOBS', subjects: ['semblance.old.>'], max_bytes: 1_048_576 });
+  const late = await ready(createNatsBus({ url: own.url, name: 'late', logger }));
+  await late.publish(jobEvent('a', 'queued', new Date()));
+  expect((await manager.streams.info('SEMBLANCE_JOBS')).config).toMatchObject({
+    subjects: [JOB_SUBJECTS],
+    max_bytes: -1,
+  });
+  await late.close();
+  await raw.close();
+  await own.close();
+});
+
 test('what is no job event is told', () => {
   for (const data of [null, 1, {}, { status: 'lost', job_id: 'a', at: '' }, { status: 'queued', at: '' }])
     expect(() => parseJobEvent(data)).toThrow(TypeError);

@@ -82,31 +82,31 @@ export function createNatsBus(options: NatsBusOptions): EventBus {
   let preparing: Promise<void> | undefined;
   function prepare(): Promise<void> {
     preparing ??= (async () => {
+      let attempt = 0;
       while (connection && !closing.signal.aborted && !connection.isClosed()) {
         try {
           const manager = await connection.jetstreamManager({ timeout: 3_000 });
           const wanted = {
             subjects: [JOB_SUBJECTS],
             max_age: nanos(7 * DAY_MS),
-            max_bytes: 1024 * 1024 * 1024,
+            // Not max_bytes, which the server sets aside whole when the stream is made.
+            max_bytes: -1,
+            max_msgs: 1_000_000,
             discard: DiscardPolicy.Old,
             duplicate_window: nanos(10 * 60_000),
           };
-          await manager.streams.add({
-            ...wanted,
-            name: STREAM,
-            retention: RetentionPolicy.Limits,
-            storage: StorageType.File,
-          });
+          // One made by an earlier release may have other settings.
+          if (await manager.streams.info(STREAM).catch(() => undefined)) {
+            await manager.streams.update(STREAM, wanted);
+          } else {
+            const fixed = { name: STREAM, retention: RetentionPolicy.Limits, storage: StorageType.File };
+            await manager.streams.add({ ...wanted, ...fixed });
+          }
           stream = connection.jetstream({ timeout: publishTimeoutMs });
           return;
         } catch (error) {
-          if (describeError(error).includes('already in use')) {
-            // Made by an earlier release with other settings: it is used as it is.
-            stream = connection.jetstream({ timeout: publishTimeoutMs });
-            return;
-          }
-          logger.debug(`the event stream is not ready: ${describeError(error)}`);
+          const level = attempt++ % 20 === 0 ? 'warn' : 'debug';
+          logger[level](`the event stream is not ready: ${describeError(error)}`);
           await delay(500, undefined, { signal: closing.signal }).catch(() => {});
         }
       }
