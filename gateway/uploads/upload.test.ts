@@ -208,7 +208,7 @@ describe('a refusal while the client is still sending', () => {
     ['a connection that is to be kept', 'keep-alive'],
   ])('is read by it on %s', async (_name, connection) => {
     const form = formBytes([{ name: 'file', filename: 'x.gif', content: Buffer.alloc(20 * 1024 * 1024) }]);
-    const socket = open();
+    const socket = open(t.port, true);
     socket.write(requestHead(`Content-Length: ${form.length}`, `Connection: ${connection}`));
     socket.write(form.subarray(0, 1000));
     await expect.poll(() => socket.received).toContain('input_too_large');
@@ -461,8 +461,10 @@ function requestHead(...headers: string[]): string {
   return `${lines.join('\r\n')}\r\n\r\n`;
 }
 
-function open(port = t.port): Socket & { received: string } {
-  const socket = Object.assign(connect(port, '127.0.0.1'), { received: '' });
+/** @param allowHalfOpen go on sending after the server ended its side */
+function open(port = t.port, allowHalfOpen = false): Socket & { received: string } {
+  const options = { port, host: '127.0.0.1', allowHalfOpen };
+  const socket = Object.assign(connect(options), { received: '' });
   socket.on('data', (chunk) => {
     socket.received += chunk.toString('latin1');
   });
