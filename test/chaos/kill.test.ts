@@ -8,8 +8,7 @@ import { atPhase, createRig, type Rig } from './rig.ts';
 /** Every service is killed with kill -9 at every step of a running job. */
 let rig: Rig;
 beforeAll(async () => {
-  // So large that there is a middle of a render.
-  rig = await createRig({ side: 1_600 });
+  rig = await createRig();
 }, 240_000);
 afterAll(() => rig?.close(), 60_000);
 
@@ -21,24 +20,26 @@ const running = atPhase('Running');
  */
 const STEPS: Record<string, (kill: () => void) => Promise<string[]>> = {
   'running, another being submitted': async (kill) => {
-    const first = await rig.submit();
+    const first = await rig.submit('long');
     await rig.reach(first, running);
     const key = randomUUID();
     const sent = rig.trySubmit(key);
     // The request is on its way; how far it gets is left to chance.
     await delay(Math.random() * 20);
     kill();
+    expect(rig.phaseOf(first)).toBe('Running');
     const answered = await sent;
-    const second = await rig.submit(key);
+    const second = await rig.submit('short', key);
     // An answer that was given stays true.
     if (answered) expect(second).toBe(answered);
     return [first, second];
   },
   'running, another just accepted': async (kill) => {
-    const first = await rig.submit();
+    const first = await rig.submit('long');
     await rig.reach(first, running);
     const second = await rig.submit();
     kill();
+    expect(rig.phaseOf(first)).toBe('Running');
     return [first, second];
   },
   'assigned, another only uploaded': async (kill) => {

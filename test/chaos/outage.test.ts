@@ -12,7 +12,7 @@ const ANSWER_WITHIN_MS = 15_000;
 
 let rig: Rig;
 beforeAll(async () => {
-  rig = await createRig({ side: 512 });
+  rig = await createRig();
 }, 240_000);
 afterAll(() => rig?.close(), 60_000);
 
@@ -36,7 +36,7 @@ async function callThroughout(until: number): Promise<Told> {
   while (Date.now() < until) {
     const key = `outage-${until}-${submits++}`;
     const id = await timed(rig.trySubmit(key));
-    if (id) accepted.push(await rig.submit(key));
+    if (id) accepted.push(await rig.submit('short', key));
     const balance = await timed(rig.api.get('/balance'));
     if (balance.status !== 200) expectOutage(balance);
     await delay(2_500);
