@@ -317,7 +317,9 @@ describe('storing', () => {
 
   it('gives up a store that never answers', async () => {
     store.on('/out', (request) => void request.resume());
-    expect((await failure(put('/out', { limits: { ...LIMITS, storeTries: 2 } }))).code).toBe('transfer_failed');
+    expect((await failure(put('/out', { limits: { ...LIMITS, storeTries: 2 } }))).code).toBe(
+      'transfer_failed',
+    );
     expect(store.count('/out')).toBe(2);
   });
 

@@ -158,7 +158,7 @@ export class WorkerPool {
       const { task } = slot;
       this.#release(slot);
       const error = failure ?? new Error(`render thread ended with code ${code}`);
-      if (!task || !task.signal.aborted) this.#options.onCrash(error);
+      if (!task?.signal.aborted) this.#options.onCrash(error);
       if (task) {
         settle(task, () => {
           if (task.signal.aborted) task.reject(task.signal.reason);
