@@ -79,7 +79,12 @@ export async function createHarness() {
       await started.close();
       client.close();
     };
-    ends.push(close);
+    const watches: ReturnType<typeof watch>[] = [];
+    ends.push(() => {
+      // Nobody is left who would acknowledge a result, so the agent need not wait for it.
+      for (const { cancel } of watches) cancel();
+      return close();
+    });
     const request = (mode: string, change: Partial<StartAttemptRequest> = {}) =>
       startRequest(store, started.incarnation, mode, change);
     return {
@@ -95,7 +100,11 @@ export async function createHarness() {
         call(client.stopAttempt.bind(client), { ref, reason }, { timeoutMs: 5_000 }),
       acknowledge: (ref: StartAttemptRequest['ref']) =>
         call(client.acknowledgeAttempt.bind(client), { ref }, { timeoutMs: 5_000 }),
-      watch: () => watch(client, started.incarnation),
+      watch() {
+        const watching = watch(client, started.incarnation);
+        watches.push(watching);
+        return watching;
+      },
       client,
       resource: () => kube.find(GPUAGENT_RESOURCE, { namespace, name }),
       lease: () => kube.find(LEASE_RESOURCE, { namespace, name }),
