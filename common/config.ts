@@ -50,6 +50,11 @@ export const hexSecret = z
 
 /** Settings every service has. */
 export const baseShape = {
+  /**
+   * Shared by all services of an installation and asked for by their gRPC servers. Unset: whoever reaches such a server
+   * may call it, which only a network that lets nobody else reach it makes up for.
+   */
+  SEMBLANCE_INTERNAL_TOKEN: z.string().min(16, 'must have at least 16 characters').optional(),
   SEMBLANCE_LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   SEMBLANCE_HEALTH_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 0 }),
 };

@@ -41,6 +41,8 @@ export interface ControlPlaneOptions {
   readonly namespace: string;
   readonly objects: ObjectStore;
   readonly adminToken: string;
+  /** Asked of whoever calls ControlService; the admin service has a token of its own. */
+  readonly internalToken?: string | undefined;
   readonly logger: Logger;
   readonly registry: Registry;
   /** What charges and balances are dated by. Default: the database's clock. */
@@ -181,7 +183,10 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     now,
   });
   const admin = createAdminService({ logger, database, token: options.adminToken, metrics });
-  const server = await startGrpcServer({ listen: options.listen, services: [control, admin] });
+  const server = await startGrpcServer({
+    listen: options.listen,
+    services: [{ ...control, token: options.internalToken }, admin],
+  });
 
   let schema: 'waiting' | 'ready' = 'waiting';
   const migrated = migrateWhenReachable(options.postgresUrl, logger, signal).then(() => {

@@ -16,6 +16,9 @@ const logger = createLogger({
 runService(logger, async () => {
   const config = loadConfig(controlPlaneShape);
   const registry = createRegistry('control-plane');
+  if (!config.SEMBLANCE_INTERNAL_TOKEN) {
+    logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: whoever reaches the gRPC port may call it');
+  }
   const events = createNatsBus({ url: config.SEMBLANCE_NATS_URL, name: 'control-plane', logger });
   const kube = createKubeClient({
     kubeconfigPath: config.KUBECONFIG,
@@ -36,6 +39,7 @@ runService(logger, async () => {
     namespace: config.SEMBLANCE_NAMESPACE,
     objects,
     adminToken: config.SEMBLANCE_ADMIN_TOKEN,
+    internalToken: config.SEMBLANCE_INTERNAL_TOKEN,
     logger,
     registry,
     webhooks: { allow: config.SEMBLANCE_WEBHOOK_ALLOW },

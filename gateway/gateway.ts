@@ -17,6 +17,7 @@ export interface GatewayOptions {
   readonly listen: ListenAddress;
   /** `host:port` of the control plane. */
   readonly controlAddress: string;
+  readonly internalToken?: string | undefined;
   readonly store: ObjectStore;
   readonly logger: Logger;
   readonly registry: Registry;
@@ -64,6 +65,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const metrics = createMetrics(options.registry);
   const control = connectControlPlane({
     address: options.controlAddress,
+    token: options.internalToken,
     metrics,
     timeoutMs: timing.control,
   });

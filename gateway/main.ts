@@ -24,6 +24,7 @@ runService(logger, async () => {
   const gateway = await startGateway({
     listen: config.SEMBLANCE_GATEWAY_LISTEN,
     controlAddress: config.SEMBLANCE_CONTROL_ADDRESS,
+    internalToken: config.SEMBLANCE_INTERNAL_TOKEN,
     store,
     logger,
     registry,

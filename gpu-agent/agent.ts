@@ -139,8 +139,14 @@ async function startParts(
     },
   });
 
+  if (!settings.internalToken) {
+    logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: whoever reaches the gRPC port may call it');
+  }
   const service = createAgentService({ attempts, incarnation, logger });
-  const grpc: GrpcServer = await startGrpcServer({ listen: settings.listen, services: [service] });
+  const grpc: GrpcServer = await startGrpcServer({
+    listen: settings.listen,
+    services: [{ ...service, token: settings.internalToken }],
+  });
   started.push(async () => {
     service.endWatches();
     await grpc.close();

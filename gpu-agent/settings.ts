@@ -64,6 +64,7 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
     healthListen: config.SEMBLANCE_HEALTH_LISTEN,
     kubeconfig: config.KUBECONFIG,
     namespace: config.SEMBLANCE_NAMESPACE,
+    internalToken: config.SEMBLANCE_INTERNAL_TOKEN,
     listen,
     advertise: config.SEMBLANCE_AGENT_ADVERTISE,
     name,

@@ -28,6 +28,8 @@ export interface OperatorOptions {
   readonly kubeconfigPath?: string;
   readonly namespace: string;
   readonly objects: ObjectStore;
+  /** Sent to agents. */
+  readonly internalToken?: string | undefined;
   readonly logger: Logger;
   /** Unique to this process. */
   readonly identity: string;
@@ -96,6 +98,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     term = createTerm({
       ...{ client, jobs, agents, leases, leaseTracker, recorder, registry, logger },
       objects: options.objects,
+      internalToken: options.internalToken,
       concurrency: options.concurrency ?? 64,
       agentRetentionMs: options.agentRetentionMs ?? 600_000,
     });

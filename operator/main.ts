@@ -21,6 +21,7 @@ runService(logger, async () => {
     kubeconfigPath: config.KUBECONFIG,
     namespace: config.SEMBLANCE_NAMESPACE,
     objects,
+    internalToken: config.SEMBLANCE_INTERNAL_TOKEN,
     logger,
     identity:
       config.SEMBLANCE_OPERATOR_IDENTITY ??

@@ -29,6 +29,7 @@ export interface TermOptions {
   readonly leases: Reflector<Lease>;
   readonly leaseTracker: LeaseTracker;
   readonly objects: ObjectStore;
+  readonly internalToken?: string | undefined;
   readonly recorder: EventRecorder;
   readonly registry: Registry;
   readonly logger: Logger;
@@ -53,6 +54,7 @@ export function createTerm(options: TermOptions): Term {
   const fleet = createFleet({
     agents,
     leases: options.leaseTracker,
+    internalToken: options.internalToken,
     logger,
     events: {
       onChanged(agent) {

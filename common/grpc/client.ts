@@ -1,11 +1,13 @@
 import {
   type CallOptions,
   type ChannelOptions,
+  type ClientOptions,
   type ClientUnaryCall,
   credentials,
   Metadata,
   type ServiceError,
 } from '@grpc/grpc-js';
+import { sendToken } from './internal-token.ts';
 import { REQUEST_ID_KEY } from './status.ts';
 
 /** Channel settings every client of ours uses: broken connections are noticed and reopened quickly. */
@@ -22,11 +24,13 @@ export const CHANNEL_OPTIONS: ChannelOptions = {
 type ClientConstructor<T> = new (
   address: string,
   channelCredentials: ReturnType<typeof credentials.createInsecure>,
-  options: ChannelOptions,
+  options: ClientOptions,
 ) => T;
 
-export function createClient<T>(Client: ClientConstructor<T>, address: string): T {
-  return new Client(address, credentials.createInsecure(), CHANNEL_OPTIONS);
+/** @param token sent with every call; see internal-token */
+export function createClient<T>(Client: ClientConstructor<T>, address: string, token?: string): T {
+  const interceptors = token ? [sendToken(token)] : [];
+  return new Client(address, credentials.createInsecure(), { ...CHANNEL_OPTIONS, interceptors });
 }
 
 type UnaryMethod<Request, Response> = (

@@ -1,4 +1,11 @@
-import { Metadata, type ServiceError, status } from '@grpc/grpc-js';
+import {
+  credentials,
+  Metadata,
+  makeGenericClientConstructor,
+  type ServiceError,
+  status,
+} from '@grpc/grpc-js';
+import { service as healthService } from 'grpc-health-check';
 import { pino } from 'pino';
 import { afterEach, describe, expect, it } from 'vitest';
 import {
@@ -18,18 +25,22 @@ const lines: string[] = [];
 const logger = pino({ level: 'error' }, { write: (line: string) => void lines.push(line) });
 
 /** A server of the real service whose GetJob does what the test says. */
-async function serve(handler: UnaryHandler<GetJobRequest, GetJobResponse>) {
+async function serve(
+  handler: UnaryHandler<GetJobRequest, GetJobResponse>,
+  tokens: { asked?: string; sent?: string } = {},
+) {
   server = await startGrpcServer({
     listen: { host: '127.0.0.1', port: 0 },
     services: [
       {
         name: 'semblance.control.v1.ControlService',
         definition: ControlServiceService,
+        token: tokens.asked,
         implementation: { getJob: unary(logger, handler) },
       },
     ],
   });
-  client = createClient(ControlServiceClient, `127.0.0.1:${server.port}`);
+  client = createClient(ControlServiceClient, `127.0.0.1:${server.port}`, tokens.sent);
   return client.getJob.bind(client);
 }
 
@@ -140,6 +151,47 @@ describe('a unary call', () => {
       fromServiceError,
     );
     expect(failure).toMatchObject({ code: 'internal_error', httpStatus: 502, retryable: true });
+  });
+});
+
+describe('the token of an installation', () => {
+  const answer = async () => ({ job: { id: 'job-1', status: 'queued' } });
+  const asked = 'a token of the installation';
+
+  it('lets a caller in that has it', async () => {
+    const getJob = await serve(answer, { asked, sent: asked });
+    expect((await call(getJob, request, settings)).job?.id).toBe('job-1');
+  });
+
+  it.each([undefined, 'another token altogether', `${asked} `, asked.toUpperCase()])(
+    'keeps a caller out that sends %j, before its call is handled',
+    async (sent) => {
+      let handled = 0;
+      const getJob = await serve(
+        async () => {
+          handled++;
+          return {};
+        },
+        { asked, sent },
+      );
+      const failure = (await call(getJob, request, settings).catch((error) => error)) as ServiceError;
+      expect(failure.code).toBe(status.UNAUTHENTICATED);
+      expect(failure.details).not.toContain(asked);
+      expect(handled).toBe(0);
+    },
+  );
+
+  it('is not asked of the health service', async () => {
+    await serve(answer, { asked });
+    const Health = makeGenericClientConstructor(healthService, 'Health');
+    const health = new Health(`127.0.0.1:${server?.port}`, credentials.createInsecure());
+    const answered = await new Promise((resolve, reject) =>
+      health.check?.({ service: '' }, (error: Error | null, response: unknown) =>
+        error ? reject(error) : resolve(response),
+      ),
+    );
+    health.close();
+    expect(answered).toMatchObject({ status: 'SERVING' });
   });
 });
 

@@ -13,6 +13,7 @@ import { HealthImplementation } from 'grpc-health-check';
 import type { ListenAddress } from '../config.ts';
 import { ApiError, describeError } from '../errors.ts';
 import type { Logger } from '../logging.ts';
+import { askForToken } from './internal-token.ts';
 import { REQUEST_ID_KEY, toStatus } from './status.ts';
 
 /** What a unary handler learns of its call besides the message. */
@@ -86,6 +87,8 @@ export interface GrpcService {
   readonly implementation: UntypedServiceImplementation;
   /** Full name, such as `semblance.control.v1.ControlService`, for the health service. */
   readonly name: string;
+  /** Callers must send this token (see internal-token). Undefined: none is asked for. */
+  readonly token?: string | undefined;
 }
 
 export interface GrpcServerOptions {
@@ -105,6 +108,7 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
     'grpc.max_receive_message_length': 4 * 1024 * 1024,
     'grpc.keepalive_time_ms': 20_000,
     'grpc.keepalive_timeout_ms': 5_000,
+    interceptors: options.services.flatMap(({ name, token }) => (token ? [askForToken(token, name)] : [])),
   });
   const health = new HealthImplementation({ '': 'SERVING' });
   health.addToServer(server);

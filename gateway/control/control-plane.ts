@@ -47,6 +47,8 @@ export interface ControlPlane {
 export interface ControlPlaneOptions {
   /** `host:port` */
   readonly address: string;
+  /** Token of the installation. */
+  readonly token?: string | undefined;
   readonly metrics: GatewayMetrics;
   readonly timeoutMs?: number;
 }
@@ -55,7 +57,7 @@ type Method<Request, Response> = Parameters<typeof call<Request, Response>>[0];
 
 export function connectControlPlane(options: ControlPlaneOptions): ControlPlane {
   const { address, metrics, timeoutMs = TIMEOUT_MS } = options;
-  const client = createClient(ControlServiceClient, address);
+  const client = createClient(ControlServiceClient, address, options.token);
 
   const asker =
     <Request, Response>(method: Method<Request, Response>) =>

@@ -29,7 +29,10 @@ export function ownServices(settings: StackSettings, addresses: Addresses): Serv
       name,
       after,
       async launch() {
-        const health = { SEMBLANCE_HEALTH_LISTEN: `127.0.0.1:${port}` };
+        const health = {
+          SEMBLANCE_HEALTH_LISTEN: `127.0.0.1:${port}`,
+          SEMBLANCE_INTERNAL_TOKEN: settings.internalToken,
+        };
         const env = { ...process.env, ...(await environment()), ...health };
         return {
           command: process.execPath,

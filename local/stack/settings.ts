@@ -38,6 +38,7 @@ export type StackSettings = {
   internalUrl: string;
   namespace: string;
   adminToken: string;
+  internalToken: string;
   signingKey: string;
   objectsUrl: string;
   agentName: string;
@@ -75,6 +76,7 @@ export async function stackSettings(env: NodeJS.ProcessEnv): Promise<StackSettin
     internalUrl: env.SEMBLANCE_OBJECTS_INTERNAL_URL || internalUrl,
     namespace: env.SEMBLANCE_NAMESPACE || 'semblance',
     adminToken: env.SEMBLANCE_ADMIN_TOKEN || secrets.adminToken,
+    internalToken: env.SEMBLANCE_INTERNAL_TOKEN || secrets.internalToken,
     signingKey: env.SEMBLANCE_OBJECTS_SIGNING_KEY || secrets.signingKey,
     objectsUrl: env.SEMBLANCE_OBJECTS_URL || pathToFileURL(join(stateDir, 'objects')).href,
     // In a cluster of one's own there is one local agent; in a shared one, stacks must not take each other's name.
@@ -111,14 +113,15 @@ async function refuseTaken(name: string, env: NodeJS.ProcessEnv): Promise<void> 
   }
 }
 
-type Secrets = { adminToken: string; signingKey: string };
+type Secrets = { adminToken: string; internalToken: string; signingKey: string };
 
 function secretsOf(file: string): Secrets {
   const present = readJson<Secrets>(file);
-  if (present?.adminToken && present.signingKey) return present as Secrets;
+  if (present?.adminToken && present.internalToken && present.signingKey) return present as Secrets;
   const secrets = {
-    adminToken: randomBytes(32).toString('base64url'),
-    signingKey: randomBytes(32).toString('hex'),
+    adminToken: present?.adminToken || randomBytes(32).toString('base64url'),
+    internalToken: randomBytes(32).toString('base64url'),
+    signingKey: present?.signingKey || randomBytes(32).toString('hex'),
   };
   writeJson(file, secrets);
   return secrets;

@@ -20,6 +20,7 @@ export interface FleetEvents {
 export interface FleetOptions {
   readonly agents: Reflector<GpuAgent>;
   readonly leases: LeaseTracker;
+  readonly internalToken?: string | undefined;
   readonly logger: Logger;
   readonly events: FleetEvents;
 }
@@ -65,6 +66,7 @@ export function createFleet(options: FleetOptions): Fleet {
       agent: name,
       incarnation,
       address,
+      token: options.internalToken,
       logger,
       onSnapshot: (attempts) => {
         logger.info({ agent: name, incarnation, attempts: attempts.length }, 'connected to the agent');

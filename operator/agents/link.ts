@@ -23,6 +23,8 @@ export interface LinkOptions {
   readonly agent: string;
   readonly incarnation: string;
   readonly address: string;
+  /** Token of the installation. */
+  readonly token?: string | undefined;
   readonly logger: Logger;
   /** Everything the process holds, at the beginning of each stream. */
   readonly onSnapshot: (attempts: readonly AttemptStatus[]) => void;
@@ -51,7 +53,7 @@ export interface AgentLink {
 
 export function createAgentLink(options: LinkOptions): AgentLink {
   const { agent, incarnation, address, logger } = options;
-  const client = createClient(AgentServiceClient, address);
+  const client = createClient(AgentServiceClient, address, options.token);
   /** Number of the stream whose snapshot has arrived; undefined while none has. */
   let stream: number | undefined;
   let opened = 0;
