@@ -80,18 +80,71 @@ describe('createJobReads', () => {
     expect(sent.map(({ request }) => request.requests.length)).toEqual([128, 128, 44]);
   });
 
-  it('gives a message the time that its oldest read has left', async () => {
-    const { read, sent } = scripted(1_000);
-    void read('a');
+  it('gives a message the time that its newest read has left', async () => {
+    const { read, sent, ids } = scripted(1_000);
+    const held = [read('a')];
     await delay(1);
-    void read('b');
+    held.push(read('b'));
     await delay(1);
-    void read('c');
-    await delay(60);
+    held.push(read('c'));
+    await delay(300);
+    held.push(read('d'));
+    await delay(50);
     sent[0]?.answer();
     await delay(1);
-    expect(sent[2]?.timeoutMs).toBeGreaterThan(0);
-    expect(sent[2]?.timeoutMs).toBeLessThanOrEqual(945);
+    expect(ids(2)).toEqual(['c', 'd']);
+    expect(sent[2]?.timeoutMs).toBeGreaterThan(700);
+    expect(sent[2]?.timeoutMs).toBeLessThanOrEqual(951);
+    for (const { answer } of sent) answer();
+    await Promise.all(held);
+  });
+
+  it('fails a read when its own time is up, and answers those of the same message that came later', async () => {
+    const { read, sent, ids } = scripted(400);
+    const settled: string[] = [];
+    const note = (id: string) =>
+      read(id).then(
+        () => settled.push(`${id} answered`),
+        ({ code, httpStatus }) => settled.push(`${id} ${code} ${httpStatus}`),
+      );
+    const all = [note('a')];
+    await delay(1);
+    all.push(note('b'));
+    await delay(1);
+    all.push(note('early'));
+    await delay(200);
+    all.push(note('late'));
+    await delay(1);
+    sent[0]?.answer();
+    await delay(1);
+    expect(ids(2)).toEqual(['early', 'late']);
+    await expect.poll(() => settled).toContain('early internal_error 502');
+    expect(settled).not.toContain('late answered');
+    sent[2]?.answer();
+    await expect.poll(() => settled).toContain('late answered');
+    sent[1]?.answer();
+    await Promise.all(all);
+    expect(settled.filter((line) => line.startsWith('early'))).toHaveLength(1);
+  });
+
+  it('does not send a read whose time was up before its turn', async () => {
+    const { read, sent, ids } = scripted(200);
+    const lost = Promise.allSettled([read('a')]);
+    await delay(1);
+    const lostToo = Promise.allSettled([read('b')]);
+    await delay(1);
+    const waited = Promise.allSettled([read('waited')]);
+    expect((await Promise.all([lost, lostToo, waited])).flat().map(({ status }) => status)).toEqual([
+      'rejected',
+      'rejected',
+      'rejected',
+    ]);
+    const fresh = read('fresh');
+    sent[0]?.fail(Object.assign(new Error('deadline'), { code: status.DEADLINE_EXCEEDED }));
+    await delay(1);
+    expect(ids(2)).toEqual(['fresh']);
+    sent[2]?.answer();
+    expect(await fresh).toEqual(resultFor('fresh'));
   });
 
   it('fails every read of a message that fails, and goes on', async () => {

@@ -27,6 +27,8 @@ interface Waiting {
   readonly request: GetJobRequest;
   readonly requestId: string;
   readonly deadline: number;
+  /** False once its own time was up, or it was answered. */
+  pending: boolean;
   readonly resolve: (result: GetJobResult) => void;
   readonly reject: (error: Error) => void;
 }
@@ -34,6 +36,8 @@ interface Waiting {
 /**
  * Sends reads to the control plane together: those that arrive in one turn of the event loop share a message, and
  * while messages are under way the next ones gather. Nothing waits for company, so a single read is as quick as alone.
+ * Each read has its own time: one that has waited too long fails alone, and the message goes on for those that came
+ * later.
  */
 export function createJobReads({ send, timeoutMs }: JobReadsOptions): ReadJob {
   let waiting: Waiting[] = [];
@@ -48,13 +52,14 @@ export function createJobReads({ send, timeoutMs }: JobReadsOptions): ReadJob {
 
   const dispatch = () => {
     scheduled = false;
+    waiting = waiting.filter(({ pending }) => pending);
     const batch = waiting.slice(0, MAX_BATCH);
     waiting = waiting.slice(MAX_BATCH);
-    const [first] = batch;
-    if (!first) return;
+    const [first, last] = [batch[0], batch.at(-1)];
+    if (!first || !last) return;
     underWay++;
-    // The one that has waited longest sets the deadline of its message.
-    const left = Math.max(1, first.deadline - Date.now());
+    // As long as any read of it may wait; those before the newest give up by themselves.
+    const left = Math.max(1, last.deadline - Date.now());
     send({ requests: batch.map(({ request }) => request) }, left, first.requestId)
       .then(
         ({ results }) => {
@@ -78,9 +83,36 @@ export function createJobReads({ send, timeoutMs }: JobReadsOptions): ReadJob {
 
   return (request, requestId) =>
     new Promise((resolve, reject) => {
-      waiting.push({ request, requestId, deadline: Date.now() + timeoutMs, resolve, reject });
+      const end = () => {
+        clearTimeout(timer);
+        read.pending = false;
+      };
+      const read: Waiting = {
+        request,
+        requestId,
+        deadline: Date.now() + timeoutMs,
+        pending: true,
+        resolve(result) {
+          end();
+          resolve(result);
+        },
+        reject(error) {
+          end();
+          reject(error);
+        },
+      };
+      const timer = setTimeout(() => read.reject(noAnswer()), timeoutMs);
+      waiting.push(read);
       schedule();
     });
+}
+
+function noAnswer(): ApiError {
+  return new ApiError(
+    'internal_error',
+    'A service behind the gateway did not answer in time. Nothing is billed; try again.',
+    { upstream: true },
+  );
 }
 
 /** A refusal that came as data, as the error it is. */
