@@ -67,6 +67,8 @@ describe('GET /files', () => {
     const response = await fetch(await link(), { headers: { range: 'bytes=3000000-' } });
     expect(response.status).toBe(416);
     expect(response.headers.get('content-range')).toBe('bytes */3000000');
+    for (const name of ['cache-control', 'content-disposition', 'etag', 'last-modified'])
+      expect(response.headers.get(name), name).toBeNull();
     expect(await codeOf(response)).toBe('invalid_input');
   });
 

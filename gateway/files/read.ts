@@ -18,12 +18,14 @@ export function readFile({ store }: { readonly store: DirectoryStore }): Handler
     let streaming = false;
     try {
       const validators = { etag: `"${object.version}"`, lastModified: object.storedAt };
+      const notModified = isNotModified(ctx.headers, validators);
+      // Before the headers: a range that is refused must not be cached or saved as if it were the file.
+      const range = notModified ? undefined : rangeOf(ctx, object, validators);
       setHeaders(ctx, object, grant, validators);
-      if (isNotModified(ctx.headers, validators)) {
+      if (notModified) {
         ctx.status = 304;
         return;
       }
-      const range = rangeOf(ctx, object, validators);
       const length = range ? range.end - range.start + 1 : object.sizeBytes;
       ctx.status = range ? 206 : 200;
       if (range) ctx.set('Content-Range', `bytes ${range.start}-${range.end}/${object.sizeBytes}`);
