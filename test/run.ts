@@ -8,6 +8,11 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { describeError } from '../common/errors.ts';
+import { s3ServerBinary } from '../common/objects/testing/s3-server.ts';
+import { progressPrinter } from '../local/toolchain/progress.ts';
+import { resolveTools } from '../local/toolchain/toolchain.ts';
+import { TOOLS, type ToolName } from '../local/toolchain/tools.ts';
 import { printCheck, runChecks } from './check.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -15,7 +20,7 @@ const scratch = mkdtempSync(join(tmpdir(), 'semblance-test-'));
 const report = join(scratch, 'report.json');
 
 const checks = runChecks(printCheck);
-const exit = await runVitest(process.argv.slice(2));
+const exit = (await prepareServers()) ? await runVitest(process.argv.slice(2)) : 1;
 const tests = readReport();
 rmSync(scratch, { recursive: true, force: true });
 
@@ -26,6 +31,18 @@ if (exit !== 0 && failed === 0) failed = 1;
 const passed = tests.passed + checks.length - failedChecks;
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed > 0 || tests.passed === 0 ? 1 : 0;
+
+/** What real servers have to be built is built before the tests, whose time limits do not allow for it. */
+async function prepareServers(): Promise<boolean> {
+  try {
+    await resolveTools(Object.keys(TOOLS) as ToolName[], { report: progressPrinter(process.stderr) });
+    await s3ServerBinary();
+    return true;
+  } catch (error) {
+    console.error(describeError(error));
+    return false;
+  }
+}
 
 function runVitest(args: string[]): Promise<number> {
   const vitest = spawn(

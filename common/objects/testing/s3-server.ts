@@ -19,7 +19,7 @@ export const S3_CREDENTIALS = { accessKeyId: 'semblance-test', secretAccessKey: 
 
 /** Starts an empty S3 server on a free loopback port. The caller stops it. */
 export async function startS3Server(): Promise<{ endpoint: string; stop(): Promise<void> }> {
-  const command = await serverBinary();
+  const command = await s3ServerBinary();
   const folder = await mkdtemp(join(tmpdir(), 'semblance-s3-'));
   const data = join(folder, 'data');
   await mkdir(data);
@@ -61,7 +61,7 @@ export async function startS3Server(): Promise<{ endpoint: string; stop(): Promi
 }
 
 /** On PATH, or in the cache of tools, or built into it once (a minute or two). */
-async function serverBinary(): Promise<string> {
+export async function s3ServerBinary(): Promise<string> {
   const found = findOnPath('versitygw');
   if (found) return found;
   const folder = join(cacheFolder(process.env), 'toolchain', `${process.platform}-${process.arch}`);
