@@ -57,7 +57,7 @@ test('a job goes from submit to a charge of what was quoted, and the rest of the
   await succeed(system, renderJob);
   const done = await untilJob(system, caller, answer.id, (job) => job.status === 'succeeded');
   expect(done.chargedMicros).toBe(40_000n);
-  expect(done.outputUrl).toContain(`api/out-${answer.id}`);
+  expect(done.outputUrl).toContain(`out/${answer.id}/1.png`);
   expect((await untilJob(system, caller, answer.id, () => true)).outputUrl).toBe(done.outputUrl);
   expect((await show(accountId)).account).toMatchObject({
     balanceMicros: 960_000n,
@@ -121,7 +121,7 @@ test('a success whose output is not in the store is a failure', async () => {
     phase: 'Succeeded',
     attempt: 1,
     output: {
-      key: 'api/nothing-here',
+      key: 'out/nothing-here/1.png',
       contentType: 'image/png',
       sizeBytes: 7,
       unit: 'image',

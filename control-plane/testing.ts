@@ -219,7 +219,7 @@ export async function setStatus({ kube }: TestSystem, renderJob: RenderJob, stat
 
 /** Ends a RenderJob well, with its output in the object store. */
 export async function succeed(system: TestSystem, renderJob: RenderJob, milliUnits = 1000) {
-  const key = `api/out-${renderJob.metadata.name}`;
+  const key = `out/${renderJob.metadata.name}/1.png`;
   await system.objects.put(key, Readable.from([Buffer.from('picture')]), { contentType: 'image/png' });
   return setStatus(system, renderJob, {
     phase: 'Succeeded',

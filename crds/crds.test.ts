@@ -184,6 +184,30 @@ describe('a RenderJob', () => {
   });
 });
 
+describe('an output', () => {
+  const output = { contentType: 'image/png', sizeBytes: 1, unit: 'image', milliUnits: 1000 } as const;
+
+  it('is recorded under a key of an attempt and no other', async () => {
+    const { metadata } = await create(good);
+    const name = metadata.name ?? '';
+    for (const key of [
+      'api/a/b.png',
+      'out/u/1',
+      'out/u/1.j pg',
+      'out/../1.png',
+      'out/u/0.png',
+      'out/u/1/2.png',
+      '',
+    ]) {
+      await expect(setStatus(name, { output: { ...output, key } }), key).rejects.toMatchObject({
+        code: 'invalid',
+      });
+    }
+    const key = `out/${metadata.uid}/12.webp`;
+    expect((await setStatus(name, { output: { ...output, key } })).status?.output?.key).toBe(key);
+  });
+});
+
 describe('kubectl', () => {
   it('shows jobs and agents, in brief and wide, by short name and category', async () => {
     const namespace = ['-n', kube.namespace];

@@ -87,7 +87,7 @@ describe('an operator that takes over', () => {
     const agent = await harness.agent({ name: 'one', slots: 4, script: (run) => run.succeed() });
     await leaveBehind(agent, 'reported', { status: { phase: 'Running' }, begun: true });
     const output = {
-      key: 'out/x',
+      key: 'out/x/1.jpg',
       contentType: 'image/jpeg',
       sizeBytes: 1,
       unit: 'image',

@@ -24,15 +24,20 @@ const MAX_OUTPUT_BYTES = { image: 256 * MIB, second: 2_048 * MIB };
 /** How long links outlive the time an attempt may take. */
 const LINK_SLACK_SECONDS = 600;
 
-/** Beginning of every key of an attempt's output. */
-export function outputPrefix(uid: string, attempt: number): string {
-  return `out/${uid}/${attempt}.`;
-}
-
 /** Every key an attempt may have stored under. */
 export function outputKeys(job: RenderJob, attempt: number): string[] {
-  const endings = Object.values(FORMATS[job.spec.capability]);
-  return endings.map((ending) => outputPrefix(job.metadata.uid ?? '', attempt) + ending);
+  return Object.values(FORMATS[job.spec.capability]).map((ending) => keyOf(job, attempt, ending));
+}
+
+/** The one key an attempt may have stored an output of this content type under; undefined when it may have none. */
+export function outputKey(job: RenderJob, attempt: number, contentType: string): string | undefined {
+  const formats = FORMATS[job.spec.capability];
+  const ending = Object.hasOwn(formats, contentType) ? formats[contentType] : undefined;
+  return ending && keyOf(job, attempt, ending);
+}
+
+function keyOf(job: RenderJob, attempt: number, ending: string): string {
+  return `out/${job.metadata.uid ?? ''}/${attempt}.${ending}`;
 }
 
 /** Links for one attempt: inputs to read, and one place to store for each content type. Never stored anywhere. */
@@ -56,7 +61,7 @@ export async function signLinks(
   );
   const sinks = await Promise.all(
     Object.entries(FORMATS[capability]).map(async ([contentType, ending]): Promise<Sink> => {
-      const key = outputPrefix(job.metadata.uid ?? '', attempt) + ending;
+      const key = keyOf(job, attempt, ending);
       const maxBytes = MAX_OUTPUT_BYTES[unit];
       const { url, headers } = await objects.signPut(key, { ...options, contentType, maxBytes });
       return { contentType, url, headers: { ...headers }, key };

@@ -14,6 +14,8 @@ export const MAX_LOST_AGENTS = 8;
 const STOP_PATIENCE_MS = 60_000;
 /** How long past its deadline an attempt may end by its agent's own hand. */
 const DEADLINE_GRACE_MS = 3_000;
+/** What a job's owner is told of faults that are ours. */
+const UNCOMPLETED = { code: 'processing_failed', message: 'The work could not be completed.' } as const;
 
 /** For a job that is bound to an agent. */
 export function decideActive(snapshot: JobSnapshot): Decision {
@@ -47,7 +49,7 @@ function deadlineOf({ job }: JobSnapshot): number {
 
 function succeeded(snapshot: JobSnapshot, report: NonNullable<JobSnapshot['facts']['report']>): Decision {
   const { job, now } = snapshot;
-  const output = outputOf(job.metadata.uid ?? '', attemptOf(job), report.output);
+  const output = outputOf(job, attemptOf(job), report.output);
   if ('fault' in output) return interrupted(snapshot, output.fault);
   const took = (output.stages ?? []).reduce((sum, { milliseconds }) => sum + milliseconds, 0);
   const by = output.engine ? ` by ${output.engine}` : '';
@@ -76,7 +78,7 @@ function interrupted(snapshot: JobSnapshot, why: string): Decision {
           reason: 'BackoffLimitExceeded',
           message,
           set: { interruptions },
-          failure: { code: 'processing_failed', message: 'The work could not be completed.' },
+          failure: UNCOMPLETED,
         }),
         { type: 'acknowledge' },
       ],
@@ -96,9 +98,8 @@ function lostAgent(snapshot: JobSnapshot): Decision {
   const how = fate === 'replaced' ? `${agent} restarted` : `${agent} stopped renewing its Lease`;
   if (lostAgents >= MAX_LOST_AGENTS) {
     const message = `${lostAgents} agents went away while they held this job; it is taken to be the cause. The last: ${how}.`;
-    return {
-      actions: [finish(job, now, { phase: 'Failed', reason: 'AgentsLost', message, set: { lostAgents } })],
-    };
+    const change = { phase: 'Failed', reason: 'AgentsLost', message, failure: UNCOMPLETED } as const;
+    return { actions: [finish(job, now, { ...change, set: { lostAgents } })] };
   }
   const wait = lostAgents < 3 ? 0 : backoffMs(lostAgents - 3, RETRY_BASE_MS, RETRY_MAX_MS);
   const message = `Attempt ${attemptOf(job)} was lost: ${how}. It will be retried.`;

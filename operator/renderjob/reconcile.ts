@@ -133,13 +133,19 @@ function decideWaiting(snapshot: JobSnapshot): Decision {
   }
 
   const { pendingDeadlineSeconds } = job.spec;
+  // A pause before a retry is of our choosing: the wait for an agent begins after it.
   const expires =
-    pendingDeadlineSeconds === undefined || attemptOf(job) > 0
+    pendingDeadlineSeconds === undefined
       ? Number.POSITIVE_INFINITY
-      : queuedAt(job) + pendingDeadlineSeconds * 1000;
+      : Math.max(queuedAt(job), retryAt(job)) + pendingDeadlineSeconds * 1000;
   if (now >= expires) {
     const message = `No agent took the job within ${pendingDeadlineSeconds} s (pendingDeadlineSeconds).`;
-    return { actions: [finish(job, now, { phase: 'Failed', reason: 'PendingDeadlineExceeded', message })] };
+    const failure = {
+      code: 'processing_failed',
+      message: 'The work could not be completed in time.',
+    } as const;
+    const change = { phase: 'Failed', reason: 'PendingDeadlineExceeded', message, failure } as const;
+    return { actions: [finish(job, now, change)] };
   }
   const requeueAfterMs = Number.isFinite(expires) ? expires - now : undefined;
 

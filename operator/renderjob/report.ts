@@ -1,7 +1,8 @@
-import type { RenderJobStatus } from '#crds/gen/renderjobs.ts';
+import { CAPABILITIES } from '#common/capabilities.ts';
+import type { RenderJob, RenderJobStatus } from '#crds/gen/renderjobs.ts';
 import type { AttemptOutput, AttemptStatus } from '#proto/semblance/agent/v1/agent.ts';
 import { clip } from '../conditions.ts';
-import { outputPrefix } from './outputs.ts';
+import { outputKey } from './outputs.ts';
 
 type Output = NonNullable<RenderJobStatus['output']>;
 type Failure = NonNullable<RenderJobStatus['failure']>;
@@ -14,30 +15,39 @@ const FAILURE_CODES: readonly Failure['code'][] = [
   'processing_failed',
 ];
 
+/** The most one output may be charged for: a picture is one image, and no film is longer than a day. */
+const MAX_MILLI_UNITS = { image: 1_000, second: 86_400_000 };
+
 /**
  * The output as the resource records it, or why it cannot be: an agent's word is checked against what it was asked to
  * do, because what the schema refuses could never be written.
  */
 export function outputOf(
-  uid: string,
+  job: RenderJob,
   attempt: number,
   output: AttemptOutput | undefined,
 ): Output | { readonly fault: string } {
   if (!output) return { fault: 'the agent reported success without an output' };
-  const { key, contentType, unit } = output;
-  if (!key.startsWith(outputPrefix(uid, attempt)) || key.length > 512) {
-    return { fault: `the agent reported an output it was not given: ${clip(key, 200)}` };
+  const { key, contentType } = output;
+  if (key !== outputKey(job, attempt, contentType)) {
+    return {
+      fault: `the agent reported an output it was not given: ${clip(key, 200)} of type ${clip(contentType, 64)}`,
+    };
   }
-  if (unit !== 'image' && unit !== 'second')
-    return { fault: `the agent reported the unit "${clip(unit, 40)}"` };
+  const { unit } = CAPABILITIES[job.spec.capability];
+  if (output.unit !== unit) {
+    return { fault: `the agent measured in the unit "${clip(output.unit, 40)}" where "${unit}" is charged` };
+  }
   const sizeBytes = Number(output.sizeBytes);
   const milliUnits = Number(output.milliUnits);
-  if (!isCount(sizeBytes) || !isCount(milliUnits)) {
-    return { fault: 'the agent reported a size or a measure out of range' };
+  if (!isCount(sizeBytes) || !isCount(milliUnits) || milliUnits > MAX_MILLI_UNITS[unit]) {
+    return {
+      fault: `the agent reported a size or a measure out of range: ${output.sizeBytes} bytes, ${output.milliUnits} thousandths of the unit ${unit}`,
+    };
   }
   return {
     key,
-    contentType: clip(contentType, 128),
+    contentType,
     sizeBytes,
     ...(output.sha256Hex ? { sha256: clip(output.sha256Hex, 64) } : {}),
     unit,

@@ -80,23 +80,27 @@ export function statusWith(job: RenderJob, now: number, change: StatusChange): R
   return { ...status, conditions };
 }
 
-/** The action that ends a job for good. */
+/**
+ * The action that ends a job for good. `message` is for whoever runs the system and may name agents and settings;
+ * `failure` is what the job's owner reads, so a failed job always says it in words of its own.
+ */
 export function finish(
   job: RenderJob,
   now: number,
-  change: StatusChange & {
-    readonly phase: 'Succeeded' | 'Failed';
-    readonly failure?: RenderJobStatus['failure'];
-  },
+  change: StatusChange &
+    (
+      | { readonly phase: 'Succeeded' }
+      | { readonly phase: 'Failed'; readonly failure: NonNullable<RenderJobStatus['failure']> }
+    ),
 ): Action {
-  const { phase, reason, message, failure } = change;
-  const failed = phase === 'Failed';
+  const { reason, message } = change;
+  const failed = change.phase === 'Failed';
   const status = statusWith(job, now, {
     ...change,
     set: {
       ...change.set,
       completionTime: new Date(now).toISOString(),
-      ...(failed ? { failure: failure ?? { code: 'processing_failed', message } } : { progress: '100%' }),
+      ...(failed ? { failure: change.failure } : { progress: '100%' }),
     },
     clear: ['queuePosition', 'retryTime', 'stage', ...(change.clear ?? [])],
   });
