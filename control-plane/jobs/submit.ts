@@ -4,6 +4,7 @@ import { ApiError } from '#common/errors.ts';
 import { newId } from '#common/ids.ts';
 import { microsToUsd } from '#common/money.ts';
 import { isObjectKey } from '#common/objects/store.ts';
+import { callbackUrlFault, IDEMPOTENCY_KEY_RULE, isIdempotencyKey } from '#common/submit-rules.ts';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { isStorable, sqlState } from '../storage/sql.ts';
@@ -95,8 +96,6 @@ export function createSubmit(options: SubmitOptions) {
   };
 }
 
-const IDEMPOTENCY_KEY = /^[\x20-\x7e]{1,255}$/;
-
 /** Checks what can be checked without the database. @throws ApiError invalid_input, capability_unavailable */
 function prepare(submission: Submission, webhooks: boolean): Prepared {
   const { capability, inputs, parameters, callbackUrl, idempotencyKey } = submission;
@@ -120,8 +119,8 @@ function prepare(submission: Submission, webhooks: boolean): Prepared {
     if (!/^[a-z][a-z0-9_]{0,63}$/.test(name) || value.length > 20_000 || !isStorable(value))
       throw new ApiError('invalid_input', 'A parameter has a name or a value that cannot be used.');
   }
-  if (idempotencyKey !== undefined && !IDEMPOTENCY_KEY.test(idempotencyKey))
-    throw new ApiError('invalid_input', 'An Idempotency-Key is 1 to 255 printable ASCII characters.');
+  if (idempotencyKey !== undefined && !isIdempotencyKey(idempotencyKey))
+    throw new ApiError('invalid_input', `Idempotency-Key ${IDEMPOTENCY_KEY_RULE}.`);
   const callback = callbackUrl === undefined ? null : checkCallbackUrl(callbackUrl, webhooks);
 
   const jobId = newId('job-');
@@ -143,20 +142,14 @@ function prepare(submission: Submission, webhooks: boolean): Prepared {
 
 /** The URL in its canonical form. @throws ApiError invalid_input */
 export function checkCallbackUrl(text: string, webhooks: boolean): string {
-  const url = text.length <= 2048 && isStorable(text) && URL.canParse(text) ? new URL(text) : undefined;
-  if (!url || (url.protocol !== 'http:' && url.protocol !== 'https:'))
-    throw new ApiError(
-      'invalid_input',
-      '`callback_url` must be an http or https URL of at most 2048 characters.',
-    );
-  if (url.username || url.password)
-    throw new ApiError('invalid_input', '`callback_url` must carry no user name and no password.');
+  const fault = callbackUrlFault(text);
+  if (fault) throw new ApiError('invalid_input', `\`callback_url\` ${fault}.`);
   if (!webhooks)
     throw new ApiError(
       'invalid_input',
       'Webhooks are switched off on this installation: leave `callback_url` out and poll the job.',
     );
-  return url.href;
+  return new URL(text).href;
 }
 
 /** SHA-256, in hexadecimal, of what a submit asks for; equal for equal submits however they were written. */

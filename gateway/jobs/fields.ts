@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { isObjectKey } from '#common/objects/store.ts';
-
-const MAX_URL_LENGTH = 2048;
+import { callbackUrlFault } from '#common/submit-rules.ts';
 
 /**
  * Text of `min` to `max` Unicode code points. NUL and lone surrogates are no text that a database or a voice could take.
@@ -30,19 +29,9 @@ export const fileKey = z
 /** Where the terminal job is to be POSTed. */
 export const callbackUrl = z
   .string('must be a string')
-  .max(MAX_URL_LENGTH, `must be at most ${MAX_URL_LENGTH} characters`)
-  .refine((value) => callbackFault(value) === undefined, {
-    error: (issue) => callbackFault(String(issue.input)),
+  .refine((value) => callbackUrlFault(value) === undefined, {
+    error: (issue) => callbackUrlFault(String(issue.input)),
   });
-
-function callbackFault(value: string): string | undefined {
-  if (!value.isWellFormed() || value.includes('\0') || !URL.canParse(value))
-    return 'must be an absolute http or https URL';
-  const url = new URL(value);
-  if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'must be an absolute http or https URL';
-  if (url.username || url.password) return 'must not carry a user name or password';
-  return undefined;
-}
 
 export const outputResolution = z
   .literal([480, 720, 1080], 'must be 480, 720 or 1080')

@@ -1,11 +1,10 @@
 import { ApiError } from '#common/errors.ts';
+import { IDEMPOTENCY_KEY_RULE, isIdempotencyKey } from '#common/submit-rules.ts';
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { Handler } from '../http/context.ts';
 import { readJson } from '../http/json-body.ts';
 import { type JobCapability, submitParser } from './submit-schemas.ts';
-
-const IDEMPOTENCY_KEY = /^[\x20-\x7e]{1,255}$/;
 
 export interface SubmitOptions {
   readonly control: ControlPlane;
@@ -44,7 +43,7 @@ export function submitJob({ control, capability, bodyTimeoutMs }: SubmitOptions)
 
 function idempotencyKeyOf(header: string | string[] | undefined): string | undefined {
   if (header === undefined) return undefined;
-  if (typeof header !== 'string' || !IDEMPOTENCY_KEY.test(header))
-    throw new ApiError('invalid_input', 'Idempotency-Key must be 1 to 255 printable ASCII characters.');
+  if (typeof header !== 'string' || !isIdempotencyKey(header))
+    throw new ApiError('invalid_input', `Idempotency-Key ${IDEMPOTENCY_KEY_RULE}.`);
   return header;
 }
