@@ -103,6 +103,62 @@ test('what is aborted is gone, cannot be completed, and is deleted again if a la
   expect([await isThere(key), await row(key)]).toEqual([false, undefined]);
 });
 
+test.each(['completing', 'aborting'])('bytes stored after their key was swept go by %s it', async (late) => {
+  const { accountId } = await db.account();
+  const key = await uploads.begin(accountId);
+  await age(key, 3);
+  await uploads.sweep(new AbortController().signal);
+  await age(key, 1);
+  await uploads.sweep(new AbortController().signal);
+  expect(await row(key)).toBeUndefined();
+  await store(key);
+  if (late === 'completing')
+    await expect(uploads.complete(description(key, accountId))).rejects.toMatchObject({ code: 'not_found' });
+  else await uploads.abort(key, accountId);
+  expect(await isThere(key)).toBe(false);
+});
+
+test.each(['completing', 'aborting'])(
+  'bytes stored after their key was given up go by %s it',
+  async (late) => {
+    const { accountId } = await db.account();
+    const key = await uploads.begin(accountId);
+    await uploads.abort(key, accountId);
+    await store(key);
+    if (late === 'completing')
+      await expect(uploads.complete(description(key, accountId))).rejects.toMatchObject({
+        code: 'not_found',
+      });
+    else await uploads.abort(key, accountId);
+    expect(await isThere(key)).toBe(false);
+  },
+);
+
+test('nothing but the bytes of the caller’s own lost uploads is ever deleted', async () => {
+  const [{ accountId }, other] = [await db.account(), await db.account()];
+  const [complete, reserved, givenUp] = [
+    await uploads.begin(accountId),
+    await uploads.begin(accountId),
+    await uploads.begin(accountId),
+  ];
+  await store(complete);
+  await uploads.complete(description(complete, accountId));
+  await uploads.abort(givenUp, accountId);
+  const keys = [complete, reserved, givenUp, 'outputs/job-1', 'api/other'];
+  for (const key of keys) await store(key);
+  const otherBytes = { sha256: Buffer.alloc(32) };
+  await expect(uploads.complete(description(complete, accountId, otherBytes))).rejects.toMatchObject({
+    code: 'not_found',
+  });
+  for (const key of keys) {
+    await expect(uploads.complete(description(key, other.accountId))).rejects.toMatchObject({
+      code: 'not_found',
+    });
+    await uploads.abort(key, other.accountId);
+  }
+  expect(await Promise.all(keys.map(isThere))).toEqual(keys.map(() => true));
+});
+
 test('an abort of a complete upload, or of another account’s, changes nothing', async () => {
   const [{ accountId }, other] = [await db.account(), await db.account()];
   const key = await uploads.begin(accountId);

@@ -1,7 +1,7 @@
 import { ApiError } from '#common/errors.ts';
 import { newId } from '#common/ids.ts';
 import type { Logger } from '#common/logging.ts';
-import type { ObjectStore } from '#common/objects/store.ts';
+import { isObjectKey, type ObjectStore } from '#common/objects/store.ts';
 import { type CompleteUploadRequest, MediaKind } from '#proto/semblance/control/v1/control.ts';
 import type { Database } from '../storage/database.ts';
 import { isStorable } from '../storage/sql.ts';
@@ -11,6 +11,9 @@ const KINDS: Partial<Record<MediaKind, string>> = {
   [MediaKind.MEDIA_KIND_AUDIO]: 'audio',
   [MediaKind.MEDIA_KIND_VIDEO]: 'video',
 };
+
+/** What every key of an upload begins with; no other object's does. */
+const KEY_PREFIX = 'api/up-';
 
 export interface UploadsOptions {
   readonly database: Database;
@@ -24,13 +27,14 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
 
   /** Reserves a key: unguessable, and saying nothing of whose it is. */
   async function begin(accountId: string): Promise<string> {
-    const fileKey = newId('api/up-');
+    const fileKey = newId(KEY_PREFIX);
     await sql`insert into uploads (file_key, account_id) values (${fileKey}, ${accountId})`;
     return fileKey;
   }
 
   /**
-   * Makes the stored bytes usable. Completing again with the same facts answers the same.
+   * Makes the stored bytes usable. Completing again with the same facts answers the same. Bytes that come too late to be
+   * made usable are deleted.
    * @returns signed link to the bytes
    * @throws ApiError not_found (never reserved, given up, or reserved too long ago), invalid_input
    */
@@ -50,19 +54,36 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
           returning 1
         )
         select s.link_seconds from done cross join settings s`;
-    if (!rows[0]) throw new ApiError('not_found', 'This upload is not under way any more: upload again.');
+    if (!rows[0]) {
+      await deleteOrphan(fileKey, accountId);
+      throw new ApiError('not_found', 'This upload is not under way any more: upload again.');
+    }
     return objects.signGet(fileKey, { expiresInSeconds: rows[0].link_seconds, audience: 'public' });
   }
 
-  /** Gives a reservation up at once. What was never reserved, or is complete, is left alone. */
+  /**
+   * Gives a reservation up at once and deletes its bytes, also when it has been given up before. A complete upload, or
+   * another account's, is left alone.
+   */
   async function abort(fileKey: string, accountId: string): Promise<void> {
     requireStorable(fileKey, accountId);
-    const rows = await sql`
+    await sql`
         update uploads set abandoned_at = now()
-        where file_key = ${fileKey} and account_id = ${accountId} and completed_at is null and abandoned_at is null
-        returning 1`;
-    // Should this fail, the sweep does it.
-    if (rows.length > 0) await objects.delete(fileKey).catch((err) => logger.warn({ err }, 'delete failed'));
+        where file_key = ${fileKey} and account_id = ${accountId} and completed_at is null and abandoned_at is null`;
+    await deleteOrphan(fileKey, accountId);
+  }
+
+  /**
+   * Deletes the bytes behind a key that can never become usable: it was given up, or so long ago that its row is gone and
+   * no sweep will come upon it. A key is reserved once and its row never comes back, nor does a given-up one become
+   * complete; so what is read here still holds when the bytes go.
+   */
+  async function deleteOrphan(fileKey: string, accountId: string): Promise<void> {
+    if (!fileKey.startsWith(KEY_PREFIX) || !isObjectKey(fileKey)) return;
+    const [row] = await sql<{ account_id: string; abandoned: boolean }[]>`
+      select account_id, abandoned_at is not null as abandoned from uploads where file_key = ${fileKey}`;
+    if (row && !(row.abandoned && row.account_id === accountId)) return;
+    await objects.delete(fileKey).catch((err) => logger.warn({ err, fileKey }, 'delete failed'));
   }
 
   /**
