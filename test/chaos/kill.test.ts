@@ -12,16 +12,13 @@ beforeAll(async () => {
 }, 240_000);
 afterAll(() => rig?.close(), 60_000);
 
-const running = atPhase('Running');
-
 /**
  * Each brings jobs to the steps it names, calls `kill` in the moment they are there, and returns the jobs. Two jobs
  * share each kill: the agent has one slot, so that the second one is behind.
  */
 const STEPS: Record<string, (kill: () => void) => Promise<string[]>> = {
   'running, another being submitted': async (kill) => {
-    const first = await rig.submit('long');
-    await rig.reach(first, running);
+    const first = await rig.submitTo(['Running'], 'long');
     const key = randomUUID();
     const sent = rig.trySubmit(key);
     // The request is on its way; how far it gets is left to chance.
@@ -35,8 +32,7 @@ const STEPS: Record<string, (kill: () => void) => Promise<string[]>> = {
     return [first, second];
   },
   'running, another just accepted': async (kill) => {
-    const first = await rig.submit('long');
-    await rig.reach(first, running);
+    const first = await rig.submitTo(['Running'], 'long');
     const second = await rig.submit();
     kill();
     expect(rig.phaseOf(first)).toBe('Running');
@@ -44,8 +40,7 @@ const STEPS: Record<string, (kill: () => void) => Promise<string[]>> = {
   },
   'assigned, another only uploaded': async (kill) => {
     await rig.upload();
-    const first = await rig.submit();
-    await rig.reach(first, atPhase('Assigned', 'Running'), kill);
+    const first = await rig.submitTo(['Assigned', 'Running'], 'short', kill);
     return [first, await rig.submit()];
   },
   'its output stored, another waiting as a RenderJob': async (kill) => {

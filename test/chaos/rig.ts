@@ -105,6 +105,31 @@ export async function createRig() {
     });
   }
 
+  /**
+   * Submits a job and acts in the moment it is in one of the phases. On a slow machine it may be past them before that
+   * is seen; then another one is taken.
+   */
+  async function submitTo(
+    phases: readonly string[],
+    kind: Kind,
+    act: () => void = () => {},
+  ): Promise<string> {
+    for (let left = 5; left > 0; left--) {
+      const id = await submit(kind);
+      let caught = false;
+      await reach(
+        id,
+        (job) => {
+          caught = atPhase(...phases)(job);
+          return caught || atPhase('Succeeded', 'Failed')(job);
+        },
+        () => caught && act(),
+      );
+      if (caught) return id;
+    }
+    throw new Error(`no job was seen ${phases.join(' or ')}`);
+  }
+
   const objectPath = (key: string) => {
     const hash = createHash('sha256').update(key).digest('hex');
     return join(stateDir, 'objects', 'objects', hash.slice(0, 2), hash);
@@ -267,6 +292,7 @@ export async function createRig() {
     trySubmit,
     submitted,
     reach,
+    submitTo,
     reachStored,
     phaseOf: (id: string) => reflector.get(id)?.status?.phase,
     kill,
