@@ -1,8 +1,12 @@
+import { createSocket } from 'node:dgram';
 import { createServer, type RequestListener, type Server } from 'node:http';
+import { createSecureServer, type ServerHttp2Session } from 'node:http2';
 import type { AddressInfo } from 'node:net';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterEach, expect, test } from 'vitest';
 import { createAddressGuard } from './addresses.ts';
-import { createSender, type Sender } from './sender.ts';
+import { createSender, resolve, type Sender } from './sender.ts';
+import { certificate, privateKey } from './testing.ts';
 
 const servers: Server[] = [];
 const senders: Sender[] = [];
@@ -105,7 +109,7 @@ test('the address that was checked is the one connected to, whatever the name sa
   });
   const lookup = async (name: string) => {
     asked.push(name);
-    return [{ address: asked.length === 1 ? '127.0.0.1' : '10.0.0.1' }];
+    return [asked.length === 1 ? '127.0.0.1' : '10.0.0.1'];
   };
   const one = sender({ lookup });
   expect(await one.send(`http://rebinding.test:${port}/`, '', {})).toMatchObject({ status: 200 });
@@ -116,6 +120,63 @@ test('the address that was checked is the one connected to, whatever the name sa
 });
 
 test('a name with a forbidden address among others is refused', async () => {
-  const lookup = async () => [{ address: '93.184.216.34' }, { address: '169.254.169.254' }];
+  const lookup = async () => ['93.184.216.34', '169.254.169.254'];
   expect((await sender({ lookup }).send('http://mixed.test/', '', {})).error).toContain('169.254.169.254');
+});
+
+test('a receiver of HTTP/2 that takes no requests holds none of ours', async () => {
+  setDefaultCACertificates([...getCACertificates(), certificate]);
+  const sessions: ServerHttp2Session[] = [];
+  const server = createSecureServer(
+    { key: privateKey, cert: certificate, allowHTTP1: true, settings: { maxConcurrentStreams: 0 } },
+    (request, response) => response.end(request.httpVersion),
+  );
+  server.on('session', (session) => sessions.push(session));
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+  try {
+    const url = `https://h2.test:${(server.address() as AddressInfo).port}/`;
+    const one = sender({ lookup: async () => ['127.0.0.1'], timeoutMs: 3_000 });
+    const answers = await Promise.all(Array.from({ length: 5 }, () => one.send(url, '{}', {})));
+    expect(answers.map(({ status, error }) => [status, error])).toEqual(Array(5).fill([200, undefined]));
+    expect(sessions).toEqual([]);
+  } finally {
+    for (const session of sessions) session.destroy();
+    await new Promise((closed) => server.close(closed));
+  }
+});
+
+test('a name that is never resolved costs an attempt no more than its time, and its end is told', async () => {
+  const given: AbortSignal[] = [];
+  const one = sender({
+    lookup: (_, signal) => {
+      given.push(signal);
+      return new Promise(() => {});
+    },
+  });
+  const answers = await Promise.all(Array.from({ length: 5 }, () => one.send('http://silent.test/', '', {})));
+  for (const { status, error, milliseconds } of answers) {
+    expect([status, error]).toEqual([undefined, 'no answer within 500 ms']);
+    expect(milliseconds).toBeLessThan(2_000);
+  }
+  await expect.poll(() => given.length > 0 && given.every(({ aborted }) => aborted)).toBe(true);
+});
+
+test('a silent name server is given up when nobody waits for it any more', async () => {
+  const socket = createSocket('udp4');
+  const asked = new Promise((heard) => socket.once('message', heard));
+  await new Promise<void>((bound) => socket.bind(0, '127.0.0.1', bound));
+  try {
+    const limit = new AbortController();
+    const answer = resolve('silent.test', limit.signal, [`127.0.0.1:${socket.address().port}`]);
+    await asked;
+    limit.abort();
+    await expect(answer).rejects.toMatchObject({ code: 'ECANCELLED' });
+  } finally {
+    await new Promise<void>((closed) => socket.close(closed));
+  }
+});
+
+test('localhost is known without asking', async () => {
+  const nobody = ['127.0.0.1:1'];
+  expect(await resolve('localhost', new AbortController().signal, nobody)).toEqual(['127.0.0.1']);
 });

@@ -1,4 +1,4 @@
-import { lookup as systemLookup } from 'node:dns/promises';
+import { Resolver } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { Agent, buildConnector, request } from 'undici';
 import { describeError } from '#common/errors.ts';
@@ -6,10 +6,10 @@ import type { AddressGuard } from './addresses.ts';
 
 export interface SenderOptions {
   readonly guard: AddressGuard;
-  /** From connecting to the head of the answer. Default 10 s. */
+  /** From looking up the name to the head of the answer. Default 10 s. */
   readonly timeoutMs?: number;
-  /** Addresses of a host name. Default: the system's resolver. */
-  readonly lookup?: (hostname: string) => Promise<readonly { address: string }[]>;
+  /** Addresses of a host name; the signal says when nobody waits for them any more. Default: DNS. */
+  readonly lookup?: (hostname: string, signal: AbortSignal) => Promise<readonly string[]>;
 }
 
 export interface Answer {
@@ -21,7 +21,7 @@ export interface Answer {
 }
 
 export interface Sender {
-  /** POSTs a body and reports how it went; never throws. */
+  /** POSTs a body and reports how it went, within the time limit whatever the receiver does; never throws. */
   send(url: string, body: string, headers: Readonly<Record<string, string>>): Promise<Answer>;
   close(): Promise<void>;
 }
@@ -32,8 +32,12 @@ export interface Sender {
  * are not read.
  */
 export function createSender({ guard, timeoutMs = 10_000, lookup = resolve }: SenderOptions): Sender {
-  const connector = buildConnector({ timeout: timeoutMs });
+  const closing = new AbortController();
+  // Over HTTP/2 a receiver says how many requests it takes at once: with 0 they would wait for ever. undici looks at
+  // both settings: the connector's decides what is offered to the receiver.
+  const connector = buildConnector({ timeout: timeoutMs, allowH2: false });
   const agent = new Agent({
+    allowH2: false,
     connect(options, callback) {
       const hostname = options.hostname.replace(/^\[|\]$/g, '');
       pickAddress(hostname).then(
@@ -47,16 +51,19 @@ export function createSender({ guard, timeoutMs = 10_000, lookup = resolve }: Se
     connections: 64,
     pipelining: 1,
     keepAliveTimeout: 4_000,
+    headersTimeout: timeoutMs,
+    bodyTimeout: timeoutMs,
     maxHeaderSize: 16 * 1024,
   });
 
   async function pickAddress(hostname: string): Promise<string> {
-    const addresses = isIP(hostname) ? [{ address: hostname }] : await lookup(hostname);
+    const limit = AbortSignal.any([closing.signal, AbortSignal.timeout(timeoutMs)]);
+    const addresses = isIP(hostname) ? [hostname] : await unlessAborted(lookup(hostname, limit), limit);
     const [first] = addresses;
-    if (!first) throw new Error(`${hostname} has no address`);
+    if (first === undefined) throw new Error(`${hostname} has no address`);
     // One forbidden address is enough to refuse the name: it says what the name is for.
-    for (const { address } of addresses) guard.check(address);
-    return first.address;
+    for (const address of addresses) guard.check(address);
+    return first;
   }
 
   return {
@@ -65,13 +72,11 @@ export function createSender({ guard, timeoutMs = 10_000, lookup = resolve }: Se
       const milliseconds = () => Math.round(performance.now() - began);
       const timeout = AbortSignal.timeout(timeoutMs);
       try {
-        const answer = await request(url, {
-          method: 'POST',
-          body,
-          headers,
-          dispatcher: agent,
-          signal: timeout,
-        });
+        // undici heeds the signal only once the request has a connection: the limit must hold before that too.
+        const answer = await unlessAborted(
+          request(url, { method: 'POST', body, headers, dispatcher: agent, signal: timeout }),
+          timeout,
+        );
         // What it says does not matter; a little is read so that the connection can be used again.
         await answer.body.dump({ limit: 16_384, signal: timeout }).catch(() => {});
         const { statusCode: status } = answer;
@@ -82,10 +87,45 @@ export function createSender({ guard, timeoutMs = 10_000, lookup = resolve }: Se
         return { status: undefined, error: reason.slice(0, 500), milliseconds: milliseconds() };
       }
     },
-    close: () => agent.destroy(),
+    async close() {
+      closing.abort(new Error('the sender was closed'));
+      await agent.destroy();
+    },
   };
 }
 
-function resolve(hostname: string): Promise<readonly { address: string }[]> {
-  return systemLookup(hostname, { all: true, order: 'verbatim' });
+/**
+ * The addresses of a name, asked of the name servers directly. `dns.lookup` would hold one of the few threads that all
+ * lookups of this process share for as long as a stranger's name server likes to be silent.
+ * @param servers `address:port` of the name servers. Default: the system's
+ */
+export async function resolve(
+  hostname: string,
+  signal: AbortSignal,
+  servers?: readonly string[],
+): Promise<readonly string[]> {
+  if (/(^|\.)localhost$/.test(hostname)) return ['127.0.0.1'];
+  // One for each name: it can be cancelled alone, and it heeds a resolv.conf that has changed.
+  const resolver = new Resolver({ timeout: 2_000, tries: 2 });
+  if (servers) resolver.setServers(servers);
+  const cancel = () => resolver.cancel();
+  signal.addEventListener('abort', cancel, { once: true });
+  try {
+    const [v4, v6] = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)]);
+    const found = [v4, v6].flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
+    if (found.length === 0 && v4.status === 'rejected') throw v4.reason;
+    return found;
+  } finally {
+    signal.removeEventListener('abort', cancel);
+  }
+}
+
+/** What the work answers, or the signal's reason as soon as that is aborted, whatever becomes of the work. */
+function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const cut = () => reject(signal.reason);
+    if (signal.aborted) cut();
+    signal.addEventListener('abort', cut, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', cut));
+  });
 }
