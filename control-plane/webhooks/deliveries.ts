@@ -123,9 +123,9 @@ export function createDeliveries(database: Database, leaseSeconds: number) {
     claimOf: (jobId: string) => claims.submit(jobId),
     claimDue: (busy: readonly string[], limit: number) => claim(null, busy, limit),
     record: (result: Result) => records.submit(result),
-    /** Gives a claim back untried. */
-    async release(id: string) {
-      await sql`update deliveries set leased_until = null where id = ${id} and state = 'pending'`;
+    /** Gives claims back untried. */
+    async release(ids: readonly string[]) {
+      await sql`update deliveries set leased_until = null where id = any(${ids}::text[]) and state = 'pending'`;
     },
   };
 }

@@ -16,7 +16,7 @@ export interface WebhookWorkerOptions {
   readonly sender: Sender;
   readonly view: JobView;
   readonly logger: Logger;
-  /** Deliveries tried at once. Default 1024. */
+  /** Deliveries tried at once. Default 256. */
   readonly concurrency?: number;
   /** Deliveries tried at once at one origin, so that one that hangs leaves room for all others. Default 16. */
   readonly perOrigin?: number;
@@ -29,7 +29,7 @@ export interface WebhookWorkerOptions {
   ) => void;
 }
 
-/** Longer than an attempt can take: a lease that ran out belonged to a process that died. */
+/** Longer than the sender lets an attempt take: a lease that ran out belonged to a process that died. */
 const LEASE_SECONDS = 30;
 
 /** 7.5 s × 3ⁿ⁻¹, a tenth more or less: the sixth attempt is about fifteen minutes after the first. */
@@ -82,7 +82,7 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
         );
       const answer = await sender.send(delivery.url, body, headers);
       // Cut off by the end of this process, which is no fault of the receiver: another process makes the attempt.
-      if (ending && answer.status === undefined) return await deliveries.release(id);
+      if (ending && answer.status === undefined) return await deliveries.release([id]);
       options.onAttempt?.(event, answer);
       await deliveries.record({ delivery, at, answer, pauseMs: backoffMs(delivery.attempts + 1) });
     } catch (error) {
@@ -113,7 +113,7 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
     const delivery = await deliveries.claimOf(jobId);
     if (!delivery) return;
     // The event has done its part once the delivery is claimed; should this process die, the poll tries it again.
-    if (isFull(delivery.origin)) await deliveries.release(delivery.id);
+    if (isFull(delivery.origin)) await deliveries.release([delivery.id]);
     else void start(delivery);
   }
 
@@ -124,13 +124,15 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
         const full = [...busy.keys()].filter(isFull);
         const due =
           running.size < concurrency ? await deliveries.claimDue(full, concurrency - running.size) : [];
+        const beyond: string[] = [];
         for (const delivery of due) {
-          if (isFull(delivery.origin)) await deliveries.release(delivery.id);
+          if (isFull(delivery.origin)) beyond.push(delivery.id);
           else {
             void start(delivery);
             claimed++;
           }
         }
+        if (beyond.length > 0) await deliveries.release(beyond);
       } catch (error) {
         logger.debug(`cannot poll deliveries: ${describeError(error)}`);
       }
