@@ -68,10 +68,12 @@ export function createAgentService({ attempts, incarnation, logger }: AgentServi
       return {};
     }),
     stopAttempt: unary(logger, async (request) => {
+      if (request.incarnation !== undefined) addressed(request.incarnation);
       await refusable(async () => attempts.stop(parseRef(request.ref), request.reason));
       return {};
     }),
     acknowledgeAttempt: unary(logger, async (request) => {
+      if (request.incarnation !== undefined) addressed(request.incarnation);
       await refusable(async () => {
         const ref = parseRef(request.ref);
         if (attempts.acknowledge(ref) === 'running') {

@@ -96,10 +96,10 @@ export async function createHarness() {
       request,
       start: (asked: StartAttemptRequest) =>
         call(client.startAttempt.bind(client), asked, { timeoutMs: 5_000 }),
-      stop: (ref: StartAttemptRequest['ref'], reason = '') =>
-        call(client.stopAttempt.bind(client), { ref, reason }, { timeoutMs: 5_000 }),
-      acknowledge: (ref: StartAttemptRequest['ref']) =>
-        call(client.acknowledgeAttempt.bind(client), { ref }, { timeoutMs: 5_000 }),
+      stop: (ref: StartAttemptRequest['ref'], reason = '', incarnation = started.incarnation) =>
+        call(client.stopAttempt.bind(client), { ref, reason, incarnation }, { timeoutMs: 5_000 }),
+      acknowledge: (ref: StartAttemptRequest['ref'], incarnation = started.incarnation) =>
+        call(client.acknowledgeAttempt.bind(client), { ref, incarnation }, { timeoutMs: 5_000 }),
       watch() {
         const watching = watch(client, started.incarnation);
         watches.push(watching);
@@ -114,7 +114,19 @@ export async function createHarness() {
         const lists = await Promise.all(runs.map((run) => readdir(join(workDir, run, 'attempts'))));
         return lists.flat();
       },
-      metrics: async () => (await fetch(`http://127.0.0.1:${started.healthPort}/metrics`)).text(),
+      /** Reads one figure of /metrics, as it is now, by name and labels. */
+      async figures() {
+        const text = await (await fetch(`http://127.0.0.1:${started.healthPort}/metrics`)).text();
+        return (name: string, ...labels: string[]) => {
+          const line = text
+            .split('\n')
+            .find(
+              (each) =>
+                each.startsWith(`semblance_agent_${name}{`) && labels.every((label) => each.includes(label)),
+            );
+          return Number(line?.split(' ').at(-1));
+        };
+      },
       ready: async () => {
         const answer = await fetch(`http://127.0.0.1:${started.healthPort}/readyz`);
         return { status: answer.status, text: await answer.text() };

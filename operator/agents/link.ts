@@ -129,15 +129,19 @@ export function createAgentLink(options: LinkOptions): AgentLink {
     async stop(ref, reason, signal) {
       const before = stream;
       if (before === undefined) throw new Error(`${agent} is not connected`);
-      await call(client.stopAttempt.bind(client), { ref, reason }, { timeoutMs: STOP_TIMEOUT_MS, signal });
-      // Calls share the stream's connection. Had it broken meanwhile, another process might have answered.
+      await call(
+        client.stopAttempt.bind(client),
+        { ref, reason, incarnation },
+        { timeoutMs: STOP_TIMEOUT_MS, signal },
+      );
+      // An agent that does not look at the incarnation: had the connection broken, another process might have answered.
       if (stream !== before) throw new Error(`the connection to ${agent} broke while it stopped an attempt`);
     },
     async acknowledge(ref, signal) {
       if (stream === undefined) return;
       await call(
         client.acknowledgeAttempt.bind(client),
-        { ref },
+        { ref, incarnation },
         { timeoutMs: ACKNOWLEDGE_TIMEOUT_MS, signal },
       );
     },

@@ -5,10 +5,12 @@ import { createKubeClient, createLeaseKeeper, type KubeClient } from '#common/ku
 import { silentLogger } from '#common/logging.ts';
 import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
 import {
+  type AcknowledgeAttemptRequest,
   AgentServiceService,
   AttemptState,
   type AttemptStatus,
   type StartAttemptRequest,
+  type StopAttemptRequest,
   type WatchAttemptsRequest,
   type WatchAttemptsResponse,
 } from '#proto/semblance/agent/v1/agent.ts';
@@ -215,7 +217,8 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
             begin(request);
             return {};
           }),
-          stopAttempt: unary(logger, async ({ ref }: { ref?: { jobUid: string; attempt: number } }) => {
+          stopAttempt: unary(logger, async ({ ref, incarnation: asked }: StopAttemptRequest) => {
+            if (asked !== incarnation) refuse(status.FAILED_PRECONDITION, 'another incarnation');
             const { jobUid = '', attempt = 0 } = ref ?? {};
             stops.push({ uid: jobUid, attempt });
             burned.set(jobUid, Math.max(attempt, burned.get(jobUid) ?? 0));
@@ -224,7 +227,8 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
           }),
           acknowledgeAttempt: unary(
             logger,
-            async ({ ref }: { ref?: { jobUid: string; attempt: number } }) => {
+            async ({ ref, incarnation: asked }: AcknowledgeAttemptRequest) => {
+              if (asked !== incarnation) refuse(status.FAILED_PRECONDITION, 'another incarnation');
               const key = keyOf(ref?.jobUid ?? '', ref?.attempt ?? 0);
               const held = attempts.get(key);
               if (held && !isRunning(held)) attempts.delete(key);
