@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { silentLogger } from '#common/logging.ts';
 import { priceOf } from '#common/money.ts';
+import { DamagedObjectError } from '#common/objects/footer.ts';
 import { ObjectNotFoundError, type ObjectStore } from '#common/objects/store.ts';
 import type { RenderJob, RenderJobStatus } from '#crds/gen/renderjobs.ts';
 import { type TestDatabase, testDatabase } from '../storage/testing.ts';
@@ -12,11 +13,13 @@ beforeAll(async () => {
 });
 afterAll(() => db.close());
 
-/** The part of a store that a settlement asks: `api/missing` holds nothing, `api/away` cannot be said. */
+/** The part of a store that a settlement asks: what it says of a few keys; all others hold one byte. */
 const objects = {
   info: async (key: string) => {
     if (key === 'api/missing') throw new ObjectNotFoundError('nothing there');
     if (key === 'api/away') throw new Error('the store is away');
+    if (key === 'api/damaged') throw new DamagedObjectError('an object in the store has no footer');
+    if (key === 'api/longer') return { sizeBytes: 2, contentType: 'image/png' };
     return { sizeBytes: 1, contentType: 'image/png' };
   },
 } as ObjectStore;
@@ -131,6 +134,43 @@ test('an output that is missing fails the job; a store that does not answer sett
   expect((await db.balances(accountId)).held).toBe(60_000n);
   expect(await settler().settleFrom(finished(jobId, success(1000, 'api/missing')))).toBe('settled');
   expect(await db.balances(accountId)).toMatchObject({ held: 0n, available: 1_000_000n });
+});
+
+test.each<[string, Partial<NonNullable<RenderJobStatus['output']>>]>([
+  ['is damaged', { key: 'api/damaged' }],
+  ['has a key that no object can have', { key: 'api/a b' }],
+  ['is not as long as was reported', { key: 'api/longer' }],
+  ['is measured in another unit', { unit: 'second' }],
+  ['is measured in no unit', { unit: 'banana\0' as 'image' }],
+  ['is more than one job can make', { milliUnits: 100_001 }],
+  ['is less than nothing', { milliUnits: -1 }],
+  ['is more than a number holds', { milliUnits: 2 ** 63 }],
+  ['is part of a thousandth', { milliUnits: 0.5 }],
+])('an output that %s fails the job, free of charge', async (_, wrong) => {
+  const { jobId, accountId } = await submitted();
+  const { output } = success();
+  const status = { phase: 'Succeeded', output: { ...output, ...wrong } } as RenderJobStatus;
+  expect(await settler().settleFrom(finished(jobId, status))).toBe('settled');
+  const [job] = await db.sql`select status, error_code, reason from jobs where id = ${jobId}`;
+  expect(job).toEqual({ status: 'failed', error_code: 'processing_failed', reason: 'render_failed' });
+  expect(await db.balances(accountId)).toMatchObject({ held: 0n, available: 1_000_000n, spent: 0n });
+  expect(await db.faults(accountId)).toEqual([]);
+});
+
+test('as much as one job can make is charged in full', async () => {
+  const { jobId, accountId } = await submitted();
+  await settler().settleFrom(finished(jobId, success(100_000)));
+  expect((await db.balances(accountId)).spent).toBe(4_000_000n);
+});
+
+test('facts the database cannot hold do not keep a success from being settled', async () => {
+  const { jobId } = await submitted();
+  const { output } = success();
+  const odd = { ...output, engine: 'e\0\ud800', contentType: 'image/png\0' };
+  const status = { phase: 'Succeeded', output: odd } as RenderJobStatus;
+  expect(await settler().settleFrom(finished(jobId, status))).toBe('settled');
+  const [job] = await db.sql`select status, output_content_type from jobs where id = ${jobId}`;
+  expect(job).toEqual({ status: 'succeeded', output_content_type: 'image/png' });
 });
 
 test('a status moves forward only', async () => {

@@ -1,10 +1,13 @@
+import { describeError } from '#common/errors.ts';
 import type { Logger } from '#common/logging.ts';
-import { ObjectNotFoundError, type ObjectStore } from '#common/objects/store.ts';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
+import { isObjectKey, type ObjectStore } from '#common/objects/store.ts';
+import type { RenderJob, RenderJobStatus } from '#crds/gen/renderjobs.ts';
 import type { Database } from '../storage/database.ts';
 
 /** `settled` by this call; `already` before it; `fenced`: the outcome is not of this job's own RenderJob. */
 export type Settlement = 'settled' | 'already' | 'fenced' | 'unknown';
+
+type ReportedOutput = NonNullable<RenderJobStatus['output']>;
 
 export interface Failure {
   readonly code: string;
@@ -16,6 +19,12 @@ export const CANCELLED: Failure = {
   code: 'processing_failed',
   message: 'The job was cancelled.',
   reason: 'cancelled',
+};
+
+const UNUSABLE: Failure = {
+  code: 'processing_failed',
+  message: 'The render did not complete.',
+  reason: 'render_failed',
 };
 
 export interface SettledFacts {
@@ -44,11 +53,12 @@ interface Output {
   readonly size_bytes: number;
   readonly sha256: string | null;
   readonly engine: string | null;
+  readonly unit: string;
   readonly milli_units: number;
 }
 
 type Row = {
-  outcome: Settlement;
+  outcome: Settlement | 'unbillable';
   status: string | null;
   charged_micros: bigint | null;
   shortfall_micros: bigint | null;
@@ -62,7 +72,7 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
     uid: string | undefined,
     outcome: { output: Output } | { failure: Failure },
     capability?: string,
-  ): Promise<Settlement> {
+  ): Promise<Row['outcome']> {
     const output = 'output' in outcome ? outcome.output : undefined;
     const failure = 'failure' in outcome ? outcome.failure : undefined;
     const [row] = await database.sql<Row[]>`
@@ -89,58 +99,66 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
     return row.outcome;
   }
 
+  async function fail(jobId: string, uid: string | undefined, failure: Failure, capability?: string) {
+    const outcome = await settle(jobId, uid, { failure }, capability);
+    if (outcome === 'unbillable') throw new Error('a failure cannot be unbillable');
+    return outcome;
+  }
+
+  /** Why the output cannot be the job's result; undefined when it can. */
+  async function faultOf({ key, sizeBytes, milliUnits }: ReportedOutput): Promise<string | undefined> {
+    if (!isObjectKey(key)) return 'no object can have the key of its output';
+    if (!Number.isSafeInteger(milliUnits)) return 'its measure is no number of thousandths';
+    try {
+      const stored = await objects.info(key);
+      return stored.sizeBytes === sizeBytes
+        ? undefined
+        : `its output has ${stored.sizeBytes} bytes in the object store, ${sizeBytes} were reported`;
+    } catch (error) {
+      // Missing or damaged, it stays so however often it is asked; any other error may pass.
+      if ((error as { retryable?: unknown }).retryable === false)
+        return `its output cannot be had: ${describeError(error)}`;
+      throw error;
+    }
+  }
+
   return {
     /** Fails a job of which no RenderJob can bring the outcome any more. */
-    fail: (jobId: string, uid: string | undefined, failure: Failure) => settle(jobId, uid, { failure }),
+    fail,
 
     /**
-     * Settles by what a finished RenderJob says.
+     * Settles by what a finished RenderJob says. A success without a usable output, or with one that cannot be billed, is
+     * a failure: the hold is released.
      * @throws whatever keeps the object store or the database from answering: try again
      */
     async settleFrom(renderJob: RenderJob): Promise<Settlement> {
       const { name = '', uid } = renderJob.metadata;
       const { capability } = renderJob.spec;
       const { status } = renderJob;
-      if (status?.phase !== 'Succeeded')
-        return settle(name, uid, { failure: failureOf(renderJob) }, capability);
+      if (status?.phase !== 'Succeeded') return fail(name, uid, failureOf(renderJob), capability);
       const { output } = status;
-      const fault = output ? await faultOf(output) : 'it names no output';
-      if (fault !== undefined || !output) {
-        logger.error({ jobId: name, fault }, 'a succeeded RenderJob is failed');
-        const failure: Failure = {
-          code: 'processing_failed',
-          message: 'The render did not complete.',
-          reason: 'render_failed',
-        };
-        return settle(name, uid, { failure }, capability);
+      let fault = output ? await faultOf(output) : 'it names no output';
+      if (output && fault === undefined) {
+        const outcome = await settle(name, uid, { output: asStored(output) }, capability);
+        if (outcome !== 'unbillable') return outcome;
+        fault = `its output is measured as ${output.milliUnits} thousandths of "${output.unit}"`;
       }
-      return settle(
-        name,
-        uid,
-        {
-          output: {
-            key: output.key,
-            content_type: output.contentType,
-            size_bytes: output.sizeBytes,
-            sha256: output.sha256 ?? null,
-            engine: output.engine ?? null,
-            milli_units: output.milliUnits,
-          },
-        },
-        capability,
-      );
+      logger.error({ jobId: name, fault }, 'a succeeded RenderJob is failed');
+      return fail(name, uid, UNUSABLE, capability);
     },
   };
+}
 
-  async function faultOf(output: { key: string }): Promise<string | undefined> {
-    try {
-      await objects.info(output.key);
-      return undefined;
-    } catch (error) {
-      if (error instanceof ObjectNotFoundError) return 'its output is not in the object store';
-      throw error;
-    }
-  }
+function asStored(output: ReportedOutput): Output {
+  return {
+    key: output.key,
+    content_type: storable(output.contentType),
+    size_bytes: output.sizeBytes,
+    sha256: output.sha256 === undefined ? null : storable(output.sha256),
+    engine: output.engine === undefined ? null : storable(output.engine),
+    unit: storable(output.unit),
+    milli_units: output.milliUnits,
+  };
 }
 
 export type Settler = ReturnType<typeof createSettler>;

@@ -59,7 +59,7 @@ export async function testDatabase() {
 
 export type TestDatabase = Awaited<ReturnType<typeof testDatabase>>;
 
-/** What a success of one image, or of so many thousandths of a unit, settles with. */
+/** What a success of one image, or of so many thousandths of one, settles with. */
 export function output(milliUnits = 1000) {
   return {
     key: 'api/out',
@@ -67,6 +67,7 @@ export function output(milliUnits = 1000) {
     size_bytes: 1,
     sha256: null,
     engine: null,
+    unit: 'image',
     milli_units: milliUnits,
   };
 }

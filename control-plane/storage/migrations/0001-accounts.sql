@@ -42,10 +42,11 @@ create table settings (
   upload_reservation_seconds int not null default 7200 check (upload_reservation_seconds >= 60),
   -- Time a used Idempotency-Key is remembered; the API promises a day.
   idempotency_seconds int not null default 172800 check (idempotency_seconds >= 86400),
-  -- Longest time a job waits for a first agent, and longest time one attempt may run.
+  -- Longest time a job waits for an agent, each time it waits, and longest time one attempt may run.
   job_pending_seconds int not null default 21600 check (job_pending_seconds between 1 and 604800),
   job_active_seconds int not null default 3600 check (job_active_seconds between 1 and 86400),
-  -- Time a finished RenderJob stays to be looked at.
-  renderjob_ttl_seconds int not null default 86400 check (renderjob_ttl_seconds between 0 and 31536000)
+  -- Time a finished RenderJob stays to be looked at. It carries the outcome, so it must outlast what keeps the control
+  -- plane from settling: a job whose RenderJob is gone by then is cancelled.
+  renderjob_ttl_seconds int not null default 86400 check (renderjob_ttl_seconds between 3600 and 31536000)
 );
 insert into settings default values;

@@ -199,7 +199,8 @@ begin
 end $$;
 
 create type settle_outcome as (
-  -- settled; already (it was before, as `status` says); fenced (the result is of another RenderJob); unknown (no such job)
+  -- settled; already (it was before, as `status` says); fenced (the result is of another RenderJob); unknown (no such
+  -- job); unbillable (the output is measured in another unit than the job is priced in, or is more than any work makes)
   outcome text,
   status text,
   charged_micros bigint,
@@ -207,9 +208,16 @@ create type settle_outcome as (
   event_task bigint
 );
 
+-- The most thousandths of a unit that one job can be charged for: 100 images, a day of seconds or minutes. What
+-- measures more was measured wrongly.
+create function most_milli_units(unit text) returns bigint language sql immutable strict as $$
+  select case unit when 'image' then 100000 when 'second' then 86400000 when 'minute' then 1440000 end::bigint
+$$;
+
 -- Ends a job: resolves its hold, states the outcome and owes the event, once, whoever calls how often.
 -- p_uid: the RenderJob that brought the outcome; one that is not the job's own has no say.
--- p_output: {key, content_type, size_bytes, sha256, engine, milli_units} of a success, else null. p_at null: now.
+-- p_output: {key, content_type, size_bytes, sha256, engine, unit, milli_units} of a success, else null. p_at null: now.
+-- Only `settled` has written anything.
 create function settle_job(
   p_job text, p_uid text, p_output jsonb, p_error_code text, p_error_message text, p_reason text, p_at timestamptz
 ) returns settle_outcome language plpgsql as $$
@@ -228,6 +236,10 @@ begin
   end if;
   if p_uid is not null and v_job.renderjob_uid is not null and v_job.renderjob_uid <> p_uid then
     return row('fenced', v_job.status, null, null, null)::settle_outcome;
+  end if;
+  if p_output is not null and ((p_output ->> 'unit') is distinct from v_job.unit
+      or v_units is null or v_units not between 0 and most_milli_units(v_job.unit)) then
+    return row('unbillable', v_job.status, null, null, null)::settle_outcome;
   end if;
 
   if p_output is null then

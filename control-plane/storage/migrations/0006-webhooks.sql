@@ -53,55 +53,14 @@ alter table outbox set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_th
 alter table rate_windows set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 alter table account_balances set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 
--- As before, and it owes the delivery.
-create or replace function settle_job(
-  p_job text, p_uid text, p_output jsonb, p_error_code text, p_error_message text, p_reason text, p_at timestamptz
-) returns settle_outcome language plpgsql as $$
-declare
-  v_job jobs;
-  v_units bigint := (p_output ->> 'milli_units')::bigint;
-  v_charge bigint := 0;
-  v_status text := case when p_output is null then 'failed' else 'succeeded' end;
-  v_task bigint;
-  v_at timestamptz := coalesce(p_at, now());
+-- The transaction that settles a job with a callback owes its delivery.
+create function owe_delivery() returns trigger language plpgsql as $$
 begin
-  select * into v_job from jobs j where j.id = p_job for no key update;
-  if not found then return row('unknown', null, null, null, null)::settle_outcome; end if;
-  if v_job.settled_at is not null then
-    return row('already', v_job.status, v_job.charged_micros, null, null)::settle_outcome;
-  end if;
-  if p_uid is not null and v_job.renderjob_uid is not null and v_job.renderjob_uid <> p_uid then
-    return row('fenced', v_job.status, null, null, null)::settle_outcome;
-  end if;
-
-  if p_output is null then
-    insert into ledger_transfers (account_id, kind, debit, credit, amount_micros, hold_id, job_id, created_at)
-      values (v_job.account_id, 'release', 'held', 'available', v_job.hold_micros, v_job.hold_id, p_job, v_at);
-  else
-    v_charge := greatest(v_job.minimum_micros, price_of(v_job.rate_micros, v_units));
-    insert into ledger_transfers (account_id, kind, debit, credit, amount_micros, hold_id, job_id, created_at)
-      values (v_job.account_id, 'capture', 'held', 'revenue', least(v_charge, v_job.hold_micros), v_job.hold_id, p_job, v_at);
-    if v_charge < v_job.hold_micros then
-      insert into ledger_transfers (account_id, kind, debit, credit, amount_micros, hold_id, job_id, created_at)
-        values (v_job.account_id, 'excess', 'held', 'available', v_job.hold_micros - v_charge, v_job.hold_id, p_job, v_at);
-    elsif v_charge > v_job.hold_micros then
-      insert into ledger_transfers (account_id, kind, debit, credit, amount_micros, hold_id, job_id, created_at)
-        values (v_job.account_id, 'shortfall', 'available', 'revenue', v_charge - v_job.hold_micros, v_job.hold_id, p_job, v_at);
-    end if;
-  end if;
-
-  update jobs j set
-    status = v_status, settled_at = v_at, charged_micros = v_charge,
-    renderjob_uid = coalesce(j.renderjob_uid, p_uid), renderjob_at = coalesce(j.renderjob_at, v_at),
-    milli_units = v_units, output_key = p_output ->> 'key', output_content_type = p_output ->> 'content_type',
-    output_size_bytes = (p_output ->> 'size_bytes')::bigint, output_sha256 = p_output ->> 'sha256',
-    engine = p_output ->> 'engine', error_code = p_error_code, error_message = p_error_message, reason = p_reason
-  where j.id = p_job;
-  insert into outbox (kind, job_id, status) values ('event', p_job, v_status) returning id into v_task;
-  if v_job.callback_url is not null then
-    insert into deliveries (id, job_id, account_id, event, url, origin)
-    values (replace(p_job, 'job-', 'dlv-'), p_job, v_job.account_id, 'job.' || v_status, v_job.callback_url,
-            lower(substring(v_job.callback_url from '^[^/]*//[^/?#]*')));
-  end if;
-  return row('settled', v_status, v_charge, greatest(v_charge - v_job.hold_micros, 0), v_task)::settle_outcome;
+  insert into deliveries (id, job_id, account_id, event, url, origin)
+  values (replace(new.id, 'job-', 'dlv-'), new.id, new.account_id, 'job.' || new.status, new.callback_url,
+          lower(substring(new.callback_url from '^[^/]*//[^/?#]*')));
+  return null;
 end $$;
+create trigger jobs_owe_delivery after update of settled_at on jobs
+  for each row when (old.settled_at is null and new.settled_at is not null and new.callback_url is not null)
+  execute function owe_delivery();
