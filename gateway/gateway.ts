@@ -12,6 +12,7 @@ import { startHttpServer } from './http/server.ts';
 import { createMetrics } from './metrics.ts';
 import { createRouter, unknownRoute } from './routes.ts';
 import { SIZE_LIMITS, type SizeLimits } from './uploads/receive-file.ts';
+import { createUploadsUnderWay, UPLOADS_PER_ACCOUNT } from './uploads/under-way.ts';
 
 export interface GatewayOptions {
   readonly listen: ListenAddress;
@@ -22,6 +23,8 @@ export interface GatewayOptions {
   readonly logger: Logger;
   readonly registry: Registry;
   readonly sizeLimits?: SizeLimits;
+  /** Uploads that one account may have under way here. */
+  readonly uploadsPerAccount?: number;
   readonly timing?: Partial<GatewayTiming>;
 }
 
@@ -31,6 +34,10 @@ export interface GatewayTiming {
   readonly control: number;
   /** Longest wait for the next bytes of an upload. */
   readonly uploadIdle: number;
+  /** Longest time for all of an upload; to be below the time that the control plane reserves its key for. */
+  readonly uploadTotal: number;
+  /** The time over which an upload must come at the least rate. */
+  readonly uploadRateWindow: number;
   /** Longest time for a JSON body to arrive. */
   readonly body: number;
   /** How long bytes nobody wants are thrown away after an early answer. */
@@ -41,9 +48,14 @@ export interface GatewayTiming {
   readonly tidy: number;
 }
 
+/** Slower than the slowest mobile networks that still work. */
+const LEAST_BYTES_PER_SECOND = 4096;
+
 const TIMING: GatewayTiming = {
   control: 5_000,
   uploadIdle: 30_000,
+  uploadTotal: 3_600_000,
+  uploadRateWindow: 60_000,
   body: 30_000,
   linger: 15_000,
   drain: 7_000,
@@ -82,7 +94,13 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     logger,
     metrics,
     limits: sizeLimits,
-    uploadIdleMs: timing.uploadIdle,
+    underWay: createUploadsUnderWay(options.uploadsPerAccount ?? UPLOADS_PER_ACCOUNT),
+    bodyLimits: {
+      idleMs: timing.uploadIdle,
+      totalMs: timing.uploadTotal,
+      rateWindowMs: timing.uploadRateWindow,
+      leastBytesPerSecond: LEAST_BYTES_PER_SECOND,
+    },
     bodyTimeoutMs: timing.body,
     signal: uploadsEnd.signal,
   });

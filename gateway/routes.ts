@@ -10,11 +10,13 @@ import type { ControlPlane } from './control/control-plane.ts';
 import { readFile } from './files/read.ts';
 import { writeFile } from './files/write.ts';
 import { asMiddleware, type GatewayContext } from './http/context.ts';
+import type { BodyLimits } from './http/pace.ts';
 import { readJob } from './jobs/read.ts';
 import { submitJob } from './jobs/submit.ts';
 import { JOB_CAPABILITIES } from './jobs/submit-schemas.ts';
 import type { GatewayMetrics } from './metrics.ts';
 import type { SizeLimits } from './uploads/receive-file.ts';
+import type { UploadsUnderWay } from './uploads/under-way.ts';
 import { upload } from './uploads/upload.ts';
 
 export const API_PREFIX = '/api/v1';
@@ -25,21 +27,23 @@ export interface RoutesOptions {
   readonly logger: Logger;
   readonly metrics: GatewayMetrics;
   readonly limits: SizeLimits;
-  readonly uploadIdleMs: number;
+  readonly underWay: UploadsUnderWay;
+  /** Of uploads, and of what agents hand in. */
+  readonly bodyLimits: BodyLimits;
   readonly bodyTimeoutMs: number;
   readonly signal: AbortSignal;
 }
 
 /** Every route of the gateway; those of /files only where the gateway itself serves the objects. */
 export function createRouter(options: RoutesOptions): Router {
-  const { control, store, logger, metrics, limits, uploadIdleMs: idleMs, bodyTimeoutMs, signal } = options;
+  const { control, store, logger, metrics, limits, underWay, bodyLimits, bodyTimeoutMs, signal } = options;
   const router = new Router({ sensitive: true, strict: true });
   const path = (resource: string) => API_PREFIX + resource;
 
   router.get(path('/jobs/:job_id'), asMiddleware(readJob({ control })));
   router.post(
     path('/uploads'),
-    asMiddleware(upload({ control, store, logger, metrics, limits, idleMs, signal })),
+    asMiddleware(upload({ control, store, logger, metrics, limits, underWay, bodyLimits, signal })),
   );
   for (const capability of JOB_CAPABILITIES)
     router.post(path(`/${capability}`), asMiddleware(submitJob({ control, capability, bodyTimeoutMs })));
@@ -49,7 +53,7 @@ export function createRouter(options: RoutesOptions): Router {
   if (store instanceof DirectoryStore) {
     const files = new RegExp(`^${FILES_PATH}/.+$`);
     router.get(files, asMiddleware(readFile({ store })));
-    router.put(files, asMiddleware(writeFile({ store, idleMs, signal })));
+    router.put(files, asMiddleware(writeFile({ store, bodyLimits, signal })));
   }
   return router;
 }

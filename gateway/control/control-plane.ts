@@ -26,8 +26,6 @@ import { createJobReads, refusalIn } from './job-reads.ts';
 
 /** A service that does not answer in this time counts as down. */
 const TIMEOUT_MS = 5_000;
-/** `at_capacity` passes as soon as some work ends. */
-const AT_CAPACITY_RETRY_SECONDS = 2;
 
 /** The control plane, asked on behalf of one HTTP request: its id goes along, the rate limit comes back as headers. */
 export interface ControlPlane {
@@ -78,7 +76,6 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     if (refusal.code === 'internal_error') metrics.controlPlaneFailed();
     if (ctx.headerSent) return refusal;
     if (refusal.code === 'rate_limited') ctx.set('Retry-After', String(Math.max(1, reset ?? 60)));
-    if (refusal.code === 'at_capacity') ctx.set('Retry-After', String(AT_CAPACITY_RETRY_SECONDS));
     return refusal;
   };
 

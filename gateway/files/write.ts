@@ -2,24 +2,25 @@ import { Readable } from 'node:stream';
 import { ApiError } from '#common/errors.ts';
 import type { DirectoryStore } from '#common/objects/directory-store.ts';
 import type { Handler } from '../http/context.ts';
+import type { BodyLimits } from '../http/pace.ts';
 import { ClientGoneError, requestBytes } from '../http/request-body.ts';
 import { requireGrant } from './links.ts';
 
 export interface WriteFileOptions {
   readonly store: DirectoryStore;
-  readonly idleMs: number;
+  readonly bodyLimits: BodyLimits;
   readonly signal: AbortSignal;
 }
 
 /** PUT to a signed link of the directory store: how agents hand in results. All of it is stored, or nothing. */
-export function writeFile({ store, idleMs, signal }: WriteFileOptions): Handler {
+export function writeFile({ store, bodyLimits, signal }: WriteFileOptions): Handler {
   return async (ctx) => {
     const { key, contentType = '', maxBytes = 0 } = requireGrant(ctx, 'PUT', store);
     if (ctx.headers['content-type'] !== contentType)
       throw new ApiError('invalid_input', `This link takes the Content-Type ${contentType} alone.`);
     const declared = ctx.headers['content-length'];
     if (declared !== undefined && Number(declared) > maxBytes) throw tooLarge(maxBytes);
-    const source = Readable.from(limited(requestBytes(ctx.req, ctx.res, idleMs), maxBytes), {
+    const source = Readable.from(limited(requestBytes(ctx.req, ctx.res, bodyLimits), maxBytes), {
       objectMode: false,
     });
     await put(store, key, source, contentType, signal);

@@ -1,6 +1,9 @@
 import { ApiError } from '#common/errors.ts';
 import type { GatewayContext } from './context.ts';
 
+/** `at_capacity` passes as soon as some work ends. */
+const AT_CAPACITY_RETRY_SECONDS = 2;
+
 /** The one shape of every error, whatever raised it. */
 export function envelope(code: string, message: string): string {
   return JSON.stringify({ error: { code, message } });
@@ -20,6 +23,7 @@ export function answerError(ctx: GatewayContext, error: ApiError, status = error
   ctx.status = status;
   ctx.body = envelope(error.code, error.message);
   ctx.type = 'application/json';
+  if (error.code === 'at_capacity') ctx.set('Retry-After', String(AT_CAPACITY_RETRY_SECONDS));
   // HTTP asks of every 401 to say how one authenticates.
   if (status === 401) ctx.set('WWW-Authenticate', 'Bearer');
 }

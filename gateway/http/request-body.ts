@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { ApiError } from '#common/errors.ts';
+import { type BodyLimits, createPace } from './pace.ts';
 
 /** The client went away before its request was complete; nobody is left to answer. */
 export class ClientGoneError extends Error {
@@ -32,20 +32,21 @@ export function askForBody(request: IncomingMessage, response: ServerResponse): 
  * The body of a request, chunk by chunk, at the pace the consumer reads it. Ending early leaves the connection open,
  * so that the refusal can still be answered.
  *
- * @param idleMs longest wait for the next bytes
- * @throws ApiError `invalid_input` when the client stalls; ClientGoneError when the connection ends first
+ * @throws ApiError `invalid_input` when the client is slower than the limits allow; ClientGoneError when the connection ends first
  */
 export async function* requestBytes(
   request: IncomingMessage,
   response: ServerResponse,
-  idleMs: number,
+  limits: BodyLimits,
 ): AsyncGenerator<Buffer> {
   askForBody(request, response);
   // By events, because read() would copy what has gathered into one more buffer.
   const queue: Buffer[] = [];
   let queued = 0;
   let wake = () => {};
+  const pace = createPace(limits);
   const onData = (chunk: Buffer) => {
+    pace.arrived(chunk.length);
     queue.push(chunk);
     queued += chunk.length;
     if (queued >= READ_AHEAD_BYTES) request.pause();
@@ -59,6 +60,7 @@ export async function* requestBytes(
     for (;;) {
       const chunk = queue.shift();
       if (chunk) {
+        pace.check();
         queued -= chunk.length;
         if (queued < READ_AHEAD_BYTES && request.isPaused()) request.resume();
         yield chunk;
@@ -67,21 +69,17 @@ export async function* requestBytes(
       if (request.complete && request.readableEnded) return;
       if (request.destroyed || request.errored)
         throw new ClientGoneError('the client went away', { cause: request.errored ?? undefined });
+      const { ms, refusal } = pace.nextWait();
+      const since = performance.now();
       await new Promise<void>((resolve, reject) => {
-        const stalled = () =>
-          reject(
-            new ApiError(
-              'invalid_input',
-              `The request body stalled for ${idleMs / 1000} s and was given up.`,
-            ),
-          );
-        const timer = setTimeout(stalled, idleMs);
+        const timer = setTimeout(() => reject(refusal()), ms);
         wake = () => {
           clearTimeout(timer);
           resolve();
         };
       });
       wake = () => {};
+      if (!request.readableEnded) pace.waited(performance.now() - since);
     }
   } finally {
     for (const event of events) request.off(event, onEvent);

@@ -12,6 +12,7 @@ import { ControlDouble, TEST_KEY } from './control-double.ts';
 
 export interface TestGatewayOptions {
   readonly sizeLimits?: SizeLimits;
+  readonly uploadsPerAccount?: number;
   readonly timing?: Partial<GatewayTiming>;
 }
 

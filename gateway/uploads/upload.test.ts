@@ -1,53 +1,19 @@
 import { hash } from 'node:crypto';
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import sharp from 'sharp';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { ApiError } from '#common/errors.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { MediaKind } from '#proto/semblance/control/v1/control.ts';
-import { FORM_TYPE, type FormPart, formBytes, mp4Bytes, pngBytes, seeded } from '../testing/form.ts';
-import { parseRaw, sendRaw, startTestGateway, type TestGateway } from '../testing/test-gateway.ts';
+import { type FormPart, formBytes, mp4Bytes, pngBytes, seeded } from '../testing/form.ts';
+import { parseRaw, startTestGateway, type TestGateway } from '../testing/test-gateway.ts';
+import { KIB, sizeLimits, uploadRig } from '../testing/upload-rig.ts';
 
-const KIB = 1024;
-/** The real limits in small, so that crossing them is quick; the real numbers are tested where they are defined. */
-const sizeLimits = { image: 64 * KIB, audio: 64 * KIB, video: 256 * KIB };
-
+const rig = uploadRig();
+const { post, send, expectRefused, requestHead, open } = rig;
 let t: TestGateway;
-beforeAll(async () => {
-  t = await startTestGateway({ sizeLimits, timing: { uploadIdle: 400, control: 1_000 } });
+beforeAll(() => {
+  t = rig.gateway;
 });
-afterAll(() => t.close());
-beforeEach(() => {
-  t.control.completed.clear();
-  t.control.aborted.length = 0;
-});
-/** Whatever a test did: every reservation was completed or given up, and only completed uploads are stored. */
-afterEach(async () => {
-  t.control.failures.clear();
-  t.control.pauses.clear();
-  await expect.poll(() => t.control.reserved.size).toBe(0);
-  await expect.poll(async () => (await t.files()).length).toBe(t.control.completed.size);
-  for (const key of t.control.completed.keys()) await t.store.delete(key);
-});
-
-function post(body: Buffer | ReadableStream, headers: Record<string, string> = {}) {
-  return fetch(`${t.base}/uploads`, {
-    method: 'POST',
-    headers: { ...t.auth, 'content-type': FORM_TYPE, ...headers },
-    body,
-    ...(body instanceof ReadableStream ? { duplex: 'half' as const } : {}),
-  } as RequestInit);
-}
-
-async function expectRefused(response: Response, code: string, status = 400) {
-  const body = (await response.json()) as { error: { code: string; message: string } };
-  expect(body.error, body.error?.message).toMatchObject({ code });
-  expect(response.status).toBe(status);
-  expect(t.control.completed.size).toBe(0);
-}
-
-const send = (...parts: FormPart[]) => post(formBytes(parts));
 
 describe('POST /uploads', () => {
   it('stores the file and answers "upload record (file_key, url)"', async () => {
@@ -248,133 +214,6 @@ describe('a refusal while the client is still sending', () => {
   });
 });
 
-describe('uploads that break off', () => {
-  const form = formBytes([
-    { name: 'file', filename: 'x.mp4', type: 'video/mp4', content: mp4Bytes(100 * KIB) },
-  ]);
-
-  it('a form cut short is invalid_input', async () => {
-    await expectRefused(await post(form.subarray(0, -10)), 'invalid_input');
-    await expectRefused(await post(form.subarray(0, 300)), 'invalid_input');
-    await expectRefused(await post(form.subarray(0, 30)), 'invalid_input');
-  });
-
-  it('a client that leaves half-way leaves nothing behind', async () => {
-    const socket = open();
-    socket.write(requestHead(`Content-Length: ${form.length}`));
-    socket.write(form.subarray(0, 50 * KIB));
-    await expect.poll(() => t.files()).toHaveLength(1);
-    socket.destroy();
-    await expect.poll(() => t.control.aborted.length).toBe(1);
-    expect(await t.files()).toEqual([]);
-  });
-
-  it('a client that only half-closes does not either', async () => {
-    const socket = open();
-    socket.write(requestHead(`Content-Length: ${form.length}`));
-    socket.end(form.subarray(0, 50 * KIB));
-    await expect.poll(() => t.control.aborted.length).toBe(1);
-    expect(await t.files()).toEqual([]);
-  });
-
-  it('a client that stalls is answered invalid_input', async () => {
-    const socket = open();
-    socket.write(requestHead(`Content-Length: ${form.length}`));
-    socket.write(form.subarray(0, 50 * KIB));
-    await once(socket, 'data');
-    expect(parseRaw(socket.received).status).toBe(400);
-    expect(socket.received).toMatch(/invalid_input.*stalled/);
-    socket.destroy();
-  });
-
-  it('a client that is slow but steady is served', async () => {
-    const small = formBytes([{ name: 'file', filename: 'x.png', content: pngBytes(40) }]);
-    const socket = open();
-    socket.write(requestHead(`Content-Length: ${small.length}`));
-    for (let at = 0; at < small.length; at += 40) {
-      socket.write(small.subarray(at, at + 40));
-      await delay(150);
-    }
-    if (!socket.received) await once(socket, 'data');
-    expect(parseRaw(socket.received).status).toBe(200);
-    socket.destroy();
-  });
-
-  it('a file of bytes that arrive one by one is stored whole', async () => {
-    const content = pngBytes(500);
-    const bytes = formBytes([{ name: 'file', filename: 'x.png', content }]);
-    const stream = new ReadableStream({
-      start(controller) {
-        for (const byte of bytes) controller.enqueue(new Uint8Array([byte]));
-        controller.close();
-      },
-    });
-    expect((await post(stream)).status).toBe(200);
-    expect([...t.control.completed.values()][0]?.sha256).toEqual(hash('sha256', content, 'buffer'));
-  });
-
-  it('Expect: 100-continue is answered before the body is sent', async () => {
-    const small = formBytes([{ name: 'file', filename: 'x.png', content: pngBytes(100) }]);
-    const socket = open();
-    socket.write(requestHead(`Content-Length: ${small.length}`, 'Expect: 100-continue'));
-    await once(socket, 'data');
-    expect(socket.received).toBe('HTTP/1.1 100 Continue\r\n\r\n');
-    socket.received = '';
-    socket.write(small);
-    await once(socket, 'data');
-    expect(parseRaw(socket.received).status).toBe(200);
-    socket.destroy();
-  });
-});
-
-describe('services in trouble', () => {
-  const png = { name: 'file', filename: 'x.png', type: 'image/png', content: pngBytes() };
-
-  it('a refusal to begin is passed on, before the body is read', async () => {
-    t.control.failures.set('beginUpload', new ApiError('rate_limited', 'Too fast.'));
-    await expectRefused(await send(png), 'rate_limited', 429);
-    expect(t.control.aborted).toEqual([]);
-  });
-
-  it('a failure to complete gives the upload up', async () => {
-    t.control.failures.set('completeUpload', new Error('database gone'));
-    await expectRefused(await send(png), 'internal_error', 502);
-    expect(t.control.aborted).toHaveLength(1);
-  });
-
-  it('an object store that fails is internal_error', async () => {
-    const { put } = t.store;
-    t.store.put = async (_key, source) => {
-      source.resume();
-      throw new Error('disk full');
-    };
-    const response = await send(png);
-    t.store.put = put;
-    await expectRefused(response, 'internal_error', 502);
-    expect(t.logLines.join()).toContain('disk full');
-  });
-
-  it('the control plane gone half-way is internal_error, and what was stored is swept by it later', async () => {
-    const { port } = t.control;
-    const socket = open();
-    const form = formBytes([png]);
-    socket.write(requestHead(`Content-Length: ${form.length}`));
-    socket.write(form.subarray(0, 500));
-    await expect.poll(() => t.control.reserved.size).toBe(1);
-    await t.control.close();
-    socket.write(form.subarray(500));
-    await once(socket, 'data');
-    expect(parseRaw(socket.received).status).toBe(502);
-    socket.destroy();
-    await t.control.start(port);
-    for (const key of t.control.reserved) await t.store.delete(key);
-    t.control.reserved.clear();
-    await expect
-      .poll(async () => (await fetch(`${t.base}/balance`, { headers: t.auth })).status, { timeout: 10_000 })
-      .toBe(200);
-  });
-});
-
 describe('hostile forms', () => {
   it('never fail inside and never leave an object behind', async () => {
     const random = seeded(42);
@@ -413,61 +252,4 @@ describe('hostile forms', () => {
     expect(t.control.reserved.size).toBe(0);
     expect((await t.files()).length).toBe(t.control.completed.size);
   });
-
-  it('many broken at once leave nothing either', async () => {
-    const form = formBytes([{ name: 'file', filename: 'x.mp4', content: mp4Bytes(200 * KIB) }]);
-    const sockets = Array.from({ length: 20 }, () => open());
-    for (const [i, socket] of sockets.entries()) {
-      socket.write(requestHead(`Content-Length: ${form.length}`));
-      socket.write(form.subarray(0, 1000 * (i + 1) * 5));
-    }
-    await delay(100);
-    for (const socket of sockets) socket.destroy();
-    await expect.poll(() => t.control.aborted.length, { timeout: 5_000 }).toBe(20);
-  });
 });
-
-describe('the end of the gateway', () => {
-  it('lets a running upload end, cuts one that does not, and gives that one up', async () => {
-    const own = await startTestGateway({ sizeLimits, timing: { drain: 800, tidy: 500 } });
-    const form = formBytes([{ name: 'file', filename: 'x.png', content: pngBytes(2000) }]);
-    const [ending, hanging] = [open(own.port), open(own.port)];
-    for (const socket of [ending, hanging]) {
-      socket.write(requestHead(`Content-Length: ${form.length}`));
-      socket.write(form.subarray(0, 1000));
-    }
-    await expect.poll(() => own.control.reserved.size).toBe(2);
-    const closing = own.gateway.close();
-    ending.write(form.subarray(1000));
-    await once(ending, 'close');
-    expect(parseRaw(ending.received)).toMatchObject({ status: 200, headers: { connection: 'close' } });
-    await closing;
-    expect(own.control.reserved.size).toBe(0);
-    expect(own.control.completed.size).toBe(1);
-    expect(await own.files()).toHaveLength(1);
-    expect(parseRaw(await sendRaw(own.port, 'GET / HTTP/1.1\r\n\r\n', 50)).status).toBeNaN();
-    await own.close();
-  });
-});
-
-function requestHead(...headers: string[]): string {
-  const lines = [
-    'POST /api/v1/uploads HTTP/1.1',
-    'Host: gateway.test',
-    `Authorization: ${t.auth.authorization}`,
-    `Content-Type: ${FORM_TYPE}`,
-    ...headers,
-  ];
-  return `${lines.join('\r\n')}\r\n\r\n`;
-}
-
-/** @param allowHalfOpen go on sending after the server ended its side */
-function open(port = t.port, allowHalfOpen = false): Socket & { received: string } {
-  const options = { port, host: '127.0.0.1', allowHalfOpen };
-  const socket = Object.assign(connect(options), { received: '' });
-  socket.on('data', (chunk) => {
-    socket.received += chunk.toString('latin1');
-  });
-  socket.on('error', () => {});
-  return socket;
-}

@@ -7,13 +7,17 @@ import { type BeginUploadResponse, MediaKind } from '#proto/semblance/control/v1
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { GatewayContext, Handler } from '../http/context.ts';
+import type { BodyLimits } from '../http/pace.ts';
 import { ClientGoneError, requestBytes } from '../http/request-body.ts';
 import type { GatewayMetrics } from '../metrics.ts';
 import { boundaryOf } from './multipart-header.ts';
 import { receiveFile, type SizeLimits } from './receive-file.ts';
+import type { UploadsUnderWay } from './under-way.ts';
 
 /** Bytes read ahead of the object store. */
 const READ_AHEAD_BYTES = 256 * 1024;
+/** What the object store may take after the last moment for the last byte. */
+const STORE_LAST_MS = 10_000;
 
 const KINDS: Record<Kind, MediaKind> = {
   image: MediaKind.MEDIA_KIND_IMAGE,
@@ -27,8 +31,8 @@ export interface UploadOptions {
   readonly logger: Logger;
   readonly metrics: GatewayMetrics;
   readonly limits: SizeLimits;
-  /** Longest wait for the next bytes of an upload. */
-  readonly idleMs: number;
+  readonly underWay: UploadsUnderWay;
+  readonly bodyLimits: BodyLimits;
   /** Aborted when the gateway must end: uploads under way are given up. */
   readonly signal: AbortSignal;
 }
@@ -43,7 +47,13 @@ export function upload(options: UploadOptions): Handler {
     const caller = requireCaller(ctx.headers.authorization);
     const reserved = await control.beginUpload(ctx, { caller });
     metrics.uploadBegan();
+    const leave = options.underWay.enter(reserved.accountId);
     try {
+      if (!leave)
+        throw new ApiError(
+          'at_capacity',
+          'This account has too many uploads under way. Retry when one of them has ended.',
+        );
       const { url, sizeBytes } = await store(ctx, reserved, options);
       metrics.uploadEnded('stored', sizeBytes);
       ctx.set('Cache-Control', 'no-store');
@@ -54,6 +64,8 @@ export function upload(options: UploadOptions): Handler {
       metrics.uploadEnded(refused ? 'refused' : 'failed', 0);
       await giveUp(ctx, reserved, options);
       throw error;
+    } finally {
+      leave?.();
     }
   };
 }
@@ -63,31 +75,50 @@ async function store(
   { fileKey, accountId }: BeginUploadResponse,
   options: UploadOptions,
 ): Promise<{ url: string; sizeBytes: number }> {
+  const { bodyLimits } = options;
+  const lastMoment = performance.now() + bodyLimits.totalMs + STORE_LAST_MS;
   const file = await receiveFile({
-    source: requestBytes(ctx.req, ctx.res, options.idleMs),
+    source: requestBytes(ctx.req, ctx.res, bodyLimits),
     boundary: requireBoundary(ctx.headers['content-type']),
     contentLength: contentLengthOf(ctx),
     limits: options.limits,
   });
   const { contentType } = file;
   let stored: { sizeBytes: number };
+  const end = endOf(options.signal, lastMoment - performance.now());
   try {
     const source = Readable.from(file.bytes, { objectMode: false, highWaterMark: READ_AHEAD_BYTES });
-    stored = await options.store.put(fileKey, source, { contentType, signal: options.signal });
+    stored = await options.store.put(fileKey, source, { contentType, signal: end.signal });
   } catch (error) {
     throw isAnswer(error) ? error : storeFailed(error);
+  } finally {
+    end.release();
   }
   const { sizeBytes, sha256 } = file.result();
   if (stored.sizeBytes !== sizeBytes) throw new Error('the object store did not store every byte');
-  const { url } = await options.control.completeUpload(ctx, {
-    fileKey,
-    accountId,
-    kind: KINDS[file.kind],
-    contentType,
-    sizeBytes: BigInt(sizeBytes),
-    sha256,
-  });
+  const description = { kind: KINDS[file.kind], contentType, sizeBytes: BigInt(sizeBytes), sha256 };
+  const { url } = await options.control
+    .completeUpload(ctx, { fileKey, accountId, ...description })
+    .catch((error: ApiError) => {
+      throw error.code === 'not_found' ? tooLate(error) : error;
+    });
   return { url, sizeBytes };
+}
+
+/** A signal that is aborted with another one, or after `ms`; to be released when nobody needs it any more. */
+function endOf(signal: AbortSignal, ms: number) {
+  const own = new AbortController();
+  const follow = () => own.abort(signal.reason);
+  if (signal.aborted) follow();
+  signal.addEventListener('abort', follow, { once: true });
+  const timer = setTimeout(() => own.abort(new Error('the object store took too long')), ms);
+  return {
+    signal: own.signal,
+    release() {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', follow);
+    },
+  };
 }
 
 /** The reservation and the bytes would be swept in the end; this does it now. */
@@ -120,6 +151,11 @@ function contentLengthOf(ctx: GatewayContext): number | undefined {
 
 function isAnswer(error: unknown): boolean {
   return error instanceof ApiError || error instanceof ClientGoneError;
+}
+
+/** The reservation ran out first: it can be set to less than an upload may take. */
+function tooLate(cause: unknown): ApiError {
+  return new ApiError('invalid_input', 'The upload took too long and was given up: upload again.', { cause });
 }
 
 function storeFailed(cause: unknown): ApiError {

@@ -1,0 +1,260 @@
+import { hash } from 'node:crypto';
+import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { ApiError } from '#common/errors.ts';
+import { FORM_TYPE, formBytes, mp4Bytes, pngBytes } from '../testing/form.ts';
+import { parseRaw, sendRaw, startTestGateway, type TestGateway } from '../testing/test-gateway.ts';
+import { KIB, sizeLimits, uploadRig } from '../testing/upload-rig.ts';
+
+const rig = uploadRig();
+const { post, send, expectRefused, requestHead, open } = rig;
+let t: TestGateway;
+beforeAll(() => {
+  t = rig.gateway;
+});
+
+describe('uploads that break off', () => {
+  const form = formBytes([
+    { name: 'file', filename: 'x.mp4', type: 'video/mp4', content: mp4Bytes(100 * KIB) },
+  ]);
+
+  it('a form cut short is invalid_input', async () => {
+    await expectRefused(await post(form.subarray(0, -10)), 'invalid_input');
+    await expectRefused(await post(form.subarray(0, 300)), 'invalid_input');
+    await expectRefused(await post(form.subarray(0, 30)), 'invalid_input');
+  });
+
+  it('a client that leaves half-way leaves nothing behind', async () => {
+    const socket = open();
+    socket.write(requestHead(`Content-Length: ${form.length}`));
+    socket.write(form.subarray(0, 50 * KIB));
+    await expect.poll(() => t.files()).toHaveLength(1);
+    socket.destroy();
+    await expect.poll(() => t.control.aborted.length).toBe(1);
+    expect(await t.files()).toEqual([]);
+  });
+
+  it('many that leave at once leave nothing either', async () => {
+    const form = formBytes([{ name: 'file', filename: 'x.mp4', content: mp4Bytes(200 * KIB) }]);
+    const sockets = Array.from({ length: 20 }, () => open());
+    for (const [i, socket] of sockets.entries()) {
+      socket.write(requestHead(`Content-Length: ${form.length}`));
+      socket.write(form.subarray(0, 1000 * (i + 1) * 5));
+    }
+    await delay(100);
+    for (const socket of sockets) socket.destroy();
+    await expect.poll(() => t.control.aborted.length, { timeout: 5_000 }).toBe(20);
+  });
+
+  it('a client that only half-closes does not either', async () => {
+    const socket = open();
+    socket.write(requestHead(`Content-Length: ${form.length}`));
+    socket.end(form.subarray(0, 50 * KIB));
+    await expect.poll(() => t.control.aborted.length).toBe(1);
+    expect(await t.files()).toEqual([]);
+  });
+
+  it('a client that stalls is answered invalid_input', async () => {
+    const socket = open();
+    socket.write(requestHead(`Content-Length: ${form.length}`));
+    socket.write(form.subarray(0, 50 * KIB));
+    await once(socket, 'data');
+    expect(parseRaw(socket.received).status).toBe(400);
+    expect(socket.received).toMatch(/invalid_input.*stalled/);
+    socket.destroy();
+  });
+
+  it('a client that is slow but steady is served', async () => {
+    const small = formBytes([{ name: 'file', filename: 'x.png', content: pngBytes(40) }]);
+    const socket = open();
+    socket.write(requestHead(`Content-Length: ${small.length}`));
+    for (let at = 0; at < small.length; at += 40) {
+      socket.write(small.subarray(at, at + 40));
+      await delay(150);
+    }
+    if (!socket.received) await once(socket, 'data');
+    expect(parseRaw(socket.received).status).toBe(200);
+    socket.destroy();
+  });
+
+  it('a file of bytes that arrive one by one is stored whole', async () => {
+    const content = pngBytes(500);
+    const bytes = formBytes([{ name: 'file', filename: 'x.png', content }]);
+    const stream = new ReadableStream({
+      start(controller) {
+        for (const byte of bytes) controller.enqueue(new Uint8Array([byte]));
+        controller.close();
+      },
+    });
+    expect((await post(stream)).status).toBe(200);
+    expect([...t.control.completed.values()][0]?.sha256).toEqual(hash('sha256', content, 'buffer'));
+  });
+
+  it('Expect: 100-continue is answered before the body is sent', async () => {
+    const small = formBytes([{ name: 'file', filename: 'x.png', content: pngBytes(100) }]);
+    const socket = open();
+    socket.write(requestHead(`Content-Length: ${small.length}`, 'Expect: 100-continue'));
+    await once(socket, 'data');
+    expect(socket.received).toBe('HTTP/1.1 100 Continue\r\n\r\n');
+    socket.received = '';
+    socket.write(small);
+    await once(socket, 'data');
+    expect(parseRaw(socket.received).status).toBe(200);
+    socket.destroy();
+  });
+});
+
+describe('uploads that take too long', () => {
+  const form = formBytes([{ name: 'file', filename: 'x.mp4', content: mp4Bytes(100 * KIB) }]);
+
+  /** Sends the form's beginning and then a byte now and then, until the gateway answers. */
+  async function drip(own: TestGateway, everyMs: number): Promise<string> {
+    const socket = open(own.port);
+    socket.write(requestHead(`Content-Length: ${form.length}`));
+    socket.write(form.subarray(0, 300));
+    for (let at = 300; !socket.received && at < 400; at++) {
+      await delay(everyMs);
+      socket.write(form.subarray(at, at + 1));
+    }
+    const { received } = socket;
+    socket.destroy();
+    return received;
+  }
+
+  it.each([
+    ['too few bytes for too long', { uploadRateWindow: 300 }, /less than 4096 bytes a second/],
+    ['all of it too long', { uploadTotal: 300 }, /longer than 0.3 s/],
+  ])('%s is invalid_input, and nothing is kept', async (_name, timing, message) => {
+    const own = await startTestGateway({ sizeLimits, timing: { uploadIdle: 5_000, ...timing } });
+    const answer = parseRaw(await drip(own, 20));
+    expect(answer.status).toBe(400);
+    expect(JSON.parse(answer.body)).toMatchObject({
+      error: { code: 'invalid_input', message: expect.stringMatching(message) },
+    });
+    await expect.poll(() => own.control.aborted.length).toBe(1);
+    expect(await own.files()).toEqual([]);
+    await own.close();
+  });
+
+  it('one that is completed after its reservation ran out is invalid_input, and given up', async () => {
+    t.control.failures.set('completeUpload', new ApiError('not_found', 'Not under way.'));
+    await expectRefused(
+      await send({ name: 'file', filename: 'x.png', content: pngBytes() }),
+      'invalid_input',
+    );
+    expect(t.control.aborted).toHaveLength(1);
+  });
+});
+
+describe('an account with many uploads under way', () => {
+  const form = formBytes([{ name: 'file', filename: 'x.png', content: pngBytes(2000) }]);
+
+  it('is at_capacity beyond its most, before a body is asked for, until one ends', async () => {
+    const own = await startTestGateway({
+      sizeLimits,
+      uploadsPerAccount: 2,
+      timing: { uploadIdle: 5_000 },
+    });
+    const begin = () => {
+      const socket = open(own.port);
+      socket.write(requestHead(`Content-Length: ${form.length}`));
+      socket.write(form.subarray(0, 1000));
+      return socket;
+    };
+    const [ending, leaving] = [begin(), begin()];
+    await expect.poll(() => own.control.reserved.size).toBe(2);
+    const refused = open(own.port);
+    refused.write(requestHead(`Content-Length: ${form.length}`, 'Expect: 100-continue'));
+    await expect.poll(() => refused.received).toContain('at_capacity');
+    expect(parseRaw(refused.received)).toMatchObject({ status: 429, headers: { 'retry-after': '2' } });
+    expect(own.control.reserved.size).toBe(2);
+    refused.destroy();
+
+    ending.write(form.subarray(1000));
+    await expect.poll(() => ending.received).toContain('file_key');
+    ending.destroy();
+    leaving.destroy();
+    await expect.poll(() => own.control.reserved.size).toBe(0);
+    // One place is taken anew, so that the uploads below need that of the one who left.
+    const staying = begin();
+    await expect.poll(() => own.control.reserved.size).toBe(1);
+    const headers = { ...own.auth, 'content-type': FORM_TYPE };
+    const upload = () => fetch(`${own.base}/uploads`, { method: 'POST', headers, body: form });
+    await expect.poll(async () => (await upload()).status).toBe(200);
+    staying.destroy();
+    await expect.poll(() => own.control.reserved.size).toBe(0);
+    await own.close();
+  });
+});
+
+describe('services in trouble', () => {
+  const png = { name: 'file', filename: 'x.png', type: 'image/png', content: pngBytes() };
+
+  it('a refusal to begin is passed on, before the body is read', async () => {
+    t.control.failures.set('beginUpload', new ApiError('rate_limited', 'Too fast.'));
+    await expectRefused(await send(png), 'rate_limited', 429);
+    expect(t.control.aborted).toEqual([]);
+  });
+
+  it('a failure to complete gives the upload up', async () => {
+    t.control.failures.set('completeUpload', new Error('database gone'));
+    await expectRefused(await send(png), 'internal_error', 502);
+    expect(t.control.aborted).toHaveLength(1);
+  });
+
+  it('an object store that fails is internal_error', async () => {
+    const { put } = t.store;
+    t.store.put = async (_key, source) => {
+      source.resume();
+      throw new Error('disk full');
+    };
+    const response = await send(png);
+    t.store.put = put;
+    await expectRefused(response, 'internal_error', 502);
+    expect(t.logLines.join()).toContain('disk full');
+  });
+
+  it('the control plane gone half-way is internal_error, and what was stored is swept by it later', async () => {
+    const { port } = t.control;
+    const socket = open();
+    const form = formBytes([png]);
+    socket.write(requestHead(`Content-Length: ${form.length}`));
+    socket.write(form.subarray(0, 500));
+    await expect.poll(() => t.control.reserved.size).toBe(1);
+    await t.control.close();
+    socket.write(form.subarray(500));
+    await once(socket, 'data');
+    expect(parseRaw(socket.received).status).toBe(502);
+    socket.destroy();
+    await t.control.start(port);
+    for (const key of t.control.reserved) await t.store.delete(key);
+    t.control.reserved.clear();
+    await expect
+      .poll(async () => (await fetch(`${t.base}/balance`, { headers: t.auth })).status, { timeout: 10_000 })
+      .toBe(200);
+  });
+});
+
+describe('the end of the gateway', () => {
+  it('lets a running upload end, cuts one that does not, and gives that one up', async () => {
+    const own = await startTestGateway({ sizeLimits, timing: { drain: 800, tidy: 500 } });
+    const form = formBytes([{ name: 'file', filename: 'x.png', content: pngBytes(2000) }]);
+    const [ending, hanging] = [open(own.port), open(own.port)];
+    for (const socket of [ending, hanging]) {
+      socket.write(requestHead(`Content-Length: ${form.length}`));
+      socket.write(form.subarray(0, 1000));
+    }
+    await expect.poll(() => own.control.reserved.size).toBe(2);
+    const closing = own.gateway.close();
+    ending.write(form.subarray(1000));
+    await once(ending, 'close');
+    expect(parseRaw(ending.received)).toMatchObject({ status: 200, headers: { connection: 'close' } });
+    await closing;
+    expect(own.control.reserved.size).toBe(0);
+    expect(own.control.completed.size).toBe(1);
+    expect(await own.files()).toHaveLength(1);
+    expect(parseRaw(await sendRaw(own.port, 'GET / HTTP/1.1\r\n\r\n', 50)).status).toBeNaN();
+    await own.close();
+  });
+});
