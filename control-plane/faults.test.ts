@@ -1,11 +1,12 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { JOB_SUBJECTS } from '#common/events/jobs.ts';
 import { createNatsBus } from '#common/events/nats-bus.ts';
+import { startKubeProxy } from '#common/kube/testing/kube-proxy.ts';
+import { startTcpProxy, type TcpProxy } from '#common/testing/tcp-proxy.ts';
 import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
 import { startPostgres } from '../local/postgres.ts';
 import { freePort } from '../local/process/ports.ts';
@@ -22,45 +23,12 @@ import {
   upload,
 } from './testing.ts';
 
-/** A TCP relay to a server, which a test can cut: connections break and new ones are refused. */
-async function cuttable(host: string, port: number) {
-  const sockets = new Set<Socket>();
-  const server = createServer((near) => {
-    const far = connect(port, host);
-    for (const [from, to] of [
-      [near, far],
-      [far, near],
-    ] as const) {
-      sockets.add(from);
-      from.pipe(to);
-      from.on('error', () => to.destroy());
-      from.on('close', () => {
-        sockets.delete(from);
-        to.destroy();
-      });
-    }
-  });
-  const listen = (at: number) => new Promise<void>((resolve) => server.listen(at, '127.0.0.1', resolve));
-  await listen(0);
-  const own = (server.address() as AddressInfo).port;
-  return {
-    port: own,
-    cut() {
-      const closed = new Promise((resolve) => server.close(resolve));
-      for (const socket of sockets) socket.destroy();
-      return closed;
-    },
-    mend: () => listen(own),
-  };
-}
-type Cuttable = Awaited<ReturnType<typeof cuttable>>;
-
 let system: TestSystem;
 let dir: string;
 let postgresPort: number;
 let pg: Awaited<ReturnType<typeof startPostgres>>;
-let natsLine: Cuttable;
-let kubeLine: Cuttable;
+let natsLine: TcpProxy;
+let kubeLine: TcpProxy;
 let straightNats: string;
 
 beforeAll(async () => {
@@ -70,7 +38,7 @@ beforeAll(async () => {
   const nats = await testNats();
   straightNats = nats.url;
   const natsUrl = new URL(nats.url);
-  natsLine = await cuttable(natsUrl.hostname, Number(natsUrl.port));
+  natsLine = await startTcpProxy({ host: natsUrl.hostname, port: Number(natsUrl.port) });
   natsUrl.port = String(natsLine.port);
   system = await startTestSystem(
     { jobSweepMs: 500 },
@@ -78,12 +46,8 @@ beforeAll(async () => {
       pg: { url: pg.url, close: async () => {} },
       nats: { url: natsUrl.href, close: nats.close },
       async kubeProxy(path) {
-        const text = await readFile(path, 'utf8');
-        const [server = ''] = /https:\/\/[^\s"]+/.exec(text) ?? [];
-        const { hostname, port } = new URL(server);
-        kubeLine = await cuttable(hostname, Number(port));
         const copy = join(dir, 'kubeconfig');
-        await writeFile(copy, text.replace(server, `https://${hostname}:${kubeLine.port}`));
+        kubeLine = await startKubeProxy(path, copy);
         return copy;
       },
     },
@@ -92,7 +56,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await system.close();
-  await Promise.all([natsLine.cut(), kubeLine.cut()]);
+  await Promise.all([natsLine.close(), kubeLine.close()]);
   await pg.stop();
   await rm(dir, { recursive: true });
 });
@@ -168,7 +132,7 @@ test('NATS and the Kubernetes API away: submits are taken, and everything owed i
   const { control, ask } = system.client;
   const { accountId, caller } = await makeAccount(system, 1);
   const { fileKey } = await upload(system, caller);
-  await Promise.all([natsLine.cut(), kubeLine.cut()]);
+  for (const line of [natsLine, kubeLine]) line.set('refuse');
   const ids: string[] = [];
   for (let i = 0; i < 5; i++)
     ids.push((await ask(control.submitJob.bind(control), photoSwap(caller, fileKey))).id);
@@ -182,7 +146,7 @@ test('NATS and the Kubernetes API away: submits are taken, and everything owed i
     10,
   );
 
-  await Promise.all([natsLine.mend(), kubeLine.mend()]);
+  for (const line of [natsLine, kubeLine]) line.set('open');
   for (const id of ids) await succeed(system, await untilRenderJob(system, id));
   for (const id of ids) await untilJob(system, caller, id, ({ status }) => status === 'succeeded');
   expect(await show(accountId)).toMatchObject({ balanceMicros: 800_000n, holdsMicros: 0n, ledgerOk: true });
@@ -226,10 +190,10 @@ test('a job whose debt was lost gets its RenderJob all the same', async () => {
   const { control, ask } = system.client;
   const { caller } = await makeAccount(system, 1);
   const { fileKey } = await upload(system, caller);
-  await kubeLine.cut();
+  kubeLine.set('refuse');
   const { id } = await ask(control.submitJob.bind(control), photoSwap(caller, fileKey));
   await system.database.sql`delete from outbox where job_id = ${id}`;
-  await kubeLine.mend();
+  kubeLine.set('open');
   await untilRenderJob(system, id);
 });
 
@@ -237,7 +201,7 @@ test('a stranger under the name of a job: the job fails, free of charge, and the
   const { control, ask } = system.client;
   const { accountId, caller } = await makeAccount(system, 1);
   const { fileKey } = await upload(system, caller);
-  await kubeLine.cut();
+  kubeLine.set('refuse');
   const { id } = await ask(control.submitJob.bind(control), photoSwap(caller, fileKey));
   const { namespace } = system.kubernetes;
   const stranger = await system.kube.create(RENDERJOB_RESOURCE, {
@@ -250,7 +214,7 @@ test('a stranger under the name of a job: the job fails, free of charge, and the
       ],
     },
   });
-  await kubeLine.mend();
+  kubeLine.set('open');
   const job = await untilJob(system, caller, id, ({ status }) => status === 'failed');
   expect(job).toMatchObject({ chargedMicros: 0n, error: { code: 'processing_failed' } });
   expect(await show(accountId)).toMatchObject({ holdsMicros: 0n, ledgerOk: true });
@@ -273,7 +237,7 @@ test('what happened while no control plane ran is caught up with: finished, dele
       ).length === 0,
     'the uids are recorded',
   );
-  await kubeLine.cut();
+  kubeLine.set('refuse');
   const { namespace } = system.kubernetes;
   if (renderJobs[0]) await succeed(system, renderJobs[0]);
   await system.kube.delete(RENDERJOB_RESOURCE, { name: deleted, namespace });
@@ -287,7 +251,7 @@ test('what happened while no control plane ran is caught up with: finished, dele
       ],
     },
   });
-  await kubeLine.mend();
+  kubeLine.set('open');
   await untilJob(system, caller, finished, ({ status }) => status === 'succeeded');
   const job = await untilJob(system, caller, deleted, ({ status }) => status === 'failed');
   expect(job.error).toEqual({ code: 'processing_failed', message: 'The job was cancelled.' });

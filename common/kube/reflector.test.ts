@@ -5,10 +5,11 @@ import { Registry } from 'prom-client';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { testKube } from '../../local/testing.ts';
 import { silentLogger } from '../logging.ts';
+import type { TcpProxy } from '../testing/tcp-proxy.ts';
 import { createKubeClient, type KubeClient } from './client.ts';
 import { createReflector, type Reflector } from './reflector.ts';
 import { LEASE_RESOURCE, type Lease } from './resources.ts';
-import { serverPort, startTcpProxy, type TcpProxy } from './testing/tcp-proxy.ts';
+import { startKubeProxy } from './testing/kube-proxy.ts';
 
 let kube: Awaited<ReturnType<typeof testKube>>;
 let folder: string;
@@ -37,9 +38,8 @@ let label = 0;
 
 beforeEach(async () => {
   label++;
-  proxy = await startTcpProxy({ port: await serverPort(kube.kubeconfigPath) });
   const kubeconfigPath = join(folder, `proxied-${label}`);
-  await proxy.writeKubeconfig(kube.kubeconfigPath, kubeconfigPath);
+  proxy = await startKubeProxy(kube.kubeconfigPath, kubeconfigPath);
   proxied = createKubeClient({ kubeconfigPath, fieldManager: 'semblance-test', requestTimeoutMs: 2_000 });
   stop = new AbortController();
   running = [];
@@ -141,13 +141,13 @@ describe('the reflector', () => {
     await reflector.waitForSync();
     const { uid } = (await direct.get(LEASE_RESOURCE, lease('a'))).metadata;
     told.length = 0;
-    proxy.cut({ refuse: true });
+    proxy.set('refuse');
     await expect.poll(() => reflector.healthySince).toBeUndefined();
     await remove('a');
     const again = await create('a');
     await remove('gone');
     const before = performance.now();
-    proxy.restore();
+    proxy.set('open');
     await expect.poll(() => told, { timeout: 8_000 }).toEqual(['delete a', 'add a', 'delete gone']);
     expect(reflector.byUid(uid ?? '')).toBeUndefined();
     expect(reflector.get(lease('a').name)?.metadata.uid).toBe(again.metadata.uid);
@@ -157,7 +157,7 @@ describe('the reflector', () => {
   it('reads its own writes, and is not misled by answers that come late', async () => {
     const { reflector, told } = reflect();
     await reflector.waitForSync();
-    proxy.freeze();
+    proxy.set('hang');
     const written = await create('a');
     reflector.note(written);
     expect(reflector.get(lease('a').name)).toBe(written);
@@ -166,7 +166,7 @@ describe('the reflector', () => {
     reflector.note(written);
     expect(reflector.get(lease('a').name)).toBe(newer);
     await remove('a');
-    proxy.thaw();
+    proxy.set('open');
     await expect.poll(() => told).toEqual(['synced', 'add a', 'update a', 'delete a']);
     reflector.note(newer);
     expect(reflector.get(lease('a').name)).toBeUndefined();
@@ -175,14 +175,14 @@ describe('the reflector', () => {
   it('lists anew on demand, and what waits for it learns of its end', async () => {
     const { reflector } = reflect();
     await reflector.waitForSync();
-    proxy.freeze();
+    proxy.set('hang');
     await create('a');
     const gaveUp = new AbortController();
     const waiting = reflector.resync(gaveUp.signal);
     gaveUp.abort(new Error('enough'));
     await expect(waiting).rejects.toThrow('enough');
     const resynced = reflector.resync();
-    proxy.thaw();
+    proxy.set('open');
     await resynced;
     expect(reflector.list().map(short)).toEqual(['a']);
   });

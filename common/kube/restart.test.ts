@@ -11,7 +11,7 @@ import { createKubeClient } from './client.ts';
 import { createLeaderElection } from './leader-election.ts';
 import { createReflector } from './reflector.ts';
 import { LEASE_RESOURCE } from './resources.ts';
-import { startTcpProxy } from './testing/tcp-proxy.ts';
+import { startKubeProxy } from './testing/kube-proxy.ts';
 
 it('outlives a restart of the API server, after which what was missed can only be listed (410)', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'semblance-restart-'));
@@ -19,9 +19,8 @@ it('outlives a restart of the API server, after which what was missed can only b
   const port = await freePort();
   const options = { binaries, dir, port, durable: false };
   let kube = await startKube(options);
-  const proxy = await startTcpProxy({ port });
   const proxied = join(dir, 'proxied');
-  await proxy.writeKubeconfig(kube.kubeconfigPath, proxied);
+  const proxy = await startKubeProxy(kube.kubeconfigPath, proxied);
   const stop = new AbortController();
   const fieldManager = 'semblance-test';
   const direct = createKubeClient({ kubeconfigPath: kube.kubeconfigPath, fieldManager });
@@ -64,7 +63,7 @@ it('outlives a restart of the API server, after which what was missed can only b
     await expect.poll(() => reflector.healthySince, { timeout: 10_000 }).toBeTypeOf('number');
 
     told.length = 0;
-    proxy.cut({ refuse: true });
+    proxy.set('refuse');
     await expect.poll(() => reflector.healthySince).toBeUndefined();
     await remove('reborn');
     await remove('gone');
@@ -73,7 +72,7 @@ it('outlives a restart of the API server, after which what was missed can only b
     await expect(direct.version()).rejects.toMatchObject({ code: 'unavailable', retryable: true });
     kube = await startKube(options);
     await create('after');
-    proxy.restore();
+    proxy.set('open');
 
     await expect
       .poll(() => told.toSorted(), { timeout: 30_000 })

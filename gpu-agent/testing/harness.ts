@@ -1,10 +1,11 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { call, createClient } from '#common/grpc/client.ts';
 import { createKubeClient, LEASE_RESOURCE } from '#common/kube/index.ts';
+import { startKubeProxy } from '#common/kube/testing/kube-proxy.ts';
 import { silentLogger } from '#common/logging.ts';
 import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
 import {
@@ -18,7 +19,6 @@ import { type Agent, type AgentOptions, startAgent } from '../agent.ts';
 import { DEFAULT_TRANSFER_LIMITS } from '../assets/transfer.ts';
 import { loadSettings } from '../settings.ts';
 import { type HttpStore, startHttpStore } from './http-store.ts';
-import { startTcpProxy } from './tcp-proxy.ts';
 import { TEST_ENGINE } from './test-engine.ts';
 
 export const QUICK_TRANSFERS = {
@@ -36,11 +36,8 @@ export async function createHarness() {
   const kubeTest = await testKube();
   const store: HttpStore = await startHttpStore();
   const dir = await mkdtemp(join(tmpdir(), 'semblance-agent-test-'));
-  const text = await readFile(kubeTest.kubeconfigPath, 'utf8');
-  const port = Number(/server: https:\/\/127\.0\.0\.1:(\d+)/.exec(text)?.[1]);
-  const proxy = await startTcpProxy(port);
   const kubeconfig = join(dir, 'kubeconfig');
-  await writeFile(kubeconfig, text.replaceAll(`:${port}`, `:${proxy.port}`));
+  const proxy = await startKubeProxy(kubeTest.kubeconfigPath, kubeconfig);
   const kube = createKubeClient({ kubeconfigPath: kubeTest.kubeconfigPath, fieldManager: 'test' });
   const { namespace } = kubeTest;
   const ends: (() => Promise<unknown>)[] = [];
