@@ -1,6 +1,6 @@
 import { generateKeyPairSync, randomBytes, X509Certificate } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { chmod, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
@@ -8,6 +8,7 @@ import { createGuard, type Guard } from './process/guard.ts';
 import { httpGet } from './process/http-get.ts';
 import { freePort } from './process/ports.ts';
 import { type ServiceSpec, startService } from './process/service.ts';
+import { writeAtomically } from './process/write-atomically.ts';
 
 /** A Unix socket's path must fit 104 bytes (macOS; 108 on Linux). */
 const SOCKET_PATH_LIMIT = 100;
@@ -253,12 +254,6 @@ async function writeKubeconfig(options: {
   });
   const present = await readFile(options.file, 'utf8').catch(() => '');
   if (present !== text) await writeAtomically(options.file, text);
-}
-
-async function writeAtomically(file: string, text: string): Promise<void> {
-  const unfinished = `${file}.unfinished`;
-  await writeFile(unfinished, text, { mode: 0o600, flush: true });
-  await rename(unfinished, file);
 }
 
 /** Our environment without the variables by which a server would configure itself. */

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { createGuard, type Guard } from './process/guard.ts';
 import { freePort } from './process/ports.ts';
 import { type ServiceSpec, startService } from './process/service.ts';
+import { writeAtomically } from './process/write-atomically.ts';
 
 const USER = 'semblance';
 
@@ -102,14 +103,16 @@ export async function startNats(options: {
 async function passwordOf(dir: string): Promise<string> {
   const file = join(dir, 'password');
   try {
-    return (await readFile(file, 'utf8')).trim();
+    const password = (await readFile(file, 'utf8')).trim();
+    // An empty one is no password.
+    if (password) return password;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
   }
   await mkdir(dir, { recursive: true });
   // A letter first: the configuration language reads a bare number as one.
   const password = `p${randomBytes(24).toString('hex')}`;
-  await writeFile(file, `${password}\n`, { mode: 0o600 });
+  await writeAtomically(file, `${password}\n`);
   return password;
 }
 

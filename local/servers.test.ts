@@ -1,11 +1,11 @@
-import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect } from 'nats';
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { natsOptions } from '#common/nats-url.ts';
-import { startNats } from './nats.ts';
+import { natsUrl, startNats } from './nats.ts';
 import { createDatabase, startPostgres } from './postgres.ts';
 import { createGuard, type Guard } from './process/guard.ts';
 import { identify } from './process/identity.ts';
@@ -91,6 +91,20 @@ describe('PostgreSQL', { timeout: 60_000 }, () => {
 });
 
 describe('nats-server', () => {
+  it('makes its password once, whole, for its owner alone, and takes no empty one', async () => {
+    const dir = join(folder, 'nats-password');
+    const first = await natsUrl(dir, 4222);
+    expect(first).toMatch(/^nats:\/\/semblance:p[0-9a-f]{48}@127\.0\.0\.1:4222$/);
+    expect(await natsUrl(dir, 4222)).toBe(first);
+    const file = join(dir, 'password');
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    writeFileSync(file, '');
+    const second = await natsUrl(dir, 4222);
+    expect(second).toMatch(/:p[0-9a-f]{48}@/);
+    expect(second).not.toBe(first);
+    expect(readdirSync(dir)).toEqual(['password']);
+  });
+
   it('keeps what it acknowledged through kill -9, and lets nobody in without its password', async () => {
     const { 'nats-server': binary } = await resolveTools(['nats-server']);
     const dir = join(folder, 'nats');
