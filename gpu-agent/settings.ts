@@ -11,7 +11,8 @@ const whole = (least: number, most: number) =>
     .transform(Number)
     .refine((value) => value >= least && value <= most, `must be ${least} to ${most}`);
 
-const shape = {
+/** The agent's settings; see common/config for those it shares. */
+export const agentShape = {
   ...baseShape,
   ...kubeShape,
   SEMBLANCE_AGENT_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 0 }),
@@ -47,7 +48,7 @@ const shape = {
 
 /** Settings of the agent, from the environment. @throws ConfigError naming every fault */
 export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
-  const config = loadConfig(shape, env);
+  const config = loadConfig(agentShape, env);
   const listen = config.SEMBLANCE_AGENT_LISTEN;
   if (['0.0.0.0', '::', '*'].includes(listen.host) && !config.SEMBLANCE_AGENT_ADVERTISE) {
     throw new ConfigError(

@@ -1,7 +1,12 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { controlPlaneShape } from '../../control-plane/config.ts';
+import { gatewayShape } from '../../gateway/config.ts';
+import { agentShape } from '../../gpu-agent/settings.ts';
+import { operatorShape } from '../../operator/config.ts';
 import { httpGet } from '../process/http-get.ts';
 import type { ServiceSpec } from '../process/service.ts';
+import { environmentFor } from './environment.ts';
 import { type PortName, reachable, type StackSettings } from './settings.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -21,6 +26,7 @@ export function ownServices(settings: StackSettings, addresses: Addresses): Serv
   };
   const service = (
     name: 'control-plane' | 'operator' | 'gateway' | 'gpu-agent',
+    shape: object,
     after: string[],
     environment: () => Promise<Record<string, string>>,
   ): ServiceSpec => {
@@ -33,7 +39,11 @@ export function ownServices(settings: StackSettings, addresses: Addresses): Serv
           SEMBLANCE_HEALTH_LISTEN: `127.0.0.1:${port}`,
           SEMBLANCE_INTERNAL_TOKEN: settings.internalToken,
         };
-        const env = { ...process.env, ...(await environment()), ...health };
+        const env = {
+          ...environmentFor(Object.keys(shape), process.env),
+          ...(await environment()),
+          ...health,
+        };
         return {
           command: process.execPath,
           args: [join(ROOT, name, 'main.ts')],
@@ -45,12 +55,13 @@ export function ownServices(settings: StackSettings, addresses: Addresses): Serv
         await httpGet({ host: '127.0.0.1', port, path: '/readyz', signal });
       },
       stopSignal: 'SIGTERM',
-      graceMs: 12_000,
+      // Longer than each gives itself, so that none is killed while it ends in order: the agent has 3 s + 12 s.
+      graceMs: 18_000,
       readyWithinMs: 60_000,
     };
   };
   return [
-    service('control-plane', ['postgres', 'nats', 'kube-apiserver'], async () => ({
+    service('control-plane', controlPlaneShape, ['postgres', 'nats', 'kube-apiserver'], async () => ({
       ...kube,
       ...objects,
       SEMBLANCE_POSTGRES_URL: addresses.postgresUrl(),
@@ -60,18 +71,18 @@ export function ownServices(settings: StackSettings, addresses: Addresses): Serv
       // Webhooks of a stack on one machine go to that machine.
       SEMBLANCE_WEBHOOK_ALLOW: process.env.SEMBLANCE_WEBHOOK_ALLOW || '127.0.0.0/8,::1/128',
     })),
-    service('operator', ['kube-apiserver'], async () => ({
+    service('operator', operatorShape, ['kube-apiserver'], async () => ({
       ...kube,
       ...objects,
       // One process at a time runs here, so the next one goes on leading without waiting for its Lease to lapse.
       SEMBLANCE_OPERATOR_IDENTITY: settings.agentName,
     })),
-    service('gateway', ['control-plane'], async () => ({
+    service('gateway', gatewayShape, ['control-plane'], async () => ({
       ...objects,
       SEMBLANCE_GATEWAY_LISTEN: listen.gateway,
       SEMBLANCE_CONTROL_ADDRESS: reachable(listen.control),
     })),
-    service('gpu-agent', ['kube-apiserver'], async () => ({
+    service('gpu-agent', agentShape, ['kube-apiserver'], async () => ({
       ...kube,
       SEMBLANCE_AGENT_LISTEN: listen.agent,
       SEMBLANCE_AGENT_NAME: settings.agentName,
