@@ -97,6 +97,31 @@ describe('likeness', () => {
     expect(distance(is, was)).toBeGreaterThan(0.3);
   });
 
+  it('fills in what a lock of dark hair hides of the source instead of carrying it over', async () => {
+    const source = await rgb(ASTRONAUT);
+    const { points, width } = await mainFace(source);
+    const at = (index: number): string => `${points[index * 3]},${points[index * 3 + 1]}`;
+    // From the temple over the cheek to the jaw, a good tenth of the face wide.
+    const lock = `<svg width="${source.width}" height="${source.height}"><polyline points="${at(127)} ${at(234)}
+      ${at(132)} ${at(58)}" fill="none" stroke="#140c08" stroke-width="${0.24 * width}"/></svg>`;
+    const hidden = await file(
+      'lock.png',
+      sharp(ASTRONAUT)
+        .composite([{ input: Buffer.from(lock) }])
+        .png()
+        .toBuffer(),
+    );
+    const clean = await rgb((await swap(ADMIRAL, ASTRONAUT)).outputPath);
+    const filled = await rgb((await swap(ADMIRAL, hidden)).outputPath);
+    const face = await mainFace(await rgb(ADMIRAL));
+    let darker = 0;
+    for (let i = 0; i < clean.data.length; i += 3) {
+      if ((clean.data[i] as number) - (filled.data[i] as number) > 50) darker++;
+    }
+    // The lock itself would be some eight hundredths of the square of the face's width.
+    expect(darker / face.width ** 2).toBeLessThan(0.01);
+  });
+
   it('swaps every face of a group and none of a bystander', async () => {
     const portrait = await sharp(ASTRONAUT)
       .extract({ left: 120, top: 0, width: 220, height: 260 })
@@ -261,8 +286,8 @@ describe('sizes', () => {
     const image = await file(
       'large-face.jpg',
       sharp(ASTRONAUT)
-        .extract({ left: 120, top: 20, width: 200, height: 200 })
-        .resize(4400, 4400)
+        .extract({ left: 150, top: 40, width: 150, height: 160 })
+        .resize(3300, 3520)
         .jpeg()
         .toBuffer(),
     );

@@ -1,6 +1,6 @@
 import type { Picture, RgbImage } from '../vision/picture.ts';
 import { relight } from './light.ts';
-import { bundle, sampleBundle } from './plane.ts';
+import { BundleRow, bundle, type Plane, plane } from './plane.ts';
 import type { SourceFace } from './source-face.ts';
 import type { SwapPlan } from './swap-face.ts';
 import { applyTone } from './tone.ts';
@@ -20,31 +20,52 @@ export function compose(picture: Picture, plan: SwapPlan, source: SourceFace): v
   const before = region(picture, originX, originY, endX, endY);
   const rgb = new Float32Array(3);
   const kept = new Float32Array(3);
-  const place = new Float32Array(2);
-  const kind = { eye: 0, lips: 0, grey: source.grey };
+  const kind = { eye: 0, lips: 0, feature: 0, grey: source.grey };
   const grain = plan.grainShare;
-  const shares = bundle([plan.alpha, plan.keep, plan.eyes, plan.lips]);
-  const pixel = new Float32Array(shares.fields);
+  const fields = bundle([
+    plan.alpha,
+    plan.keep,
+    plan.eyes,
+    plan.lips,
+    plan.features,
+    ...places(plan.direct),
+    ...places(plan.own),
+  ]);
+  const pixel = new Float32Array(fields.fields);
+  const row = new BundleRow(fields);
+  const { values, coarseness } = plan.light;
+  const light = new Float32Array(values.fields);
+  const lightRow = new BundleRow(values);
   for (let py = originY; py < endY; py++) {
     const y = (py - originY + 0.5) / scale;
+    row.moveTo(y);
+    lightRow.moveTo(y / coarseness);
     for (let px = originX; px < endX; px++) {
       const x = (px - originX + 0.5) / scale;
-      sampleBundle(shares, x, y, pixel);
+      row.read(x, 0, 1, pixel);
       const alpha = pixel[0] as number;
       if (alpha < 0.002) continue;
+      row.read(x, 1, DIRECT + 3, pixel);
       const keep = pixel[1] as number;
       if (keep < 0.998) {
-        look(plan.direct, x, y, place);
-        sampleRgb(source.image, place[0] as number, place[1] as number, rgb);
+        const known = pixel[DIRECT + 2] as number;
+        // Where nothing is known `keep` is 1 all around; what rounding leaves is not worth a special case.
+        const by = 1 / Math.max(known, 1e-6);
+        sampleRgb(source.image, (pixel[DIRECT] as number) * by, (pixel[DIRECT + 1] as number) * by, rgb);
         kind.eye = pixel[2] as number;
         kind.lips = pixel[3] as number;
-        relight(plan.light, x, y, kind, rgb);
+        kind.feature = pixel[4] as number;
+        lightRow.read(x / coarseness, 0, values.fields, light);
+        relight(light, kind, rgb);
         if (plan.tone) applyTone(plan.tone, rgb);
         if (grain > 0) addGrain(rgb, before, px - originX, py - originY, grain);
       }
       if (keep > 0.002) {
-        look(plan.own, x, y, place);
-        sampleRgb(before, (place[0] as number) * scale, (place[1] as number) * scale, kept);
+        row.read(x, OWN, OWN + 3, pixel);
+        const known = pixel[OWN + 2] as number;
+        const ownX = known < 1e-6 ? x : (pixel[OWN] as number) / known;
+        const ownY = known < 1e-6 ? y : (pixel[OWN + 1] as number) / known;
+        sampleRgb(before, ownX * scale, ownY * scale, kept);
         for (let c = 0; c < 3; c++) rgb[c] = (rgb[c] as number) * (1 - keep) + (kept[c] as number) * keep;
       }
       const i = (py * picture.width + px) * channels;
@@ -54,18 +75,32 @@ export function compose(picture: Picture, plan: SwapPlan, source: SourceFace): v
         data[i] = toSample((before.data[b] as number) * (1 - alpha) + grey * alpha, depth);
       } else {
         for (let c = 0; c < 3; c++) {
-          data[i + c] = toSample(
-            (before.data[b + c] as number) * (1 - alpha) + (rgb[c] as number) * alpha,
-            depth,
-          );
+          const mixed = (before.data[b + c] as number) * (1 - alpha) + (rgb[c] as number) * alpha;
+          data[i + c] = toSample(mixed, depth);
         }
       }
     }
   }
 }
 
+/** First of the three fields of each map in the bundle that the pixels are read from. */
+const DIRECT = 5;
+const OWN = 8;
+
+/** A map as fields that may be averaged: pixels that it does not cover weigh nothing. */
+function places(map: WarpMap): Plane[] {
+  const { width, height } = map.x;
+  const out = [plane(width, height), plane(width, height)] as const;
+  for (let i = 0; i < width * height; i++) {
+    const known = map.covered.data[i] as number;
+    out[0].data[i] = (map.x.data[i] as number) * known;
+    out[1].data[i] = (map.y.data[i] as number) * known;
+  }
+  return [...out, map.covered];
+}
+
 function toSample(value: number, depth: number): number {
-  return Math.round(Math.min(255, Math.max(0, value)) * depth);
+  return ((value <= 0 ? 0 : value >= 255 ? 255 : value) * depth + 0.5) | 0;
 }
 
 /** Largest amplitude that counts as texture of the skin. */
@@ -77,58 +112,26 @@ const GRAIN_LIMIT = 10;
  */
 function addGrain(rgb: Float32Array, before: RgbImage, x: number, y: number, share: number): void {
   const { width, height, data } = before;
-  let sum = 0;
-  let count = 0;
-  for (let dy = -2; dy <= 2; dy += 2) {
-    const row = Math.min(height - 1, Math.max(0, y + dy)) * width;
-    for (let dx = -2; dx <= 2; dx += 2) {
-      const i = (row + Math.min(width - 1, Math.max(0, x + dx))) * 3;
-      sum += data[i + 1] as number;
-      count++;
-    }
-  }
-  const detail = (data[(y * width + x) * 3 + 1] as number) - sum / count;
-  const grain = share * Math.min(GRAIN_LIMIT, Math.max(-GRAIN_LIMIT, detail));
-  for (let c = 0; c < 3; c++) rgb[c] = (rgb[c] as number) + grain;
-}
-
-/** Where a map points between its pixels; pixels that it does not cover are left out of the mean. */
-function look(map: WarpMap, x: number, y: number, out: Float32Array): void {
-  const { width, height } = map.x;
-  const fx = Math.min(width - 1, Math.max(0, x - 0.5));
-  const fy = Math.min(height - 1, Math.max(0, y - 0.5));
-  const x0 = fx | 0;
-  const y0 = fy | 0;
-  const u = fx - x0;
-  const v = fy - y0;
-  const a = y0 * width + x0;
-  const b = x0 + 1 < width ? a + 1 : a;
-  const down = y0 + 1 < height ? width : 0;
-  const covered = map.covered.data;
-  const wa = (covered[a] as number) * (1 - u) * (1 - v);
-  const wb = (covered[b] as number) * u * (1 - v);
-  const wc = (covered[a + down] as number) * (1 - u) * v;
-  const wd = (covered[b + down] as number) * u * v;
-  const total = wa + wb + wc + wd;
-  if (total < 1e-6) {
-    out[0] = x;
-    out[1] = y;
-    return;
-  }
-  const mx = map.x.data;
-  const my = map.y.data;
-  out[0] =
-    ((mx[a] as number) * wa +
-      (mx[b] as number) * wb +
-      (mx[a + down] as number) * wc +
-      (mx[b + down] as number) * wd) /
-    total;
-  out[1] =
-    ((my[a] as number) * wa +
-      (my[b] as number) * wb +
-      (my[a + down] as number) * wc +
-      (my[b + down] as number) * wd) /
-    total;
+  const left = Math.max(0, x - 2) * 3 + 1;
+  const right = Math.min(width - 1, x + 2) * 3 + 1;
+  const above = Math.max(0, y - 2) * width * 3;
+  const below = Math.min(height - 1, y + 2) * width * 3;
+  const middle = y * width * 3;
+  const here = data[middle + x * 3 + 1] as number;
+  const sum =
+    (data[above + left] as number) +
+    (data[above + right] as number) +
+    (data[below + left] as number) +
+    (data[below + right] as number) +
+    (data[middle + left] as number) +
+    (data[middle + right] as number) +
+    (data[above + x * 3 + 1] as number) +
+    (data[below + x * 3 + 1] as number) +
+    here;
+  const grain = share * Math.min(GRAIN_LIMIT, Math.max(-GRAIN_LIMIT, here - sum / 9));
+  rgb[0] = (rgb[0] as number) + grain;
+  rgb[1] = (rgb[1] as number) + grain;
+  rgb[2] = (rgb[2] as number) + grain;
 }
 
 function region(picture: Picture, left: number, top: number, right: number, bottom: number): RgbImage {

@@ -18,7 +18,7 @@ export interface CoverThresholds {
  * source is judged strictly. A part of the target wrongly kept costs likeness: it is judged more leniently.
  */
 export const SOURCE_COVER: CoverThresholds = { weak: 0.95, clear: 1.4, margin: 0.025 };
-export const TARGET_COVER: CoverThresholds = { weak: 1.15, clear: 1.7, margin: 0.01 };
+export const TARGET_COVER: CoverThresholds = { weak: 1.45, clear: 2, margin: 0.01 };
 /** Frames are thin and often half transparent. */
 const FRAME = 0.95;
 const CLEAR_FRAME = 1.5;
@@ -59,17 +59,30 @@ export function findCover(
     features.data[i] = (zones.face.data[i] as number) - (skin.data[i] as number);
     judged.data[i] = (wider.data[i] as number) - (features.data[i] as number);
   }
-  const distance = calibrated(skinDistance(image, skin, judged), skin, inside, faceWidth);
+  const likeness = skinDistance(image, skin, judged);
+  const distance = calibrated(likeness.distance, skin, inside, faceWidth);
   const hasGlasses = wearsGlasses(zones, distance, skin);
+  const plain = { ...distance, data: distance.data.slice() };
+  for (let i = 0; i < distance.data.length; i++) {
+    // Hair is dark whatever the exposure; in a dark picture its colour says little.
+    const dark = 1.3 * clear * (1 - smoothstep(0.35, 0.65, likeness.shade.data[i] as number));
+    if (judged.data[i]) distance.data[i] = Math.max(distance.data[i] as number, dark);
+  }
+  const lift = evidenceNeeded(likeness.shade, zones, inside, faceWidth);
   const unlike = plane(width, height);
   for (let i = 0; i < unlike.data.length; i++) {
     // Frames touch wrinkles: beside glasses, what lies in front is looked for outside of their area only.
     const looked = judged.data[i] === 1 && !(hasGlasses && zones.glasses.data[i] === 1);
-    unlike.data[i] = looked ? smoothstep(weak - 0.15, weak + 0.15, distance.data[i] as number) : 0;
+    unlike.data[i] = looked
+      ? smoothstep(weak - 0.15, weak + 0.15, (distance.data[i] as number) - (lift.data[i] as number))
+      : 0;
   }
   const marks = openSpots(unlike, 0.008 * faceWidth);
   const front = hysteresis(marks, (i) => {
-    return (distance.data[i] as number) > clear && (inside.data[i] as number) < 0.08 * faceWidth;
+    return (
+      (distance.data[i] as number) - (lift.data[i] as number) > clear &&
+      (inside.data[i] as number) < 0.08 * faceWidth
+    );
   });
   const soft = blur(grow(front, margin * faceWidth), 0.01 * faceWidth);
   const glasses = plane(width, height);
@@ -80,9 +93,27 @@ export function findCover(
     for (let i = 0; i < glasses.data.length; i++) {
       glasses.data[i] = (area.data[i] as number) * (1 - (core.data[i] as number));
     }
-    frame.data.set(findFrame(image, zones, { distance, skin }, faceWidth).data);
+    frame.data.set(findFrame(image, zones, { distance: plain, skin }, faceWidth).data);
   }
   return { front: soft, glasses, frame, hasGlasses };
+}
+
+/**
+ * How much more unlike skin a pixel must be, the deeper in the face it lies. What hides the middle of a face is most
+ * often hair, much darker than skin; what is brighter or of another colour there is light.
+ */
+function evidenceNeeded(shade: Plane, zones: FaceZones, inside: Plane, faceWidth: number): Plane {
+  const out = plane(shade.width, shade.height);
+  const eyes = blur(grow(zones.eyes, 0.04 * faceWidth), 0.02 * faceWidth);
+  for (let i = 0; i < out.data.length; i++) {
+    const depth = (inside.data[i] as number) / faceWidth;
+    const dark = 1 - smoothstep(0.4, 0.65, shade.data[i] as number);
+    out.data[i] =
+      (1 - dark) * 3 * smoothstep(0.03, 0.12, depth) +
+      dark * 0.5 * smoothstep(0.05, 0.25, depth) +
+      (eyes.data[i] as number);
+  }
+  return out;
 }
 
 /** A face under patchy light is unlike itself in many places: then only what is more unlike than that counts. */

@@ -1,4 +1,4 @@
-import { type Bundle, blur, type Plane, plane, sampleBundle, shrinkPlane, smoothstep } from './plane.ts';
+import { type Bundle, blur, type Plane, plane, shrinkPlane, smoothstep } from './plane.ts';
 
 /** Light is smooth: it is compared on a grid this many times coarser than the work grid. */
 const COARSENESS = 4;
@@ -14,7 +14,7 @@ export interface LightField {
 }
 
 /** Places of the fields in a light field. */
-const LIGHT = {
+export const LIGHT = {
   /** Strength of the source's relief in the result. */
   relief: 0,
   /** Ratio of brightness, target to source. */
@@ -45,11 +45,11 @@ export interface LightInputs {
 }
 
 /** Widths of the surroundings as shares of the face's: brightness within the face, its colour, both at the edge. */
-const BROAD = 0.3;
-const COLOUR = 0.07;
-const NARROW = 0.04;
+const BROAD = 0.5;
+const COLOUR = 0.2;
+const NARROW = 0.06;
 /** Most that the relief of a face (pores, wrinkles, noise) is strengthened or weakened, whatever the light. */
-const RELIEF_LIMITS = [0.8, 1.25] as const;
+const RELIEF_LIMITS = [0.6, 1.25] as const;
 const GAIN_LIMITS = [0.3, 3] as const;
 
 interface LocalMeans {
@@ -140,12 +140,18 @@ const SKIN_COLOUR = 0.5;
 const CAST_COLOUR = 0.95;
 const SATURATION_LIMIT = 1.25;
 
+/** Brightness relative to the skin around it below which skin counts as a deep wrinkle, and how much that is softened. */
+const DEEP = 0.82;
+const SOFTENING = 2;
+
 /** What a pixel of the new face is, each from 0 to 1. */
 export interface PixelKind {
   /** Inside an eye, whose white and iris have a colour of their own. */
   readonly eye: number;
   /** On the lips, which may be of another colour than skin. */
   readonly lips: number;
+  /** On a feature, which may be much darker than skin. */
+  feature: number;
   /** The source has no colour of its own. */
   readonly grey: boolean;
 }
@@ -156,15 +162,23 @@ export interface PixelKind {
  * multiplied, since adding would make it grey. The colour of skin is held near that of the skin that was there, so
  * that coloured light on the source leaves no patches.
  */
-export function relight(field: LightField, x: number, y: number, kind: PixelKind, rgb: Float32Array): void {
-  sampleBundle(field.values, x / field.coarseness, y / field.coarseness, light);
-  const r = rgb[0] as number;
-  const g = rgb[1] as number;
-  const b = rgb[2] as number;
+export function relight(light: Float32Array, kind: PixelKind, rgb: Float32Array): void {
+  let r = rgb[0] as number;
+  let g = rgb[1] as number;
+  let b = rgb[2] as number;
   const relief = light[LIGHT.relief] as number;
   const gain = light[LIGHT.gain] as number;
   const red = (light[LIGHT.redGain] as number) - 1;
   const blue = (light[LIGHT.blueGain] as number) - 1;
+  // Deep wrinkles would look drawn on under another light: skin much darker than around it is brought nearer to it.
+  const own = luma(r, g, b) / ((light[LIGHT.sourceLevel] as number) + 1);
+  const depth = (DEEP - own) * (1 - kind.feature);
+  if (depth > 0) {
+    const softer = (own + depth - depth / (1 + SOFTENING * depth)) / Math.max(own, 0.05);
+    r *= softer;
+    g *= softer;
+    b *= softer;
+  }
   const dark = 1 - smoothstep(0.35, 0.8, luma(r, g, b) / ((light[LIGHT.sourceLevel] as number) + 1));
   // Where the two lights differ much in colour, the white of an eye follows; else it keeps its own colour.
   const { eye, lips } = kind;
@@ -202,9 +216,6 @@ export function relight(field: LightField, x: number, y: number, kind: PixelKind
   rgb[1] = brightness + c1 * scale;
   rgb[2] = brightness + c2 * scale;
 }
-
-/** The light at the pixel at hand; one buffer saves an allocation for each pixel. */
-const light = new Float32Array(LIGHT.count);
 
 function mix(v: number, added: number, factor: number, share: number): number {
   return added + (v * factor - added) * share;

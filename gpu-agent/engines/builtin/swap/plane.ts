@@ -94,26 +94,65 @@ export function distanceInside(mask: Plane, beyond = true): Plane {
 
 /** Grows (`radius` > 0) or shrinks (< 0) the area where `mask` ≥ 0.5; the result is 0 or 1. */
 export function grow(mask: Plane, radius: number): Plane {
-  const out = plane(mask.width, mask.height);
-  if (radius >= 0) {
-    for (let i = 0; i < out.data.length; i++) out.data[i] = (mask.data[i] as number) >= 0.5 ? 0 : 1;
-    const distance = distanceInside(out, false);
-    for (let i = 0; i < out.data.length; i++) out.data[i] = (distance.data[i] as number) <= radius ? 1 : 0;
+  const { width, height } = mask;
+  const out = plane(width, height);
+  if (radius < 0) {
+    const distance = distanceInside(mask, false);
+    for (let i = 0; i < out.data.length; i++) out.data[i] = (distance.data[i] as number) > -radius ? 1 : 0;
     return out;
   }
-  const distance = distanceInside(mask, false);
-  for (let i = 0; i < out.data.length; i++) out.data[i] = (distance.data[i] as number) > -radius ? 1 : 0;
+  // Most areas are a small part of the plane: only what they can reach is looked at.
+  const { left, top, right, bottom } = extent(mask, Math.ceil(radius) + 1);
+  if (right <= left) return out;
+  const part = plane(right - left, bottom - top);
+  for (let y = top; y < bottom; y++) {
+    for (let x = left; x < right; x++) {
+      part.data[(y - top) * part.width + x - left] = (mask.data[y * width + x] as number) >= 0.5 ? 0 : 1;
+    }
+  }
+  const distance = distanceInside(part, false);
+  for (let y = top; y < bottom; y++) {
+    for (let x = left; x < right; x++) {
+      const near = (distance.data[(y - top) * part.width + x - left] as number) <= radius;
+      out.data[y * width + x] = near ? 1 : 0;
+    }
+  }
   return out;
 }
 
-/** Gaussian-like blur: three box passes (Wells 1986); the edge repeats. Returns a new plane. */
+/** The smallest box around the area where `mask` ≥ 0.5, `margin` pixels wider; empty (right ≤ left) without one. */
+function extent(mask: Plane, margin: number): { left: number; top: number; right: number; bottom: number } {
+  const { width, height, data } = mask;
+  let left = width;
+  let right = 0;
+  let top = height;
+  let bottom = 0;
+  for (let y = 0; y < height; y++) {
+    for (let x = 0; x < width; x++) {
+      if ((data[y * width + x] as number) < 0.5) continue;
+      if (x < left) left = x;
+      if (x >= right) right = x + 1;
+      if (y < top) top = y;
+      bottom = y + 1;
+    }
+  }
+  if (right === 0) return { left: 0, top: 0, right: 0, bottom: 0 };
+  return {
+    left: Math.max(0, left - margin),
+    top: Math.max(0, top - margin),
+    right: Math.min(width, right + margin),
+    bottom: Math.min(height, bottom + margin),
+  };
+}
+
+/** Gaussian-like blur: two box passes (Wells 1986); the edge repeats. Returns a new plane. */
 export function blur(source: Plane, sigma: number): Plane {
   const { width, height } = source;
   const out = { width, height, data: source.data.slice() };
   if (sigma < 0.3) return out;
-  const radius = Math.max(1, Math.round((Math.sqrt(4 * sigma * sigma + 1) - 1) / 2));
+  const radius = Math.max(1, Math.round((Math.sqrt(6 * sigma * sigma + 1) - 1) / 2));
   const line = new Float32Array(Math.max(width, height));
-  for (let pass = 0; pass < 3; pass++) {
+  for (let pass = 0; pass < 2; pass++) {
     for (let y = 0; y < height; y++) boxLine(out.data, y * width, 1, width, radius, line);
     for (let x = 0; x < width; x++) boxLine(out.data, x, width, height, radius, line);
   }
@@ -175,33 +214,45 @@ export function bundle(planes: readonly Plane[]): Bundle {
   return { width, height, fields, data };
 }
 
-/** All fields between pixels, as {@link sample} reads one. */
-export function sampleBundle(source: Bundle, x: number, y: number, out: Float32Array): void {
-  const { width, height, fields, data } = source;
-  const px = Math.min(width - 1, Math.max(0, x - 0.5));
-  const py = Math.min(height - 1, Math.max(0, y - 0.5));
-  const x0 = px | 0;
-  const y0 = py | 0;
-  const u = px - x0;
-  const v = py - y0;
-  const a = (y0 * width + x0) * fields;
-  const right = x0 + 1 < width ? fields : 0;
-  const down = y0 + 1 < height ? width * fields : 0;
-  if (u === 0 && v === 0) {
-    for (let f = 0; f < fields; f++) out[f] = data[a + f] as number;
-    return;
+/** One row of a bundle between its rows, so that what is read along it costs two values a field and not four. */
+export class BundleRow {
+  readonly #source: Bundle;
+  readonly #row: Float32Array;
+
+  constructor(source: Bundle) {
+    this.#source = source;
+    this.#row = new Float32Array(source.width * source.fields);
   }
-  const w11 = u * v;
-  const w01 = u - w11;
-  const w10 = v - w11;
-  const w00 = 1 - u - w10;
-  for (let f = 0; f < fields; f++) {
-    const i = a + f;
-    out[f] =
-      (data[i] as number) * w00 +
-      (data[i + right] as number) * w01 +
-      (data[i + down] as number) * w10 +
-      (data[i + right + down] as number) * w11;
+
+  /** Moves to the row at `y` (continuous; row i's centre is i + 0.5), the edge repeating. */
+  moveTo(y: number): void {
+    const { width, height, fields, data } = this.#source;
+    const row = this.#row;
+    const py = Math.min(height - 1, Math.max(0, y - 0.5));
+    const y0 = py | 0;
+    const v = py - y0;
+    const n = width * fields;
+    const top = y0 * n;
+    const bottom = y0 + 1 < height ? top + n : top;
+    for (let i = 0; i < n; i++) {
+      const a = data[top + i] as number;
+      row[i] = a + ((data[bottom + i] as number) - a) * v;
+    }
+  }
+
+  /** Reads the fields from `first` up to `end` at `x`. */
+  read(x: number, first: number, end: number, out: Float32Array): void {
+    const { width, fields } = this.#source;
+    const row = this.#row;
+    const px = Math.min(width - 1, Math.max(0, x - 0.5));
+    const x0 = px | 0;
+    const u = px - x0;
+    const a = x0 * fields;
+    const right = x0 + 1 < width ? a + fields : a;
+    for (let f = first; f < end; f++) {
+      const left = row[a + f] as number;
+      out[f] = left + ((row[right + f] as number) - left) * u;
+    }
   }
 }
 

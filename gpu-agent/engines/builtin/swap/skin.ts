@@ -26,6 +26,14 @@ const TERMS = 6;
 const SAMPLES = 1200;
 const ROUNDS = 6;
 
+/** How the pixels of a face compare with its skin. */
+export interface SkinLikeness {
+  /** About 1 at the edge of what this skin does, large on other things. */
+  readonly distance: Plane;
+  /** Brightness relative to what skin would have at the place. */
+  readonly shade: Plane;
+}
+
 /**
  * How unlike this face's own skin each pixel is: about 1 at the edge of what skin does here, large on hair, frames,
  * cloth. The model is the person's: brightness and colour as smooth (quadratic) fields over the face, so that light
@@ -34,7 +42,7 @@ const ROUNDS = 6;
  * @param expected 1 where skin ought to be visible (the face without eyes, brows, lips, nostrils)
  * @param judged 1 where the distance is wanted; it may reach a little beyond `expected`
  */
-export function skinDistance(image: RgbImage, expected: Plane, judged: Plane): Plane {
+export function skinDistance(image: RgbImage, expected: Plane, judged: Plane): SkinLikeness {
   const { width, height } = image;
   const { y, cb, cr } = opponent(image);
   const soft = blur(y, 0.8);
@@ -47,7 +55,8 @@ export function skinDistance(image: RgbImage, expected: Plane, judged: Plane): P
     (_, s) => all[s * step] as number,
   );
   const out = plane(width, height);
-  if (inside.length < 50) return out;
+  const shade = plane(width, height, 1);
+  if (inside.length < 50) return { distance: out, shade };
   // In a dark picture everything differs less.
   const usual = median(Float64Array.from(inside, (i) => soft.data[i] as number));
   const exposure = Math.min(1, Math.max(0.3, usual / USUAL_BRIGHTNESS));
@@ -81,14 +90,16 @@ export function skinDistance(image: RgbImage, expected: Plane, judged: Plane): P
   for (let i = 0; i < out.data.length; i++) {
     if ((judged.data[i] as number) < 0.5) continue;
     writeBasis(basis, 0, i, width, height);
-    const dy = ((soft.data[i] as number) - dot(fitY, basis, 0)) / sY;
+    const skinLevel = Math.max(0, dot(fitY, basis, 0));
+    shade.data[i] = ((soft.data[i] as number) + 3) / (skinLevel + 3);
+    const dy = ((soft.data[i] as number) - skinLevel) / sY;
     const db = ((cb.data[i] as number) - dot(fitB, basis, 0)) / sB;
     const dr = ((cr.data[i] as number) - dot(fitR, basis, 0)) / sR;
     // Highlights are skin: brighter counts half as much as darker.
     const bright = dy > 0 ? 0.5 * dy : dy;
     out.data[i] = Math.sqrt(bright * bright + db * db + dr * dr) / 3;
   }
-  return out;
+  return { distance: out, shade };
 }
 
 /** 1, u, v, uv, u², v² with u and v from -1 to 1 across the image. */

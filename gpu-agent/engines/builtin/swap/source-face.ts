@@ -1,13 +1,14 @@
 import { type Face, POINTS } from '../vision/face-mesh.ts';
 import { cropRgb, type Picture, type RgbImage, squareCrop, toCrop } from '../vision/picture.ts';
 import { findCover, SOURCE_COVER } from './cover.ts';
-import { faceZones } from './face-zones.ts';
+import { faceZones, plainSkin } from './face-zones.ts';
+import { fillHidden, pushPull } from './fill.ts';
 import { blur, grow, type Plane, plane } from './plane.ts';
 
 /** Extent of the patch relative to the face's width. */
 const EXTENT = 1.6;
 /** Width at which a face is analysed; more pixels tell nothing more about hair and light. */
-const ANALYSIS_WIDTH = 160;
+const ANALYSIS_WIDTH = 120;
 
 /** The face to put in, cut out upright, with what is known about its visible skin. */
 export interface SourceFace {
@@ -42,15 +43,27 @@ export function prepareSource(picture: Picture, face: Face, targetWidth: number)
   for (let i = 0; i < visible.data.length; i++) {
     // One eye of the source and one of the target would look past each other: hair over an eye counts as its own.
     const front = (cover.front.data[i] as number) * (1 - (eyes.data[i] as number));
-    visible.data[i] = 1 - Math.max(front, cover.glasses.data[i] as number);
+    visible.data[i] = 1 - Math.max(front, cover.frame.data[i] as number);
   }
+  const visibleScale = analysisWidth / faceWidth;
+  const skin = plainSkin(zones);
+  const known = plane(visible.width, visible.height);
+  const deep = grow(zones.face, -0.02 * analysisWidth);
+  for (let i = 0; i < known.data.length; i++) {
+    const seen = (visible.data[i] as number) > 0.97 ? (deep.data[i] as number) : 0;
+    known.data[i] = seen * ((skin.data[i] as number) > 0 ? 1 : 0);
+  }
+  const smooth = pushPull(coarse.image, known);
+  const filled = {
+    image: fillHidden(image, smooth, visible, visibleScale),
+    coarse: fillHidden(coarse.image, smooth, visible, 1),
+  };
   return {
-    image,
+    ...filled,
     points,
     faceWidth,
-    coarse: coarse.image,
     visible,
-    visibleScale: analysisWidth / faceWidth,
+    visibleScale,
     glasses: cover.hasGlasses,
     grey: isGrey(coarse.image),
   };

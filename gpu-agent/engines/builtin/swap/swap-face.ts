@@ -13,8 +13,13 @@ import { findTone, type Tone } from './tone.ts';
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from './warp-map.ts';
 
 /** Width of a face on the work grid; finer faces are analysed at this width and composed at their own. */
-const WORK_WIDTH = 176;
-const SHAPE_MIX = 0.9;
+const WORK_WIDTH = 120;
+const SHAPE_MIX = 1;
+
+/** Width of the band in which old and new are mixed, as a share of the face's. */
+const FEATHER = 0.03;
+/** How much skin that was filled in tells about the light on the source. */
+const FILLED_WEIGHT = 0.15;
 
 /** Everything known about one swap on the work grid, ready to be composed. */
 export interface SwapPlan {
@@ -30,11 +35,13 @@ export interface SwapPlan {
   readonly own: WarpMap;
   /** Share of the swapped face in the result. */
   readonly alpha: Plane;
-  /** Within the face, share of the target's own (moved) pixels: inside of the mouth, parts the source does not show. */
+  /** Within the face, share of the target's own (moved) pixels: inside of the mouth, brows the source does not show. */
   readonly keep: Plane;
   /** 1 inside the eyes, and on the lips. */
   readonly eyes: Plane;
   readonly lips: Plane;
+  /** 1 on eyes, brows, lips and nostrils. */
+  readonly features: Plane;
   /** How much of the picture's own fine texture the new face gets, in [0, 1]. */
   readonly grainShare: number;
   readonly light: LightField;
@@ -99,6 +106,12 @@ export function planSwap(
   const mouth = blur(zones.mouth, 0.008 * faceWidth);
   const eyes = blur(zones.eyes, 0.01 * faceWidth);
   const lips = blur(zones.lips, 0.012 * faceWidth);
+  const features = plane(width, height);
+  const brows = blur(zones.brows, 0.015 * faceWidth);
+  const skinHere = plainSkin(zones);
+  for (let i = 0; i < features.data.length; i++)
+    features.data[i] = (zones.face.data[i] as number) - (skinHere.data[i] as number);
+  features.data.set(blur(features, 0.012 * faceWidth).data);
   // An enlarged patch has lost its finest detail; one that is fine enough has its own.
   const grainShare = 0.8 * smoothstep(1.05, 2, face.width / source.faceWidth);
   const softShown = blur(shown, 0.012 * faceWidth);
@@ -106,9 +119,12 @@ export function planSwap(
     if ((direct.covered.data[i] as number) + (own.covered.data[i] as number) === 0) continue;
     // Never beyond the outline, not even by the width of a pixel of the work grid.
     const d = Math.min(distance.data[i] as number, (inside.data[i] as number) - 1);
-    alpha.data[i] = smoothstep(0.012 * faceWidth, 0.05 * faceWidth, d) * (1 - (covered.data[i] as number));
-    edge.data[i] = 1 - smoothstep(0.04 * faceWidth, 0.14 * faceWidth, d);
-    const missing = direct.covered.data[i] ? 1 - (softShown.data[i] as number) : 1;
+    alpha.data[i] = smoothstep(0, FEATHER * faceWidth, d) * (1 - (covered.data[i] as number));
+    edge.data[i] = 1 - smoothstep(0.02 * faceWidth, 0.08 * faceWidth, d);
+    // A brow that is hidden cannot be guessed: the target's stays.
+    const missing = direct.covered.data[i]
+      ? (1 - (softShown.data[i] as number)) * (brows.data[i] as number)
+      : 1;
     keep.data[i] = Math.max(mouth.data[i] as number, missing);
   }
   lap('mask');
@@ -122,6 +138,7 @@ export function planSwap(
     keep,
     eyes,
     lips,
+    features,
     grainShare,
     light,
     covered,
@@ -197,7 +214,9 @@ function lightField(target: RgbImage, source: SourceFace, parts: LightParts, fac
   const { coarse, visibleScale } = source;
   for (let i = 0; i < weight.data.length; i++) {
     const w =
-      (skin.data[i] as number) * (1 - (parts.covered.data[i] as number)) * (parts.shown.data[i] as number);
+      (skin.data[i] as number) *
+      (1 - (parts.covered.data[i] as number)) *
+      (FILLED_WEIGHT + (1 - FILLED_WEIGHT) * (parts.shown.data[i] as number));
     if (w <= 0 || !direct.covered.data[i] || !own.covered.data[i]) continue;
     weight.data[i] = w;
     const t = nearest(target, own.x.data[i] as number, own.y.data[i] as number);
