@@ -54,7 +54,7 @@ export async function startTestSystem(
 
   async function startPlane(more: Partial<ControlPlaneOptions> = {}) {
     const bus = createNatsBus({ url: nats.url, name: 'control-plane', logger });
-    const plane = await startControlPlane({
+    const running = await startControlPlane({
       listen: { host: '127.0.0.1', port: 0 },
       postgresUrl: pg.url,
       events: bus,
@@ -67,6 +67,15 @@ export async function startTestSystem(
       ...overrides,
       ...more,
     });
+    let closed: Promise<void> | undefined;
+    const plane: ControlPlane = {
+      ...running,
+      // A test may end one before all are ended.
+      close() {
+        closed ??= running.close();
+        return closed;
+      },
+    };
     started.push({ plane, bus });
     await plane.migrated;
     return plane;

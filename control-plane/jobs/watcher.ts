@@ -3,6 +3,7 @@ import { describeError } from '#common/errors.ts';
 import { createWorkQueue, type KubeClient, type Reflector } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
+import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { isJobId } from './job-row.ts';
 import { CANCELLED, type Settler } from './settle.ts';
@@ -42,13 +43,15 @@ export function createJobWatcher(options: JobWatcherOptions) {
       if (isFinished(renderJob)) lastSeen.set(name, renderJob);
       queue.add(name);
     },
-    onSynced: () => void sweep().catch(() => {}),
+    onSynced: () => void sweepOrWarn({ first: true }),
   });
 
   function observe(renderJob: RenderJob) {
     const name = nameOf(renderJob);
     if (name === undefined || settled.has(name)) return;
-    if (isFinished(renderJob) || (hasBegun(renderJob) && !begun.has(name))) queue.add(name);
+    // Of the many finished ones of the first list, the first sweep finds the few whose jobs are not settled yet.
+    if (isFinished(renderJob) ? reflector.hasSynced : hasBegun(renderJob) && !begun.has(name))
+      queue.add(name);
   }
 
   async function process(name: string): Promise<undefined> {
@@ -60,11 +63,21 @@ export function createJobWatcher(options: JobWatcherOptions) {
       else await gone(name, renderJob.metadata.uid);
       return;
     }
-    const outcome = await settler.settleFrom(renderJob);
+    // Cheaper than asking the object store and locking the job's row only to learn the same.
+    const outcome = (await isSettled.submit(name)) ? 'already' : await settler.settleFrom(renderJob);
     lastSeen.delete(name);
     if (outcome === 'fenced') await gone(name, renderJob.metadata.uid);
     else settled.add(name);
   }
+
+  const isSettled = createBatcher<string, boolean>({
+    async run(ids) {
+      const rows = await database.fast<{ id: string }[]>`
+        select id from jobs where id = any(${ids}::text[]) and settled_at is not null`;
+      const found = new Set(rows.map(({ id }) => id));
+      return ids.map((id) => found.has(id));
+    },
+  });
 
   async function begin(name: string, { metadata: { uid = '' } }: RenderJob): Promise<void> {
     const [row] = await database.sql<{ task: bigint | null }[]>`select begin_job(${name}, ${uid}) as task`;
@@ -97,9 +110,13 @@ export function createJobWatcher(options: JobWatcherOptions) {
     settled.add(name);
   }
 
-  /** Compares every unsettled job that has had the time to appear with its RenderJob. */
-  async function sweep(): Promise<void> {
-    if (!reflector.hasSynced || reflector.healthySince === undefined) return;
+  /**
+   * Compares every unsettled job with its RenderJob, but for those that may be too young to have appeared. The first
+   * time, right after the list, all.
+   */
+  async function sweep({ first = false } = {}): Promise<void> {
+    if (!first && (!reflector.hasSynced || reflector.healthySince === undefined)) return;
+    const youngest = first ? 0 : 3;
     // In the order of the index on unsettled jobs, so that the settled ones cost nothing.
     let after = { account: '', id: '' };
     for (;;) {
@@ -107,7 +124,7 @@ export function createJobWatcher(options: JobWatcherOptions) {
         { id: string; account_id: string; renderjob_uid: string | null; status: string }[]
       >`
           select id, account_id, renderjob_uid, status from jobs
-          where settled_at is null and (account_id, id) > (${after.account}, ${after.id}) and coalesce(renderjob_at, created_at) < now() - interval '3 seconds'
+          where settled_at is null and (account_id, id) > (${after.account}, ${after.id}) and coalesce(renderjob_at, created_at) < now() - ${youngest}::int * interval '1 second'
           order by account_id, id limit 500`;
       const last = jobs.at(-1);
       if (!last) return;
@@ -138,15 +155,17 @@ export function createJobWatcher(options: JobWatcherOptions) {
     if (rows.length > 0) logger.error({ count: rows.length }, 'jobs without their debt of a RenderJob');
   }
 
+  const sweepOrWarn = (which?: { first: boolean }) =>
+    sweep(which).catch((error) => logger.warn(`cannot sweep jobs: ${describeError(error)}`));
+
   return {
-    sweep,
     /** Works until aborted. */
     async run(signal: AbortSignal): Promise<void> {
       const sweeping = async () => {
         while (!signal.aborted) {
           await delay(sweepEveryMs, undefined, { signal }).catch(() => {});
           if (signal.aborted) return;
-          await sweep().catch((error) => logger.warn(`cannot sweep jobs: ${describeError(error)}`));
+          await sweepOrWarn();
         }
       };
       await Promise.all([queue.run(signal), sweeping()]);

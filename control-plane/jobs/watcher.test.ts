@@ -1,0 +1,82 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { ObjectStore } from '#common/objects/store.ts';
+import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
+import {
+  connectTo,
+  makeAccount,
+  photoSwap,
+  startTestSystem,
+  succeed,
+  type TestClient,
+  type TestSystem,
+  untilJob,
+  untilRenderJob,
+  untilTrue,
+  upload,
+} from '../testing.ts';
+
+let system: TestSystem;
+// No periodic sweep comes to help.
+beforeAll(async () => {
+  system = await startTestSystem({ jobSweepMs: 600_000 });
+});
+afterAll(() => system.close());
+
+/** The system's store, telling which outputs it was asked for. */
+function overheard() {
+  const { objects } = system;
+  const asked: string[] = [];
+  const store: ObjectStore = {
+    put: (...of) => objects.put(...of),
+    delete: (...of) => objects.delete(...of),
+    signGet: (...of) => objects.signGet(...of),
+    signPut: (...of) => objects.signPut(...of),
+    info(key) {
+      asked.push(key);
+      return objects.info(key);
+    },
+  };
+  return { store, asked };
+}
+
+test('a control plane that starts settles what finished meanwhile, and looks at nothing that was settled before', async () => {
+  const { caller } = await makeAccount(system);
+  async function submitted(client: TestClient) {
+    const { fileKey } = await upload({ client, objects: system.objects }, caller);
+    const { id } = await client.ask(
+      client.control.submitJob.bind(client.control),
+      photoSwap(caller, fileKey),
+    );
+    return untilRenderJob(system, id);
+  }
+  const isSettled = async (name = '') => {
+    const [row] = await system.database.sql`select status from jobs where id = ${name}`;
+    return row?.status === 'succeeded';
+  };
+  const { store, asked } = overheard();
+  const ofJob = (name = '') => asked.filter((key) => key.includes(name));
+
+  const before = await submitted(system.client);
+  await succeed(system, before);
+  await untilTrue(() => isSettled(before.metadata.name), 'the first is settled');
+  const meanwhile = await submitted(system.client);
+  await system.plane.close();
+  await succeed(system, meanwhile);
+
+  const plane = await system.startPlane({ objects: store });
+  await untilTrue(() => isSettled(meanwhile.metadata.name), 'what finished meanwhile is settled');
+  expect([asked.length, ofJob(meanwhile.metadata.name).length]).toEqual([1, 1]);
+
+  // A change of a settled one is told to the watcher before what finishes after it.
+  const { name = '', namespace } = before.metadata;
+  await system.kube.mergePatch(
+    RENDERJOB_RESOURCE,
+    { name, namespace },
+    { metadata: { labels: { 'test/seen': 'again' } } },
+  );
+  const client = connectTo(plane.port, system.adminToken);
+  const after = await submitted(client);
+  await succeed(system, after);
+  await untilJob({ client }, caller, after.metadata.name ?? '', ({ status }) => status === 'succeeded');
+  expect([ofJob(name).length, ofJob(after.metadata.name).length]).toEqual([0, 1]);
+});
