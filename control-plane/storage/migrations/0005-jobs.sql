@@ -72,7 +72,8 @@ create index outbox_due on outbox (kind, due_at);
 create index outbox_by_job on outbox (job_id);
 
 -- How many more jobs the platform takes. Close to the ceiling, admissions are made to wait for one another (until
--- their transaction ends), so that they do not step over it together; far from it, nobody waits.
+-- their transaction ends); far from it, nobody waits. Those that began far from it are not waited for, so the ceiling
+-- may be overstepped by what is under way at that moment: 64 for each control plane (2 batches of 32).
 create function platform_room() returns int language plpgsql as $$
 declare
   v_ceiling int := (select jobs_in_flight from settings);
