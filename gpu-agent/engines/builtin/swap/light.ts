@@ -45,7 +45,7 @@ export interface LightInputs {
 }
 
 /** Widths of the surroundings as shares of the face's: brightness within the face, its colour, both at the edge. */
-const BROAD = 0.5;
+const BROAD = 0.3;
 const COLOUR = 0.2;
 const NARROW = 0.06;
 /** Most that the relief of a face (pores, wrinkles, noise) is strengthened or weakened, whatever the light. */
@@ -142,7 +142,7 @@ const SATURATION_LIMIT = 1.25;
 
 /** Brightness relative to the skin around it below which skin counts as a deep wrinkle, and how much that is softened. */
 const DEEP = 0.82;
-const SOFTENING = 2;
+const SOFTENING = 3;
 
 /** What a pixel of the new face is, each from 0 to 1. */
 export interface PixelKind {
@@ -183,7 +183,7 @@ export function relight(light: Float32Array, kind: PixelKind, rgb: Float32Array)
   // Where the two lights differ much in colour, the white of an eye follows; else it keeps its own colour.
   const { eye, lips } = kind;
   const cast = smoothstep(0.1, 0.4, Math.max(Math.abs(red), Math.abs(blue)));
-  const follow = 0.25 + 0.6 * cast;
+  const follow = 0.5 + 0.4 * cast;
   const eyeGain = eye > 0 ? gain ** 0.8 : gain;
   const share = Math.max(dark, 0.9 * eye);
   const level = gain * (1 - eye) + eyeGain * eye;
@@ -210,7 +210,7 @@ export function relight(light: Float32Array, kind: PixelKind, rgb: Float32Array)
   const most =
     Math.sqrt(s0 * s0 + s1 * s1 + s2 * s2) * (SATURATION_LIMIT + 0.7 * lips) +
     8 +
-    0.15 * eye * Math.max(0, brightness);
+    0.06 * eye * Math.max(0, brightness);
   const scale = strength > most ? most / strength : 1;
   rgb[0] = brightness + c0 * scale;
   rgb[1] = brightness + c1 * scale;

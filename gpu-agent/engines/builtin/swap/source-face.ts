@@ -39,11 +39,14 @@ export function prepareSource(picture: Picture, face: Face, targetWidth: number)
   const zones = faceZones(flat, coarse.image, analysisWidth);
   const cover = findCover(coarse.image, zones, analysisWidth, SOURCE_COVER);
   const eyes = blur(grow(zones.eyes, 0.02 * analysisWidth), 0.015 * analysisWidth);
+  // The edges of a rim and its shadow beside it would stay as thin lines.
+  const open = blur(grow(zones.eyeOpenings, 0.015 * analysisWidth), 0.01 * analysisWidth);
+  const frame = blur(grow(cover.frame, 0.02 * analysisWidth), 0.01 * analysisWidth);
   const visible = plane(coarse.image.width, coarse.image.height);
   for (let i = 0; i < visible.data.length; i++) {
     // One eye of the source and one of the target would look past each other: hair over an eye counts as its own.
     const front = (cover.front.data[i] as number) * (1 - (eyes.data[i] as number));
-    visible.data[i] = 1 - Math.max(front, cover.frame.data[i] as number);
+    visible.data[i] = 1 - Math.max(front, (frame.data[i] as number) * (1 - (open.data[i] as number)));
   }
   const visibleScale = analysisWidth / faceWidth;
   const skin = plainSkin(zones);
