@@ -27,8 +27,6 @@ const CLEAR_FRAME = 1.5;
 export interface Cover {
   /** Share of each pixel that hair, a hand, a frame and the like cover. */
   readonly front: Plane;
-  /** Share of each pixel that belongs to a pair of glasses with its lenses; all zero without glasses. */
-  readonly glasses: Plane;
   /** Share of each pixel that the frame alone covers. */
   readonly frame: Plane;
   /** Whether the face wears glasses. */
@@ -85,17 +83,11 @@ export function findCover(
     );
   });
   const soft = blur(grow(front, margin * faceWidth), 0.01 * faceWidth);
-  const glasses = plane(width, height);
   const frame = plane(width, height);
   if (hasGlasses) {
-    const core = blur(grow(zones.eyeOpenings, 0.028 * faceWidth), 0.014 * faceWidth);
-    const area = blur(zones.glasses, 0.02 * faceWidth);
-    for (let i = 0; i < glasses.data.length; i++) {
-      glasses.data[i] = (area.data[i] as number) * (1 - (core.data[i] as number));
-    }
     frame.data.set(findFrame(image, zones, { distance: plain, skin }, faceWidth).data);
   }
-  return { front: soft, glasses, frame, hasGlasses };
+  return { front: soft, frame, hasGlasses };
 }
 
 /**
