@@ -1,69 +1,26 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { crc32, deflateSync } from 'node:zlib';
+import { readFile } from 'node:fs/promises';
 import sharp from 'sharp';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { distance, dlibJudge, type Judge } from '../../../test/bench/photo-swap/judge.ts';
 import { changedOutside } from '../../../test/bench/photo-swap/measures.ts';
-import type { Engine, RenderResult } from '../engine.ts';
 import { openSession } from '../models/session.ts';
-import { createBuiltinEngine } from './index.ts';
+import { ADMIRAL, ASTRONAUT, PROFESSOR, useSwapRig } from './testing/swap-rig.ts';
 import { FaceFinder } from './vision/face-finder.ts';
 import type { Face } from './vision/face-mesh.ts';
 import type { Picture } from './vision/picture.ts';
 
-const MEDIA = join(import.meta.dirname, '..', '..', '..', 'media');
-const ASTRONAUT = join(MEDIA, 'astronaut.png');
-const ADMIRAL = join(MEDIA, 'grace_hopper.jpg');
-const PROFESSOR = join(MEDIA, 'einstein.jpg');
-
-let directory: string;
-let engine: Engine;
+const rig = useSwapRig();
+const { swap, file } = rig;
 let finder: FaceFinder;
 let judge: Judge;
-let count = 0;
 
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'semblance-photo-swap-'));
-  engine = createBuiltinEngine({ threads: 2 });
-  await engine.warmUp(AbortSignal.timeout(60_000));
   finder = new FaceFinder({
     blazeface: await openSession('blazeface'),
     facemesh: await openSession('facemesh'),
   });
   judge = await dlibJudge();
 });
-
-afterAll(async () => {
-  await engine.close();
-  await rm(directory, { recursive: true, force: true });
-});
-
-const never = (): AbortSignal => new AbortController().signal;
-
-async function outputDir(): Promise<string> {
-  const path = join(directory, `out-${count++}`);
-  await mkdir(path);
-  return path;
-}
-
-async function swap(image: string, face: string, signal = never()): Promise<RenderResult> {
-  return engine.render({
-    capability: 'face-swap-image',
-    inputs: { image, face },
-    parameters: {},
-    outputDir: await outputDir(),
-    signal,
-    onProgress: () => undefined,
-  });
-}
-
-async function file(name: string, bytes: Buffer | Promise<Buffer>): Promise<string> {
-  const path = join(directory, `${count++}-${name}`);
-  await writeFile(path, await bytes);
-  return path;
-}
 
 async function rgb(path: string): Promise<Picture> {
   const { data, info } = await sharp(path, { limitInputPixels: false })
@@ -306,141 +263,5 @@ describe('sizes', () => {
   it.each([90, 180])('finds a face in a picture lying turned by %i degrees', async (angle) => {
     const image = await file('lying.png', sharp(ASTRONAUT).rotate(angle).png().toBuffer());
     expect((await swap(image, ADMIRAL)).details.faces).toBe(1);
-  });
-});
-
-describe('refusals', () => {
-  const blank = (): Promise<Buffer> =>
-    sharp({ create: { width: 640, height: 480, channels: 3, background: '#48a' } })
-      .png()
-      .toBuffer();
-
-  it('says in which of the two pictures no face was found', async () => {
-    const image = await file('blank.png', blank());
-    await expect(swap(image, ASTRONAUT)).rejects.toMatchObject({
-      code: 'face_not_detected',
-      message: expect.stringMatching(/base image/),
-    });
-    await expect(swap(ASTRONAUT, image)).rejects.toMatchObject({
-      code: 'face_not_detected',
-      message: expect.stringMatching(/face picture/),
-    });
-  });
-
-  it('refuses what is not a whole JPEG, PNG or WebP', async () => {
-    const jpeg = await readFile(ADMIRAL);
-    const png = await readFile(ASTRONAUT);
-    const webp = await sharp(ADMIRAL).webp().toBuffer();
-    const bad: [string, Buffer][] = [
-      ['empty.jpg', Buffer.alloc(0)],
-      ['one-byte.jpg', Buffer.from([0xff])],
-      ['garbage.png', Buffer.from('not a picture at all, whatever the name says'.repeat(40))],
-      ['head-only.jpg', jpeg.subarray(0, 40)],
-      ['cut.jpg', jpeg.subarray(0, jpeg.length / 2)],
-      ['cut.png', png.subarray(0, png.length / 2)],
-      ['cut.webp', webp.subarray(0, webp.length / 2)],
-      [
-        'scratched.png',
-        Buffer.concat([png.subarray(0, 30_000), Buffer.alloc(5000, 7), png.subarray(35_000)]),
-      ],
-      ['vector.svg', Buffer.from('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>')],
-      ['picture.gif', await sharp(ADMIRAL).gif().toBuffer()],
-      ['picture.tiff', await sharp(ADMIRAL).tiff().toBuffer()],
-    ];
-    for (const [name, bytes] of bad) {
-      const path = await file(name, bytes);
-      await expect(swap(path, ASTRONAUT), name).rejects.toMatchObject({ code: 'unsupported_format' });
-      await expect(swap(ADMIRAL, path), name).rejects.toMatchObject({ code: 'unsupported_format' });
-    }
-  });
-
-  it('refuses an animation as the base', async () => {
-    const frames = await Promise.all(
-      [ADMIRAL, ASTRONAUT].map((path) => sharp(path).resize(300, 300).png().toBuffer()),
-    );
-    const animated = await sharp(frames, { join: { animated: true } })
-      .webp({ loop: 0 })
-      .toBuffer();
-    const path = await file('moving.webp', animated);
-    await expect(swap(path, ASTRONAUT)).rejects.toMatchObject({
-      code: 'unsupported_format',
-      message: expect.stringMatching(/animated/),
-    });
-  });
-
-  it('refuses pictures above 40 megapixels without decoding them', async () => {
-    // A header that promises 900 megapixels; the pixels themselves are not even there.
-    const chunk = (type: string, body: Buffer): Buffer => {
-      const named = Buffer.concat([Buffer.from(type, 'latin1'), body]);
-      const frame = Buffer.alloc(8);
-      frame.writeUInt32BE(body.length, 0);
-      frame.writeUInt32BE(crc32(named), 4);
-      return Buffer.concat([frame.subarray(0, 4), named, frame.subarray(4)]);
-    };
-    const header = Buffer.from([0, 0, 0x75, 0x30, 0, 0, 0x75, 0x30, 8, 2, 0, 0, 0]);
-    const bomb = Buffer.concat([
-      Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'),
-      chunk('IHDR', header),
-      chunk('IDAT', deflateSync(Buffer.alloc(1000))),
-      chunk('IEND', Buffer.alloc(0)),
-    ]);
-    const path = await file('bomb.png', bomb);
-    const start = process.memoryUsage().rss;
-    await expect(swap(path, ASTRONAUT)).rejects.toMatchObject({ code: 'input_too_large' });
-    await expect(swap(ADMIRAL, path)).rejects.toMatchObject({ code: 'input_too_large' });
-    expect(process.memoryUsage().rss - start).toBeLessThan(200e6);
-  });
-});
-
-describe('interruption', () => {
-  it('ends a cancelled render within a second and leaves nothing behind', async () => {
-    const image = await file(
-      'large.png',
-      sharp(ADMIRAL).resize(3000, 3516).png({ compressionLevel: 1 }).toBuffer(),
-    );
-    const abort = new AbortController();
-    const out = await outputDir();
-    let stage = '';
-    const render = engine.render({
-      capability: 'face-swap-image',
-      inputs: { image, face: ASTRONAUT },
-      parameters: {},
-      outputDir: out,
-      signal: abort.signal,
-      onProgress: (_, name) => {
-        stage = name;
-        if (name === 'encode') setTimeout(() => abort.abort(new Error('owner changed his mind')), 20);
-      },
-    });
-    let ended = 0;
-    abort.signal.addEventListener('abort', () => {
-      ended = performance.now();
-    });
-    await expect(render).rejects.toThrow('owner changed his mind');
-    expect(performance.now() - ended).toBeLessThan(1000);
-    expect(stage).toBe('encode');
-    expect(await readdir(out)).toEqual([]);
-    expect((await swap(ADMIRAL, ASTRONAUT)).details.faces).toBe(1);
-  }, 60_000);
-
-  it('does not begin what was cancelled before', async () => {
-    await expect(swap(ADMIRAL, ASTRONAUT, AbortSignal.abort(new Error('too late')))).rejects.toThrow(
-      'too late',
-    );
-  });
-
-  it('tells progress that only grows and ends at 1', async () => {
-    const seen: number[] = [];
-    await engine.render({
-      capability: 'face-swap-image',
-      inputs: { image: ADMIRAL, face: ASTRONAUT },
-      parameters: {},
-      outputDir: await outputDir(),
-      signal: never(),
-      onProgress: (fraction) => seen.push(fraction),
-    });
-    expect(seen).toEqual([...seen].sort((a, b) => a - b));
-    expect(seen.at(-1)).toBe(1);
-    expect(seen.length).toBeGreaterThan(4);
   });
 });
