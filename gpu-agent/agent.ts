@@ -142,7 +142,7 @@ async function startParts(
   if (!settings.internalToken) {
     logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: whoever reaches the gRPC port may call it');
   }
-  const service = createAgentService({ attempts, incarnation, logger });
+  const service = createAgentService({ attempts, incarnation, logger, metrics });
   const grpc: GrpcServer = await startGrpcServer({
     listen: settings.listen,
     services: [{ ...service, token: settings.internalToken }],

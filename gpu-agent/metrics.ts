@@ -25,6 +25,13 @@ export function createAgentMetrics(
     read.unacknowledged,
   );
   return {
+    calls: new Histogram({
+      name: 'semblance_agent_call_seconds',
+      help: 'Duration of calls of the operator, by method and gRPC status',
+      labelNames: ['method', 'status'],
+      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15],
+      registers,
+    }),
     attempts: new Counter({
       name: 'semblance_agent_attempts_total',
       help: 'Attempts that ended, by outcome',

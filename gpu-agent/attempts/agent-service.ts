@@ -1,5 +1,5 @@
 import { type ServerWritableStream, status } from '@grpc/grpc-js';
-import { GrpcError, type GrpcService, unary } from '#common/grpc/server.ts';
+import { GrpcError, type GrpcService, type UnaryHandler, unary } from '#common/grpc/server.ts';
 import type { Logger } from '#common/logging.ts';
 import {
   type AgentServiceServer,
@@ -9,6 +9,7 @@ import {
   type WatchAttemptsRequest,
   type WatchAttemptsResponse,
 } from '#proto/semblance/agent/v1/agent.ts';
+import type { AgentMetrics } from '../metrics.ts';
 import type { Attempt, AttemptRef } from './attempt-table.ts';
 import { type Attempts, StartRefusedError } from './attempts.ts';
 import { MalformedRequestError, parseRef, parseStart } from './start-request.ts';
@@ -32,6 +33,7 @@ export interface AgentServiceOptions {
   readonly attempts: Attempts;
   readonly incarnation: string;
   readonly logger: Logger;
+  readonly metrics: Pick<AgentMetrics, 'calls'>;
 }
 
 export interface AgentService extends GrpcService {
@@ -41,8 +43,23 @@ export interface AgentService extends GrpcService {
 }
 
 /** AgentService of proto/semblance/agent/v1: what the operator asks of this process. */
-export function createAgentService({ attempts, incarnation, logger }: AgentServiceOptions): AgentService {
+export function createAgentService(options: AgentServiceOptions): AgentService {
+  const { attempts, incarnation, logger, metrics } = options;
   const watches = new Set<() => void>();
+
+  /** Measures a call: how long, and with which status it ended. */
+  const timed = <Request, Response>(method: string, handler: UnaryHandler<Request, Response>) =>
+    unary<Request, Response>(logger, async (request, context) => {
+      const end = metrics.calls.startTimer({ method });
+      try {
+        const response = await handler(request, context);
+        end({ status: 'OK' });
+        return response;
+      } catch (error) {
+        end({ status: status[error instanceof GrpcError ? error.code : status.INTERNAL] });
+        throw error;
+      }
+    });
 
   const addressed = (named: string) => {
     if (named === incarnation) return;
@@ -62,17 +79,17 @@ export function createAgentService({ attempts, incarnation, logger }: AgentServi
   };
 
   const implementation: AgentServiceServer = {
-    startAttempt: unary(logger, async (request) => {
+    startAttempt: timed('StartAttempt', async (request, { traceparent }) => {
       addressed(request.incarnation);
-      await refusable(async () => attempts.start(parseStart(request)));
+      await refusable(async () => attempts.start({ ...parseStart(request), traceparent }));
       return {};
     }),
-    stopAttempt: unary(logger, async (request) => {
+    stopAttempt: timed('StopAttempt', async (request) => {
       if (request.incarnation !== undefined) addressed(request.incarnation);
       await refusable(async () => attempts.stop(parseRef(request.ref), request.reason));
       return {};
     }),
-    acknowledgeAttempt: unary(logger, async (request) => {
+    acknowledgeAttempt: timed('AcknowledgeAttempt', async (request) => {
       if (request.incarnation !== undefined) addressed(request.incarnation);
       await refusable(async () => {
         const ref = parseRef(request.ref);

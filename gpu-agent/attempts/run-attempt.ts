@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { Dispatcher } from 'undici';
 import { describeError } from '#common/errors.ts';
 import type { Logger } from '#common/logging.ts';
+import { inSpan } from '#common/tracing/tracing.ts';
 import { AssetError } from '../assets/errors.ts';
 import { fetchInput } from '../assets/fetch-input.ts';
 import { fileSha256, type Sink, storeOutput } from '../assets/store-output.ts';
@@ -47,7 +48,15 @@ export async function runAttempt(options: RunAttemptOptions): Promise<Outcome> {
   try {
     const dir = await workDir.attempt(name);
     remove = dir.remove;
-    const output = await fetchRenderStore(options, dir);
+    const { traceparent: parent, ref, capability } = work;
+    const attributes = {
+      'semblance.job_id': work.jobName,
+      'semblance.attempt': ref.attempt,
+      'semblance.capability': capability,
+    };
+    const output = await inSpan('attempt', { kind: 'consumer', parent, attributes }, (traceparent) =>
+      fetchRenderStore(options, dir, traceparent),
+    );
     signal.throwIfAborted();
     options.assertLive();
     return { state: 'succeeded', output };
@@ -65,7 +74,9 @@ export async function runAttempt(options: RunAttemptOptions): Promise<Outcome> {
 async function fetchRenderStore(
   options: RunAttemptOptions,
   dir: { inputs: string; output: string },
+  traceparent: string | undefined,
 ): Promise<AttemptOutput> {
+  const step = { parent: traceparent };
   const { work, pool, signal, metrics, logger, onProgress } = options;
   const transfer = {
     dispatcher: options.dispatcher,
@@ -79,40 +90,44 @@ async function fetchRenderStore(
   const inputs: Record<string, string> = {};
   const failed = new AbortController();
   const fetchSignal = AbortSignal.any([signal, failed.signal]);
-  const fetched = await Promise.allSettled(
-    work.inputs.map(async ({ role, url, maxBytes }) => {
-      const path = join(dir.inputs, role);
-      try {
-        await fetchInput({
-          ...transfer,
-          url,
-          path,
-          maxBytes,
-          what: `input ${role}`,
-          signal: fetchSignal,
-          onBytes: (count) => metrics.fetchedBytes.inc(count),
-          onRetry: () => metrics.transferRetries.inc({ direction: 'fetch' }),
-        });
-      } catch (error) {
-        // The others are of no use any more. All of them end before the files are removed.
-        failed.abort(error);
-        throw error;
-      }
-      inputs[role] = path;
-    }),
+  const fetched = await inSpan('fetch', step, () =>
+    Promise.allSettled(
+      work.inputs.map(async ({ role, url, maxBytes }) => {
+        const path = join(dir.inputs, role);
+        try {
+          await fetchInput({
+            ...transfer,
+            url,
+            path,
+            maxBytes,
+            what: `input ${role}`,
+            signal: fetchSignal,
+            onBytes: (count) => metrics.fetchedBytes.inc(count),
+            onRetry: () => metrics.transferRetries.inc({ direction: 'fetch' }),
+          });
+        } catch (error) {
+          // The others are of no use any more. All of them end before the files are removed.
+          failed.abort(error);
+          throw error;
+        }
+        inputs[role] = path;
+      }),
+    ),
   );
   signal.throwIfAborted();
   if (failed.signal.aborted) throw failed.signal.reason;
   for (const result of fetched) if (result.status === 'rejected') throw result.reason;
   const fetchMs = performance.now() - fetchBegan;
 
-  const result = await pool.render(
-    { capability: work.capability, inputs, parameters: work.parameters, outputDir: dir.output },
-    {
-      signal,
-      onProgress: (fraction, stage) =>
-        onProgress(TRANSFER_SHARE + (1 - 2 * TRANSFER_SHARE) * fraction, stage),
-    },
+  const result = await inSpan('render', step, () =>
+    pool.render(
+      { capability: work.capability, inputs, parameters: work.parameters, outputDir: dir.output },
+      {
+        signal,
+        onProgress: (fraction, stage) =>
+          onProgress(TRANSFER_SHARE + (1 - 2 * TRANSFER_SHARE) * fraction, stage),
+      },
+    ),
   );
   const sizeBytes = await checkedOutput(result.outputPath, dir.output);
   const milliUnits = billedMilliUnits(result);
@@ -122,14 +137,16 @@ async function fetchRenderStore(
   const storeBegan = performance.now();
   const sha256Hex = await fileSha256(result.outputPath, signal);
   options.assertLive();
-  await storeOutput({
-    ...transfer,
-    path: result.outputPath,
-    sizeBytes,
-    sink,
-    onBytes: (count) => metrics.storedBytes.inc(count),
-    onRetry: () => metrics.transferRetries.inc({ direction: 'store' }),
-  });
+  await inSpan('store', step, () =>
+    storeOutput({
+      ...transfer,
+      path: result.outputPath,
+      sizeBytes,
+      sink,
+      onBytes: (count) => metrics.storedBytes.inc(count),
+      onRetry: () => metrics.transferRetries.inc({ direction: 'store' }),
+    }),
+  );
   const stages = [
     { name: 'fetch', milliseconds: fetchMs },
     ...result.stages.slice(0, 30),

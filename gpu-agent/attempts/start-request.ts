@@ -15,6 +15,8 @@ export interface AttemptWork {
   /** Undefined: none. */
   readonly deadlineMs: number | undefined;
   readonly requestId: string;
+  /** Trace that the work is part of. */
+  readonly traceparent?: string | undefined;
 }
 
 /** Bytes the agent fetches at most for one input, whatever it is asked: the largest upload there is. */

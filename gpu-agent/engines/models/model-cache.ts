@@ -7,7 +7,7 @@ import { readTfjsModel } from './tfjs-model.ts';
 import { convertTfjsToOnnx } from './tfjs-to-onnx.ts';
 
 /** Raise when the converter's output changes, so that files of an older one are not used. */
-const CONVERTER_VERSION = 1;
+const CONVERTER_VERSION = 2;
 
 /** Cache root: SEMBLANCE_CACHE_DIR, else $XDG_CACHE_HOME/semblance, else ~/.cache/semblance. */
 export function defaultCacheDir(env: NodeJS.ProcessEnv = process.env): string {

@@ -4,7 +4,7 @@ import { mkdtemp, readdir, readFile, rm, stat, truncate } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { Tensor } from 'onnxruntime-node';
+import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { MODELS, type ModelName, weightsDirectory } from './catalog.ts';
 import { defaultCacheDir, ensureOnnxModel } from './model-cache.ts';
@@ -136,6 +136,33 @@ describe('converted networks', () => {
     },
     120_000,
   );
+
+  it.each([
+    ['at most 1', [0.25, 1, -0.5]],
+    ['above 1', [0.25, 1.5, -0.5]],
+  ])('PRelu with slopes %s', async (_, slopes) => {
+    const shape = { shape: { dim: [1, 1, 2, 3].map((size) => ({ size })) } };
+    const onnx = convertTfjsToOnnx(
+      {
+        nodes: [
+          { name: 'x', op: 'Placeholder', inputs: [], attributes: { shape } },
+          { name: 'y', op: 'Prelu', inputs: ['x', 'slopes'], attributes: {} },
+        ],
+        weights: new Map([['slopes', { dims: [1, 1, 3], data: Float32Array.from(slopes) }]]),
+      },
+      { name: 'prelu', outputs: { y: { name: 'out', dims: [1, 1, 2, 3] } } },
+    );
+    const session = await InferenceSession.create(onnx);
+    const data = Float32Array.from([-2, -2, -2, 4, 4, 4]);
+    const { out } = await session.run({ x_nhwc: new Tensor('float32', data, [1, 1, 2, 3]) });
+    expect([...((out as Tensor).data as Float32Array)]).toEqual([
+      ...slopes.map((slope) => -2 * slope),
+      4,
+      4,
+      4,
+    ]);
+    await session.release();
+  });
 
   it('refuses a graph it does not know instead of guessing', () => {
     const node = (op: string) => ({ name: 'x', op, inputs: [], attributes: {} });

@@ -89,7 +89,8 @@ class Converter {
         this.#keepLayout('Softmax', node, [input(node, 0)], { axis: -1 });
         break;
       case 'Prelu':
-        this.#keepLayout('PRelu', node, [input(node, 0), this.#perChannel(input(node, 1))]);
+        this.#prelu(input(node, 0), input(node, 1), node.name);
+        if (this.#channelsFirst.has(input(node, 0))) this.#channelsFirst.add(node.name);
         break;
       case 'MaxPool':
         this.#maxPool(node);
@@ -163,11 +164,24 @@ class Converter {
       group: depthwise ? inChannels : 1,
       auto_pad: padding(node),
     });
-    if (activation === 'Prelu')
-      this.#emit('PRelu', [result, this.#perChannel(extra.shift() ?? '')], node.name);
+    if (activation === 'Prelu') this.#prelu(result, extra.shift() ?? '', node.name);
     else if (activation === 'Relu') this.#emit('Relu', [result], node.name);
     else if (activation) throw new ModelConversionError(`${node.name}: fused ${activation} is not supported`);
     this.#channelsFirst.add(node.name);
+  }
+
+  /**
+   * With slopes of at most 1 it is the larger of x and slope × x, the same numbers; ONNX Runtime's own PRelu takes
+   * longer than all convolutions of the face mesh together.
+   */
+  #prelu(x: string, slopes: string, output: string): void {
+    const slope = this.#perChannel(slopes);
+    if (this.#constant(slopes).data.some((value) => !(value <= 1))) {
+      this.#emit('PRelu', [x, slope], output);
+      return;
+    }
+    this.#emit('Mul', [x, slope], `${output}/scaled`);
+    this.#emit('Max', [x, `${output}/scaled`], output);
   }
 
   #matMul(node: TfjsNode): void {

@@ -6,7 +6,11 @@ import { photoSwap } from '../../../gpu-agent/engines/builtin/photo-swap.ts';
 import type { FaceFinder } from '../../../gpu-agent/engines/builtin/vision/face-finder.ts';
 import type { BenchRow } from './photo-swap-bench.ts';
 
-const ROUNDS = 9;
+/** A running agent has rendered before: its code is compiled and its memory in place. */
+const WARM_UP = 5;
+const ROUNDS = 15;
+/** Stages that read and write files. */
+const OUTSIDE = ['decode', 'encode', 'write'];
 const MEDIA = join(import.meta.dirname, '..', '..', '..', 'media');
 
 /** Times of one render of a 1920 × 1080 picture whose face is about 450 pixels wide, on the calling thread. */
@@ -23,7 +27,7 @@ export async function stageTimes(finder: FaceFinder, log: (line: string) => void
     const runs: Map<string, number>[] = [];
     const cpu: number[] = [];
     const between: number[] = [];
-    for (let round = 0; round < ROUNDS; round++) {
+    for (let round = -WARM_UP; round < ROUNDS; round++) {
       const before = process.cpuUsage();
       const busy = (): number => {
         const { user, system } = process.cpuUsage(before);
@@ -34,6 +38,7 @@ export async function stageTimes(finder: FaceFinder, log: (line: string) => void
         { image, face: join(MEDIA, 'astronaut.png'), outputDir: directory },
         { finder, checkpoint: () => undefined, onProgress: (_, next) => marks.set(next, busy()) },
       );
+      if (round < 0) continue;
       cpu.push(busy());
       between.push((marks.get('encode') ?? Number.NaN) - (marks.get('detect') ?? Number.NaN));
       runs.push(new Map(stages.map(({ name, milliseconds }) => [name, milliseconds])));
@@ -42,7 +47,7 @@ export async function stageTimes(finder: FaceFinder, log: (line: string) => void
     const middle = (values: number[]): number =>
       values.sort((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
     const median = (name: string): number => middle(runs.map((run) => run.get(name) ?? 0));
-    const after = names.filter((name) => !['decode', 'encode', 'write'].includes(name));
+    const after = names.filter((name) => !OUTSIDE.includes(name));
     const totals = runs.map((run) => after.reduce((sum, name) => sum + (run.get(name) ?? 0), 0));
     const total = Math.min(...totals);
     const usual = middle([...totals]);
@@ -56,13 +61,20 @@ export async function stageTimes(finder: FaceFinder, log: (line: string) => void
         unit: 'ms',
       })),
       {
-        name: '1080p after decoding, before encoding, median',
+        name: `1080p after decoding, before encoding, median of ${ROUNDS}`,
         ours: Number(usual.toFixed(1)),
+        goal: '<= 150',
+        met: usual <= 150,
         unit: 'ms',
       },
       {
-        name: '1080p whole render with decoding and encoding, median CPU',
-        ours: Number(middle(cpu).toFixed(1)),
+        name: `1080p after decoding, before encoding, best of ${ROUNDS}`,
+        ours: Number(total.toFixed(1)),
+        unit: 'ms',
+      },
+      {
+        name: `1080p after decoding, before encoding, median CPU of ${ROUNDS}`,
+        ours: Number(middle([...between]).toFixed(1)),
         unit: 'ms of a core',
       },
       {
@@ -71,12 +83,9 @@ export async function stageTimes(finder: FaceFinder, log: (line: string) => void
         unit: 'ms of a core',
       },
       {
-        // Other programs on the machine only ever add to a time: the fastest run says what the work takes.
-        name: `1080p after decoding, before encoding, best of ${ROUNDS}`,
-        ours: Number(total.toFixed(1)),
-        goal: '<= 150',
-        met: total <= 150,
-        unit: 'ms',
+        name: '1080p whole render with decoding and encoding, median CPU',
+        ours: Number(middle(cpu).toFixed(1)),
+        unit: 'ms of a core',
       },
     ];
   } finally {

@@ -3,8 +3,8 @@ import { RenderError } from '../../engine.ts';
 import { openSession } from '../../models/session.ts';
 import { photoSwap } from '../photo-swap.ts';
 import { FaceFinder } from '../vision/face-finder.ts';
-import type { Picture } from '../vision/picture.ts';
 import type { FromWorker, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
+import { warmUp } from './warm-up.ts';
 
 /** Entry of a worker thread: holds the networks and renders one job at a time. */
 
@@ -34,14 +34,7 @@ async function handle(message: ToWorker): Promise<void> {
   try {
     const loaded = await loadFinder();
     if (message.type === 'warm-up') {
-      const size = 256;
-      const blank: Picture = {
-        width: size,
-        height: size,
-        channels: 3,
-        data: new Uint8Array(size * size * 3),
-      };
-      await loaded.warmUp(blank);
+      await warmUp(loaded);
       send({ type: 'done', id, result: null });
       return;
     }

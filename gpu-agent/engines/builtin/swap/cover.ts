@@ -2,6 +2,7 @@ import type { RgbImage } from '../vision/picture.ts';
 import { type FaceZones, plainSkin } from './face-zones.ts';
 import { blur, distanceInside, grow, type Plane, plane, smoothstep } from './plane.ts';
 import { closedContour, edgeStrength } from './rim.ts';
+import { select } from './select.ts';
 import { skinDistance } from './skin.ts';
 import { openSpots } from './spots.ts';
 
@@ -22,6 +23,13 @@ export const TARGET_COVER: CoverThresholds = { weak: 1.45, clear: 2, margin: 0.0
 /** Frames are thin and often half transparent. */
 const FRAME = 0.95;
 const CLEAR_FRAME = 1.5;
+/** Unlikeness up to which, and brightness relative to skin from which, a pixel is surely skin; and its distance from others. */
+const CLEAN = 1.15;
+const CLEAN_SHADE = 0.8;
+const CLEAN_MARGIN = 0.02;
+/** How far beside a brow hair is followed, and how dark it is there. */
+const BROW_REACH = 0.06;
+const BROW_SHADE = 0.55;
 
 /** What lies in front of one face. */
 export interface Cover {
@@ -29,6 +37,8 @@ export interface Cover {
   readonly front: Plane;
   /** Share of each pixel that the frame alone covers. */
   readonly frame: Plane;
+  /** 1 on skin that surely nothing covers: well away from anything unlike skin. */
+  readonly clean: Plane;
   /** Whether the face wears glasses. */
   readonly hasGlasses: boolean;
 }
@@ -57,7 +67,13 @@ export function findCover(
     features.data[i] = (zones.face.data[i] as number) - (skin.data[i] as number);
     judged.data[i] = (wider.data[i] as number) - (features.data[i] as number);
   }
-  const likeness = skinDistance(image, skin, judged);
+  const besideBrows = plane(width, height);
+  const known = plane(width, height);
+  for (let i = 0; i < known.data.length; i++) {
+    besideBrows.data[i] = (zones.brows.data[i] as number) - (zones.browShapes.data[i] as number);
+    known.data[i] = Math.max(judged.data[i] as number, besideBrows.data[i] as number);
+  }
+  const likeness = skinDistance(image, skin, known);
   const distance = calibrated(likeness.distance, skin, inside, faceWidth);
   const hasGlasses = wearsGlasses(zones, distance, skin);
   const plain = { ...distance, data: distance.data.slice() };
@@ -82,12 +98,23 @@ export function findCover(
       (inside.data[i] as number) < 0.08 * faceWidth
     );
   });
+  // What is as dark as hair beside a brow that hair reaches is that hair: else the brow would be carried over with it.
+  const reached = grow(front, BROW_REACH * faceWidth);
+  for (let i = 0; i < front.data.length; i++) {
+    const dark = besideBrows.data[i] && (likeness.shade.data[i] as number) < BROW_SHADE;
+    if (dark && reached.data[i]) front.data[i] = 1;
+  }
   const soft = blur(grow(front, margin * faceWidth), 0.01 * faceWidth);
   const frame = plane(width, height);
   if (hasGlasses) {
     frame.data.set(findFrame(image, zones, { distance: plain, skin }, faceWidth).data);
   }
-  return { front: soft, frame, hasGlasses };
+  const clean = plane(width, height);
+  for (let i = 0; i < clean.data.length; i++) {
+    const like = (plain.data[i] as number) < CLEAN && (likeness.shade.data[i] as number) > CLEAN_SHADE;
+    clean.data[i] = like && skin.data[i] === 1 && (soft.data[i] as number) < 0.02 ? 1 : 0;
+  }
+  return { front: soft, frame, clean: grow(clean, -CLEAN_MARGIN * faceWidth), hasGlasses };
 }
 
 /**
@@ -110,12 +137,13 @@ function evidenceNeeded(shade: Plane, zones: FaceZones, inside: Plane, faceWidth
 
 /** A face under patchy light is unlike itself in many places: then only what is more unlike than that counts. */
 function calibrated(distance: Plane, skin: Plane, inside: Plane, faceWidth: number): Plane {
-  const found: number[] = [];
+  const found = new Float32Array(Math.ceil(skin.data.length / 3));
+  let count = 0;
   for (let i = 0; i < skin.data.length; i += 3) {
-    if (skin.data[i] && (inside.data[i] as number) > 0.15 * faceWidth) found.push(distance.data[i] as number);
+    if (skin.data[i] && (inside.data[i] as number) > 0.15 * faceWidth)
+      found[count++] = distance.data[i] as number;
   }
-  const values = Float32Array.from(found).sort();
-  const usual = values[Math.floor(values.length * 0.72)] ?? 0;
+  const usual = select(found.subarray(0, count), Math.floor(count * 0.72));
   const scale = 1 / Math.min(1.5, Math.max(1, usual / 0.75));
   const out = plane(distance.width, distance.height);
   for (let i = 0; i < out.data.length; i++) out.data[i] = (distance.data[i] as number) * scale;
@@ -181,7 +209,7 @@ function drawLine(target: Plane, line: readonly number[], radius: number): void 
 }
 
 /** The connected parts of a mask (≥ 0.5) that hold at least one seed. */
-function hysteresis(mask: Plane, seed: (index: number) => boolean): Plane {
+export function hysteresis(mask: Plane, seed: (index: number) => boolean): Plane {
   const { width, height, data } = mask;
   const out = plane(width, height);
   const stack: number[] = [];

@@ -26,6 +26,8 @@ export interface FaceZones {
   readonly replaced: Plane;
   readonly eyes: Plane;
   readonly brows: Plane;
+  /** The brows without their surroundings. */
+  readonly browShapes: Plane;
   readonly lips: Plane;
   readonly mouth: Plane;
   readonly nostrils: Plane;
@@ -69,6 +71,7 @@ export function faceZones(
     replaced: draw([REPLACED]),
     eyes: grow(draw([RIGHT_EYE, LEFT_EYE]), 0.02 * faceWidth),
     brows: grow(draw([RIGHT_BROW, LEFT_BROW]), 0.025 * faceWidth),
+    browShapes: grow(draw([RIGHT_BROW, LEFT_BROW]), 0.006 * faceWidth),
     lips: grow(draw([LIPS_OUTER]), 0.02 * faceWidth),
     mouth: draw([LIPS_INNER]),
     nostrils: grow(draw([NOSE_BASE]), 0.01 * faceWidth),

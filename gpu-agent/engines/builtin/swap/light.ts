@@ -39,6 +39,8 @@ export interface LightInputs {
   readonly weight: Plane;
   /** 1 near the edge of the replaced area, where the match must be close, to 0 well inside. */
   readonly edge: Plane;
+  /** 1 near that edge, where the relief is as weak as the target's, to 0 well inside, where it is the source's. */
+  readonly rim: Plane;
   readonly faceWidth: number;
   /** Relative strength of the relief that was there to that of the relief that will be put there. */
   readonly relief: number;
@@ -50,6 +52,8 @@ const COLOUR = 0.2;
 const NARROW = 0.06;
 /** Most that the relief of a face (pores, wrinkles, noise) is strengthened or weakened, whatever the light. */
 const RELIEF_LIMITS = [0.6, 1.25] as const;
+/** The same well inside the face, where a weak relief would cost likeness and no edge can show. */
+const INNER_RELIEF_LIMITS = [1, 1.25] as const;
 const GAIN_LIMITS = [0.3, 3] as const;
 
 interface LocalMeans {
@@ -66,6 +70,7 @@ interface LocalMeans {
 export function matchLight(inputs: LightInputs): LightField {
   const weight = shrinkPlane(inputs.weight, COARSENESS);
   const edge = blur(shrinkPlane(inputs.edge, COARSENESS), 1);
+  const rim = blur(shrinkPlane(inputs.rim, COARSENESS), 1);
   const own = inputs.own.map((channel) => weighted(channel, inputs.weight));
   const other = inputs.other.map((channel) => weighted(channel, inputs.weight));
   const faceWidth = inputs.faceWidth / COARSENESS;
@@ -92,7 +97,9 @@ export function matchLight(inputs: LightInputs): LightField {
     const ownLevel = level(broad.own, i);
     const otherLevel = level(broad.other, i);
     const gain = clamp((ownLevel + 3) / (otherLevel + 3), GAIN_LIMITS);
-    const relief = clamp(gain * inputs.relief, RELIEF_LIMITS);
+    const inside = clamp(gain * Math.max(inputs.relief, INNER_RELIEF_LIMITS[0]), INNER_RELIEF_LIMITS);
+    const outside = clamp(gain * inputs.relief, RELIEF_LIMITS);
+    const relief = inside + (outside - inside) * (rim.data[i] as number);
     const o = i * fields;
     data[o + LIGHT.gain] = gain;
     data[o + LIGHT.relief] = relief;
@@ -142,7 +149,7 @@ const SATURATION_LIMIT = 1.25;
 
 /** Brightness relative to the skin around it below which skin counts as a deep wrinkle, and how much that is softened. */
 const DEEP = 0.82;
-const SOFTENING = 3;
+const SOFTENING = 2;
 
 /** What a pixel of the new face is, each from 0 to 1. */
 export interface PixelKind {

@@ -1,3 +1,5 @@
+import { floats } from './scratch.ts';
+
 /** Fields over a grid of pixels, and the few filters that the swap needs. All in plain typed arrays. */
 export interface Plane {
   readonly width: number;
@@ -6,7 +8,7 @@ export interface Plane {
 }
 
 export function plane(width: number, height: number, fill = 0): Plane {
-  const data = new Float32Array(width * height);
+  const data = floats(width * height);
   if (fill !== 0) data.fill(fill);
   return { width, height, data };
 }
@@ -52,6 +54,14 @@ export function fillPolygon(target: Plane, outline: ArrayLike<number>, value = 1
   }
 }
 
+let distanceScratch = new Int32Array(0);
+
+/** Room for the passes of {@link distanceInside}, used again and again. */
+function distances(length: number): Int32Array {
+  if (distanceScratch.length < length) distanceScratch = new Int32Array(length);
+  return distanceScratch.subarray(0, length);
+}
+
 /**
  * Distance in pixels from each pixel where `mask` ≥ 0.5 to the nearest where it is not (chamfer 3-4, ±4 %;
  * Borgefors 1986).
@@ -62,7 +72,7 @@ export function distanceInside(mask: Plane, beyond = true): Plane {
   // A margin of one pixel saves asking at every neighbour whether it exists.
   const stride = width + 2;
   const far = 3 * (width + height);
-  const d = new Int32Array(stride * (height + 2)).fill(beyond ? 0 : far);
+  const d = distances(stride * (height + 2)).fill(beyond ? 0 : far);
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
       d[(y + 1) * stride + x + 1] = (mask.data[y * width + x] as number) >= 0.5 ? far : 0;
@@ -148,7 +158,8 @@ function extent(mask: Plane, margin: number): { left: number; top: number; right
 /** Gaussian-like blur: two box passes (Wells 1986); the edge repeats. Returns a new plane. */
 export function blur(source: Plane, sigma: number): Plane {
   const { width, height } = source;
-  const out = { width, height, data: source.data.slice() };
+  const out = plane(width, height);
+  out.data.set(source.data);
   if (sigma < 0.3) return out;
   const radius = Math.max(1, Math.round((Math.sqrt(6 * sigma * sigma + 1) - 1) / 2));
   const line = new Float32Array(Math.max(width, height));
@@ -207,7 +218,7 @@ export interface Bundle {
 export function bundle(planes: readonly Plane[]): Bundle {
   const { width, height } = planes[0] as Plane;
   const fields = planes.length;
-  const data = new Float32Array(width * height * fields);
+  const data = floats(width * height * fields);
   planes.forEach((source, f) => {
     for (let i = 0; i < width * height; i++) data[i * fields + f] = source.data[i] as number;
   });
@@ -216,19 +227,23 @@ export function bundle(planes: readonly Plane[]): Bundle {
 
 /** One row of a bundle between its rows, so that what is read along it costs two values a field and not four. */
 export class BundleRow {
+  /** The fields of each pixel of the row. */
+  readonly values: Float32Array;
   readonly #source: Bundle;
-  readonly #row: Float32Array;
+  #at = Number.NaN;
 
   constructor(source: Bundle) {
     this.#source = source;
-    this.#row = new Float32Array(source.width * source.fields);
+    this.values = new Float32Array(source.width * source.fields);
   }
 
   /** Moves to the row at `y` (continuous; row i's centre is i + 0.5), the edge repeating. */
   moveTo(y: number): void {
     const { width, height, fields, data } = this.#source;
-    const row = this.#row;
+    const row = this.values;
     const py = Math.min(height - 1, Math.max(0, y - 0.5));
+    if (py === this.#at) return;
+    this.#at = py;
     const y0 = py | 0;
     const v = py - y0;
     const n = width * fields;
@@ -240,18 +255,18 @@ export class BundleRow {
     }
   }
 
-  /** Reads the fields from `first` up to `end` at `x`. */
-  read(x: number, first: number, end: number, out: Float32Array): void {
+  /** Reads all fields at `x`. */
+  read(x: number, out: Float32Array): void {
     const { width, fields } = this.#source;
-    const row = this.#row;
+    const row = this.values;
     const px = Math.min(width - 1, Math.max(0, x - 0.5));
     const x0 = px | 0;
     const u = px - x0;
     const a = x0 * fields;
-    const right = x0 + 1 < width ? a + fields : a;
-    for (let f = first; f < end; f++) {
-      const left = row[a + f] as number;
-      out[f] = left + ((row[right + f] as number) - left) * u;
+    const right = x0 + 1 < width ? fields : 0;
+    for (let i = a, f = 0; f < fields; i++, f++) {
+      const left = row[i] as number;
+      out[f] = left + ((row[i + right] as number) - left) * u;
     }
   }
 }

@@ -1,6 +1,7 @@
 import { POINTS } from '../vision/face-mesh.ts';
-import { FACE_OVAL, LEFT_BROW, LEFT_EYE, LIPS_OUTER, RIGHT_BROW, RIGHT_EYE } from '../vision/face-regions.ts';
+import { FACE_OVAL, LEFT_BROW, LEFT_EYE, RIGHT_BROW, RIGHT_EYE } from '../vision/face-regions.ts';
 import { FACE_TRIANGLES } from '../vision/face-topology.ts';
+import { EYES, shapeEye, shapeLips } from './feature-shapes.ts';
 
 /** Rotation (row-major 3 × 3), scale and shift that carry one point set onto another. */
 export interface Similarity {
@@ -116,94 +117,10 @@ export function applySimilarity(transform: Similarity, points: Float32Array): Fl
   return out;
 }
 
-/** Points around an eye that move with it: the lids and the rings of points outside them. */
-const RIGHT_EYE_RINGS = [...RIGHT_EYE, 247, 30, 29, 27, 28, 56, 190, 130, 25, 110, 24, 23, 22, 26, 112, 243];
-const LEFT_EYE_RINGS = [
-  ...LEFT_EYE,
-  467,
-  260,
-  259,
-  257,
-  258,
-  286,
-  414,
-  359,
-  255,
-  339,
-  254,
-  253,
-  252,
-  256,
-  341,
-  463,
-];
 const NOSE = [
   168, 6, 197, 195, 5, 4, 1, 19, 94, 2, 98, 97, 326, 327, 294, 278, 344, 440, 275, 45, 220, 115, 48, 64, 122,
   351, 196, 419, 3, 248, 51, 281, 131, 360, 49, 279, 102, 331, 129, 358, 134, 363, 236, 456, 198, 420, 209,
   429, 217, 437,
-];
-const LIPS = [
-  ...LIPS_OUTER,
-  78,
-  95,
-  88,
-  178,
-  87,
-  14,
-  317,
-  402,
-  318,
-  324,
-  308,
-  415,
-  310,
-  311,
-  312,
-  13,
-  82,
-  81,
-  80,
-  191,
-  76,
-  77,
-  90,
-  180,
-  85,
-  16,
-  315,
-  404,
-  320,
-  307,
-  306,
-  184,
-  74,
-  73,
-  72,
-  11,
-  302,
-  303,
-  304,
-  408,
-  62,
-  96,
-  89,
-  179,
-  86,
-  15,
-  316,
-  403,
-  319,
-  325,
-  292,
-  183,
-  42,
-  41,
-  38,
-  12,
-  268,
-  271,
-  272,
-  407,
 ];
 
 /** Parts of the face whose place says whose face it is and not what it feels: they carry the alignment. */
@@ -226,8 +143,8 @@ function neighbours(): number[][] {
 
 /**
  * Where the target's points go when its face takes on the source's proportions: eyes, brows, nose and mouth move to
- * where the source has them in the target's pose, the outline stays, what lies between follows smoothly. Eyelids and
- * lips keep the target's shape (its expression); eyes take the source's size.
+ * where the source has them in the target's pose, the outline stays, what lies between follows smoothly. Lips and
+ * eyes take the source's shape as well, but keep the target's openings (its expression).
  * @param amount 0 keeps the target's shape, 1 takes the source's
  * @returns x and y of each point, stride 2
  */
@@ -253,35 +170,10 @@ export function mixShape(
   };
   const dx = (i: number): number => (posed[i * 3] as number) - (target[i * 3] as number);
   const dy = (i: number): number => (posed[i * 3 + 1] as number) - (target[i * 3 + 1] as number);
-  const mean = (group: readonly number[], value: (i: number) => number): number =>
-    group.reduce((sum, i) => sum + value(i), 0) / group.length;
-
   for (const index of NOSE) set(index, dx(index), dy(index));
   for (const brow of [RIGHT_BROW, LEFT_BROW]) for (const index of brow) set(index, dx(index), dy(index));
-  const lipsX = mean(LIPS, dx);
-  const lipsY = mean(LIPS, dy);
-  for (const index of LIPS) set(index, lipsX, lipsY);
-  const eyes = [
-    { outline: RIGHT_EYE, rings: RIGHT_EYE_RINGS, corners: [33, 133] },
-    { outline: LEFT_EYE, rings: LEFT_EYE_RINGS, corners: [263, 362] },
-  ] as const;
-  for (const { outline, rings, corners } of eyes) {
-    const cx = mean(outline, (i) => target[i * 3] as number);
-    const cy = mean(outline, (i) => target[i * 3 + 1] as number);
-    const length = (points: Float32Array): number =>
-      Math.hypot(
-        (points[corners[0] * 3] as number) - (points[corners[1] * 3] as number),
-        (points[corners[0] * 3 + 1] as number) - (points[corners[1] * 3 + 1] as number),
-      );
-    const size = Math.min(1.2, Math.max(0.84, length(posed) / Math.max(1e-6, length(target))));
-    const ex = mean(outline, dx);
-    const ey = mean(outline, dy);
-    for (const index of rings) {
-      const px = (target[index * 3] as number) - cx;
-      const py = (target[index * 3 + 1] as number) - cy;
-      set(index, ex + (size - 1) * px, ey + (size - 1) * py);
-    }
-  }
+  shapeLips(target, posed, set);
+  for (const eye of EYES) shapeEye(target, posed, eye, set);
   relax(move, fixed);
   const out = new Float32Array(POINTS * 2);
   for (let i = 0; i < POINTS; i++) {

@@ -1,5 +1,6 @@
 import type { RgbImage } from '../vision/picture.ts';
 import { blur, type Plane, plane, smoothstep } from './plane.ts';
+import { select } from './select.ts';
 
 /** Brightness and two colour differences (ITU-R BT.601, full range, colour centred on 0). */
 export function opponent(image: RgbImage): { y: Plane; cb: Plane; cr: Plane } {
@@ -70,7 +71,7 @@ export function skinDistance(image: RgbImage, expected: Plane, judged: Plane): S
   let fits: Float64Array[] = [];
   let scales: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
-    fits = values.map((list) => solveWeighted(bases, list, weights));
+    fits = solveWeighted(bases, values, weights);
     const residuals = values.map((list, c) => {
       const fit = fits[c] as Float64Array;
       return list.map((value, s) => value - dot(fit, bases, s * TERMS));
@@ -115,7 +116,7 @@ function writeBasis(target: Float64Array, at: number, index: number, width: numb
 }
 
 function median(values: Float64Array): number {
-  return (values.toSorted()[values.length >> 1] as number) ?? 0;
+  return select(values.slice(), values.length >> 1);
 }
 
 /** Starting weights: 1 near the medians of all channels. */
@@ -138,42 +139,54 @@ function dot(fit: Float64Array, bases: Float64Array, at: number): number {
 }
 
 function medianAbs(values: Float64Array, weights: Float64Array): number {
-  const kept = values.filter((_, i) => (weights[i] as number) > 0.2);
-  return kept.length > 0 ? median(kept.map(Math.abs)) : 0;
+  const kept = new Float64Array(values.length);
+  let count = 0;
+  for (let i = 0; i < values.length; i++) {
+    if ((weights[i] as number) > 0.2) kept[count++] = Math.abs(values[i] as number);
+  }
+  return count > 0 ? select(kept.subarray(0, count), count >> 1) : 0;
 }
 
-/** Weighted least squares with a little ridge on all but the constant, by Gauss-Jordan elimination. */
-function solveWeighted(bases: Float64Array, values: Float64Array, weights: Float64Array): Float64Array {
+/**
+ * Weighted least squares with a little ridge on all but the constant, by Gauss-Jordan elimination, of several channels
+ * that share their weights.
+ */
+function solveWeighted(
+  bases: Float64Array,
+  channels: readonly Float64Array[],
+  weights: Float64Array,
+): Float64Array[] {
   const n = TERMS;
-  const m = Array.from({ length: n }, () => new Float64Array(n + 1));
+  const columns = n + channels.length;
+  const m = new Float64Array(n * columns);
   let total = 0;
-  for (let s = 0; s < values.length; s++) {
+  for (let s = 0; s < weights.length; s++) {
     const w = weights[s] as number;
     if (w === 0) continue;
     total += w;
     for (let r = 0; r < n; r++) {
-      const row = m[r] as Float64Array;
       const wr = w * (bases[s * n + r] as number);
-      for (let c = 0; c < n; c++) row[c] = (row[c] as number) + wr * (bases[s * n + c] as number);
-      row[n] = (row[n] as number) + wr * (values[s] as number);
+      const o = r * columns;
+      for (let c = 0; c < n; c++) m[o + c] = (m[o + c] as number) + wr * (bases[s * n + c] as number);
+      for (let k = 0; k < channels.length; k++) {
+        m[o + n + k] = (m[o + n + k] as number) + wr * ((channels[k] as Float64Array)[s] as number);
+      }
     }
   }
-  for (let r = 1; r < n; r++) {
-    const row = m[r] as Float64Array;
-    row[r] = (row[r] as number) + 0.02 * total;
-  }
+  for (let r = 1; r < n; r++) m[r * columns + r] = (m[r * columns + r] as number) + 0.02 * total;
   for (let p = 0; p < n; p++) {
-    const pivotRow = m[p] as Float64Array;
-    const pivot = Math.max(pivotRow[p] as number, 1e-9);
+    const pivot = Math.max(m[p * columns + p] as number, 1e-9);
     for (let r = 0; r < n; r++) {
       if (r === p) continue;
-      const row = m[r] as Float64Array;
-      const factor = (row[p] as number) / pivot;
-      for (let c = p; c <= n; c++) row[c] = (row[c] as number) - factor * (pivotRow[c] as number);
+      const factor = (m[r * columns + p] as number) / pivot;
+      for (let c = p; c < columns; c++) {
+        m[r * columns + c] = (m[r * columns + c] as number) - factor * (m[p * columns + c] as number);
+      }
     }
   }
-  return Float64Array.from({ length: n }, (_, r) => {
-    const row = m[r] as Float64Array;
-    return (row[n] as number) / Math.max(row[r] as number, 1e-9);
-  });
+  return channels.map((_, k) =>
+    Float64Array.from({ length: n }, (_, r) => {
+      return (m[r * columns + n + k] as number) / Math.max(m[r * columns + r] as number, 1e-9);
+    }),
+  );
 }

@@ -4,6 +4,7 @@ import { findCover, SOURCE_COVER } from './cover.ts';
 import { faceZones, plainSkin } from './face-zones.ts';
 import { fillHidden, pushPull } from './fill.ts';
 import { blur, grow, type Plane, plane } from './plane.ts';
+import { withScratch } from './scratch.ts';
 
 /** Extent of the patch relative to the face's width. */
 const EXTENT = 1.6;
@@ -20,6 +21,8 @@ export interface SourceFace {
   readonly coarse: RgbImage;
   /** 1 where the patch shows the face itself, 0 where hair, a hand or a frame covers it; on a coarser grid. */
   readonly visible: Plane;
+  /** 1 on skin of the source that surely nothing covers, on the same grid. */
+  readonly clean: Plane;
   /** Pixels of `visible` per pixel of `image`. */
   readonly visibleScale: number;
   readonly glasses: boolean;
@@ -31,6 +34,17 @@ export interface SourceFace {
  * @param targetWidth width in pixels of the face it will replace: the patch is not made finer than useful
  */
 export function prepareSource(picture: Picture, face: Face, targetWidth: number): SourceFace {
+  return withScratch(() => {
+    const source = analyse(picture, face, targetWidth);
+    return { ...source, visible: ownCopy(source.visible), clean: ownCopy(source.clean) };
+  });
+}
+
+function ownCopy(source: Plane): Plane {
+  return { ...source, data: source.data.slice() };
+}
+
+function analyse(picture: Picture, face: Face, targetWidth: number): SourceFace {
   const faceWidth = Math.max(24, Math.min(face.width, 1.25 * targetWidth));
   const { image, points } = cutOut(picture, face, faceWidth);
   const analysisWidth = Math.min(faceWidth, ANALYSIS_WIDTH);
@@ -66,6 +80,7 @@ export function prepareSource(picture: Picture, face: Face, targetWidth: number)
     points,
     faceWidth,
     visible,
+    clean: cover.clean,
     visibleScale,
     glasses: cover.hasGlasses,
     grey: isGrey(coarse.image),

@@ -2,11 +2,14 @@ import type { Face } from '../vision/face-mesh.ts';
 import { POINTS } from '../vision/face-mesh.ts';
 import { FACE_OVAL } from '../vision/face-regions.ts';
 import { cropRgb, type Picture, type RgbImage } from '../vision/picture.ts';
+import { compareLight } from './compare-light.ts';
 import { compose } from './compose.ts';
 import { findCover, TARGET_COVER } from './cover.ts';
 import { type FaceZones, faceZones, plainSkin } from './face-zones.ts';
-import { type LightField, matchLight } from './light.ts';
+import { withForehead } from './forehead.ts';
+import type { LightField } from './light.ts';
 import { blur, distanceInside, type Plane, plane, sample, smoothstep } from './plane.ts';
+import { withScratch } from './scratch.ts';
 import { mixShape } from './shape.ts';
 import { flatten, type SourceFace } from './source-face.ts';
 import { findTone, type Tone } from './tone.ts';
@@ -17,9 +20,13 @@ const WORK_WIDTH = 120;
 const SHAPE_MIX = 1;
 
 /** Width of the band in which old and new are mixed, as a share of the face's. */
-const FEATHER = 0.03;
-/** How much skin that was filled in tells about the light on the source. */
-const FILLED_WEIGHT = 0.15;
+const FEATHER = 0.02;
+/** The same where that edge runs across bare forehead, below which and up to which the face is replaced. */
+const BAND_FEATHER = 0.036;
+const FOREHEAD_FEATHER = 0.07;
+/** Bands in which the light must match closely, and in which the relief fades into the target's: shares of the width. */
+const LIGHT_EDGE = [0.01, 0.063] as const;
+const RELIEF_EDGE = [0.03, 0.155] as const;
 
 /** Everything known about one swap on the work grid, ready to be composed. */
 export interface SwapPlan {
@@ -62,9 +69,11 @@ export function swapFace(picture: Picture, face: Face, source: SourceFace, times
     times[name] = (times[name] ?? 0) + now - last;
     last = now;
   };
-  const plan = planSwap(picture, face, source, lap);
-  compose(picture, plan, source);
-  lap('compose');
+  withScratch(() => {
+    const plan = planSwap(picture, face, source, lap);
+    compose(picture, plan, source);
+    lap('compose');
+  });
 }
 
 export function planSwap(
@@ -95,14 +104,16 @@ export function planSwap(
   lap('warp');
 
   const zones = faceZones(mixed, { width, height }, faceWidth);
-  const covered = targetCover(target, faceZones(flat, { width, height }, faceWidth), faceWidth);
+  const { covered, clean } = targetCover(target, faceZones(flat, { width, height }, faceWidth), faceWidth);
   lap('mask');
   const shown = sourceShown(source, direct);
   const distance = distanceInside(zones.replaced);
   const inside = distanceInside(zones.face);
+  const withinForehead = distanceInside(withForehead(zones, direct, { source, clean }, faceWidth));
   const alpha = plane(width, height);
   const keep = plane(width, height);
   const edge = plane(width, height);
+  const rim = plane(width, height, 1);
   const mouth = blur(zones.mouth, 0.008 * faceWidth);
   const eyes = blur(zones.eyes, 0.01 * faceWidth);
   const lips = blur(zones.lips, 0.012 * faceWidth);
@@ -118,9 +129,19 @@ export function planSwap(
   for (let i = 0; i < alpha.data.length; i++) {
     if ((direct.covered.data[i] as number) + (own.covered.data[i] as number) === 0) continue;
     // Never beyond the outline, not even by the width of a pixel of the work grid.
-    const d = Math.min(distance.data[i] as number, (inside.data[i] as number) - 1);
-    alpha.data[i] = smoothstep(0, FEATHER * faceWidth, d) * (1 - (covered.data[i] as number));
-    edge.data[i] = 1 - smoothstep(0.02 * faceWidth, 0.08 * faceWidth, d);
+    const most = (inside.data[i] as number) - 1;
+    const depth = Math.min(distance.data[i] as number, most);
+    const foreheadDepth = Math.min(withinForehead.data[i] as number, most);
+    const d = Math.max(depth, foreheadDepth - (FOREHEAD_FEATHER - 0.03) * faceWidth);
+    const across = smoothstep(0, 0.06 * faceWidth, most - depth);
+    const feather = FEATHER + (BAND_FEATHER - FEATHER) * across;
+    const share = Math.max(
+      smoothstep(0, feather * faceWidth, depth),
+      smoothstep(0, FOREHEAD_FEATHER * faceWidth, foreheadDepth),
+    );
+    alpha.data[i] = share * (1 - (covered.data[i] as number));
+    edge.data[i] = 1 - smoothstep(LIGHT_EDGE[0] * faceWidth, LIGHT_EDGE[1] * faceWidth, d);
+    rim.data[i] = 1 - smoothstep(RELIEF_EDGE[0] * faceWidth, RELIEF_EDGE[1] * faceWidth, d);
     // A brow that is hidden cannot be guessed: the target's stays.
     const missing = direct.covered.data[i]
       ? (1 - (softShown.data[i] as number)) * (brows.data[i] as number)
@@ -128,7 +149,7 @@ export function planSwap(
     keep.data[i] = Math.max(mouth.data[i] as number, missing);
   }
   lap('mask');
-  const light = lightField(target, source, { zones, direct, own, covered, shown, edge }, faceWidth);
+  const light = compareLight(target, source, { zones, direct, own, covered, shown, edge, rim }, faceWidth);
   lap('colour');
   return {
     ...grid,
@@ -171,13 +192,17 @@ function workGrid(
   return { originX, originY, scale, width, height };
 }
 
-/** Share of each pixel of the target that stays because something lies in front of the face there. */
-function targetCover(target: RgbImage, zones: FaceZones, faceWidth: number): Plane {
-  const { front, frame } = findCover(target, zones, faceWidth, TARGET_COVER);
+/** Share of each pixel of the target that stays because something lies in front of the face, and where surely nothing does. */
+function targetCover(
+  target: RgbImage,
+  zones: FaceZones,
+  faceWidth: number,
+): { covered: Plane; clean: Plane } {
+  const { front, frame, clean } = findCover(target, zones, faceWidth, TARGET_COVER);
   const out = plane(target.width, target.height);
   for (let i = 0; i < out.data.length; i++)
     out.data[i] = Math.max(front.data[i] as number, frame.data[i] as number);
-  return out;
+  return { covered: out, clean };
 }
 
 /** Share of each work pixel that the source shows: its face, not hair or a hand in front of it. */
@@ -193,76 +218,4 @@ function sourceShown(source: SourceFace, direct: WarpMap): Plane {
     shown.data[i] = smoothstep(0.5, 1, sample(visible, x, y));
   }
   return shown;
-}
-
-interface LightParts {
-  readonly zones: FaceZones;
-  readonly direct: WarpMap;
-  readonly own: WarpMap;
-  readonly covered: Plane;
-  readonly shown: Plane;
-  readonly edge: Plane;
-}
-
-function lightField(target: RgbImage, source: SourceFace, parts: LightParts, faceWidth: number): LightField {
-  const { direct, own } = parts;
-  const { width, height } = direct.x;
-  const skin = plainSkin(parts.zones);
-  const weight = plane(width, height);
-  const here = [plane(width, height), plane(width, height), plane(width, height)] as const;
-  const there = [plane(width, height), plane(width, height), plane(width, height)] as const;
-  const { coarse, visibleScale } = source;
-  for (let i = 0; i < weight.data.length; i++) {
-    const w =
-      (skin.data[i] as number) *
-      (1 - (parts.covered.data[i] as number)) *
-      (FILLED_WEIGHT + (1 - FILLED_WEIGHT) * (parts.shown.data[i] as number));
-    if (w <= 0 || !direct.covered.data[i] || !own.covered.data[i]) continue;
-    weight.data[i] = w;
-    const t = nearest(target, own.x.data[i] as number, own.y.data[i] as number);
-    const s = nearest(
-      coarse,
-      (direct.x.data[i] as number) * visibleScale,
-      (direct.y.data[i] as number) * visibleScale,
-    );
-    for (let c = 0; c < 3; c++) {
-      (here[c] as Plane).data[i] = target.data[t + c] as number;
-      (there[c] as Plane).data[i] = coarse.data[s + c] as number;
-    }
-  }
-  const relief = reliefRatio(here, there, weight, faceWidth);
-  return matchLight({ own: here, other: there, weight, edge: parts.edge, faceWidth, relief });
-}
-
-/** How much stronger the fine relief of the target's skin is than the source's, both relative to their brightness. */
-function reliefRatio(
-  own: readonly Plane[],
-  other: readonly Plane[],
-  weight: Plane,
-  faceWidth: number,
-): number {
-  const strength = (channels: readonly Plane[]): number => {
-    const green = channels[1] as Plane;
-    const smooth = blur(green, 0.04 * faceWidth);
-    const known = blur(weight, 0.04 * faceWidth);
-    let squares = 0;
-    let level = 0;
-    let total = 1e-6;
-    for (let i = 0; i < weight.data.length; i++) {
-      const w = weight.data[i] as number;
-      if (w < 0.99 || (known.data[i] as number) < 0.9) continue;
-      const mean = (smooth.data[i] as number) / (known.data[i] as number);
-      squares += ((green.data[i] as number) - mean) ** 2;
-      level += mean;
-      total++;
-    }
-    return Math.sqrt(squares / total) / (level / total + 8);
-  };
-  return Math.min(1.25, Math.max(0.6, (strength(own) + 0.01) / (strength(other) + 0.01))) ** 0.8;
-}
-
-function nearest(image: RgbImage, x: number, y: number): number {
-  const px = Math.min(image.width - 1, Math.max(0, Math.floor(x)));
-  const py = Math.min(image.height - 1, Math.max(0, Math.floor(y)));
-  return (py * image.width + px) * 3;
 }

@@ -24,12 +24,12 @@ export class FaceFinder {
     this.#mesher = new FaceMesher(sessions.facemesh);
   }
 
-  /** Runs both networks once, whatever they find. */
-  async warmUp(picture: Picture): Promise<void> {
+  /** Runs both networks once, whatever they find. @returns the mesh as it lies on the picture, face or none */
+  async warmUp(picture: Picture): Promise<Face> {
     await this.#detect(picture, MIN_FACE, () => undefined);
     const { width, height } = picture;
     const keyPoints = [0.35, 0.65].map((x) => ({ x: x * width, y: 0.4 * height }));
-    await this.#mesher.fit(picture, { score: 1, x: 0, y: 0, width, height, keyPoints });
+    return this.#mesher.fit(picture, { score: 1, x: 0, y: 0, width, height, keyPoints });
   }
 
   /**

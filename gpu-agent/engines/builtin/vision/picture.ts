@@ -112,6 +112,16 @@ export function cropRgb(picture: Picture, transform: CropTransform, width: numbe
   return { width, height, data: out };
 }
 
+/** Whether no pixel of a crop lies outside the picture. */
+function liesWithin(picture: Picture, transform: CropTransform, width: number, height: number): boolean {
+  return [0, width].every((x) =>
+    [0, height].every((y) => {
+      const p = toPicture(transform, x, y);
+      return p.x >= 0 && p.y >= 0 && p.x < picture.width - 1 && p.y < picture.height - 1;
+    }),
+  );
+}
+
 /** Each pixel the mean of taps² picture pixels, evenly placed under it. */
 function cropAveraged(
   picture: Picture,
@@ -128,6 +138,7 @@ function cropAveraged(
   const cos = (Math.cos(transform.angle) * transform.scale) / taps;
   const sin = (Math.sin(transform.angle) * transform.scale) / taps;
   const out = new Float32Array(width * height * 3);
+  const within = liesWithin(picture, transform, width, height);
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
       let r = 0;
@@ -137,6 +148,15 @@ function cropAveraged(
         const cy = y * taps + v + 0.5;
         let px = transform.originX + cos * (x * taps + 0.5) - sin * cy;
         let py = transform.originY + sin * (x * taps + 0.5) + cos * cy;
+        if (within) {
+          for (let u = 0; u < taps; u++, px += cos, py += sin) {
+            const i = ((py | 0) * picture.width + (px | 0)) * channels;
+            r += data[i] as number;
+            g += data[i + green] as number;
+            b += data[i + blue] as number;
+          }
+          continue;
+        }
         for (let u = 0; u < taps; u++, px += cos, py += sin) {
           const sx = px < 0 ? 0 : px > lastX ? lastX : px | 0;
           const sy = py < 0 ? 0 : py > lastY ? lastY : py | 0;

@@ -1,0 +1,93 @@
+import { createRequire } from 'node:module';
+import { basename, dirname, join } from 'node:path';
+import sharp from 'sharp';
+import { type FaceFinder, yaw } from '../../../gpu-agent/engines/builtin/vision/face-finder.ts';
+import type { Face } from '../../../gpu-agent/engines/builtin/vision/face-mesh.ts';
+import type { Picture } from '../../../gpu-agent/engines/builtin/vision/picture.ts';
+import { distance, type Judge } from './judge.ts';
+
+/** One face of one photograph, and what the judges say of it. */
+export interface Entry {
+  /** File and place from left to right. */
+  readonly label: string;
+  readonly picture: Picture;
+  readonly face: Face;
+  readonly dlib: Float32Array;
+  readonly faceres: Float32Array;
+}
+
+export const ROOT = join(import.meta.dirname, '..', '..', '..');
+/** Two faces nearer than this are taken for one person's and not swapped (dlib's own threshold is 0.6). */
+const SAME_PERSON = 0.42;
+
+/** All faces of the shipped portraits and of the demo photographs of `@vladmandic/face-api`. */
+export async function loadEntries(
+  finder: FaceFinder,
+  judges: { dlib: Judge; faceres: Judge },
+): Promise<Entry[]> {
+  const entries: Entry[] = [];
+  for (const file of pictureFiles()) {
+    const picture = await readRgb(file);
+    const faces = await finder.find(picture, () => undefined);
+    faces.sort((a, b) => (a.points[12] as number) - (b.points[12] as number));
+    for (const [index, face] of faces.entries()) {
+      entries.push({
+        label: `${basename(file).replace(/\.\w+$/, '')}#${index}`,
+        picture,
+        face,
+        dlib: await judges.dlib.describe(picture, face),
+        faceres: await judges.faceres.describe(picture, face),
+      });
+    }
+  }
+  return entries;
+}
+
+function pictureFiles(): string[] {
+  const media = ['astronaut.png', 'einstein.jpg', 'grace_hopper.jpg'].map((name) =>
+    join(ROOT, 'media', name),
+  );
+  const demo = join(dirname(createRequire(import.meta.url).resolve('@vladmandic/face-api')), '..', 'demo');
+  return [...media, ...[1, 2, 3, 4, 5, 6].map((n) => join(demo, `sample${n}.jpg`))];
+}
+
+async function readRgb(file: string): Promise<Picture> {
+  const { data, info } = await sharp(file)
+    .toColourspace('srgb')
+    .removeAlpha()
+    .raw()
+    .toBuffer({ resolveWithObject: true });
+  return { width: info.width, height: info.height, channels: 3, data: new Uint8Array(data) };
+}
+
+/** Faces turned less than this are near-frontal: the goals hold for swaps between them. */
+const FRONTAL = (17 * Math.PI) / 180;
+/** Turned further than this there is no whole face to see. */
+const TURNED = (35 * Math.PI) / 180;
+
+/**
+ * For each face several others as sources, all different people by the judge; always the same ones. Near-frontal
+ * faces are paired with each other, all others with any: the second group says what becomes of harder pictures.
+ */
+export function choosePairs(entries: readonly Entry[]): {
+  frontal: [Entry, Entry][];
+  hard: [Entry, Entry][];
+} {
+  const turn = (entry: Entry): number => Math.abs(yaw(entry.face));
+  // Einstein's face is 87 pixels wide, laughing and looks up: a portrait, but not one seen from the front.
+  const isFrontal = (entry: Entry): boolean => turn(entry) < FRONTAL && entry.face.score > 0.9;
+  const frontal = entries.filter(isFrontal);
+  const pick = (targets: readonly Entry[], sources: readonly Entry[], each: number): [Entry, Entry][] =>
+    targets.flatMap((target, t) => {
+      const others = sources.map((_, step) => sources[(t + 1 + step * 5) % sources.length] as Entry);
+      const fitting = others.filter(
+        (source) => source !== target && distance(source.dlib, target.dlib) >= SAME_PERSON,
+      );
+      return [...new Set(fitting)].slice(0, each).map((source): [Entry, Entry] => [source, target]);
+    });
+  const turned = entries.filter((entry) => !isFrontal(entry) && turn(entry) < TURNED);
+  return {
+    frontal: pick(frontal, frontal, 6),
+    hard: [...pick(turned, frontal, 1), ...pick(frontal, turned, 1)],
+  };
+}
