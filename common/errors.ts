@@ -19,6 +19,13 @@ const API_ERRORS = {
 
 export type ApiErrorCode = keyof typeof API_ERRORS;
 
+export const API_ERROR_CODES = Object.keys(API_ERRORS) as [ApiErrorCode, ...ApiErrorCode[]];
+
+/** The HTTP status that the API fixes for a code; `internal_error` also comes with 502. */
+export function httpStatusOf(code: ApiErrorCode): number {
+  return API_ERRORS[code].http;
+}
+
 export function isApiErrorCode(value: unknown): value is ApiErrorCode {
   return typeof value === 'string' && Object.hasOwn(API_ERRORS, value);
 }

@@ -19,6 +19,8 @@ const SECRET_FIELDS = [
   'url',
   'output_url',
   'outputUrl',
+  'callback_url',
+  'callbackUrl',
   'signature',
   'script',
   'prompt',

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ConfigError } from './config.ts';
 import { describeError } from './errors.ts';
 import type { Logger } from './logging.ts';
+import { startTracing, stopTracing } from './tracing/tracing.ts';
 
 /** Time a start that is asked to end is given to undo what it began. */
 const START_END_MS = 3_000;
@@ -33,6 +34,7 @@ export function runService(
       // A start that is under way ends by the signal, and undoes what it began.
       const close = await Promise.race([started, delay(START_END_MS, undefined)]);
       await close?.();
+      await stopTracing(logger);
       logger.flush();
       process.exit(0);
     } catch (error) {
@@ -46,6 +48,11 @@ export function runService(
     setTimeout(() => process.exit(1), 500).unref();
   };
 
+  const begin = async () => {
+    await startTracing(String(logger.bindings().service), logger);
+    return main(ending.signal);
+  };
+
   process.on('SIGTERM', () => void end('SIGTERM'));
   process.on('SIGINT', () => void end('SIGINT'));
   process.on('uncaughtException', (error) => fail(error, 'uncaught exception'));
@@ -57,7 +64,7 @@ export function runService(
     process.stdin.resume();
   }
 
-  const started = main(ending.signal).catch((error: unknown) => {
+  const started = begin().catch((error: unknown) => {
     if (!ending.signal.aborted) fail(error, 'failed to start');
     return undefined;
   });

@@ -137,6 +137,8 @@ function apiserverService(options: KubeOptions, sockets: Sockets, kubeconfig: st
       const { client } = await sockets.addresses();
       return {
         command: binaries['kube-apiserver'],
+        // Collects its garbage half as often: less CPU, for memory in proportion to what it holds.
+        env: { GOGC: '200', ...process.env },
         args: [
           ...[`--etcd-servers=${client}`, '--bind-address=127.0.0.1', `--secure-port=${port}`],
           // Without this the address of the default route is looked for, and a machine off the network has none.

@@ -29,23 +29,14 @@ export function natsService(options: NatsOptions): ServiceSpec {
     name: 'nats',
     async launch() {
       const password = await passwordOf(dir);
-      const lines = [
-        'server_name: semblance-local',
-        `listen: "127.0.0.1:${port}"`,
-        `jetstream { store_dir: ${JSON.stringify(join(dir, 'store'))}, max_memory_store: 64MB, max_file_store: 4GB${durable ? ', sync_interval: always' : ''} }`,
-        'accounts {',
-        `  main { jetstream: enabled, users: [{ user: ${USER}, password: "${password}" }] }`,
-        ...Array.from(
-          { length: options.accounts ?? 0 },
-          (_, i) => `  a${i} { jetstream: enabled, users: [{ user: u${i}, password: "${password}" }] }`,
-        ),
-        '}',
-        'max_payload: 1MB',
-        // We ask it to end when nothing uses it any more; a longer drain only delays that.
-        'lame_duck_grace_period: 1s',
-        'lame_duck_duration: 30s',
-      ];
-      await writeFile(configuration, `${lines.join('\n')}\n`, { mode: 0o600 });
+      const text = natsConfiguration({
+        listen: `127.0.0.1:${port}`,
+        storeDir: join(dir, 'store'),
+        password,
+        accounts: options.accounts,
+        durable,
+      });
+      await writeFile(configuration, text, { mode: 0o600 });
       return { command: binary, args: ['--config', configuration] };
     },
     // The server speaks first, once it accepts clients; JetStream is up before that.
@@ -54,6 +45,34 @@ export function natsService(options: NatsOptions): ServiceSpec {
     graceMs: 10_000,
     readyWithinMs: 60_000,
   };
+}
+
+/** The server's configuration: JetStream, the usual account, and any number of others that see nothing of each other. */
+export function natsConfiguration(options: {
+  listen: string;
+  storeDir: string;
+  password: string;
+  accounts?: number;
+  durable?: boolean;
+}): string {
+  const { listen, storeDir, password, accounts = 0, durable = true } = options;
+  const lines = [
+    'server_name: semblance-local',
+    `listen: "${listen}"`,
+    `jetstream { store_dir: ${JSON.stringify(storeDir)}, max_memory_store: 64MB, max_file_store: 4GB${durable ? ', sync_interval: always' : ''} }`,
+    'accounts {',
+    `  main { jetstream: enabled, users: [{ user: ${USER}, password: "${password}" }] }`,
+    ...Array.from(
+      { length: accounts },
+      (_, i) => `  a${i} { jetstream: enabled, users: [{ user: u${i}, password: "${password}" }] }`,
+    ),
+    '}',
+    'max_payload: 1MB',
+    // We ask it to end when nothing uses it any more; a longer drain only delays that.
+    'lame_duck_grace_period: 1s',
+    'lame_duck_duration: 30s',
+  ];
+  return `${lines.join('\n')}\n`;
 }
 
 /** Address of the server in `dir`, password included. */

@@ -1,7 +1,6 @@
-import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
-import { homedir, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { applyCrds } from './crds.ts';
 import { startKube } from './kube.ts';
@@ -9,12 +8,12 @@ import { natsAccountUrl, startNats } from './nats.ts';
 import { startPostgres } from './postgres.ts';
 import { createGuard, type Guard } from './process/guard.ts';
 import { httpGet } from './process/http-get.ts';
+import { containersRequired, natsContainer, postgresContainer } from './testing-containers.ts';
 import { progressPrinter } from './toolchain/progress.ts';
 import { resolveTools } from './toolchain/toolchain.ts';
 
 /** Each test gets an account of its own in a shared nats-server; when one server's are used up, another is started. */
 const NATS_ACCOUNTS = 100;
-const POSTGRES_IMAGE = 'postgres:18-alpine';
 
 /** What the broker answers. */
 export type PostgresGrant = { adminUrl: string; engine: 'embedded' | 'container' };
@@ -57,17 +56,22 @@ export async function createTestServers(): Promise<TestServers> {
     return { adminUrl: server.url, engine: 'embedded' };
   });
 
+  type TestNats = Promise<(account: number) => string | Promise<string>>;
   let granted = 0;
-  let server: ReturnType<typeof startNats> | undefined;
+  let server: TestNats | undefined;
   const nats = async (): Promise<NatsGrant> => {
     const number = granted++;
     const account = number % NATS_ACCOUNTS;
     const folder = join(dir, `nats-${Math.floor(number / NATS_ACCOUNTS)}`);
     if (account === 0) server = startTestNats(folder, guard);
-    const { port } = await (server as ReturnType<typeof startNats>);
-    return { url: await natsAccountUrl(folder, port, account) };
+    return { url: await (await (server as TestNats))(account) };
   };
-  const startTestNats = async (folder: string, guard: Guard) => {
+  const startTestNats = async (folder: string, guard: Guard): TestNats => {
+    if (containersRequired()) {
+      const container = await natsContainer(NATS_ACCOUNTS);
+      closing.push(container.stop);
+      return container.accountUrl;
+    }
     const tools = await resolveTools(['nats-server'], { report });
     const started = await startNats({
       binary: tools['nats-server'],
@@ -77,7 +81,7 @@ export async function createTestServers(): Promise<TestServers> {
       guard,
     });
     closing.push(started.stop);
-    return started;
+    return (account) => natsAccountUrl(folder, started.port, account);
   };
 
   const kube = once(async (): Promise<KubeGrant> => {
@@ -149,39 +153,6 @@ export function remoteTestServers(socket: string): Omit<TestServers, 'close'> {
     nats: () => ask<NatsGrant>('/nats'),
     kube: () => ask<KubeGrant>('/kube'),
   };
-}
-
-/** PostgreSQL in a container, where a Docker engine answers and has or gets the image; else undefined. */
-async function postgresContainer(): Promise<{ url: string; stop: () => Promise<unknown> } | undefined> {
-  if (!(await dockerAnswers())) return undefined;
-  try {
-    const { PostgreSqlContainer } = await import('@testcontainers/postgresql');
-    const container = await new PostgreSqlContainer(POSTGRES_IMAGE)
-      .withCommand(['postgres', '-c', 'fsync=off', '-c', 'max_connections=400'])
-      .start();
-    return { url: container.getConnectionUri(), stop: () => container.stop() };
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    process.stderr.write(
-      `Docker answers, but ${POSTGRES_IMAGE} does not start (${why}): the embedded one is used.\n`,
-    );
-    return undefined;
-  }
-}
-
-async function dockerAnswers(): Promise<boolean> {
-  const sockets = ['/var/run/docker.sock', join(homedir(), '.docker/run/docker.sock')];
-  const host = process.env.DOCKER_HOST;
-  if (host?.startsWith('unix://')) sockets.unshift(host.slice('unix://'.length));
-  for (const socketPath of sockets.filter((path) => existsSync(path))) {
-    try {
-      await httpGet({ socketPath, path: '/_ping', signal: AbortSignal.timeout(2_000) });
-      return true;
-    } catch {
-      // Nobody listens there.
-    }
-  }
-  return host?.startsWith('tcp://') ?? false;
 }
 
 /** Runs it once and shares the result; a failure is forgotten, so that the next one who asks tries again. */

@@ -59,6 +59,13 @@ export interface EventBus {
   publish(event: BusEvent): Promise<void>;
   /** Handles events until the signal aborts, across every loss of the connection; resolves when the last handler has ended. */
   consume(options: ConsumeOptions): Promise<void>;
+  /**
+   * Hears of events as they are published, from now on and while connected: each at most once, to every listener of
+   * every process. What was missed is not told, so a listener also looks by itself from time to time.
+   * @param subject as in `ConsumeOptions.subjects`
+   * @returns ends it
+   */
+  listen(subject: string, heard: (subject: string) => void): () => void;
   /** @throws EventsUnavailableError when not connected. */
   check(): void;
   close(): Promise<void>;

@@ -7,10 +7,12 @@ import {
   DiscardPolicy,
   type JetStreamClient,
   type JsMsg,
+  type Msg,
   type NatsConnection,
   nanos,
   RetentionPolicy,
   StorageType,
+  type Subscription,
 } from 'nats';
 import { describeError } from '../errors.ts';
 import type { Logger } from '../logging.ts';
@@ -47,6 +49,9 @@ export function createNatsBus(options: NatsBusOptions): EventBus {
   let connection: NatsConnection | undefined;
   let stream: JetStreamClient | undefined;
 
+  /** Those that came before the connection; it takes its subscriptions along over every loss. */
+  const listeners = new Set<{ subscribe(to: NatsConnection): void }>();
+
   const connected = connect({
     ...natsOptions(options.url),
     name: options.name,
@@ -61,6 +66,8 @@ export function createNatsBus(options: NatsBusOptions): EventBus {
   }).then(async (got) => {
     if (closing.signal.aborted) return await got.close();
     connection = got;
+    for (const listener of listeners) listener.subscribe(got);
+    listeners.clear();
     void follow(got);
     await prepare();
   });
@@ -147,9 +154,29 @@ export function createNatsBus(options: NatsBusOptions): EventBus {
     await Promise.allSettled(running);
   }
 
+  function listen(subject: string, heard: (subject: string) => void): () => void {
+    let subscription: Subscription | undefined;
+    const listener = {
+      subscribe(to: NatsConnection) {
+        if (to.isClosed() || to.isDraining()) return;
+        const callback = (error: Error | null, message: Msg) => {
+          if (!error) heard(message.subject);
+        };
+        subscription = to.subscribe(subject, { callback });
+      },
+    };
+    if (connection) listener.subscribe(connection);
+    else listeners.add(listener);
+    return () => {
+      listeners.delete(listener);
+      subscription?.unsubscribe();
+    };
+  }
+
   return {
     publish,
     consume,
+    listen,
     check() {
       if (!stream || !connection || connection.isClosed())
         throw new EventsUnavailableError('not connected to NATS');

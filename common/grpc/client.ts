@@ -7,8 +7,11 @@ import {
   Metadata,
   type ServiceError,
 } from '@grpc/grpc-js';
+import { TRACEPARENT } from '../tracing/traceparent.ts';
+import { tracer } from '../tracing/tracing.ts';
 import { sendToken } from './internal-token.ts';
 import { REQUEST_ID_KEY } from './status.ts';
+import { traceCalls } from './trace-calls.ts';
 
 /** Channel settings every client of ours uses: broken connections are noticed and reopened quickly. */
 export const CHANNEL_OPTIONS: ChannelOptions = {
@@ -29,7 +32,7 @@ type ClientConstructor<T> = new (
 
 /** @param token sent with every call; see internal-token */
 export function createClient<T>(Client: ClientConstructor<T>, address: string, token?: string): T {
-  const interceptors = token ? [sendToken(token)] : [];
+  const interceptors = [...(token ? [sendToken(token)] : []), ...(tracer ? [traceCalls(tracer)] : [])];
   return new Client(address, credentials.createInsecure(), { ...CHANNEL_OPTIONS, interceptors });
 }
 
@@ -45,6 +48,8 @@ export interface CallSettings {
   readonly timeoutMs: number;
   readonly signal?: AbortSignal;
   readonly requestId?: string;
+  /** Trace to continue. */
+  readonly traceparent?: string | undefined;
   readonly metadata?: Metadata;
   /** Receives the trailers, also of a refused call. */
   readonly onTrailers?: (trailers: Metadata) => void;
@@ -62,6 +67,7 @@ export function call<Request, Response>(
 ): Promise<Response> {
   const metadata = settings.metadata?.clone() ?? new Metadata();
   if (settings.requestId) metadata.set(REQUEST_ID_KEY, settings.requestId);
+  if (settings.traceparent) metadata.set(TRACEPARENT, settings.traceparent);
   return new Promise((resolve, reject) => {
     const { signal } = settings;
     if (signal?.aborted) return reject(signal.reason);

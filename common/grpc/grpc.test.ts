@@ -1,7 +1,9 @@
 import {
+  type ClientDuplexStream,
   credentials,
   Metadata,
   makeGenericClientConstructor,
+  type ServerDuplexStream,
   type ServiceError,
   status,
 } from '@grpc/grpc-js';
@@ -42,6 +44,28 @@ async function serve(
   });
   client = createClient(ControlServiceClient, `127.0.0.1:${server.port}`, tokens.sent);
   return client.getJob.bind(client);
+}
+
+/** A server of the streams of the real service, which tells what comes on them. */
+async function serveStreams(onMessage: () => void, tokens: { asked: string; sent: string }) {
+  const handle = (stream: ServerDuplexStream<unknown, unknown>) => {
+    stream.on('data', onMessage);
+    stream.on('error', () => {});
+    onMessage();
+  };
+  server = await startGrpcServer({
+    listen: { host: '127.0.0.1', port: 0 },
+    services: [
+      {
+        name: 'semblance.control.v1.ControlService',
+        definition: ControlServiceService,
+        token: tokens.asked,
+        implementation: { readJobs: handle, watchJobs: handle },
+      },
+    ],
+  });
+  client = createClient(ControlServiceClient, `127.0.0.1:${server.port}`, tokens.sent);
+  return client;
 }
 
 afterEach(async () => {
@@ -180,6 +204,17 @@ describe('the token of an installation', () => {
       expect(handled).toBe(0);
     },
   );
+
+  it('is asked of streams too, before anything that comes on them is handled', async () => {
+    let handled = 0;
+    const stranger = await serveStreams(() => handled++, { asked, sent: 'another token' });
+    for (const stream of [stranger.readJobs(), stranger.watchJobs()]) {
+      (stream as ClientDuplexStream<object, object>).write({ number: 1, requests: [] });
+      const failure = await new Promise<ServiceError>((resolve) => stream.once('error', resolve));
+      expect(failure.code).toBe(status.UNAUTHENTICATED);
+    }
+    expect(handled).toBe(0);
+  });
 
   it('is not asked of the health service', async () => {
     await serve(answer, { asked });

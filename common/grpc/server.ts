@@ -13,6 +13,8 @@ import { HealthImplementation } from 'grpc-health-check';
 import type { ListenAddress } from '../config.ts';
 import { ApiError, describeError } from '../errors.ts';
 import type { Logger } from '../logging.ts';
+import { TRACEPARENT } from '../tracing/traceparent.ts';
+import { type Span, tracer } from '../tracing/tracing.ts';
 import { askForToken } from './internal-token.ts';
 import { REQUEST_ID_KEY, toStatus } from './status.ts';
 
@@ -24,6 +26,8 @@ export interface CallContext {
   /** Sent with the answer, and with a refusal too. */
   readonly trailers: Metadata;
   readonly requestId: string | undefined;
+  /** Continues the caller's trace; undefined: there is none. */
+  readonly traceparent?: string | undefined;
 }
 
 export type UnaryHandler<Request, Response> = (request: Request, context: CallContext) => Promise<Response>;
@@ -41,10 +45,25 @@ export function unary<Request, Response>(
     call.once('cancelled', () => aborted.abort(new Error('the caller cancelled')));
     const trailers = new Metadata();
     const requestId = call.metadata.get(REQUEST_ID_KEY)[0]?.toString();
-    const context = { signal: aborted.signal, metadata: call.metadata, trailers, requestId };
+    const span = tracer && continued(call);
+    const traceparent = span?.traceparent;
+    const context = { signal: aborted.signal, metadata: call.metadata, trailers, requestId, traceparent };
+    const traced = logger.isLevelEnabled('debug');
+    const began = traced ? performance.now() : 0;
+    const note = (code: string) => {
+      if (!traced) return;
+      const ms = Math.round((performance.now() - began) * 10) / 10;
+      logger.debug({ requestId, method: call.getPath(), code, ms }, 'call');
+    };
     handler(call.request, context).then(
-      (response) => callback(null, response, trailers),
+      (response) => {
+        span?.end();
+        note('ok');
+        callback(null, response, trailers);
+      },
       (error: unknown) => {
+        span?.end(error);
+        note(error instanceof ApiError ? error.code : 'internal_error');
         if (error instanceof ApiError && error.code !== 'internal_error')
           return callback(toStatus(error, trailers));
         if (isStatus(error)) return callback(error);
@@ -63,6 +82,15 @@ export function unary<Request, Response>(
       },
     );
   };
+}
+
+/** The server's span of a call that came with a trace. */
+function continued(call: ServerUnaryCall<unknown, unknown>): Span | undefined {
+  const parent = call.metadata.get(TRACEPARENT)[0]?.toString();
+  if (parent === undefined) return undefined;
+  const [, service = '', method = ''] = call.getPath().split('/');
+  const attributes = { 'rpc.system': 'grpc', 'rpc.service': service, 'rpc.method': method };
+  return tracer?.start(`${service}/${method}`, { kind: 'server', parent, attributes });
 }
 
 /** A refusal of an internal call that no API code describes. */

@@ -51,6 +51,18 @@ describe('the client', () => {
       client.mergePatch(RENDERJOB_RESOURCE, metadata, { spec: { capability: 'avatar' } }),
     ).rejects.toMatchObject({ code: 'invalid', status: 422 });
 
+    const other = { name: 'answered-in-short', namespace };
+    const { metadata: short, ...rest } = await client.createForMetadata(RENDERJOB_RESOURCE, {
+      metadata: other,
+      spec,
+    });
+    expect(short.uid).toBe((await client.get(RENDERJOB_RESOURCE, other)).metadata.uid);
+    expect(rest).not.toHaveProperty('spec');
+    await expect(
+      client.createForMetadata(RENDERJOB_RESOURCE, { metadata: other, spec }),
+    ).rejects.toMatchObject({ code: 'already_exists' });
+    await client.delete(RENDERJOB_RESOURCE, other);
+
     const { uid } = created.metadata;
     await expect(
       client.delete(RENDERJOB_RESOURCE, metadata, { uid: '00000000-0000-0000-0000-000000000000' }),

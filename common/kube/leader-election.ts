@@ -22,7 +22,7 @@ export interface LeaderElectionOptions {
   readonly leaseDurationMs?: number;
   /** How long after its last renewal the leader stops leading. Default 10 s. */
   readonly renewDeadlineMs?: number;
-  /** How often the leader renews; others look twice as often. Default 2 s. */
+  /** How often the leader renews; others look four times as often. Default 2 s. */
   readonly retryPeriodMs?: number;
 }
 
@@ -56,28 +56,31 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
   let leader: string | undefined;
   let seen: { readonly version: string | undefined; readonly at: number } | undefined;
 
-  /** Whether the Lease may be taken: free, ours, or not renewed for its whole duration while we looked. */
-  function available(lease: Lease | undefined): boolean {
+  /** Time until the Lease may be taken, which is when it is free, ours, or was not renewed for its duration while we looked. */
+  function heldFor(lease: Lease | undefined): number {
     leader = lease?.spec?.holderIdentity || undefined;
-    if (!lease || !leader || leader === identity) return true;
+    if (!lease || !leader || leader === identity) return 0;
     const version = lease.metadata.resourceVersion;
     if (seen?.version !== version) seen = { version, at: performance.now() };
     const duration = Math.max(leaseDurationMs, (lease.spec?.leaseDurationSeconds ?? 0) * 1000);
-    return performance.now() - (seen?.at ?? 0) > duration;
+    return Math.max(0, (seen?.at ?? 0) + duration - performance.now());
   }
 
   async function campaign(signal: AbortSignal): Promise<{ lease: Lease; began: number } | undefined> {
     while (!signal.aborted) {
       const began = performance.now();
+      let wait = jittered(retryPeriodMs / 4);
       try {
         const found = await client.find(LEASE_RESOURCE, { namespace, name }, { signal });
-        if (available(found)) return { lease: await writeLease(claim, found, signal), began };
+        const held = heldFor(found);
+        wait = Math.min(wait, held);
+        if (held === 0) return { lease: await writeLease(claim, found, signal), began };
       } catch (error) {
         if (!signal.aborted && !isKubeError(error, 'conflict', 'already_exists')) {
           logger.warn({ lease: name, reason: describeError(error) }, 'cannot campaign');
         }
       }
-      await pause(jittered(retryPeriodMs / 2), signal);
+      await pause(wait, signal);
     }
     return undefined;
   }

@@ -20,6 +20,8 @@ export interface KubeRequest {
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
   readonly body?: unknown;
   readonly contentType?: string;
+  /** Default `application/json`: the whole object. */
+  readonly accept?: string;
   readonly signal?: AbortSignal;
 }
 
@@ -54,7 +56,7 @@ export function createTransport(options: TransportOptions): Transport {
         method: request.method,
         headers: {
           ...access.headers,
-          accept: 'application/json',
+          accept: request.accept ?? 'application/json',
           'user-agent': options.userAgent,
           ...(body === undefined ? {} : { 'content-type': request.contentType ?? 'application/json' }),
         },

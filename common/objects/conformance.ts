@@ -66,6 +66,29 @@ export function objectStoreConformance(
       expect((await read('api/gone')).status).toBe(404);
     });
 
+    it('lists what is stored under a prefix, with sizes and times, page after page', async () => {
+      const keys = Array.from({ length: 1_050 }, (_, i) => `listed/some/${i}`);
+      for (let i = 0; i < keys.length; i += 50)
+        await Promise.all(keys.slice(i, i + 50).map((key) => put(key, Buffer.alloc(3))));
+      await put('listed-not/1', Buffer.from('x'));
+      await store.delete('listed/some/7');
+      const began = Date.now();
+      const found = new Map<string, { sizeBytes: number; storedAt: Date }>();
+      for await (const { key, ...rest } of store.list('listed/')) {
+        expect(found.has(key), key).toBe(false);
+        found.set(key, rest);
+      }
+      expect([...found.keys()].sort()).toEqual(keys.filter((key) => key !== 'listed/some/7').sort());
+      for (const { sizeBytes, storedAt } of found.values()) {
+        expect(sizeBytes).toBe(3);
+        expect(Math.abs(began - storedAt.getTime())).toBeLessThan(120_000);
+      }
+      const none: string[] = [];
+      for await (const { key } of store.list('never/')) none.push(key);
+      expect(none).toEqual([]);
+      for (const key of found.keys()) await store.delete(key);
+    });
+
     it('knows nothing of a key never written', async () => {
       await expect(store.info('api/never')).rejects.toThrow(ObjectNotFoundError);
     });

@@ -1,9 +1,9 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync, type ReadStream } from 'node:fs';
-import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { addAbortSignal, type Readable } from 'node:stream';
-import { DamagedObjectError, encodeFooter, readFooter } from './footer.ts';
+import { DamagedObjectError, encodeFooter, type Footer, readFooter } from './footer.ts';
 import { type LinkMethod, type LinkVerdict, signLink, verifyLink } from './links.ts';
 import {
   isObjectKey,
@@ -12,6 +12,7 @@ import {
   type ObjectStore,
   type SignedLinkOptions,
   type SignedPut,
+  type StoredObject,
 } from './store.ts';
 import { TemporaryFiles } from './temporary-files.ts';
 import { writeAll, writeStream } from './write-stream.ts';
@@ -132,6 +133,20 @@ export class DirectoryStore implements ObjectStore {
     await rm(this.#pathOf(key), { force: true });
   }
 
+  /** Reads the end of every file there is: slow, and meant to be. Damaged files and foreign ones are passed over. */
+  async *list(prefix: string): AsyncGenerator<StoredObject> {
+    const objects = join(this.#options.folder, 'objects');
+    for (const shard of await readdir(objects)) {
+      const names = await readdir(join(objects, shard)).catch(() => []);
+      for (const name of names) {
+        const found = await footerOf(join(objects, shard, name));
+        if (!found?.footer.key.startsWith(prefix)) continue;
+        const { footer, sizeBytes } = found;
+        yield { key: footer.key, sizeBytes, storedAt: new Date(footer.storedAt) };
+      }
+    }
+  }
+
   async signGet(key: string, options: SignedLinkOptions): Promise<string> {
     checkKey(key);
     const link = signLink(this.#options.signingKey, { method: 'GET', key, expires: expiryOf(options) });
@@ -168,6 +183,20 @@ export class DirectoryStore implements ObjectStore {
     checkKey(key);
     const hash = createHash('sha256').update(key).digest('hex');
     return join(this.#options.folder, 'objects', hash.slice(0, 2), hash);
+  }
+}
+
+async function footerOf(path: string): Promise<{ footer: Footer; sizeBytes: number } | undefined> {
+  let handle: FileHandle | undefined;
+  try {
+    handle = await open(path, 'r');
+    return await readFooter(handle);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (error instanceof DamagedObjectError || code === 'ENOENT' || code === 'EISDIR') return undefined;
+    throw error;
+  } finally {
+    await handle?.close();
   }
 }
 

@@ -1,4 +1,4 @@
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
 import { isObjectKey } from './store.ts';
 
 /** Path, at the gateway, under which the directory store's objects are served. */
@@ -77,8 +77,20 @@ function signatureOf(signingKey: Buffer, grant: LinkGrant): Buffer {
     grant.contentType ?? null,
     grant.maxBytes ?? null,
   ]);
-  return createHmac('sha256', signingKey).update(text).digest();
+  return createHmac('sha256', keyObject(signingKey)).update(text).digest();
 }
+
+/** Making a key of its bytes costs several times what signing with it does. */
+function keyObject(signingKey: Buffer): KeyObject {
+  let key = keys.get(signingKey);
+  if (!key) {
+    key = createSecretKey(signingKey);
+    keys.set(signingKey, key);
+  }
+  return key;
+}
+
+const keys = new WeakMap<Buffer, KeyObject>();
 
 function wholeNumber(text: string | null): number | undefined {
   return text !== null && /^(0|[1-9]\d{0,14})$/.test(text) ? Number(text) : undefined;

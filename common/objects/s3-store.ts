@@ -7,6 +7,7 @@ import {
   type ObjectStore,
   type SignedLinkOptions,
   type SignedPut,
+  type StoredObject,
 } from './store.ts';
 
 /** Two parts in flight and one being filled bound an upload's memory at about 24 MiB. */
@@ -124,6 +125,23 @@ export class S3Store implements ObjectStore {
     const place = this.#place(key);
     const { sdk, client } = await this.#open();
     await client.send(new sdk.DeleteObjectCommand(place));
+  }
+
+  async *list(prefix: string): AsyncGenerator<StoredObject> {
+    const own = this.#options.prefix ?? '';
+    const { sdk, client } = await this.#open();
+    const pages = sdk.paginateListObjectsV2(
+      { client },
+      { Bucket: this.#options.bucket, Prefix: own + prefix },
+    );
+    for await (const { Contents = [] } of pages) {
+      for (const { Key, Size = 0, LastModified } of Contents) {
+        const key = Key?.slice(own.length);
+        // Whatever else is in the bucket under this prefix has no key of ours.
+        if (key === undefined || !isObjectKey(key) || !LastModified) continue;
+        yield { key, sizeBytes: Size, storedAt: LastModified };
+      }
+    }
   }
 
   async signGet(key: string, options: SignedLinkOptions): Promise<string> {

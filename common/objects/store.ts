@@ -12,6 +12,13 @@ export interface ObjectInfo {
   readonly contentType: string;
 }
 
+/** An object found by listing. */
+export interface StoredObject {
+  readonly key: string;
+  readonly sizeBytes: number;
+  readonly storedAt: Date;
+}
+
 export interface SignedLinkOptions {
   /** Lifetime, counted from `signedAt`. */
   readonly expiresInSeconds: number;
@@ -45,6 +52,11 @@ export interface ObjectStore {
   info(key: string): Promise<ObjectInfo>;
   /** Idempotent: deleting what is not there succeeds. */
   delete(key: string): Promise<void>;
+  /**
+   * Every object whose key begins with the prefix, in no order, read bit by bit. What is stored or deleted meanwhile may
+   * or may not be among them.
+   */
+  list(prefix: string): AsyncIterable<StoredObject>;
   signGet(key: string, options: SignedLinkOptions): Promise<string>;
   signPut(
     key: string,

@@ -1,5 +1,7 @@
 /** What any program may need of the environment it runs in. None of it is a credential. */
 const ORDINARY = /^(PATH|HOME|TMPDIR|LANG|LC_.*|TZ|XDG_.*|NODE_.*|LD_LIBRARY_PATH|(CUDA|NVIDIA|OMP|ORT)_.*)$/;
+/** Where traces go. */
+const TRACES = /^OTEL_/;
 /** What the client of an S3 bucket finds its credentials by. */
 const BUCKET = /^AWS_/;
 
@@ -11,7 +13,10 @@ const BUCKET = /^AWS_/;
 export function environmentFor(reads: readonly string[], env: NodeJS.ProcessEnv): Record<string, string> {
   const own = new Set(reads);
   const wanted = (name: string) =>
-    own.has(name) || ORDINARY.test(name) || (own.has('SEMBLANCE_OBJECTS_URL') && BUCKET.test(name));
+    own.has(name) ||
+    ORDINARY.test(name) ||
+    TRACES.test(name) ||
+    (own.has('SEMBLANCE_OBJECTS_URL') && BUCKET.test(name));
   const kept: Record<string, string> = {};
   for (const [name, value] of Object.entries(env)) {
     if (value !== undefined && wanted(name)) kept[name] = value;

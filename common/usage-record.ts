@@ -1,0 +1,33 @@
+import type { UsageEntry, UsageSummary } from '#proto/semblance/control/v1/usage.ts';
+import { CAPABILITIES, isCapability } from './capabilities.ts';
+import { microsToUsd } from './money.ts';
+
+/** A usage entry as the API and the admin command answer it, fields in the order they are serialised. */
+export function usageEntry(entry: UsageEntry) {
+  const { capability } = entry;
+  return {
+    id: entry.id,
+    endpoint: capability,
+    feature: isCapability(capability) ? CAPABILITIES[capability].feature : capability,
+    status: entry.status,
+    charged_usd: microsToUsd(entry.chargedMicros),
+    reason: entry.reason ?? null,
+    created_at: entry.createdAt,
+  };
+}
+
+/** The usage summary as both answer it. */
+export function usageSummary({ succeeded, failed, inFlight, spentMicros, features }: UsageSummary) {
+  return {
+    total_calls: Number(succeeded + failed + inFlight),
+    succeeded: Number(succeeded),
+    failed: Number(failed),
+    in_flight: Number(inFlight),
+    total_spent_usd: microsToUsd(spentMicros),
+    per_feature: features.map(({ feature, calls, spentMicros: spent }) => ({
+      feature,
+      calls: Number(calls),
+      spend_usd: microsToUsd(spent),
+    })),
+  };
+}
