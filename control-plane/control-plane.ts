@@ -1,7 +1,5 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Registry } from 'prom-client';
 import type { ListenAddress } from '#common/config.ts';
-import { describeError } from '#common/errors.ts';
 import type { EventBus } from '#common/events/bus.ts';
 import { type JobStatus, jobEvent } from '#common/events/jobs.ts';
 import { startGrpcServer } from '#common/grpc/server.ts';
@@ -10,6 +8,8 @@ import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
 import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
 import { createGate } from './accounts/gate.ts';
+import { keepHouse } from './chores/housekeeping.ts';
+import { type Canceller, createCanceller } from './jobs/cancel.ts';
 import { createJobView } from './jobs/job-view.ts';
 import {
   ensureRenderJob,
@@ -19,16 +19,24 @@ import {
   readRenderJobLimits,
   renderJobFor,
 } from './jobs/render-jobs.ts';
-import { createSettler } from './jobs/settle.ts';
+import { createSettler, type SettledFacts } from './jobs/settle.ts';
 import { createSubmit } from './jobs/submit.ts';
+import { createTraced, traceSender, traceSettler } from './jobs/traces.ts';
 import { createJobWatcher } from './jobs/watcher.ts';
+import { createRemovals } from './media/removals.ts';
 import { createMetrics } from './metrics.ts';
 import { createOutbox, type Outbox } from './relay/outbox.ts';
+import { counted } from './relay/under-way.ts';
 import { createAdminService } from './rpc/admin-service.ts';
 import { createControlService } from './rpc/control-service.ts';
+import { createJobCalls } from './rpc/job-calls.ts';
+import { createMediaCalls } from './rpc/media-calls.ts';
+import { createReadStreams } from './rpc/read-streams.ts';
 import { openDatabase } from './storage/database.ts';
 import { migrateWhenReachable } from './storage/migrate.ts';
-import { createUploads, type Uploads } from './uploads/uploads.ts';
+import { createUploads } from './uploads/uploads.ts';
+import { createWatchHub } from './watch/watch-hub.ts';
+import { createWatchStreams } from './watch/watch-stream.ts';
 import { createAddressGuard } from './webhooks/addresses.ts';
 import { createSender } from './webhooks/sender.ts';
 import { createWebhookWorker } from './webhooks/worker.ts';
@@ -93,39 +101,56 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     logger,
     lanes: {
       renderjob: {
-        concurrency: 16,
+        // While submits queue for the database, the machine has none to spare for what can wait a moment.
+        concurrency: () => (submits.underWay() > 4 ? 2 : 16),
         handle: (task, order) => payRenderJob(task.jobId, order),
       },
       event: {
-        concurrency: 128,
+        concurrency: () => 128,
         handle: (task) => events.publish(jobEvent(task.jobId, task.status as JobStatus, task.createdAt)),
       },
     },
     onPaid: metrics.paid,
   });
-  const owe = (jobId: string, status: string, id: bigint) =>
+  const owe = (jobId: string, status: string, id: bigint) => {
     outbox.handOver('event', { id, jobId, status, createdAt: new Date() });
-  const settler = createSettler({
+    watchHub.nudge(jobId);
+  };
+  const onSettled = (facts: SettledFacts) => {
+    metrics.settled(facts);
+    owe(facts.jobId, facts.status, facts.eventTask);
+  };
+  const settler = traceSettler(
+    createSettler({
+      database,
+      objects,
+      logger,
+      now,
+      onSettled,
+    }),
+  );
+  const canceller: Canceller = createCanceller({
     database,
-    objects,
+    client: kube,
+    reflector,
+    settler,
+    namespace,
     logger,
-    now,
-    onSettled(facts) {
-      metrics.settled(facts);
-      owe(facts.jobId, facts.status, facts.eventTask);
-    },
+    sweepEveryMs: options.jobSweepMs,
+    onSettled,
   });
 
   const limits = remember(() => readRenderJobLimits(database.fast), 1_000);
 
   async function payRenderJob(jobId: string, handed: RenderJobOrder | undefined) {
     const order = handed ?? (await readOrder(database.sql, jobId));
-    if (!order) return;
+    if (!order || canceller.wasCancelled(jobId)) return void (await canceller.withdraw(jobId));
     try {
       const wanted = renderJobFor(order, await limits(), namespace);
-      const created = await ensureRenderJob(kube, wanted);
-      reflector.note(created);
-      return { renderJobUid: created.metadata.uid };
+      const uid = await createTraced(database.sql, wanted, (traced) => ensureRenderJob(kube, traced));
+      // Cancelled while it was being made.
+      if (canceller.wasCancelled(jobId)) await canceller.withdraw(jobId);
+      return { renderJobUid: uid };
     } catch (error) {
       if (!(error instanceof RenderJobRefusedError)) throw error;
       logger.error({ err: error, jobId }, `a job cannot be rendered: ${error.message}`);
@@ -149,24 +174,31 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     onBegun: ({ jobId, eventTask }) => owe(jobId, 'processing', eventTask),
   });
   const uploads = createUploads({ database, objects, logger });
-  const submit = createSubmit({
-    database,
-    webhooks: true,
-    onOutcome: metrics.submitted,
-    onCommitted({ jobId, renderJobTask, eventTask, submission }) {
-      const { accountId, capability, inputs, parameters } = submission;
-      const createdAt = new Date();
-      const order = { jobId, accountId, capability, inputs, parameters };
-      outbox.handOver('renderjob', { id: renderJobTask, jobId, status: null, createdAt }, order);
-      outbox.handOver('event', { id: eventTask, jobId, status: 'queued', createdAt });
-    },
-  });
+  const removals = createRemovals({ database, objects, logger, onDeleted: metrics.mediaDeleted });
+  const submits = counted(
+    createSubmit({
+      database,
+      webhooks: true,
+      onOutcome: metrics.submitted,
+      onCommitted({ jobId, renderJobTask, eventTask, submission }) {
+        const { accountId, capability, inputs, parameters } = submission;
+        const createdAt = new Date();
+        const order = { jobId, accountId, capability, inputs, parameters };
+        outbox.handOver('renderjob', { id: renderJobTask, jobId, status: null, createdAt }, order);
+        outbox.handOver('event', { id: eventTask, jobId, status: 'queued', createdAt });
+      },
+    }),
+  );
   const view = createJobView({ objects });
+  const watchHub = createWatchHub({ database, view, events, reflector, namespace, logger, registry });
+  const gate = createGate(database);
+  const watchStreams = createWatchStreams({ gate, hub: watchHub, logger });
+  const readStreams = createReadStreams({ gate, view, logger, onAnswered: metrics.read });
   const { allow = [], timeoutMs, ...pace } = options.webhooks ?? {};
   const webhooks = createWebhookWorker({
     database,
     events,
-    sender: createSender({ guard: createAddressGuard(allow), timeoutMs }),
+    sender: traceSender(createSender({ guard: createAddressGuard(allow), timeoutMs }), database.sql),
     view,
     logger,
     onAttempt: metrics.webhook,
@@ -175,14 +207,18 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const control = createControlService({
     logger,
     database,
-    gate: createGate(database),
+    gate,
+    readJobs: readStreams.handle,
     uploads,
-    submit,
+    submit: submits.run,
     view,
+    jobCalls: createJobCalls({ database, gate, view, canceller, webhooks: true }),
+    mediaCalls: createMediaCalls({ database, gate, removals }),
     metrics,
+    watchJobs: watchStreams.handle,
     now,
   });
-  const admin = createAdminService({ logger, database, token: options.adminToken, metrics });
+  const admin = createAdminService({ logger, database, token: options.adminToken, metrics, removals });
   const server = await startGrpcServer({
     listen: options.listen,
     services: [{ ...control, token: options.internalToken }, admin],
@@ -195,10 +231,15 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const work = migrated.then(() =>
     Promise.all([
       outbox.run(signal),
+      canceller.run(signal),
       watcher.run(signal),
+      watchHub.run(signal),
       reflector.run(signal),
       webhooks.run(signal),
-      keepHouse(database, uploads, logger, signal),
+      keepHouse(
+        { database, postgresUrl: options.postgresUrl, objects, uploads, removals, reflector, logger },
+        signal,
+      ),
     ]),
   );
   work.catch(() => {});
@@ -215,6 +256,8 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       kubernetes: () => checkReflector(reflector),
     },
     async close() {
+      watchStreams.end();
+      readStreams.end();
       await server.close();
       stop.abort(new Error('the control plane ends'));
       await work.catch(() => {});
@@ -240,25 +283,4 @@ function remember<T>(read: () => Promise<T>, maxAgeMs: number): () => Promise<T>
     });
     return value;
   };
-}
-
-/** Removes what nobody will ask for any more. */
-async function keepHouse(
-  database: ReturnType<typeof openDatabase>,
-  uploads: Uploads,
-  logger: Logger,
-  signal: AbortSignal,
-): Promise<void> {
-  while (!signal.aborted) {
-    try {
-      await uploads.sweep(signal);
-      await database.sql`
-        delete from idempotency_keys where (account_id, key) in (
-          select i.account_id, i.key from idempotency_keys i cross join settings s
-          where i.created_at < now() - s.idempotency_seconds * interval '1 second' limit 5000)`;
-    } catch (error) {
-      if (!signal.aborted) logger.warn(`housekeeping failed: ${describeError(error)}`);
-    }
-    await delay(60_000 * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => {});
-  }
 }

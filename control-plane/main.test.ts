@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { freePort } from '../local/process/ports.ts';
 import { testPostgres } from '../local/testing.ts';
-import { migrate } from './storage/migrate.ts';
+import { migrate, readMigrations } from './storage/migrate.ts';
 import { openSql } from './storage/sql.ts';
 import { connectTo, untilTrue } from './testing.ts';
 
@@ -70,6 +70,36 @@ test('with everything it needs away it starts, stays, refuses calls in time, and
   expect(child.exitCode).toBeNull();
   child.kill('SIGTERM');
   expect(await exited).toBe(0);
+});
+
+test('two that start at once on an empty database bring its schema forward once, and both serve', async () => {
+  const pg = await testPostgres();
+  const both = await Promise.all([0, 1].map(() => start({ SEMBLANCE_POSTGRES_URL: pg.url })));
+  for (const { port, output } of both) {
+    const { control, ask } = connectTo(port, '');
+    await untilTrue(
+      () =>
+        ask(control.getPricing.bind(control), { caller: undefined }).then(
+          () => true,
+          () => false,
+        ),
+      `it serves: ${output()}`,
+      20_000,
+    );
+    control.close();
+  }
+  const migrated = both.filter(({ output }) => output().includes('migrated the database'));
+  expect(migrated).toHaveLength(1);
+  expect(both.map(({ child }) => child.exitCode)).toEqual([null, null]);
+  const sql = openSql({ url: pg.url, maxConnections: 1, settings: {}, deadlineMs: 5_000 });
+  const applied = await sql<{ name: string }[]>`select name from schema_migrations order by version`;
+  expect(applied.map(({ name }) => name)).toEqual((await readMigrations()).map(({ name }) => name));
+  await sql.end();
+  for (const { child, exited } of both) {
+    child.kill('SIGTERM');
+    await exited;
+  }
+  await pg.close();
 });
 
 test('a database of a newer release ends it with the reason', async () => {

@@ -3,15 +3,19 @@ import { ApiError } from '#common/errors.ts';
 import type { CallContext } from '#common/grpc/server.ts';
 import type { SettledFacts } from './jobs/settle.ts';
 import type { Database } from './storage/database.ts';
+import { storedFigures } from './stored-figures.ts';
 
 type Handler<Request, Response> = (request: Request, context: CallContext) => Promise<Response>;
 
 export interface Metrics {
   /** Measures a call: how long, and with which code it ended. */
   timed<Request, Response>(method: string, handler: Handler<Request, Response>): Handler<Request, Response>;
-  submitted(outcome: string, capability: string): void;
+  /** A message of reads was answered. */
+  read(seconds: number, code: string): void;
+  submitted(outcome: string, capability: string, holdMicros: bigint): void;
   settled(facts: SettledFacts): void;
   paid(kind: string, seconds: number): void;
+  mediaDeleted(deleted: { kind: string; removedBy: string; bytes: bigint }): void;
   webhook(event: string, answer: { status: number | undefined; error: string | undefined }): void;
 }
 
@@ -25,6 +29,24 @@ export function createMetrics(registry: Registry, database: Database): Metrics {
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
     registers,
   });
+  const inFlight = new Gauge({
+    name: 'semblance_control_calls_in_flight',
+    help: 'Calls that have begun and are not answered.',
+    registers,
+  });
+  new Gauge({
+    name: 'semblance_database_connections',
+    help: 'Connections to the database by pool (money, fast) and state; waiting: statements that wait for one.',
+    labelNames: ['pool', 'state'],
+    registers,
+    collect() {
+      for (const [pool, sql] of [
+        ['money', database.sql],
+        ['fast', database.fast],
+      ] as const)
+        for (const [state, count] of Object.entries(sql.pressure())) this.set({ pool, state }, count);
+    },
+  });
   const submits = new Counter({
     name: 'semblance_jobs_submitted_total',
     help: 'Submits by capability and outcome.',
@@ -37,17 +59,16 @@ export function createMetrics(registry: Registry, database: Database): Metrics {
     labelNames: ['capability', 'status', 'reason'],
     registers,
   });
-  const charged = new Counter({
-    name: 'semblance_money_charged_usd_total',
-    help: 'Charges of settled jobs.',
-    labelNames: ['capability'],
-    registers,
-  });
-  const shortfall = new Counter({
-    name: 'semblance_money_shortfall_usd_total',
-    help: 'Part of the charges that the hold did not cover.',
-    registers,
-  });
+  const micros = <L extends string = never>(name: string, help: string, labelNames: L[] = []) =>
+    new Counter<L>({ name: `semblance_money_${name}_micros_total`, help, labelNames, registers });
+  const holds = micros('holds', 'Holds placed by submits, in micro-dollars.', ['capability']);
+  const captured = micros('captured', 'Part of the charges that was taken from holds, in micro-dollars.');
+  const released = micros('released', 'Part of the holds that went back to the balance, in micro-dollars.');
+  const shortfall = micros(
+    'shortfall',
+    'Part of the charges that the holds did not cover, in micro-dollars.',
+  );
+  const revenue = micros('revenue', 'Charges of settled jobs, in micro-dollars.', ['capability']);
   const payments = new Histogram({
     name: 'semblance_outbox_delay_seconds',
     help: 'From the commit to the payment of what it owes, by kind.',
@@ -61,10 +82,23 @@ export function createMetrics(registry: Registry, database: Database): Metrics {
     labelNames: ['event', 'outcome'],
     registers,
   });
+  const media = new Counter({
+    name: 'semblance_media_deletions_total',
+    help: 'Files deleted from the object store, by kind (upload, output, orphan) and by whom (retention, owner, admin).',
+    labelNames: ['kind', 'by'],
+    registers,
+  });
+  const mediaBytes = new Counter({
+    name: 'semblance_media_deleted_bytes_total',
+    help: 'Bytes of the files deleted from the object store.',
+    labelNames: ['kind', 'by'],
+    registers,
+  });
   storedFigures(registers, database);
   return {
     timed: (method, handler) => async (request, context) => {
       const end = calls.startTimer({ method });
+      inFlight.inc();
       try {
         const response = await handler(request, context);
         end({ code: 'ok' });
@@ -72,13 +106,26 @@ export function createMetrics(registry: Registry, database: Database): Metrics {
       } catch (error) {
         end({ code: error instanceof ApiError ? error.code : 'internal_error' });
         throw error;
+      } finally {
+        inFlight.dec();
       }
     },
-    submitted: (outcome, capability) => submits.inc({ capability, outcome }),
-    settled({ capability = 'unknown', status, reason, chargedMicros, shortfallMicros }) {
+    read: (seconds, code) => calls.observe({ method: 'ReadJobs', code }, seconds),
+    submitted(outcome, capability, holdMicros) {
+      submits.inc({ capability, outcome });
+      holds.inc({ capability }, Number(holdMicros));
+    },
+    settled({ capability = 'unknown', status, reason, holdMicros, chargedMicros, shortfallMicros }) {
       settlements.inc({ capability, status, reason: reason ?? '' });
-      charged.inc({ capability }, Number(chargedMicros) / 1e6);
-      shortfall.inc(Number(shortfallMicros) / 1e6);
+      const fromHold = chargedMicros - shortfallMicros;
+      captured.inc(Number(fromHold));
+      released.inc(Math.max(0, Number(holdMicros - fromHold)));
+      shortfall.inc(Number(shortfallMicros));
+      revenue.inc({ capability }, Number(chargedMicros));
+    },
+    mediaDeleted({ kind, removedBy: by, bytes }) {
+      media.inc({ kind, by });
+      mediaBytes.inc({ kind, by }, Number(bytes));
     },
     webhook: (event, { status, error }) =>
       webhooks.inc({
@@ -87,45 +134,4 @@ export function createMetrics(registry: Registry, database: Database): Metrics {
       }),
     paid: (kind, seconds) => payments.observe({ kind }, Math.max(0, seconds)),
   };
-}
-
-/** Figures that are read from the database when they are asked for; absent while it does not answer. */
-function storedFigures(registers: Registry[], database: Database): void {
-  const held = new Gauge({ name: 'semblance_money_held_usd', help: 'Sum of all pending holds.', registers });
-  const inFlight = new Gauge({
-    name: 'semblance_jobs_in_flight',
-    help: 'Jobs queued or processing.',
-    registers,
-  });
-  const owed = new Gauge({
-    name: 'semblance_outbox_owed',
-    help: 'Debts of the outbox, by kind.',
-    labelNames: ['kind'],
-    registers,
-  });
-  new Gauge({
-    name: 'semblance_outbox_oldest_seconds',
-    help: 'Age of the oldest debt of the outbox.',
-    registers,
-    async collect() {
-      type Figures = { held: bigint; jobs: number; renderjobs: number; events: number; oldest: number };
-      const [row] = await database.fast<Figures[]>`
-            select (select coalesce(sum(hold_micros), 0)::bigint from jobs where settled_at is null) as held,
-                   (select count(*)::int from jobs where settled_at is null) as jobs,
-                   count(*) filter (where kind = 'renderjob')::int as renderjobs,
-                   count(*) filter (where kind = 'event')::int as events,
-                   coalesce(extract(epoch from now() - min(created_at)), 0)::float8 as oldest
-            from outbox`.catch(() => []);
-      if (!row) {
-        for (const gauge of [held, inFlight, this]) gauge.remove();
-        owed.reset();
-        return;
-      }
-      held.set(Number(row.held) / 1e6);
-      inFlight.set(row.jobs);
-      owed.set({ kind: 'renderjob' }, row.renderjobs);
-      owed.set({ kind: 'event' }, row.events);
-      this.set(row.oldest);
-    },
-  });
 }

@@ -11,31 +11,42 @@ export function hashKey(apiKey: string): Buffer {
   return createHash('sha256').update(apiKey).digest();
 }
 
+export interface NewAccount {
+  readonly name: string;
+  readonly balanceMicros: Micros;
+}
+
 /** An account with its books, one key (shown this once) and, if more than 0, a first top-up: all or nothing. */
-export async function createAccount(
-  sql: Sql,
-  { name, balanceMicros }: { name: string; balanceMicros: Micros },
+export function createAccount(sql: Sql, account: NewAccount): Promise<CreateAccountResponse> {
+  return sql.begin((tx) => createAccountIn(tx, account));
+}
+
+/** As `createAccount`, within a transaction. */
+export async function createAccountIn(
+  tx: Transaction,
+  { name, balanceMicros }: NewAccount,
 ): Promise<CreateAccountResponse> {
   const text = name.trim();
   if (text.length === 0 || text.length > 200 || !isStorable(text))
     throw new ApiError('invalid_input', 'An account has a name of 1 to 200 characters.');
   if (balanceMicros < 0n) throw new ApiError('invalid_input', 'A first balance is not negative.');
   const accountId = newId('acct-');
-  return await sql.begin(async (tx) => {
-    await tx`insert into accounts (id, name) values (${accountId}, ${text})`;
-    await tx`insert into account_balances (account_id) values (${accountId})`;
-    if (balanceMicros > 0n) await topUp(tx, { accountId, amountMicros: balanceMicros });
-    return { accountId, ...(await insertKey(tx, accountId)) };
-  });
+  await tx`insert into accounts (id, name) values (${accountId}, ${text})`;
+  await tx`insert into account_balances (account_id) values (${accountId})`;
+  if (balanceMicros > 0n) await topUp(tx, { accountId, amountMicros: balanceMicros });
+  return { accountId, ...(await insertKey(tx, accountId)) };
 }
 
 /** @throws ApiError not_found */
-export async function createKey(sql: Sql, accountId: string): Promise<{ keyId: string; apiKey: string }> {
+export async function createKey(
+  sql: Transaction,
+  accountId: string,
+): Promise<{ keyId: string; apiKey: string }> {
   await requireAccount(sql, accountId);
   return insertKey(sql, accountId);
 }
 
-async function insertKey(sql: Sql | Transaction, accountId: string) {
+async function insertKey(sql: Transaction, accountId: string) {
   const keyId = newId('key-');
   const apiKey = newSecret('sk_live_');
   await sql`insert into api_keys (id, account_id, secret_sha256) values (${keyId}, ${accountId}, ${hashKey(apiKey)})`;
@@ -43,7 +54,7 @@ async function insertKey(sql: Sql | Transaction, accountId: string) {
 }
 
 /** Takes effect on the next call. Revoking again changes nothing. @throws ApiError not_found */
-export async function revokeKey(sql: Sql, keyId: string): Promise<KeyView> {
+export async function revokeKey(sql: Transaction, keyId: string): Promise<KeyView> {
   const rows = isStorable(keyId)
     ? await sql<
         KeyRow[]
@@ -53,7 +64,7 @@ export async function revokeKey(sql: Sql, keyId: string): Promise<KeyView> {
 }
 
 /** @throws ApiError not_found, invalid_input */
-export async function limitKey(sql: Sql, keyId: string, perMinute: number): Promise<KeyView> {
+export async function limitKey(sql: Transaction, keyId: string, perMinute: number): Promise<KeyView> {
   if (!Number.isInteger(perMinute) || perMinute < 1 || perMinute > 1_000_000)
     throw new ApiError('invalid_input', 'A limit is a whole number from 1 to 1000000.');
   const rows = isStorable(keyId)
@@ -69,7 +80,11 @@ export interface Limits {
 }
 
 /** Sets the ceilings that are given; of the others the account's own or the platform's setting stays. @throws ApiError */
-export async function setLimits(sql: Sql, accountId: string, limits: Partial<Limits>): Promise<Limits> {
+export async function setLimits(
+  sql: Transaction,
+  accountId: string,
+  limits: Partial<Limits>,
+): Promise<Limits> {
   const { jobsInFlight = null, liveSessions = null } = limits;
   for (const limit of [jobsInFlight, liveSessions]) {
     if (limit !== null && (limit < 0 || limit > 1_000_000))
@@ -87,7 +102,7 @@ export async function setLimits(sql: Sql, accountId: string, limits: Partial<Lim
 }
 
 /** Balance, holds and whether the books, recomputed from their entries, agree. @throws ApiError not_found */
-export async function showAccount(sql: Sql, accountId: string): Promise<AccountView> {
+export async function showAccount(sql: Transaction, accountId: string): Promise<AccountView> {
   await requireAccount(sql, accountId);
   const [row] = await sql<
     { name: string; available: bigint; held: bigint; reserved: bigint; open: number; faults: number }[]
@@ -109,7 +124,7 @@ export async function showAccount(sql: Sql, accountId: string): Promise<AccountV
 }
 
 /** @throws ApiError not_found */
-export async function requireAccount(sql: Sql | Transaction, accountId: string): Promise<void> {
+export async function requireAccount(sql: Transaction, accountId: string): Promise<void> {
   const rows = isStorable(accountId) ? await sql`select 1 from accounts where id = ${accountId}` : [];
   if (rows.length === 0)
     throw new ApiError('not_found', `There is no account ${JSON.stringify(accountId.slice(0, 80))}.`);

@@ -105,3 +105,35 @@ test('a job is read with the call, by its owner alone', async () => {
   expect(others).toBeUndefined();
   expect(none).toBeUndefined();
 });
+
+test('calls of one message are judged one by one, in their order', async () => {
+  const gate = createGate(db.database);
+  const [a, b] = [await db.account(0, 2), await db.account()];
+  const { jobId } = await db.submitter()((await db.account()).submission());
+  const verdicts = await gate.admitAll([
+    { caller: a.caller },
+    { caller: undefined },
+    { caller: b.caller, jobId },
+    { caller: a.caller },
+    { caller: { keySha256: Buffer.alloc(31) } },
+    { caller: a.caller },
+    { caller: { keySha256: Buffer.alloc(32, 9) } },
+    { caller: b.caller },
+  ]);
+  expect(
+    verdicts.map(({ admission, refusal, rateLimit }) => [
+      admission?.accountId ?? refusal?.code,
+      rateLimit.replace(/,reset=.*/, ''),
+    ]),
+  ).toEqual([
+    [a.accountId, 'limit=2,remaining=1'],
+    ['unauthorized', ''],
+    [b.accountId, 'limit=1000000,remaining=999999'],
+    [a.accountId, 'limit=2,remaining=0'],
+    ['unauthorized', ''],
+    ['rate_limited', 'limit=2,remaining=0'],
+    ['unauthorized', ''],
+    [b.accountId, 'limit=1000000,remaining=999998'],
+  ]);
+  expect(await gate.admitAll([])).toEqual([]);
+});

@@ -19,16 +19,37 @@ export interface Admission {
   readonly job: JobRow | undefined;
 }
 
+/** One call, as it asks to be let in. */
+export interface Ask {
+  readonly caller: Caller | undefined;
+  /** A job to be read with it. */
+  readonly jobId?: string | undefined;
+}
+
+/** What became of one call: let in or not, and what is left of its rate limit; `rateLimit` is empty where none applied. */
+export type Verdict = { readonly rateLimit: string } & (
+  | { readonly admission: Admission; readonly refusal?: undefined }
+  | { readonly refusal: ApiError; readonly admission?: undefined }
+);
+
 export interface Gate {
   /**
-   * Authenticates one call, counts it and, when asked, reads a job of the caller: all calls that are waiting share one
-   * statement. What is left of the limit is set in the trailers whether the call is admitted or refused by it.
+   * Authenticates calls, counts them and reads the jobs they ask for. All calls that wait, of whichever message, share one
+   * statement.
+   * @returns a verdict for each, in their order; a refusal is `unauthorized` or `rate_limited`
+   * @throws ApiError internal_error
+   */
+  admitAll(asks: readonly Ask[]): Promise<readonly Verdict[]>;
+  /**
+   * The same for one call. What is left of the limit is set in the trailers whether the call is admitted or refused by it.
    * @throws ApiError unauthorized, rate_limited, internal_error
    */
   admit(caller: Caller | undefined, trailers: Metadata, jobId?: string): Promise<Admission>;
 }
 
-interface Ask {
+/** A call with a key that may exist. */
+interface Keyed {
+  /** SHA-256 of the key in hex. */
   readonly hash: string;
   readonly jobId: string | undefined;
 }
@@ -52,31 +73,58 @@ type Row = {
   id: string | null;
 };
 
+/** Calls counted by one statement. */
+const MAX_CALLS = 1024;
+
 export function createGate(database: Database): Gate {
-  const batcher: Batcher<Ask, Counted | undefined> = createBatcher({ run: (asks) => count(database, asks) });
+  // What came in one message is one entry, so that a message costs one turn through the batcher.
+  const batcher: Batcher<readonly Keyed[], (Counted | undefined)[]> = createBatcher({
+    maxSize: MAX_CALLS,
+    sizeOf: (calls) => calls.length,
+    async run(messages) {
+      const counted = await count(database, messages.flat());
+      return messages.map(({ length }) => counted.splice(0, length));
+    },
+  });
+
+  async function admitAll(asks: readonly Ask[]): Promise<Verdict[]> {
+    const keyed: Keyed[] = [];
+    for (const { caller, jobId } of asks) {
+      if (caller?.keySha256.length === HASH_BYTES)
+        keyed.push({ hash: Buffer.from(caller.keySha256).toString('hex'), jobId });
+    }
+    const counted = keyed.length ? await batcher.submit(keyed) : [];
+    let next = 0;
+    return asks.map(({ caller }) => {
+      const length = caller?.keySha256.length ?? 0;
+      return verdictOn(length, length === HASH_BYTES ? counted[next++] : undefined);
+    });
+  }
+
   return {
+    admitAll,
     async admit(caller, trailers, jobId) {
-      const hash = caller?.keySha256;
-      if (!hash || hash.length === 0) throw new ApiError('unauthorized', 'An API key is required.');
-      if (hash.length !== 32) throw unknownKey();
-      const counted = await batcher.submit({ hash: Buffer.from(hash).toString('hex'), jobId });
-      if (!counted) throw unknownKey();
-      const { limit, place, resetSeconds } = counted;
-      const remaining = Math.max(0, limit - place);
-      trailers.set(RATE_LIMIT_KEY, `limit=${limit},remaining=${remaining},reset=${resetSeconds}`);
-      if (place > limit) {
-        throw new ApiError(
-          'rate_limited',
-          `This key may send ${limit} requests a minute. Try again in ${resetSeconds} s.`,
-        );
-      }
-      return counted.admission;
+      const [verdict] = await admitAll([{ caller, jobId }]);
+      if (!verdict) throw new Error('a call got no verdict');
+      if (verdict.rateLimit) trailers.set(RATE_LIMIT_KEY, verdict.rateLimit);
+      if (verdict.refusal) throw verdict.refusal;
+      return verdict.admission;
     },
   };
 }
 
-function unknownKey(): ApiError {
-  return new ApiError('unauthorized', 'The API key is not known or was revoked.');
+const HASH_BYTES = 32;
+
+function verdictOn(hashLength: number, counted: Counted | undefined): Verdict {
+  if (!counted) {
+    const message = hashLength === 0 ? 'An API key is required.' : 'The API key is not known or was revoked.';
+    return { rateLimit: '', refusal: new ApiError('unauthorized', message) };
+  }
+  const { admission, limit, place, resetSeconds } = counted;
+  const rateLimit = `limit=${limit},remaining=${Math.max(0, limit - place)},reset=${resetSeconds}`;
+  if (place <= limit) return { rateLimit, admission };
+  const message = `This key may send ${limit} requests a minute. Try again in ${resetSeconds} s.`;
+  return { rateLimit, refusal: new ApiError('rate_limited', message) };
 }
 
 /**
@@ -84,7 +132,7 @@ function unknownKey(): ApiError {
  * row of the window is locked while it is counted, so that any number of processes share one exact count; keys are
  * locked in order, so that two batches cannot wait for each other.
  */
-async function count(database: Database, asks: readonly Ask[]): Promise<(Counted | undefined)[]> {
+async function count(database: Database, asks: readonly Keyed[]): Promise<(Counted | undefined)[]> {
   const slots = new Map<string, { readonly index: number; calls: number; readonly jobs: Set<string> }>();
   for (const { hash, jobId } of asks) {
     let slot = slots.get(hash);

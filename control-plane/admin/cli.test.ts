@@ -4,7 +4,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { callerOf, startTestSystem, type TestSystem } from '../testing.ts';
+import {
+  callerOf,
+  photoSwap,
+  startTestSystem,
+  succeed,
+  type TestSystem,
+  untilJob,
+  untilRenderJob,
+  upload,
+} from '../testing.ts';
 import { runAdmin } from './run.ts';
 
 let system: TestSystem;
@@ -167,6 +176,54 @@ test('rates are set for all, or for one account, from the next submit on', async
   expect((await set('--account', 'acct-none', '--rate-usd', '1', '--minimum-usd', '0')).error.code).toBe(
     'not_found',
   );
+});
+
+test('usage is listed and summed as its owner reads it', async () => {
+  const { answer } = await json('account', 'create', '--name', 'Usage', '--balance-usd', '1');
+  const own = ['--account', answer.account_id, '--rate-usd', '0.07', '--minimum-usd', '0'];
+  await json('rates', 'set', '--capability', 'face-swap-image', ...own);
+  const caller = callerOf(answer.api_key);
+  const { fileKey } = await upload(system, caller);
+  const { control, ask } = system.client;
+  const submit = () => ask(control.submitJob.bind(control), photoSwap(caller, fileKey));
+  const [first, second] = [await submit(), await submit()];
+  const ended = ({ status }: { status: string }) => status === 'failed' || status === 'succeeded';
+  await succeed(system, await untilRenderJob(system, first.id));
+  await untilJob(system, caller, first.id, ended);
+  await ask(control.cancelJob.bind(control), { caller, jobId: second.id });
+  await untilJob(system, caller, second.id, ended);
+
+  const usage = async (...flags: string[]) => (await json('usage', ...flags)).answer;
+  const entry = { endpoint: 'face-swap-image', feature: 'photo_swap', created_at: expect.any(String) };
+  const list = await usage('list', '--account', answer.account_id);
+  expect(list).toEqual([
+    { id: second.id, ...entry, status: 'failed', charged_usd: 0, reason: 'cancelled' },
+    { id: first.id, ...entry, status: 'succeeded', charged_usd: 0.07, reason: null },
+  ]);
+  const before = await usage(
+    'list',
+    '--account',
+    answer.account_id,
+    '--to',
+    list[0].created_at,
+    '--limit',
+    '5',
+  );
+  expect(before).toEqual([list[1]]);
+  const summary = { total_calls: 2, succeeded: 1, failed: 1, in_flight: 0, total_spent_usd: 0.07 };
+  expect(await usage('summary', '--account', answer.account_id)).toEqual({
+    ...summary,
+    per_feature: [{ feature: 'photo_swap', calls: 2, spend_usd: 0.07 }],
+  });
+  expect(await usage('summary', '--account', answer.account_id, '--to', '2020-01-01')).toMatchObject({
+    total_calls: 0,
+    per_feature: [],
+  });
+  expect((await usage('list', '--account', 'acct-none')).error.code).toBe('not_found');
+  expect((await usage('list', '--account', answer.account_id, '--limit', '501')).error.code).toBe(
+    'invalid_input',
+  );
+  expect((await usage('list', '--account', answer.account_id, '--from', 'soon')).error.code).toBe('usage');
 });
 
 test('the signing secret is made once, shown again, and replaced on demand', async () => {

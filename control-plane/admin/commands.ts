@@ -1,7 +1,9 @@
 import { CAPABILITY_NAMES } from '#common/capabilities.ts';
 import { microsToUsd } from '#common/money.ts';
 import type { AdminCalls } from './connection.ts';
+import { RECORD_COMMANDS } from './record-commands.ts';
 import { type CommandSpec, type FlagSpec, type Flags, usdFlag, wholeFlag } from './usage.ts';
+import { USAGE_COMMANDS } from './usage-commands.ts';
 
 export interface Command extends CommandSpec {
   /** @returns the answer, as `--json` prints it */
@@ -196,6 +198,8 @@ export const COMMANDS: readonly Command[] = [
       return deliveryAnswer(delivery as Record<string, unknown>);
     },
   },
+  ...USAGE_COMMANDS,
+  ...RECORD_COMMANDS,
 ];
 
 function deliveryAnswer(view: Record<string, unknown>): Record<string, unknown> {

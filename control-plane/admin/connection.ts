@@ -1,8 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { type Client, credentials, loadPackageDefinition, Metadata, type ServiceError } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
-import { CODE_KEY } from '#common/grpc/status.ts';
+import { CODE_KEY, REQUEST_ID_KEY } from '#common/grpc/status.ts';
+import { ACTOR_KEY } from '../audit/actor.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
 const TIMEOUT_MS = 10_000;
@@ -72,8 +74,11 @@ type Method = (
   callback: (error: ServiceError | null, response: Record<string, unknown>) => void,
 ) => void;
 
-/** A connection to the control plane by the .proto file itself, so that the command needs no generated code. */
-export function connectAdmin({ address, token }: Endpoint): AdminCalls {
+/**
+ * A connection to the control plane by the .proto file itself, so that the command needs no generated code.
+ * @param actor who asks, for the audit
+ */
+export function connectAdmin({ address, token }: Endpoint, actor: string): AdminCalls {
   const definition = loadSync('semblance/admin/v1/admin.proto', {
     includeDirs: [join(ROOT, 'proto')],
     longs: String,
@@ -88,6 +93,8 @@ export function connectAdmin({ address, token }: Endpoint): AdminCalls {
   const client = new loaded.semblance.admin.v1.AdminService(address, credentials.createInsecure());
   const metadata = new Metadata();
   metadata.set('authorization', `Bearer ${token}`);
+  metadata.set(ACTOR_KEY, encodeURIComponent(actor.toWellFormed()));
+  metadata.set(REQUEST_ID_KEY, randomUUID());
   return {
     invoke(method, request) {
       const call = client[method];

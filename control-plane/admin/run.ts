@@ -1,3 +1,4 @@
+import { userInfo } from 'node:os';
 import { describeError } from '#common/errors.ts';
 import { COMMANDS } from './commands.ts';
 import { type AdminCalls, AdminError, connectAdmin, findEndpoint } from './connection.ts';
@@ -22,7 +23,7 @@ export async function runAdmin(args: readonly string[], { env, stdout, stderr }:
   let calls: AdminCalls | undefined;
   try {
     const { command, flags } = parseArguments(args, COMMANDS);
-    calls = connectAdmin(findEndpoint(env));
+    calls = connectAdmin(findEndpoint(env), flags.get('actor') ?? systemUser());
     const answer = await command.run(flags, calls);
     stdout.write(json ? `${JSON.stringify(answer)}\n` : readable(answer));
     return 0;
@@ -35,6 +36,15 @@ export async function runAdmin(args: readonly string[], { env, stdout, stderr }:
     return error instanceof UsageError ? 2 : 1;
   } finally {
     calls?.close();
+  }
+}
+
+/** The user of this machine; one without a name is told by its number. */
+function systemUser(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return `uid ${process.getuid?.() ?? 'unknown'}`;
   }
 }
 

@@ -14,6 +14,16 @@ export interface FlagSpec {
   readonly help: string;
 }
 
+/** What every command takes. */
+export const COMMON_FLAGS: readonly FlagSpec[] = [
+  {
+    name: 'actor',
+    value: 'NAME',
+    required: false,
+    help: 'who the audit names; the user of this machine when left out',
+  },
+];
+
 export interface CommandSpec {
   /** Noun and verb, such as `account create`. */
   readonly name: string;
@@ -43,7 +53,7 @@ export function parseArguments<C extends CommandSpec>(
   for (let i = 0; i < rest.length; i++) {
     const arg = rest[i] as string;
     const [, name, inline] = /^--([a-z][a-z-]*)(?:=(.*))?$/s.exec(arg) ?? [];
-    if (!command.flags.some((flag) => flag.name === name) || name === undefined)
+    if (![...command.flags, ...COMMON_FLAGS].some((flag) => flag.name === name) || name === undefined)
       throw new UsageError(`"${arg}" means nothing to ${command.name}.\n\n${usage([command])}`);
     if (flags.has(name)) throw new UsageError(`--${name} is given twice.\n\n${usage([command])}`);
     const value = inline ?? rest[++i];
@@ -67,10 +77,10 @@ export function usage(commands: readonly CommandSpec[]): string {
       return flag.required ? text : `[${text}]`;
     });
     const head = `  ${[name, ...written].join(' ')}\n      ${help}`;
-    const meanings = flags.map((flag) => `      --${flag.name}: ${flag.help}`);
+    const meanings = [...flags, ...COMMON_FLAGS].map((flag) => `      --${flag.name}: ${flag.help}`);
     return commands.length === 1 ? [head, ...meanings].join('\n') : head;
   });
-  return `Usage: npm run --silent admin -- <noun> <verb> --flag value … [--json]\n\n${lines.join('\n')}`;
+  return `Usage: npm run --silent admin -- <noun> <verb> --flag value … [--actor NAME] [--json]\n\n${lines.join('\n')}`;
 }
 
 /** An amount in USD, in micro-dollars. @throws UsageError */
@@ -90,4 +100,25 @@ export function wholeFlag(flags: Flags, name: string): number | undefined {
   if (text === undefined) return undefined;
   if (!/^\d{1,9}$/.test(text)) throw new UsageError(`--${name} must be a whole number, not "${text}"`);
   return Number(text);
+}
+
+const SECONDS: Readonly<Record<string, number>> = { '': 1, s: 1, m: 60, h: 3_600, d: 86_400 };
+
+/** A setting's value; undefined: never, for ever. @param isTime units of time may be written @throws UsageError */
+export function settingFlag(flags: Flags, name: string, isTime: boolean): number | undefined {
+  const text = flags.get(name) ?? '';
+  if (text === 'never') return undefined;
+  const [, digits, unit = ''] = /^(\d{1,9})([smhd]?)$/.exec(text) ?? [];
+  if (digits === undefined || (unit !== '' && !isTime))
+    throw new UsageError(
+      `--${name} must be a whole number${isTime ? ', a time such as 30d,' : ''} or never, not "${text}"`,
+    );
+  return Number(digits) * (SECONDS[unit] ?? 1);
+}
+
+/** True for `yes`, false for `no` or nothing. @throws UsageError */
+export function yesFlag(flags: Flags, name: string): boolean {
+  const text = flags.get(name) ?? 'no';
+  if (text !== 'yes' && text !== 'no') throw new UsageError(`--${name} must be yes or no, not "${text}"`);
+  return text === 'yes';
 }

@@ -1,8 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import postgres from 'postgres';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { estimate } from '../jobs/estimate.ts';
 import { output, type TestDatabase, testDatabase } from '../storage/testing.ts';
+import { summarizeUsage } from '../usage/usage.ts';
 import { topUp } from './ledger.ts';
+import { setRates } from './rate-card.ts';
 
 let db: TestDatabase;
 beforeAll(async () => {
@@ -21,29 +24,32 @@ function randomFrom(seed: number) {
   };
 }
 
+type Operation = () => Promise<unknown>;
+
 test('thousands of operations at once, with connections cut at random: the books balance at every look', async () => {
   const seed = Number(process.env.SEMBLANCE_TEST_SEED ?? Date.now() % 1_000_000);
   const random = randomFrom(seed);
   const accounts = await Promise.all([0.3, 1, 5, 0, 20].map((usd) => db.account(usd)));
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)] as T;
+  const anyAccount = () => pick(accounts);
   const submits = [db.submitter(), db.submitter()];
   const jobs: string[] = [];
-  const known: string[] = [];
-  let done = 0;
-  let cut = 0;
+  const anyJob = () => pick(jobs) ?? 'none';
+  const block = () => `ses-${Math.floor(random() * 80)}`;
+  const went: Record<string, number> = {};
 
-  const operations: [number, () => Promise<unknown>][] = [
-    [
-      0.5,
+  // By weight; refusals and cut connections are part of the game.
+  const operations: Record<string, [number, Operation]> = {
+    submit: [
+      44,
       async () => {
-        const account = pick(accounts);
         const idempotencyKey = random() < 0.5 ? `key ${Math.floor(random() * 60)}` : undefined;
-        const { jobId } = await pick(submits)(account.submission({ idempotencyKey }));
+        const { jobId } = await pick(submits)(anyAccount().submission({ idempotencyKey }));
         jobs.push(jobId);
       },
     ],
-    [
-      0.85,
+    settle: [
+      26,
       async () => {
         // Jobs of which the answer was lost are in the table all the same.
         if (random() < 0.05 || jobs.length === 0)
@@ -52,39 +58,73 @@ test('thousands of operations at once, with connections cut at random: the books
               ({ id }) => id,
             ),
           );
-        const job = pick(jobs);
         const works = random() < 0.6;
         const milliUnits = random() < 0.2 ? Math.floor(random() * 4_000) : 1_000;
         await db.sql`
-          select * from settle_job(${job ?? 'none'}, null, ${works ? db.sql.json(output(milliUnits)) : null}::jsonb,
+          select * from settle_job(${anyJob()}, null, ${works ? db.sql.json(output(milliUnits)) : null}::jsonb,
             ${works ? null : 'processing_failed'}, ${works ? null : 'failed'}, ${works ? null : 'render_failed'}, null)`;
       },
     ],
-    [
-      0.95,
+    cancel: [
+      8,
+      async () => {
+        const id = anyJob();
+        const [owner] = await db.sql<{ account_id: string }[]>`select account_id from jobs where id = ${id}`;
+        // Now and then somebody else tries it.
+        const account = random() < 0.9 ? owner?.account_id : anyAccount().accountId;
+        await db.sql`select * from cancel_job(${id}, ${account ?? 'acct-none'})`;
+      },
+    ],
+    topUp: [
+      5,
       () =>
         topUp(db.sql, {
-          accountId: pick(accounts).accountId,
+          accountId: anyAccount().accountId,
           amountMicros: BigInt(1 + Math.floor(random() * 500_000)),
           reference: random() < 0.5 ? `ref ${Math.floor(random() * 40)}` : undefined,
         }),
     ],
-    [1, () => db.sql`select begin_job(${pick(jobs) ?? 'none'}, 'uid')`],
-  ];
+    begin: [5, () => db.sql`select begin_job(${anyJob()}, 'uid')`],
+    reserve: [
+      4,
+      () =>
+        db.sql`select reserve_block(${block()}, ${anyAccount().accountId}, ${1 + Math.floor(random() * 400_000)})`,
+    ],
+    release: [4, () => db.sql`select release_block(${block()})`],
+    estimate: [2, () => estimate(db.sql, anyAccount().submission(), false)],
+    rates: [
+      2,
+      () =>
+        setRates(db.sql, {
+          capability: 'face-swap-image',
+          accountId: random() < 0.5 ? anyAccount().accountId : undefined,
+          rateMicros: BigInt(Math.floor(random() * 80_000)),
+          minimumMicros: BigInt(Math.floor(random() * 80_000)),
+        }),
+    ],
+  };
+  const bag = Object.entries(operations).flatMap(([name, [weight]]) => Array<string>(weight).fill(name));
 
+  let done = 0;
   const finish = Date.now() + 8_000;
+  const going = () => done < 3_000 && Date.now() < finish;
   const worker = async () => {
-    while (done < 3_000 && Date.now() < finish) {
-      const roll = random();
-      const [, operation] = operations.find(([upTo]) => roll < upTo) ?? [];
-      // Refusals and cut connections are part of the game; what counts is what the books say afterwards.
-      await operation?.().catch((error: Error) => known.push(error.message));
+    while (going()) {
+      const name = pick(bag);
+      const [, operation] = operations[name] as [number, Operation];
+      await operation().then(
+        () => {
+          went[name] = (went[name] ?? 0) + 1;
+        },
+        () => {},
+      );
       done++;
     }
   };
   const control = postgres(db.url, { max: 1, onnotice: () => {} });
+  let cut = 0;
   const saboteur = async () => {
-    while (done < 3_000 && Date.now() < finish) {
+    while (going()) {
       await delay(20 + random() * 60);
       const victims = await control`
         select pg_terminate_backend(pid) from pg_stat_activity
@@ -94,10 +134,9 @@ test('thousands of operations at once, with connections cut at random: the books
   };
   let looks = 0;
   const auditor = async () => {
-    while (done < 3_000 && Date.now() < finish) {
+    while (going()) {
       await delay(300);
-      const { accountId } = pick(accounts);
-      const faults = await control`select * from ledger_faults(${accountId})`;
+      const faults = await control`select * from ledger_faults(${anyAccount().accountId})`;
       expect(faults, `seed ${seed}`).toHaveLength(0);
       looks++;
     }
@@ -107,6 +146,9 @@ test('thousands of operations at once, with connections cut at random: the books
   expect(done, `seed ${seed}`).toBeGreaterThan(500);
   expect(cut).toBeGreaterThan(5);
   expect(looks).toBeGreaterThan(2);
+  // Each kind of operation was tried, and went through at times.
+  for (const name of Object.keys(operations)) expect(went[name], `${name}, seed ${seed}`).toBeGreaterThan(0);
+
   for (const { accountId } of accounts) {
     expect([...(await control`select * from ledger_faults(${accountId})`)], `seed ${seed}`).toEqual([]);
     const { available } = await db.balances(accountId);
@@ -114,23 +156,38 @@ test('thousands of operations at once, with connections cut at random: the books
       select coalesce(sum(amount_micros), 0)::bigint as shortfall from ledger_transfers where account_id = ${accountId} and kind = 'shortfall'`;
     // Only what was collected beyond a hold can have brought it below zero.
     expect(available, `seed ${seed}`).toBeGreaterThanOrEqual(-BigInt(row?.shortfall));
+    const { succeeded, failed, inFlight, spentMicros } = await summarizeUsage(db.sql, accountId, undefined);
+    const [calls] = await control`select count(*)::int as n from jobs where account_id = ${accountId}`;
+    expect(Number(succeeded + failed + inFlight), `seed ${seed}`).toBe(calls?.n);
+    expect(spentMicros, `seed ${seed}`).toBe((await db.balances(accountId)).spent);
   }
-  // Each key made at most one job, each job owes its resource and its first event or had them.
-  const twice = await control`select account_id, key from idempotency_keys group by 1, 2 having count(*) > 1`;
-  expect(twice).toHaveLength(0);
-  const keyless = await control`
-    select 1 from idempotency_keys i left join jobs j on j.id = i.job_id and j.account_id = i.account_id where j.id is null`;
-  expect(keyless).toHaveLength(0);
-  const owed = await control`
+  const none = async (rows: Promise<readonly unknown[]>) =>
+    expect(await rows, `seed ${seed}`).toHaveLength(0);
+  // Each key made at most one job, each job owes its resource and its first event or had them; a cancelled one owes the
+  // removal of its resource besides.
+  await none(control`select account_id, key from idempotency_keys group by 1, 2 having count(*) > 1`);
+  await none(control`
+    select 1 from idempotency_keys i left join jobs j on j.id = i.job_id and j.account_id = i.account_id where j.id is null`);
+  await none(control`
     select j.id from jobs j left join outbox o on o.job_id = j.id
-    group by j.id, j.status having count(*) filter (where o.kind = 'renderjob') <> 1
+    group by j.id, j.status
+    having count(*) filter (where o.kind = 'renderjob') <> 1 + (j.cancel_requested_at is not null)::int
       or count(*) filter (where o.kind = 'event' and o.status = 'queued') <> 1
-      or count(*) filter (where o.kind = 'event' and o.status in ('succeeded', 'failed')) <> (j.settled_at is not null)::int`;
-  expect(owed, `seed ${seed}`).toHaveLength(0);
+      or count(*) filter (where o.kind = 'event' and o.status in ('succeeded', 'failed')) <> (j.settled_at is not null)::int`);
+  // A cancelled job ends in one way only, and a charge follows the quote of its submit, whatever became of the rates.
+  await none(control`
+    select id from jobs where cancel_requested_at is not null and (status = 'succeeded' or (settled_at is not null and reason <> 'cancelled'))`);
+  await none(control`
+    select id from jobs where status = 'succeeded' and charged_micros <> greatest(minimum_micros, price_of(rate_micros, milli_units))`);
 
-  // Whatever is still pending can be ended, and then nothing is held.
+  // Whatever is still pending can be ended, and then nothing is held or set aside.
   for (const { id } of await db.sql`select id from jobs where settled_at is null`)
     await db.sql`select * from settle_job(${id}, null, null, 'processing_failed', 'ended', 'render_failed', null)`;
-  for (const { accountId } of accounts) expect((await db.balances(accountId)).held).toBe(0n);
+  await db.sql`select release_block(id) from reservations`;
+  for (const { accountId } of accounts) {
+    expect((await db.balances(accountId)).held).toBe(0n);
+    expect([...(await control`select * from ledger_faults(${accountId})`)], `seed ${seed}`).toEqual([]);
+  }
+  await none(control`select 1 from account_balances where reserved_micros <> 0`);
   await control.end();
 });

@@ -126,6 +126,9 @@ test('recomputing the books finds what was tampered with behind their back', asy
     await tamper(
       `update jobs set status = 'failed', settled_at = now(), charged_micros = 0, error_code = 'x', error_message = 'x' where id = '${jobId}'`,
     ),
-  ).toEqual(['holds that outlive their job, or jobs their hold']);
+  ).toEqual(['hours of usage counted wrongly', 'holds that outlive their job, or jobs their hold']);
+  expect(await tamper(`update account_balances set reserved_micros = reserved_micros + 1 ${where}`)).toEqual([
+    'reserved balance',
+  ]);
   expect(await db.faults(account.accountId)).toEqual([]);
 });

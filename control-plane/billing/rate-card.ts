@@ -2,7 +2,7 @@ import { isCapability } from '#common/capabilities.ts';
 import { ApiError } from '#common/errors.ts';
 import type { Micros } from '#common/money.ts';
 import { requireAccount } from '../accounts/accounts.ts';
-import type { Sql } from '../storage/sql.ts';
+import type { Transaction } from '../storage/sql.ts';
 
 /** The highest rate or minimum that can be set, 10,000 USD: beyond it a slip of the hand is likelier. */
 const MAX_RATE: Micros = 10_000_000_000n;
@@ -21,7 +21,7 @@ export interface NewRates {
  * @throws ApiError invalid_input, not_found
  */
 export async function setRates(
-  sql: Sql,
+  sql: Transaction,
   { capability, accountId, rateMicros, minimumMicros }: NewRates,
 ): Promise<{ version: bigint; unit: string }> {
   requireCapability(capability);
@@ -47,7 +47,7 @@ export async function setRates(
  * @returns whether it is offered now: also one that is switched on needs an engine
  * @throws ApiError invalid_input
  */
-export async function switchCapability(sql: Sql, capability: string, on: boolean): Promise<boolean> {
+export async function switchCapability(sql: Transaction, capability: string, on: boolean): Promise<boolean> {
   requireCapability(capability);
   const [row] = await sql<{ enabled: boolean }[]>`
     update capabilities set switched_on = ${on} where name = ${capability} returning switched_on and has_engine as enabled`;

@@ -1,4 +1,5 @@
 import { describeError } from '#common/errors.ts';
+import { SETTLEMENT_FINALIZER } from '#common/finalizers.ts';
 import { isKubeError, type KubeClient } from '#common/kube/index.ts';
 import { RENDERJOB_RESOURCE, type RenderJob, type RenderJobSpec } from '#crds/gen/renderjobs.ts';
 import type { Sql } from '../storage/sql.ts';
@@ -33,7 +34,13 @@ export function renderJobFor(order: RenderJobOrder, limits: RenderJobLimits, nam
   return {
     apiVersion: 'semblance.dev/v1alpha1',
     kind: 'RenderJob',
-    metadata: { name: order.jobId, namespace, labels: { [ACCOUNT_LABEL]: order.accountId } },
+    metadata: {
+      name: order.jobId,
+      namespace,
+      labels: { [ACCOUNT_LABEL]: order.accountId },
+      // Whoever deletes it, and whenever: it stays until its job has been settled by what it says.
+      finalizers: [SETTLEMENT_FINALIZER],
+    },
     spec: {
       capability: order.capability as RenderJobSpec['capability'],
       inputs: Object.entries(order.inputs).map(([name, key]) => ({ name, key })),
@@ -49,11 +56,12 @@ export function renderJobFor(order: RenderJobOrder, limits: RenderJobLimits, nam
 /**
  * Creates a job's RenderJob, or finds the one that was created before: the name is the job's id, so creating it twice
  * makes one.
+ * @returns its uid
  * @throws RenderJobRefusedError when it is refused for good; a KubeError when it is worth another try
  */
-export async function ensureRenderJob(client: KubeClient, wanted: RenderJob): Promise<RenderJob> {
+export async function ensureRenderJob(client: KubeClient, wanted: RenderJob): Promise<string | undefined> {
   try {
-    return await client.create(RENDERJOB_RESOURCE, wanted);
+    return (await client.createForMetadata(RENDERJOB_RESOURCE, wanted)).metadata.uid;
   } catch (error) {
     if (isKubeError(error, 'invalid'))
       throw new RenderJobRefusedError(`the Kubernetes API refuses it: ${describeError(error)}`, {
@@ -64,7 +72,7 @@ export async function ensureRenderJob(client: KubeClient, wanted: RenderJob): Pr
   const { name = '', namespace } = wanted.metadata;
   const found = await client.get(RENDERJOB_RESOURCE, { name, namespace });
   if (!isSameOrder(found, wanted)) throw new RenderJobRefusedError(`another RenderJob has the name ${name}`);
-  return found;
+  return found.metadata.uid;
 }
 
 function isSameOrder(found: RenderJob, wanted: RenderJob): boolean {
@@ -80,7 +88,7 @@ function isSameOrder(found: RenderJob, wanted: RenderJob): boolean {
   );
 }
 
-/** The order of a job as stored; undefined when there is none or it has ended. */
+/** The order of a job as stored; undefined when there is none, or it has ended or been cancelled. */
 export async function readOrder(sql: Sql, jobId: string): Promise<RenderJobOrder | undefined> {
   const [row] = await sql<
     {
@@ -89,7 +97,8 @@ export async function readOrder(sql: Sql, jobId: string): Promise<RenderJobOrder
       inputs: Record<string, string>;
       parameters: Record<string, string>;
     }[]
-  >`select account_id, capability, inputs, parameters from jobs where id = ${jobId} and settled_at is null`;
+  >`select account_id, capability, inputs, parameters from jobs
+    where id = ${jobId} and settled_at is null and cancel_requested_at is null`;
   return (
     row && {
       jobId,

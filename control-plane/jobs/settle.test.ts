@@ -217,3 +217,48 @@ test('a message the database cannot hold does not keep a job from ending', async
   const failure = { code: 'processing_failed' as const, message: 'a\0b\ud800' };
   expect(await settler().settleFrom(finished(jobId, { phase: 'Failed', failure }))).toBe('settled');
 });
+
+test('batches of several processes over the same jobs, in any order, beside single settlements and submits, settle each once and wait for nobody for ever', async () => {
+  const accounts = await Promise.all([1, 2, 3].map(() => db.account(20)));
+  const submit = db.submitter();
+  const jobs: string[] = [];
+  for (let i = 0; i < 60; i++)
+    jobs.push((await submit((accounts[i % 3] as (typeof accounts)[0]).submission())).jobId);
+  const settled: string[] = [];
+  const batches = [0, 1, 2].map((process) => {
+    const { settleFrom } = settler(({ jobId }) => settled.push(jobId));
+    const order =
+      process === 0 ? jobs : process === 1 ? jobs.toReversed() : jobs.toSorted(() => Math.random() - 0.5);
+    return order.map((id) => settleFrom(finished(id, success())));
+  });
+  const singles = jobs.map(async (id) => {
+    const [row] = await db.sql<{ outcome: string }[]>`
+      select outcome from settle_job(${id}, null, null, 'processing_failed', 'x', 'render_failed', null)`;
+    if (row?.outcome === 'settled') settled.push(id);
+    return row?.outcome;
+  });
+  const more = accounts.flatMap((account) => Array.from({ length: 10 }, () => submit(account.submission())));
+  const outcomes = await Promise.all([...batches.flat(), ...singles]);
+  await Promise.all(more);
+  expect(new Set(outcomes)).toEqual(new Set(['settled', 'already']));
+  expect(settled.toSorted()).toEqual(jobs.toSorted());
+  for (const { accountId } of accounts) expect(await db.faults(accountId)).toEqual([]);
+});
+
+test('a job that cannot be settled does not keep those that ended with it from being settled', async () => {
+  const [one, other] = [await submitted(), await submitted()];
+  const { settleFrom } = settler();
+  const outcomes = await Promise.all([
+    settleFrom(finished(one.jobId, success())),
+    settleFrom(finished('job-nobody-knows', success())),
+    settleFrom(
+      finished(other.jobId, {
+        ...success(),
+        output: { ...success().output, unit: 'second' },
+      } as RenderJobStatus),
+    ),
+  ]);
+  expect(outcomes).toEqual(['settled', 'unknown', 'settled']);
+  expect((await db.balances(one.accountId)).spent).toBe(40_000n);
+  expect((await db.balances(other.accountId)).spent).toBe(0n);
+});

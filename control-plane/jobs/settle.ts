@@ -2,7 +2,9 @@ import { describeError } from '#common/errors.ts';
 import type { Logger } from '#common/logging.ts';
 import { isObjectKey, type ObjectStore } from '#common/objects/store.ts';
 import type { RenderJob, RenderJobStatus } from '#crds/gen/renderjobs.ts';
+import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
+import { sqlState } from '../storage/sql.ts';
 
 /** `settled` by this call; `already` before it; `fenced`: the outcome is not of this job's own RenderJob. */
 export type Settlement = 'settled' | 'already' | 'fenced' | 'unknown';
@@ -31,6 +33,7 @@ export interface SettledFacts {
   readonly jobId: string;
   readonly status: string;
   readonly eventTask: bigint;
+  readonly holdMicros: bigint;
   readonly chargedMicros: bigint;
   readonly shortfallMicros: bigint;
   readonly reason: Failure['reason'] | undefined;
@@ -57,16 +60,41 @@ interface Output {
   readonly milli_units: number;
 }
 
+/** What `settle_jobs` takes of each job. */
+interface Request {
+  readonly job: string;
+  readonly uid: string | null;
+  readonly output: Output | null;
+  readonly error_code: string | null;
+  readonly error_message: string | null;
+  readonly reason: Failure['reason'] | null;
+  /** ISO 8601. */
+  readonly at: string | null;
+}
+
 type Row = {
   outcome: Settlement | 'unbillable';
   status: string | null;
   charged_micros: bigint | null;
+  hold_micros: bigint | null;
   shortfall_micros: bigint | null;
   event_task: bigint | null;
+  /** As recorded: a job that was cancelled is so whatever outcome was brought. */
+  reason: Failure['reason'] | null;
 };
 
 /** Ends jobs: the money, the record and the debt of the event in one transaction, once, however often it is asked. */
 export function createSettler({ database, objects, logger, onSettled, now }: SettlerOptions) {
+  // Jobs that end at the same time share a transaction.
+  const batcher = createBatcher<Request, Row>({
+    concurrency: 2,
+    maxSize: 32,
+    divisible: (error) => sqlState(error) !== undefined,
+    run: (batch) => database.sql<Row[]>`
+      select (s.result).*, j.hold_micros from settle_jobs(${database.sql.json(batch)}::jsonb) s
+      left join jobs j on j.id = (${batch.map(({ job }) => job)}::text[])[s.place] order by s.place`,
+  });
+
   async function settle(
     jobId: string,
     uid: string | undefined,
@@ -75,10 +103,15 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
   ): Promise<Row['outcome']> {
     const output = 'output' in outcome ? outcome.output : undefined;
     const failure = 'failure' in outcome ? outcome.failure : undefined;
-    const [row] = await database.sql<Row[]>`
-        select * from settle_job(${jobId}, ${uid ?? null}, ${output ? database.sql.json(output) : null}::jsonb,
-          ${failure?.code ?? null}, ${failure ? storable(failure.message) : null}, ${failure?.reason ?? null}, ${now?.() ?? null}::timestamptz)`;
-    if (!row) throw new Error('a settlement has no outcome');
+    const row = await batcher.submit({
+      job: jobId,
+      uid: uid ?? null,
+      output: output ?? null,
+      error_code: failure?.code ?? null,
+      error_message: failure ? storable(failure.message) : null,
+      reason: failure?.reason ?? null,
+      at: now?.().toISOString() ?? null,
+    });
     if (row.outcome === 'settled' && row.event_task !== null && row.status !== null) {
       const shortfallMicros = row.shortfall_micros ?? 0n;
       if (shortfallMicros > 0n)
@@ -90,9 +123,10 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
         jobId,
         status: row.status,
         eventTask: row.event_task,
+        holdMicros: row.hold_micros ?? 0n,
         chargedMicros: row.charged_micros ?? 0n,
         shortfallMicros,
-        reason: failure?.reason,
+        reason: row.reason ?? undefined,
         capability,
       });
     }

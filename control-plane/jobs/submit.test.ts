@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { removeOldKeys } from '../chores/housekeeping.ts';
 import { type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { bodyDigest, checkCallbackUrl, createSubmit, type Submission, type SubmitDebts } from './submit.ts';
 
@@ -63,6 +64,20 @@ test('a key answers the original even when the request would be refused by now',
   } finally {
     await db.sql`update capabilities set switched_on = true where name = 'face-swap-image'`;
   }
+});
+
+test('a key is remembered for a day at least, whatever is set, and its job with it', async () => {
+  const account = await db.account();
+  const submission = account.submission({ idempotencyKey: 'yesterday' });
+  const first = await db.submitter()(submission);
+  await db.sql`update idempotency_keys set created_at = now() - interval '24 hours' where account_id = ${account.accountId}`;
+  await removeOldKeys(db.sql);
+  expect(await db.submitter()(submission)).toEqual({ jobId: first.jobId, replayed: true });
+  const shorter = db.sql`update settings set idempotency_seconds = 86399`;
+  await expect(shorter).rejects.toMatchObject({ code: '23514' });
+  await db.sql`update idempotency_keys set created_at = now() - interval '49 hours' where account_id = ${account.accountId}`;
+  await removeOldKeys(db.sql);
+  expect(await db.submitter()(submission)).toMatchObject({ replayed: false });
 });
 
 test('a key with another body is refused; keys of two accounts are two keys', async () => {

@@ -5,9 +5,10 @@ import { newId } from '#common/ids.ts';
 import { microsToUsd } from '#common/money.ts';
 import { isObjectKey } from '#common/objects/store.ts';
 import { callbackUrlFault, IDEMPOTENCY_KEY_RULE, isIdempotencyKey } from '#common/submit-rules.ts';
+import { tracer } from '#common/tracing/tracing.ts';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
-import { isStorable, sqlState } from '../storage/sql.ts';
+import { isStorable, type Sql, sqlState } from '../storage/sql.ts';
 
 export interface Submission {
   readonly accountId: string;
@@ -17,6 +18,8 @@ export interface Submission {
   readonly parameters: Readonly<Record<string, string>>;
   readonly callbackUrl: string | undefined;
   readonly idempotencyKey: string | undefined;
+  /** Trace that the job's later life continues. */
+  readonly traceparent?: string | undefined;
 }
 
 export interface Submitted {
@@ -37,7 +40,8 @@ export interface SubmitOptions {
   readonly database: Database;
   /** Told of every job right after its commit. */
   readonly onCommitted: (debts: SubmitDebts) => void;
-  readonly onOutcome?: (outcome: string, capability: string) => void;
+  /** @param holdMicros of one that was accepted */
+  readonly onOutcome?: (outcome: string, capability: string, holdMicros: bigint) => void;
   /** False: nothing delivers webhooks, so a submit that asks for one is refused rather than left waiting for it. */
   readonly webhooks: boolean;
 }
@@ -71,6 +75,7 @@ export function createSubmit(options: SubmitOptions) {
     divisible: (error) => sqlState(error) !== undefined,
     async run(batch) {
       const requests = batch.map(({ request }) => request);
+      if (tracer) return submitTraced(database.sql, requests, tracesOf(batch));
       const rows = await database.sql<Outcome[]>`
         select place, (result).* from submit_jobs(${database.sql.json(requests)}::jsonb) order by place`;
       return rows;
@@ -83,7 +88,8 @@ export function createSubmit(options: SubmitOptions) {
   return async function submit(submission: Submission): Promise<Submitted> {
     const prepared = prepare(submission, options.webhooks);
     const outcome = await batcher.submit(prepared);
-    onOutcome?.(outcome.outcome, submission.capability);
+    const held = outcome.outcome === 'accepted' ? (outcome.amount_micros ?? 0n) : 0n;
+    onOutcome?.(outcome.outcome, submission.capability, held);
     if (outcome.outcome === 'accepted') {
       const { renderjob_task: renderJobTask, event_task: eventTask } = outcome;
       if (renderJobTask === null || eventTask === null) throw new Error('an accepted submit owes nothing');
@@ -96,9 +102,36 @@ export function createSubmit(options: SubmitOptions) {
   };
 }
 
-/** Checks what can be checked without the database. @throws ApiError invalid_input, capability_unavailable */
-function prepare(submission: Submission, webhooks: boolean): Prepared {
-  const { capability, inputs, parameters, callbackUrl, idempotencyKey } = submission;
+function tracesOf(batch: readonly Prepared[]): Record<string, string> {
+  return Object.fromEntries(
+    batch.flatMap(({ jobId, submission: { traceparent } }) => (traceparent ? [[jobId, traceparent]] : [])),
+  );
+}
+
+/** As without traces, and the trace of each job that was accepted is kept with it. */
+function submitTraced(sql: Sql, requests: readonly unknown[], traces: Record<string, string>) {
+  return sql<Outcome[]>`
+    with submitted as materialized (
+      select place, (result).* from submit_jobs(${sql.json(requests)}::jsonb)
+    ), kept as (
+      insert into job_traces (job_id, traceparent)
+      select s.job_id, t.value from submitted s join jsonb_each_text(${sql.json(traces)}::jsonb) t on t.key = s.job_id
+      where s.outcome = 'accepted'
+    )
+    select * from submitted order by place`;
+}
+
+/** What a submit asks for, checked as far as it can be without the database. */
+interface CheckedSubmission {
+  readonly inputs: readonly { readonly role: string; readonly key: string; readonly kind: string }[];
+  readonly callback: string | null;
+}
+
+/** @throws ApiError invalid_input */
+export function checkSubmission(
+  { capability, inputs, parameters, callbackUrl }: Omit<Submission, 'accountId' | 'idempotencyKey'>,
+  webhooks: boolean,
+): CheckedSubmission {
   if (!isCapability(capability) || CAPABILITIES[capability].shape !== 'job')
     throw new ApiError('invalid_input', 'There is no such job capability.');
   const wanted: Readonly<Record<string, { field: string; kind: string }>> = CAPABILITIES[capability].inputs;
@@ -119,9 +152,16 @@ function prepare(submission: Submission, webhooks: boolean): Prepared {
     if (!/^[a-z][a-z0-9_]{0,63}$/.test(name) || value.length > 20_000 || !isStorable(value))
       throw new ApiError('invalid_input', 'A parameter has a name or a value that cannot be used.');
   }
+  const callback = callbackUrl === undefined ? null : checkCallbackUrl(callbackUrl, webhooks);
+  return { inputs: keyed, callback };
+}
+
+/** @throws ApiError invalid_input */
+function prepare(submission: Submission, webhooks: boolean): Prepared {
+  const { capability, parameters, idempotencyKey } = submission;
+  const { inputs, callback } = checkSubmission(submission, webhooks);
   if (idempotencyKey !== undefined && !isIdempotencyKey(idempotencyKey))
     throw new ApiError('invalid_input', `Idempotency-Key ${IDEMPOTENCY_KEY_RULE}.`);
-  const callback = callbackUrl === undefined ? null : checkCallbackUrl(callbackUrl, webhooks);
 
   const jobId = newId('job-');
   return {
@@ -131,7 +171,7 @@ function prepare(submission: Submission, webhooks: boolean): Prepared {
       job: jobId,
       account: submission.accountId,
       capability,
-      inputs: keyed,
+      inputs,
       parameters,
       callback,
       idempotency_key: idempotencyKey ?? null,
@@ -160,7 +200,11 @@ export function bodyDigest({ capability, inputs, parameters, callbackUrl }: Subm
   return createHash('sha256').update(canonical).digest('hex');
 }
 
-function refusal(outcome: Outcome, { capability }: Submission): Error {
+/** Why a submit, or the estimate of one, is refused. */
+export function refusal(
+  outcome: Pick<Outcome, 'outcome' | 'detail' | 'amount_micros'>,
+  { capability }: Pick<Submission, 'capability'>,
+): Error {
   const facts = isCapability(capability) ? CAPABILITIES[capability] : undefined;
   const inputs: Readonly<Record<string, { field: string; kind: string }>> = facts?.inputs ?? {};
   const input = inputs[outcome.detail ?? ''];

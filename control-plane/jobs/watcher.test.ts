@@ -29,6 +29,7 @@ function overheard() {
   const store: ObjectStore = {
     put: (...of) => objects.put(...of),
     delete: (...of) => objects.delete(...of),
+    list: (...of) => objects.list(...of),
     signGet: (...of) => objects.signGet(...of),
     signPut: (...of) => objects.signPut(...of),
     info(key) {

@@ -6,7 +6,10 @@ import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { isJobId } from './job-row.ts';
-import { CANCELLED, type Settler } from './settle.ts';
+import { createLetGo, isKept, isWithdrawn } from './let-go.ts';
+import { CANCELLED, type Settlement, type Settler } from './settle.ts';
+
+const DELETED = 'the RenderJob was deleted: the job is cancelled';
 
 export interface JobWatcherOptions {
   readonly database: Database;
@@ -33,6 +36,7 @@ export function createJobWatcher(options: JobWatcherOptions) {
   const begun = createRecent(20_000);
 
   const queue = createWorkQueue({ name: 'jobs', concurrency: 8, logger, process, maxDelayMs: 5_000 });
+  const letGo = createLetGo(options);
 
   reflector.addHandlers({
     onAdd: observe,
@@ -48,25 +52,41 @@ export function createJobWatcher(options: JobWatcherOptions) {
 
   function observe(renderJob: RenderJob) {
     const name = nameOf(renderJob);
-    if (name === undefined || settled.has(name)) return;
-    // Of the many finished ones of the first list, the first sweep finds the few whose jobs are not settled yet.
-    if (isFinished(renderJob) ? reflector.hasSynced : hasBegun(renderJob) && !begun.has(name))
-      queue.add(name);
+    const kept = isKept(renderJob);
+    if (name === undefined || settled.has(name)) {
+      // Without a job: a copy that somebody made of one, finalizer and all.
+      if (kept && (isFinished(renderJob) || isWithdrawn(renderJob))) letGo.add(renderJob.metadata.name ?? '');
+      return;
+    }
+    // Of the many finished ones of the first list, only those still kept have a job that may not be settled yet; of
+    // those that nothing keeps, the first sweep finds the few.
+    if (isFinished(renderJob)) {
+      if (kept || reflector.hasSynced) queue.add(name);
+    } else if ((kept && isWithdrawn(renderJob)) || (hasBegun(renderJob) && !begun.has(name))) queue.add(name);
   }
 
   async function process(name: string): Promise<undefined> {
+    await end(name);
+    if (settled.has(name)) letGo.add(name);
+  }
+
+  /** Ends the job, or begins it, if it is time. */
+  async function end(name: string): Promise<void> {
     if (settled.has(name)) return;
     const renderJob = lastSeen.get(name) ?? reflector.get(name, namespace);
     if (!renderJob) return gone(name);
-    if (!isFinished(renderJob)) {
-      if (hasBegun(renderJob)) await begin(name, renderJob);
-      else await gone(name, renderJob.metadata.uid);
-      return;
-    }
+    const { uid } = renderJob.metadata;
+    const finished = isFinished(renderJob);
+    // Deleted before it ended, and no agent has it or will: nothing can come of it any more.
+    const withdrawn = !finished && isKept(renderJob) && isWithdrawn(renderJob);
+    if (!finished && !withdrawn) return hasBegun(renderJob) ? begin(name, renderJob) : gone(name, uid);
     // Cheaper than asking the object store and locking the job's row only to learn the same.
-    const outcome = (await isSettled.submit(name)) ? 'already' : await settler.settleFrom(renderJob);
+    let outcome: Settlement = 'already';
+    if (withdrawn) outcome = await settler.fail(name, uid, CANCELLED, renderJob.spec.capability);
+    else if (!(await isSettled.submit(name))) outcome = await settler.settleFrom(renderJob);
     lastSeen.delete(name);
-    if (outcome === 'fenced') await gone(name, renderJob.metadata.uid);
+    if (withdrawn && outcome === 'settled') logger.info({ jobId: name }, DELETED);
+    if (outcome === 'fenced') await gone(name, uid);
     else settled.add(name);
   }
 
@@ -105,7 +125,7 @@ export function createJobWatcher(options: JobWatcherOptions) {
       reflector.note(found);
       return;
     }
-    logger.info({ jobId: name }, 'the RenderJob was deleted: the job is cancelled');
+    logger.info({ jobId: name }, DELETED);
     await settler.fail(name, job.renderjob_uid, CANCELLED);
     settled.add(name);
   }
@@ -133,7 +153,10 @@ export function createJobWatcher(options: JobWatcherOptions) {
         const renderJob = reflector.get(job.id, namespace);
         const differs = job.renderjob_uid !== null && renderJob?.metadata.uid !== job.renderjob_uid;
         const ahead =
-          renderJob && (isFinished(renderJob) || (hasBegun(renderJob) && job.status === 'queued'));
+          renderJob &&
+          (isFinished(renderJob) ||
+            (isKept(renderJob) && isWithdrawn(renderJob)) ||
+            (hasBegun(renderJob) && job.status === 'queued'));
         if (differs || ahead) {
           settled.delete(job.id);
           queue.add(job.id);
@@ -168,7 +191,7 @@ export function createJobWatcher(options: JobWatcherOptions) {
           await sweepOrWarn();
         }
       };
-      await Promise.all([queue.run(signal), sweeping()]);
+      await Promise.all([queue.run(signal), letGo.run(signal), sweeping()]);
     },
   };
 }

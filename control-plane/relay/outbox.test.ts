@@ -19,7 +19,7 @@ afterEach(async () => {
 });
 
 function relay(handle: Lane<undefined>['handle'], more: Partial<Parameters<typeof createOutbox>[0]> = {}) {
-  const lane = { handle, concurrency: 4 };
+  const lane = { handle, concurrency: () => 4 };
   const outbox = createOutbox<{ renderjob: undefined; event: undefined }>({
     database: db.database,
     logger: silentLogger(),
@@ -149,4 +149,52 @@ test('more debts than a process takes in at once wait in the table', async () =>
   run();
   await paid();
   expect(new Set(seen).size).toBe(100);
+});
+
+test('what is left to the table is paid from there in the order it was owed in, each once, and so is what comes meanwhile', async () => {
+  const seen: number[] = [];
+  const handle = async (task: Task) => {
+    await delay(1);
+    seen.push(Number(task.jobId));
+  };
+  const { outbox, run } = relay(handle, {
+    lanes: { renderjob: { handle, concurrency: () => 1 }, event: { handle, concurrency: () => 1 } },
+    leaseMs: 10_000,
+  });
+  run();
+  const due = () => new Date(Date.now() + 2_000);
+  for (let i = 0; i < 150; i++) outbox.handOver('event', await owe(String(i), due()));
+  // The first pass through memory: one at work, and so many that wait.
+  const burst: Awaited<ReturnType<typeof owe>>[] = [];
+  for (let i = 150; i < 300; i++) burst.push(await owe(String(i), due()));
+  for (const task of burst) outbox.handOver('event', task);
+  await paid();
+  expect(seen.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 300 }, (_, i) => i));
+  const late = seen.filter((i) => i >= 200);
+  expect(late).toEqual(late.toSorted((a, b) => a - b));
+  // Caught up: what comes now is paid at once again, though it falls due in an hour.
+  outbox.handOver('event', await owe('300', new Date(Date.now() + 3_600_000)));
+  await paid();
+});
+
+test('pays fewer at once while its lane says so, and never none', async () => {
+  let wanted = 4;
+  let atOnce = 0;
+  let most = 0;
+  const handle = async () => {
+    most = Math.max(most, ++atOnce);
+    await delay(5);
+    atOnce--;
+  };
+  const lane = { handle, concurrency: () => wanted };
+  const { outbox } = relay(handle, { lanes: { renderjob: lane, event: lane } });
+  const tasks = await Promise.all(Array.from({ length: 24 }, (_, i) => owe(`job ${i}`)));
+  for (const task of tasks.slice(0, 12)) outbox.handOver('event', task);
+  await untilTrue(async () => (await owed()) === 12, 'the first are paid');
+  expect(most).toBe(4);
+  wanted = 0;
+  most = 0;
+  for (const task of tasks.slice(12)) outbox.handOver('event', task);
+  await paid();
+  expect(most).toBe(1);
 });

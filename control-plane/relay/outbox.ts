@@ -1,8 +1,7 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { describeError } from '#common/errors.ts';
 import type { Logger } from '#common/logging.ts';
-import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
+import { createReceipts } from './receipts.ts';
 
 export type TaskKind = 'renderjob' | 'event';
 
@@ -28,8 +27,11 @@ export interface Lane<Context> {
    */
   // biome-ignore lint/suspicious/noConfusingVoidType: most handlers have nothing to say
   readonly handle: (task: Task, context: Context | undefined) => Promise<TaskResult | void>;
-  /** Debts paid at once by this process. */
-  readonly concurrency: number;
+  /**
+   * Debts just handed over, and debts found by a poll, that this process pays at once: so many of each. Asked anew
+   * before each, so that it may follow the load; at least 1.
+   */
+  readonly concurrency: () => number;
 }
 
 export interface OutboxOptions<Contexts extends Record<TaskKind, unknown>> {
@@ -54,44 +56,50 @@ export interface Outbox<Contexts extends Record<TaskKind, unknown>> {
   run(signal: AbortSignal): Promise<void>;
 }
 
+/** Debts claimed in one statement. */
+const CLAIM = 32;
+/** Debts just handed over that wait in memory for their turn. */
+const WAITING = 32;
+/** How long after its commit a debt falls due for everyone: the default of `outbox.due_at`. */
+const OWN_MS = 2_000;
+
+type Handed = { readonly task: Task; readonly context: unknown };
+
 /**
  * Pays what committed transactions owe to other systems. Lanes do not wait for each other, nor debts of a lane: a
  * failing one is put off with backoff while the others go on.
+ *
+ * A debt is paid at once when there is room, and waits a little in memory when there is not. When more come than can
+ * be paid, they are left to the table, and paid from there in the order in which they were made, until it has been
+ * emptied: so the old do not stand back behind the new.
  */
 export function createOutbox<Contexts extends Record<TaskKind, unknown>>(
   options: OutboxOptions<Contexts>,
 ): Outbox<Contexts> {
   const { database, logger, lanes, pollMs = 500, leaseMs = 10_000, backoffMs = defaultBackoff } = options;
-  // Handed over and polled debts have room of their own: a rush of new ones does not starve the old.
-  const running: Record<TaskKind, Set<Promise<void>>> = { renderjob: new Set(), event: new Set() };
-  const polled: Record<TaskKind, Set<Promise<void>>> = { renderjob: new Set(), event: new Set() };
-  const waiting: Record<TaskKind, (() => void)[]> = { renderjob: [], event: [] };
+  const receipts = createReceipts({ database });
+  /** What has been paid, until it is recorded. */
+  const unrecorded = new Set<Promise<void>>();
   let ended = false;
 
-  const payments = createBatcher<{ task: Task; uid: string | undefined }, true>({
-    concurrency: 2,
-    async run(paid) {
-      const created = paid.filter(({ uid }) => uid !== undefined);
-      // Losing this to a crash of the server loses nothing: the debt is paid again, without effect.
-      await database.fast`
-        with settled as (delete from outbox where id = any(${paid.map(({ task }) => task.id.toString())}::bigint[]))
-        update jobs j set renderjob_uid = q.uid, renderjob_at = now()
-        from unnest(${created.map(({ task }) => task.jobId)}::text[], ${created.map(({ uid }) => uid as string)}::text[]) as q(job, uid)
-        where j.id = q.job and j.renderjob_uid is null`;
-      return paid.map(() => true);
-    },
-  });
-
-  async function pay<K extends TaskKind>(kind: K, task: Task, context: Contexts[K] | undefined) {
-    try {
-      const result = await lanes[kind].handle(task, context);
-      await payments.submit({ task, uid: result?.renderJobUid });
-      options.onPaid?.(kind, (Date.now() - task.createdAt.getTime()) / 1000);
-    } catch (error) {
+  /** Resolves when there is room for another; `recorded` may take longer. Neither ever rejects. */
+  async function pay(kind: TaskKind, task: Task, context: unknown): Promise<{ recorded: Promise<void> }> {
+    const failed = async (error: unknown) => {
       const reason = describeError(error);
       logger.debug({ task: task.id.toString(), kind, jobId: task.jobId, attempts: task.attempts }, reason);
       // Of a debt just handed over nothing is written: it falls due by itself.
       if (task.attempts > 0) await putOff(task, reason).catch(() => {});
+    };
+    try {
+      const lane = lanes[kind] as Lane<unknown>;
+      const result = await lane.handle(task, context);
+      const recorded = receipts
+        .record({ id: task.id, jobId: task.jobId, renderJobUid: result?.renderJobUid })
+        .then(() => options.onPaid?.(kind, (Date.now() - task.createdAt.getTime()) / 1000), failed);
+      return { recorded };
+    } catch (error) {
+      await failed(error);
+      return { recorded: Promise.resolve() };
     }
   }
 
@@ -102,26 +110,19 @@ export function createOutbox<Contexts extends Record<TaskKind, unknown>>(
         where id = ${task.id}`;
   }
 
-  function start<K extends TaskKind>(kind: K, task: Task, context?: Contexts[K]) {
-    const work = pay(kind, task, context).finally(() => {
-      running[kind].delete(work);
-      waiting[kind].shift()?.();
-    });
-    running[kind].add(work);
-  }
-
-  function startPolled(kind: TaskKind, task: Task) {
-    const work = pay(kind, task, undefined).finally(() => polled[kind].delete(work));
-    polled[kind].add(work);
-  }
-
-  async function claim(kind: TaskKind, limit: number): Promise<Task[]> {
+  /** The oldest that are due; `early`: and those that are not yet, but for what this process has in hand. */
+  async function claim(kind: TaskKind, early: readonly bigint[] | undefined): Promise<Task[]> {
+    const horizonMs = early ? OWN_MS : 0;
+    const inHand = (early ?? []).map(String);
     const rows = await database.fast<
       { id: bigint; job_id: string; status: string | null; created_at: Date; attempts: number }[]
     >`
         update outbox set due_at = now() + ${leaseMs} * interval '1 millisecond', attempts = attempts + 1
         where id in (
-          select id from outbox where kind = ${kind} and due_at <= now() order by due_at limit ${limit} for update skip locked
+          select id from outbox
+          where kind = ${kind} and due_at <= now() + ${horizonMs} * interval '1 millisecond'
+            and (due_at <= now() or attempts = 0 and id <> all(${inHand}::bigint[]))
+          order by due_at limit ${CLAIM} for update skip locked
         ) returning id, job_id, status, created_at, attempts`;
     return rows
       .map((row) => ({
@@ -134,41 +135,124 @@ export function createOutbox<Contexts extends Record<TaskKind, unknown>>(
       .sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
-  async function poll(kind: TaskKind, signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      const room = lanes[kind].concurrency - polled[kind].size;
-      let claimed = 0;
-      if (room > 0) {
-        try {
-          const tasks = await claim(kind, room);
-          claimed = tasks.length;
-          for (const task of tasks) startPolled(kind, task);
-        } catch (error) {
-          logger.debug(`cannot poll the outbox: ${describeError(error)}`);
-        }
+  function openLane(kind: TaskKind) {
+    const { concurrency } = lanes[kind];
+    // Handed over and claimed debts have room of their own: a rush of new ones does not starve the old.
+    const handed = { waiting: [] as Handed[], running: 0 };
+    const claimed = { waiting: [] as Handed[], running: 0 };
+    /** When others may claim again what waits here. */
+    let claimedUntil = 0;
+    /** The last claim has not brought all there was. */
+    let more = false;
+    /** Ids handed over and not recorded yet. */
+    const inHand = new Set<bigint>();
+    const running = new Set<Promise<void>>();
+    /** Debts have been left to the table, and not all of them have been claimed since. */
+    let behind = false;
+    let left = 0;
+    const alarm = createAlarm();
+
+    function fill(queue: { waiting: Handed[]; running: number }): void {
+      if (queue === claimed && performance.now() > claimedUntil) claimed.waiting.length = 0;
+      while (queue.running < Math.max(1, concurrency())) {
+        const next = queue.waiting.shift();
+        if (!next) break;
+        queue.running++;
+        const work = begin(queue, next).finally(() => running.delete(work));
+        running.add(work);
       }
-      const pause = delay(pollMs, undefined, { signal }).catch(() => {});
-      // A full claim means that more may be due: go on as soon as there is room.
-      if (claimed === room) await Promise.race([...polled[kind], pause]);
-      else await pause;
+      if (more && claimed.waiting.length === 0) alarm.ring();
     }
+
+    async function begin(queue: { waiting: Handed[]; running: number }, { task, context }: Handed) {
+      const { recorded } = await pay(kind, task, context);
+      queue.running--;
+      const done = recorded.finally(() => {
+        inHand.delete(task.id);
+        unrecorded.delete(done);
+      });
+      unrecorded.add(done);
+      fill(queue);
+    }
+
+    async function poll(signal: AbortSignal): Promise<void> {
+      signal.addEventListener('abort', alarm.ring, { once: true });
+      while (!signal.aborted) {
+        if (claimed.waiting.length === 0 && claimed.running < Math.max(1, concurrency())) {
+          const leftBefore = left;
+          const began = performance.now();
+          try {
+            const tasks = await claim(kind, behind ? [...inHand] : undefined);
+            if (tasks.length < CLAIM && left === leftBefore) behind = false;
+            more = tasks.length === CLAIM || behind;
+            claimedUntil = began + leaseMs / 2;
+            claimed.waiting.push(...tasks.map((task) => ({ task, context: undefined })));
+            fill(claimed);
+          } catch (error) {
+            more = false;
+            logger.debug(`cannot poll the outbox: ${describeError(error)}`);
+          }
+        }
+        await alarm.wait(pollMs);
+      }
+    }
+
+    return {
+      poll,
+      handOver(task: Task, context: unknown): void {
+        if (behind || handed.waiting.length >= WAITING) {
+          left++;
+          if (!behind) alarm.ring();
+          behind = true;
+          return;
+        }
+        inHand.add(task.id);
+        handed.waiting.push({ task, context });
+        fill(handed);
+      },
+      /** Begins nothing more, and waits for what has been begun. */
+      async end(): Promise<void> {
+        handed.waiting.length = 0;
+        claimed.waiting.length = 0;
+        await Promise.all([...running]);
+      },
+    };
   }
 
+  const open = { renderjob: openLane('renderjob'), event: openLane('event') };
   return {
     handOver(kind, task, context) {
-      if (ended) return;
-      const lane = lanes[kind];
-      if (running[kind].size < lane.concurrency) return start(kind, { ...task, attempts: 0 }, context);
-      // Beyond this the debts wait better in the table than in memory.
-      if (waiting[kind].length < lane.concurrency * 8)
-        waiting[kind].push(() => start(kind, { ...task, attempts: 0 }, context));
+      if (!ended) open[kind].handOver({ ...task, attempts: 0 }, context);
     },
     async run(signal) {
-      await Promise.all([poll('renderjob', signal), poll('event', signal)]);
+      await Promise.all([open.renderjob.poll(signal), open.event.poll(signal)]);
       ended = true;
-      waiting.renderjob.length = 0;
-      waiting.event.length = 0;
-      await Promise.allSettled([running, polled].flatMap(({ renderjob, event }) => [...renderjob, ...event]));
+      await Promise.all([open.renderjob.end(), open.event.end()]);
+      await Promise.all([...unrecorded]);
+    },
+  };
+}
+
+/** A wait that another may end; ringing while nobody waits ends the next one. */
+function createAlarm() {
+  let rung = false;
+  let end = () => {};
+  return {
+    ring(): void {
+      rung = true;
+      end();
+    },
+    wait(milliseconds: number): Promise<void> {
+      return new Promise((resolve) => {
+        const timer = setTimeout(() => end(), milliseconds);
+        end = () => {
+          clearTimeout(timer);
+          rung = false;
+          end = () => {};
+          resolve();
+        };
+        if (rung) end();
+      });
     },
   };
 }

@@ -4,21 +4,18 @@ import { ApiError } from '#common/errors.ts';
 import { type CallContext, type GrpcService, unary } from '#common/grpc/server.ts';
 import type { Logger } from '#common/logging.ts';
 import { type AdminServiceServer, AdminServiceService } from '#proto/semblance/admin/v1/admin.ts';
-import {
-  createAccount,
-  createKey,
-  limitKey,
-  requireAccount,
-  revokeKey,
-  setLimits,
-  showAccount,
-} from '../accounts/accounts.ts';
-import { topUp } from '../billing/ledger.ts';
-import { setRates, switchCapability } from '../billing/rate-card.ts';
+import { requireAccount, showAccount } from '../accounts/accounts.ts';
+import * as changes from '../admin/changes.ts';
+import { listSettings } from '../admin/settings.ts';
+import { ACTOR_KEY, actorFrom } from '../audit/actor.ts';
+import { type AuditRow, listAudit, writeAudit } from '../audit/audit.ts';
+import { listMedia, type MediaRow } from '../media/list-media.ts';
+import type { Removals } from '../media/removals.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Database } from '../storage/database.ts';
-import { type DeliveryView, listDeliveries, replayDelivery } from '../webhooks/deliveries.ts';
-import { rotateSecret, showSecret } from '../webhooks/secrets.ts';
+import type { Transaction } from '../storage/sql.ts';
+import { readUsage, summarizeUsage } from '../usage/usage.ts';
+import { type DeliveryView, listDeliveries } from '../webhooks/deliveries.ts';
 
 export interface AdminServiceOptions {
   readonly logger: Logger;
@@ -26,10 +23,12 @@ export interface AdminServiceOptions {
   /** What `authorization: Bearer …` must carry. */
   readonly token: string;
   readonly metrics: Metrics;
+  readonly removals: Pick<Removals, 'payNow'>;
 }
 
 /** What the service owner may do. */
-export function createAdminService({ logger, database, token, metrics }: AdminServiceOptions): GrpcService {
+export function createAdminService(options: AdminServiceOptions): GrpcService {
+  const { logger, database, token, metrics, removals } = options;
   const { sql } = database;
   const expected = digest(`Bearer ${token}`);
 
@@ -49,47 +48,65 @@ export function createAdminService({ logger, database, token, metrics }: AdminSe
       }),
     );
 
+  /** A method that changes something: the change and the row of the audit that tells of it are one transaction. */
+  const changing = <Request, Made, Response = Made>(
+    method: string,
+    change: (tx: Transaction, request: Request, actor: string) => Promise<changes.Changed<Made>>,
+    show: (made: Made) => Response = (made) => made as unknown as Response,
+  ) =>
+    unary<Request, Response>(
+      logger,
+      metrics.timed(method, async (request: Request, { metadata, requestId }: CallContext) => {
+        authorize(metadata);
+        const actor = actorFrom(metadata.get(ACTOR_KEY)[0]?.toString() ?? '');
+        const changed = await sql.begin(async (tx) => {
+          const made = await change(tx, request, actor);
+          await writeAudit(tx, { action: method, actor, requestId }, made.audit);
+          return made;
+        });
+        if (changed.objectKeys) await removals.payNow(changed.objectKeys);
+        return show(changed.response);
+      }),
+    );
+
   const implementation: AdminServiceServer = {
-    createAccount: guarded('CreateAccount', ({ name, balanceMicros }) =>
-      createAccount(sql, { name, balanceMicros }),
-    ),
-    topUpAccount: guarded('TopUpAccount', async ({ accountId, amountMicros, reference }) => {
-      await topUp(sql, { accountId, amountMicros, reference });
-      return { account: await showAccount(sql, accountId) };
-    }),
+    createAccount: changing('CreateAccount', changes.accountCreated),
+    topUpAccount: changing('TopUpAccount', changes.accountToppedUp),
     showAccount: guarded('ShowAccount', async ({ accountId }) => ({
       account: await showAccount(sql, accountId),
     })),
-    createKey: guarded('CreateKey', ({ accountId }) => createKey(sql, accountId)),
-    revokeKey: guarded('RevokeKey', async ({ keyId }) => ({ key: await revokeKey(sql, keyId) })),
-    limitKey: guarded('LimitKey', async ({ keyId, perMinute }) => ({
-      key: await limitKey(sql, keyId, perMinute),
-    })),
-    showSecret: guarded('ShowSecret', async ({ accountId }) => ({
-      secret: await showSecret(sql, accountId),
-    })),
-    rotateSecret: guarded('RotateSecret', async ({ accountId }) => ({
-      secret: await rotateSecret(sql, accountId),
-    })),
+    createKey: changing('CreateKey', changes.keyCreated),
+    revokeKey: changing('RevokeKey', changes.keyRevoked),
+    limitKey: changing('LimitKey', changes.keyLimited),
+    showSecret: changing('ShowSecret', changes.secretShown),
+    rotateSecret: changing('RotateSecret', changes.secretRotated),
     listDeliveries: guarded('ListDeliveries', async ({ accountId }) => {
       await requireAccount(sql, accountId);
       return { deliveries: (await listDeliveries(sql, { accountId })).map(deliveryView) };
     }),
-    replayDelivery: guarded('ReplayDelivery', async ({ deliveryId }) => ({
-      delivery: deliveryView(await replayDelivery(sql, deliveryId)),
+    replayDelivery: changing('ReplayDelivery', changes.deliveryReplayed, (delivery) => ({
+      delivery: deliveryView(delivery),
     })),
-    switchCapability: guarded('SwitchCapability', async ({ capability, on }) => ({
-      capability,
-      enabled: await switchCapability(sql, capability, on),
-    })),
-    setLimits: guarded('SetLimits', async ({ accountId, jobsInFlight, liveSessions }) => ({
-      accountId,
-      ...(await setLimits(sql, accountId, { jobsInFlight, liveSessions })),
-    })),
-    setRates: guarded('SetRates', async ({ capability, accountId, rateMicros, minimumMicros }) => {
-      const rates = { capability, accountId, rateMicros, minimumMicros };
-      return { ...rates, ...(await setRates(sql, rates)) };
+    listUsage: guarded('ListUsage', async ({ accountId, range, limit }) => {
+      await requireAccount(sql, accountId);
+      return { entries: await readUsage(sql, accountId, range, limit) };
     }),
+    summarizeUsage: guarded('SummarizeUsage', async ({ accountId, range }) => {
+      await requireAccount(sql, accountId);
+      return { summary: await summarizeUsage(sql, accountId, range) };
+    }),
+    switchCapability: changing('SwitchCapability', changes.capabilitySwitched),
+    setLimits: changing('SetLimits', changes.limitsSet),
+    setRates: changing('SetRates', changes.ratesSet),
+    listSettings: guarded('ListSettings', async () => ({ settings: await listSettings(sql) })),
+    setSetting: changing('SetSetting', changes.settingSet),
+    listAudit: guarded('ListAudit', async (request) => ({
+      entries: (await listAudit(sql, request)).map(auditEntry),
+    })),
+    listMedia: guarded('ListMedia', async (request) => ({
+      deletions: (await listMedia(sql, request)).map(mediaDeletion),
+    })),
+    deleteMedia: changing('DeleteMedia', changes.mediaDeleted),
   };
   return { name: 'semblance.admin.v1.AdminService', definition: AdminServiceService, implementation };
 }
@@ -100,4 +117,33 @@ function deliveryView({ id, jobId, event, state, attempts }: DeliveryView) {
 
 function digest(text: string): Buffer {
   return createHash('sha256').update(text).digest();
+}
+
+function auditEntry(row: AuditRow) {
+  const text = (facts: unknown) => (facts === null ? undefined : JSON.stringify(facts));
+  return {
+    id: row.id,
+    at: row.at.toISOString(),
+    actor: row.actor,
+    action: row.action,
+    accountId: row.account_id ?? undefined,
+    subject: row.subject,
+    beforeJson: text(row.before),
+    afterJson: text(row.after),
+    requestId: row.request_id ?? undefined,
+  };
+}
+
+function mediaDeletion(row: MediaRow) {
+  return {
+    objectKey: row.object_key,
+    kind: row.kind,
+    accountId: row.account_id ?? undefined,
+    jobId: row.job_id ?? undefined,
+    sizeBytes: row.size_bytes,
+    removedBy: row.removed_by,
+    actor: row.actor ?? undefined,
+    removedAt: row.removed_at.toISOString(),
+    deletedAt: row.deleted_at?.toISOString(),
+  };
 }

@@ -18,7 +18,9 @@ import type { Submission, Submitted } from '../jobs/submit.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Database } from '../storage/database.ts';
 import type { Uploads } from '../uploads/uploads.ts';
-import { answerEach } from './answer-each.ts';
+import type { JobCalls } from './job-calls.ts';
+import type { MediaCalls } from './media-calls.ts';
+import type { ReadStreams } from './read-streams.ts';
 
 export interface ControlServiceOptions {
   readonly logger: Logger;
@@ -27,16 +29,20 @@ export interface ControlServiceOptions {
   readonly uploads: Uploads;
   readonly submit: (submission: Submission) => Promise<Submitted>;
   readonly view: JobView;
+  readonly jobCalls: JobCalls;
+  readonly mediaCalls: MediaCalls;
   readonly metrics: Metrics;
+  readonly watchJobs: ControlServiceServer['watchJobs'];
+  readonly readJobs: ReadStreams['handle'];
   /** The moment whose week, month and year a balance speaks of. Default: the database's clock. */
   readonly now?: () => Date;
 }
 
 /** What the gateway asks. Every method but the pricing of strangers begins at the gate. */
 export function createControlService(options: ControlServiceOptions): GrpcService {
-  const { logger, database, gate, uploads, submit, view, metrics, now } = options;
+  const { logger, database, gate, uploads, submit, view, jobCalls, mediaCalls, metrics, now } = options;
 
-  async function submitJob(request: SubmitJobRequest, { trailers }: CallContext) {
+  async function submitJob(request: SubmitJobRequest, { trailers, traceparent }: CallContext) {
     const { accountId } = await gate.admit(request.caller, trailers);
     const { capability, inputs, parameters, callbackUrl, idempotencyKey } = request;
     const { jobId, replayed } = await submit({
@@ -46,6 +52,7 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
       parameters,
       callbackUrl,
       idempotencyKey,
+      traceparent,
     });
     return { id: jobId, status: 'queued', statusUrl: `/api/v1/jobs/${jobId}`, replayed };
   }
@@ -82,16 +89,25 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
       const { accountId } = await gate.admit(caller, trailers);
       return { fileKey: await uploads.begin(accountId), accountId };
     }),
-    completeUpload: timed('CompleteUpload', async (request) => ({ url: await uploads.complete(request) })),
-    abortUpload: timed('AbortUpload', async ({ fileKey, accountId }) => {
-      await uploads.abort(fileKey, accountId);
+    completeUpload: timed('CompleteUpload', async (request, { requestId }) => ({
+      url: await uploads.complete(request, requestId),
+    })),
+    abortUpload: timed('AbortUpload', async ({ fileKey, accountId }, { requestId }) => {
+      await uploads.abort(fileKey, accountId, requestId);
       return {};
     }),
     submitJob: timed('SubmitJob', submitJob),
+    estimateJob: timed('EstimateJob', jobCalls.estimateJob),
+    cancelJob: timed('CancelJob', jobCalls.cancelJob),
     getJob: timed('GetJob', getJob),
-    getJobs: timed('GetJobs', answerEach(logger, getJob)),
+    watchJobs: options.watchJobs,
+    deleteJobMedia: timed('DeleteJobMedia', mediaCalls.deleteJobMedia),
+    deleteUpload: timed('DeleteUpload', mediaCalls.deleteUpload),
+    readJobs: options.readJobs,
     getBalance: timed('GetBalance', getBalance),
     getPricing: timed('GetPricing', getPricing),
+    listUsage: timed('ListUsage', jobCalls.listUsage),
+    summarizeUsage: timed('SummarizeUsage', jobCalls.summarizeUsage),
   };
   return {
     name: 'semblance.control.v1.ControlService',

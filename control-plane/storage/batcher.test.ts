@@ -80,3 +80,18 @@ test('what was given up while it waited is never begun', async () => {
   expect(await batcher.submit(3)).toBe(3);
   expect(begun).toEqual([1, 3]);
 });
+
+test('requests of a size fill a batch by it, and one that is larger than a batch goes alone', async () => {
+  const batches: number[][] = [];
+  const batcher = createBatcher<number, number>({
+    maxSize: 10,
+    sizeOf: (n) => n,
+    async run(requests) {
+      batches.push([...requests]);
+      await delay(1);
+      return requests;
+    },
+  });
+  await Promise.all([4, 6, 1, 20, 5, 5, 5].map((n) => batcher.submit(n)));
+  expect(batches).toEqual([[4, 6], [1], [20], [5, 5], [5]]);
+});

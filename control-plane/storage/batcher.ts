@@ -7,6 +7,8 @@ export interface BatcherOptions<Request, Answer> {
   readonly concurrency?: number;
   /** Requests in one batch. Default 256. */
   readonly maxSize?: number;
+  /** What a request counts for in the size of its batch; one that is larger than a batch goes alone. Default 1. */
+  readonly sizeOf?: (request: Request) => number;
   /** Requests that may wait; more are refused at once. Default 10000. */
   readonly maxWaiting?: number;
   /** Time after which a request is given up, waiting included. Default 5000 ms. */
@@ -34,7 +36,7 @@ interface Waiting<Request, Answer> {
 export function createBatcher<Request, Answer>(
   options: BatcherOptions<Request, Answer>,
 ): Batcher<Request, Answer> {
-  const { run, concurrency = 1, maxSize = 256, maxWaiting = 10_000, deadlineMs = 5_000 } = options;
+  const { run, concurrency = 1, maxSize = 256, sizeOf, maxWaiting = 10_000, deadlineMs = 5_000 } = options;
   type Entry = Waiting<Request, Answer>;
   let waiting: Entry[] = [];
   let underWay = 0;
@@ -44,8 +46,7 @@ export function createBatcher<Request, Answer>(
     scheduled = false;
     waiting = waiting.filter(({ givenUp }) => !givenUp);
     while (underWay < concurrency && waiting.length > 0) {
-      const batch = waiting.slice(0, maxSize);
-      waiting = waiting.slice(maxSize);
+      const batch = waiting.splice(0, fitting(waiting));
       underWay++;
       // A batch that hangs gives its place free at the deadline: the callers in it have been answered by then.
       withDeadline(execute(batch), deadlineMs)
@@ -55,6 +56,17 @@ export function createBatcher<Request, Answer>(
           start();
         });
     }
+  }
+
+  /** How many of the first that wait make a batch. */
+  function fitting(entries: readonly Entry[]): number {
+    if (!sizeOf) return maxSize;
+    let count = 0;
+    for (let size = 0; count < entries.length; count++) {
+      size += sizeOf((entries[count] as Entry).request);
+      if (size > maxSize && count > 0) break;
+    }
+    return count;
   }
 
   async function execute(batch: Entry[]): Promise<void> {

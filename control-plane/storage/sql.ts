@@ -24,6 +24,8 @@ export interface Sql extends Statements {
   /** Commits when the work resolves, rolls back when it throws. Lost with its connection. */
   begin<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
   end(): Promise<void>;
+  /** Connections of the pool, those nobody uses among them, and how many statements wait for one. */
+  pressure(): { readonly open: number; readonly idle: number; readonly waiting: number };
 }
 
 export interface SqlOptions {
@@ -111,7 +113,8 @@ export function openSql(options: SqlOptions): Sql {
     });
   }
 
-  return Object.assign(statement, { json, begin, end: () => pool.end() });
+  const pressure = () => ({ open: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount });
+  return Object.assign(statement, { json, begin, pressure, end: () => pool.end() });
 }
 
 /** Carries what a transaction's work threw past the question whether the connection is still good. */

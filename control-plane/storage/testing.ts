@@ -39,6 +39,8 @@ export async function testDatabase() {
     },
     /** A submit as a control plane of its own would do it. */
     submitter: () => createSubmit({ database, onCommitted: () => {}, webhooks: false }),
+    /** The same, of one that delivers webhooks. */
+    submitterWithWebhooks: () => createSubmit({ database, onCommitted: () => {}, webhooks: true }),
     async balances(accountId: string) {
       const [row] = await sql<
         { available: bigint; held: bigint; spent: bigint; topped_up: bigint }[]

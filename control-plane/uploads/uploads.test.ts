@@ -188,6 +188,32 @@ test('a reservation that is never completed is swept with its bytes; younger and
   await expect(uploads.complete(description(young, accountId))).resolves.toContain(young);
 });
 
+test('a file that cannot be deleted keeps no other from going, and goes when it can', async () => {
+  const { accountId } = await db.account();
+  const keys = await Promise.all(Array.from({ length: 3 }, () => uploads.begin(accountId)));
+  let stuck = keys[0];
+  const failing = createUploads({
+    database: db.database,
+    logger: silentLogger(),
+    objects: {
+      ...objects,
+      delete: async (key) => {
+        if (key === stuck) throw new Error('this one cannot be deleted');
+      },
+    },
+  });
+  const { signal } = new AbortController();
+  const left = async () => (await Promise.all(keys.map(row))).map((found) => found !== undefined);
+  for (const hours of [3, 1]) {
+    for (const key of keys) await age(key, hours);
+    await failing.sweep(signal);
+  }
+  expect(await left()).toEqual([true, false, false]);
+  stuck = '';
+  await failing.sweep(signal);
+  expect(await left()).toEqual([false, false, false]);
+});
+
 test('sweeps and completions at the same time leave each key either complete with its bytes or gone', async () => {
   const { accountId } = await db.account();
   const keys = await Promise.all(Array.from({ length: 30 }, () => uploads.begin(accountId)));

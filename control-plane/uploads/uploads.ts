@@ -12,6 +12,9 @@ const KINDS: Partial<Record<MediaKind, string>> = {
   [MediaKind.MEDIA_KIND_VIDEO]: 'video',
 };
 
+/** Objects that one sweep fails to delete before it gives up. */
+const MOST_FAILURES = 5;
+
 /** What every key of an upload begins with; no other object's does. */
 const KEY_PREFIX = 'api/up-';
 
@@ -38,7 +41,7 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
    * @returns signed link to the bytes
    * @throws ApiError not_found (never reserved, given up, or reserved too long ago), invalid_input
    */
-  async function complete(request: CompleteUploadRequest): Promise<string> {
+  async function complete(request: CompleteUploadRequest, requestId?: string): Promise<string> {
     const { fileKey, accountId, contentType, sizeBytes } = request;
     const kind = KINDS[request.kind];
     const sha256 = Buffer.from(request.sha256);
@@ -55,7 +58,7 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
         )
         select s.link_seconds from done cross join settings s`;
     if (!rows[0]) {
-      await deleteOrphan(fileKey, accountId);
+      await deleteOrphan(fileKey, accountId, requestId);
       throw new ApiError('not_found', 'This upload is not under way any more: upload again.');
     }
     return objects.signGet(fileKey, { expiresInSeconds: rows[0].link_seconds, audience: 'public' });
@@ -65,12 +68,12 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
    * Gives a reservation up at once and deletes its bytes, also when it has been given up before. A complete upload, or
    * another account's, is left alone.
    */
-  async function abort(fileKey: string, accountId: string): Promise<void> {
+  async function abort(fileKey: string, accountId: string, requestId?: string): Promise<void> {
     requireStorable(fileKey, accountId);
     await sql`
         update uploads set abandoned_at = now()
         where file_key = ${fileKey} and account_id = ${accountId} and completed_at is null and abandoned_at is null`;
-    await deleteOrphan(fileKey, accountId);
+    await deleteOrphan(fileKey, accountId, requestId);
   }
 
   /**
@@ -78,12 +81,12 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
    * no sweep will come upon it. A key is reserved once and its row never comes back, nor does a given-up one become
    * complete; so what is read here still holds when the bytes go.
    */
-  async function deleteOrphan(fileKey: string, accountId: string): Promise<void> {
+  async function deleteOrphan(fileKey: string, accountId: string, requestId?: string): Promise<void> {
     if (!fileKey.startsWith(KEY_PREFIX) || !isObjectKey(fileKey)) return;
     const [row] = await sql<{ account_id: string; abandoned: boolean }[]>`
       select account_id, abandoned_at is not null as abandoned from uploads where file_key = ${fileKey}`;
     if (row && !(row.abandoned && row.account_id === accountId)) return;
-    await objects.delete(fileKey).catch((err) => logger.warn({ err, fileKey }, 'delete failed'));
+    await objects.delete(fileKey).catch((err) => logger.warn({ err, fileKey, requestId }, 'delete failed'));
   }
 
   /**
@@ -99,19 +102,30 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
           and u.reserved_at < now() - s.upload_reservation_seconds * interval '1 second'
         order by u.reserved_at limit 500 for update of u skip locked
       ) returning file_key`;
-    for (const { file_key } of late) {
+    let failures = 0;
+    /** One that cannot be deleted waits for the next sweep; several, and the store has failed. */
+    const erased = async (fileKey: string): Promise<boolean> => {
       signal.throwIfAborted();
-      await objects.delete(file_key);
-    }
+      try {
+        await objects.delete(fileKey);
+        return true;
+      } catch (err) {
+        if (++failures >= MOST_FAILURES) throw err;
+        logger.warn({ err, fileKey }, 'delete failed');
+        return false;
+      }
+    };
+    for (const { file_key } of late) await erased(file_key);
     const gone = await sql<{ file_key: string }[]>`
       select file_key from uploads
       where completed_at is null and abandoned_at < now() - ${graceSeconds} * interval '1 second' limit 500`;
+    let ended = 0;
     for (const { file_key } of gone) {
-      signal.throwIfAborted();
-      await objects.delete(file_key);
+      if (!(await erased(file_key))) continue;
       await sql`delete from uploads where file_key = ${file_key} and abandoned_at is not null`;
+      ended++;
     }
-    return gone.length;
+    return ended;
   }
 
   return { begin, complete, abort, sweep };

@@ -34,6 +34,21 @@ const SPECIAL_IPV4 = [
  */
 const SPECIAL_IPV6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20'];
 
+/** Ports of other protocols, some of whose servers can be made to act by what looks like HTTP: those that fetch refuses. */
+const OTHER_PROTOCOLS = new Set(
+  (
+    '1 7 9 11 13 15 17 19 20 21 22 23 25 37 42 43 53 69 77 79 87 95 101 102 103 104 109 110 111 113 115 117 119 123 ' +
+    '135 137 139 143 161 179 389 427 465 512 513 514 515 526 530 531 532 540 548 554 556 563 587 601 636 989 990 993 ' +
+    '995 1719 1720 1723 2049 3659 4045 4190 5060 5061 6000 6566 6665 6666 6667 6668 6669 6679 6697 10080'
+  ).split(' '),
+);
+
+/** @param port of a URL, '' for the scheme's own @throws ForbiddenAddressError for one of another protocol */
+export function checkPort(port: string): void {
+  if (port === '0' || OTHER_PROTOCOLS.has(port))
+    throw new ForbiddenAddressError(`port ${port} is one of another protocol`);
+}
+
 export interface AddressGuard {
   /** @throws ForbiddenAddressError unless the address is public or allowed by the owner */
   check(address: string): void;

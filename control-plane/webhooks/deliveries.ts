@@ -2,14 +2,20 @@ import { ApiError } from '#common/errors.ts';
 import { type JobRow, toJobRow } from '../jobs/job-row.ts';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
-import { isStorable, type Sql } from '../storage/sql.ts';
+import { isStorable, type Transaction } from '../storage/sql.ts';
 import type { Answer } from './sender.ts';
 
 export const MAX_ATTEMPTS = 6;
 
+/** The id of a job's delivery: the same for ever, however often it is made. See owe_delivery in migration 6. */
+export function deliveryIdOf(jobId: string): string {
+  return jobId.replace('job-', 'dlv-');
+}
+
 /** A delivery that this process may try now. */
 export interface Claimed {
   readonly id: string;
+  readonly accountId: string;
   readonly event: string;
   readonly url: string;
   readonly origin: string;
@@ -29,13 +35,20 @@ export interface Result {
   readonly pauseMs: number;
 }
 
+/** One that could be claimed. */
+export interface Due {
+  readonly id: string;
+  readonly origin: string;
+  readonly accountId: string;
+}
+
 interface ClaimRow {
   readonly delivery_id: string;
+  readonly account_id: string;
   readonly event: string;
   readonly url: string;
   readonly origin: string;
   readonly attempts: number;
-  readonly job_id: string;
   readonly link_seconds: number;
   readonly secrets: string[] | null;
 }
@@ -44,29 +57,26 @@ interface ClaimRow {
 export function createDeliveries(database: Database, leaseSeconds: number) {
   const { sql } = database;
 
-  /** Those of the jobs that are due, or with `jobs` null any that are, but of none of the busy origins. */
-  async function claim(
-    jobs: readonly string[] | null,
-    busy: readonly string[],
-    limit: number,
-  ): Promise<Claimed[]> {
+  /** Of those named, the ones that are due and that nobody tries; they are this process's until the lease runs out. */
+  async function claim(ids: readonly string[]): Promise<Claimed[]> {
+    if (ids.length === 0) return [];
+    // A claim that a crash of the server loses is made again: its commit need not wait for the disk.
     const rows = await sql<ClaimRow[]>`
       with claimed as (
         update deliveries set leased_until = now() + ${leaseSeconds} * interval '1 second'
-        where id in (
-          select d.id from deliveries d
-          where d.state = 'pending' and d.due_at <= now() and (d.leased_until is null or d.leased_until < now())
-            and (${jobs}::text[] is null or d.job_id = any(${jobs}::text[])) and d.origin <> all(${busy}::text[])
-          order by d.due_at limit ${limit} for update skip locked
-        ) returning *
+        from set_config('synchronous_commit', 'off', true)
+        where id = any(${ids}::text[]) and state = 'pending' and due_at <= now()
+          and (leased_until is null or leased_until < now())
+        returning deliveries.*
       )
-      select c.id as delivery_id, c.event, c.url, c.origin, c.attempts, c.job_id, s.link_seconds,
+      select c.id as delivery_id, c.account_id, c.event, c.url, c.origin, c.attempts, s.link_seconds,
              (select array_agg(w.secret order by w.id desc) from webhook_secrets w
               where w.account_id = c.account_id and (w.retires_at is null or w.retires_at > now())) as secrets,
              j.id, j.status, j.output_key, j.charged_micros, j.error_code, j.error_message, j.settled_at
-      from claimed c join jobs j on j.id = c.job_id cross join settings s`;
+      from claimed c cross join lateral (select * from jobs where id = c.job_id offset 0) j cross join settings s`;
     return rows.map((row) => ({
       id: row.delivery_id,
+      accountId: row.account_id,
       event: row.event,
       url: row.url,
       origin: row.origin,
@@ -77,19 +87,44 @@ export function createDeliveries(database: Database, leaseSeconds: number) {
     }));
   }
 
+  /**
+   * Deliveries that are due, of none of the closed origins: of each origin as many as it could be tried with at once,
+   * the first of each account and origin before the second of any.
+   */
+  async function findDue(closed: readonly string[], perOrigin: number, limit: number): Promise<Due[]> {
+    return sql<Due[]>`
+      with recursive origins as (
+        (select min(origin) as origin from deliveries where state = 'pending')
+        union all
+        select (select min(d.origin) from deliveries d where d.state = 'pending' and d.origin > o.origin)
+        from origins o where o.origin is not null
+      ), due as (
+        select d.* from origins o cross join lateral (
+          select d.id, d.origin, d.account_id, d.due_at, row_number() over (order by d.due_at) as place from deliveries d
+          where d.state = 'pending' and d.origin = o.origin and d.due_at <= now()
+            and (d.leased_until is null or d.leased_until < now())
+          order by d.due_at limit ${perOrigin}
+        ) d where o.origin <> all(${closed}::text[])
+      )
+      select id, origin, account_id as "accountId" from due
+      order by row_number() over (partition by account_id order by place, due_at), due_at limit ${limit}`;
+  }
+
   const claims = createBatcher<string, Claimed | undefined>({
-    async run(jobs) {
-      const claimed = await claim([...new Set(jobs)], [], jobs.length);
-      const byJob = new Map(claimed.map((delivery) => [delivery.job.id, delivery]));
-      return jobs.map((job) => {
-        const delivery = byJob.get(job);
-        byJob.delete(job);
+    concurrency: 2,
+    async run(ids) {
+      const claimed = await claim([...new Set(ids)]);
+      const byId = new Map(claimed.map((delivery) => [delivery.id, delivery]));
+      return ids.map((id) => {
+        const delivery = byId.get(id);
+        byId.delete(id);
         return delivery;
       });
     },
   });
 
   const records = createBatcher<Result, true>({
+    concurrency: 2,
     async run(results) {
       const rows = results.map(({ delivery, at, answer, pauseMs }) => ({
         id: delivery.id,
@@ -113,20 +148,26 @@ export function createDeliveries(database: Database, leaseSeconds: number) {
           state = case when r.done then 'delivered' when d.attempts + 1 >= ${MAX_ATTEMPTS} then 'abandoned' else 'pending' end,
           ended_at = case when r.done or d.attempts + 1 >= ${MAX_ATTEMPTS} then now() end,
           due_at = now() + r.pause * interval '1 millisecond'
-        from result r where d.id = r.id and d.state = 'pending'`;
+        from result r where d.id = r.id and d.id = any(${rows.map(({ id }) => id)}::text[]) and d.state = 'pending'`;
       return results.map(() => true);
     },
   });
 
-  return {
-    /** The delivery of one job, if it has one that is due and nobody is trying. */
-    claimOf: (jobId: string) => claims.submit(jobId),
-    claimDue: (busy: readonly string[], limit: number) => claim(null, busy, limit),
-    record: (result: Result) => records.submit(result),
-    /** Gives claims back untried. */
-    async release(ids: readonly string[]) {
+  const releases = createBatcher<string, true>({
+    async run(ids) {
       await sql`update deliveries set leased_until = null where id = any(${ids}::text[]) and state = 'pending'`;
+      return ids.map(() => true);
     },
+  });
+
+  return {
+    findDue,
+    claim,
+    /** The delivery, if it is due and nobody is trying it. */
+    claimOne: (id: string) => claims.submit(id),
+    record: (result: Result) => records.submit(result),
+    /** Gives a claim back untried. */
+    release: (id: string) => releases.submit(id),
   };
 }
 
@@ -150,7 +191,7 @@ interface ViewRow {
 
 /** Deliveries with every attempt, the newest first. */
 export async function listDeliveries(
-  sql: Sql,
+  sql: Transaction,
   of: { accountId: string } | { deliveryId: string },
 ): Promise<DeliveryView[]> {
   const account = 'accountId' in of ? of.accountId : null;
@@ -177,7 +218,7 @@ export async function listDeliveries(
 }
 
 /** Has a delivery tried again from the first attempt on, under the same id. @throws ApiError not_found */
-export async function replayDelivery(sql: Sql, deliveryId: string): Promise<DeliveryView> {
+export async function replayDelivery(sql: Transaction, deliveryId: string): Promise<DeliveryView> {
   if (isStorable(deliveryId)) {
     await sql`
       update deliveries set state = 'pending', attempts = 0, due_at = now(), leased_until = null, ended_at = null

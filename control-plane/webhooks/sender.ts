@@ -2,7 +2,7 @@ import { Resolver } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { Agent, buildConnector, request } from 'undici';
 import { describeError } from '#common/errors.ts';
-import type { AddressGuard } from './addresses.ts';
+import { type AddressGuard, checkPort } from './addresses.ts';
 
 export interface SenderOptions {
   readonly guard: AddressGuard;
@@ -25,6 +25,9 @@ export interface Sender {
   send(url: string, body: string, headers: Readonly<Record<string, string>>): Promise<Answer>;
   close(): Promise<void>;
 }
+
+/** Time for the body of an answer. */
+const BODY_MS = 1_000;
 
 /**
  * POSTs to URLs that strangers chose. The host name is resolved here, the address checked, and that very address
@@ -51,8 +54,9 @@ export function createSender({ guard, timeoutMs = 10_000, lookup = resolve }: Se
     connections: 64,
     pipelining: 1,
     keepAliveTimeout: 4_000,
-    headersTimeout: timeoutMs,
-    bodyTimeout: timeoutMs,
+    // The limits of `send` hold instead, so that a failure has one wording.
+    headersTimeout: 0,
+    bodyTimeout: 0,
     maxHeaderSize: 16 * 1024,
   });
 
@@ -70,21 +74,29 @@ export function createSender({ guard, timeoutMs = 10_000, lookup = resolve }: Se
     async send(url, body, headers) {
       const began = performance.now();
       const milliseconds = () => Math.round(performance.now() - began);
-      const timeout = AbortSignal.timeout(timeoutMs);
+      const limit = new AbortController();
+      const { signal } = limit;
+      const timer = setTimeout(() => limit.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
       try {
+        const target = new URL(url);
+        checkPort(target.port);
         // undici heeds the signal only once the request has a connection: the limit must hold before that too.
         const answer = await unlessAborted(
-          request(url, { method: 'POST', body, headers, dispatcher: agent, signal: timeout }),
-          timeout,
+          request(target, { method: 'POST', body, headers, dispatcher: agent, signal }),
+          signal,
         );
-        // What it says does not matter; a little is read so that the connection can be used again.
-        await answer.body.dump({ limit: 16_384, signal: timeout }).catch(() => {});
-        const { statusCode: status } = answer;
+        const { statusCode: status, body: said } = answer;
+        // What it says does not matter; a little is read, for a moment, so that the connection can be used again.
+        const cut = setTimeout(() => said.destroy(), BODY_MS);
+        await said.dump({ limit: 16_384, signal }).catch(() => {});
+        clearTimeout(cut);
         const error = status >= 200 && status < 300 ? undefined : `answered ${status}`;
         return { status, error, milliseconds: milliseconds() };
       } catch (error) {
-        const reason = timeout.aborted ? `no answer within ${timeoutMs} ms` : describeError(error);
+        const reason = describeError(signal.aborted ? signal.reason : error);
         return { status: undefined, error: reason.slice(0, 500), milliseconds: milliseconds() };
+      } finally {
+        clearTimeout(timer);
       }
     },
     async close() {
@@ -104,7 +116,7 @@ export async function resolve(
   signal: AbortSignal,
   servers?: readonly string[],
 ): Promise<readonly string[]> {
-  if (/(^|\.)localhost$/.test(hostname)) return ['127.0.0.1'];
+  if (/(^|\.)localhost\.?$/.test(hostname)) return ['127.0.0.1'];
   // One for each name: it can be cancelled alone, and it heeds a resolv.conf that has changed.
   const resolver = new Resolver({ timeout: 2_000, tries: 2 });
   if (servers) resolver.setServers(servers);

@@ -1,12 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describeError } from '#common/errors.ts';
-import { type EventBus, RedeliverLater } from '#common/events/bus.ts';
+import type { EventBus } from '#common/events/bus.ts';
 import { jobSubject, parseJobEvent } from '#common/events/jobs.ts';
 import { jobRecord } from '#common/job-record.ts';
 import type { Logger } from '#common/logging.ts';
 import type { JobView } from '../jobs/job-view.ts';
 import type { Database } from '../storage/database.ts';
-import { type Claimed, createDeliveries } from './deliveries.ts';
+import { type Claimed, createDeliveries, type Due, deliveryIdOf } from './deliveries.ts';
+import { createRoom, type RoomOptions, type Stay } from './room.ts';
 import type { Sender } from './sender.ts';
 import { signatureHeader } from './signature.ts';
 
@@ -16,10 +17,8 @@ export interface WebhookWorkerOptions {
   readonly sender: Sender;
   readonly view: JobView;
   readonly logger: Logger;
-  /** Deliveries tried at once. Default 256. */
-  readonly concurrency?: number;
-  /** Deliveries tried at once at one origin, so that one that hangs leaves room for all others. Default 16. */
-  readonly perOrigin?: number;
+  /** Who may be tried at once with whom. */
+  readonly room?: RoomOptions;
   readonly pollMs?: number;
   /** Pause after the n-th failed attempt. */
   readonly backoffMs?: (attempt: number) => number;
@@ -31,6 +30,13 @@ export interface WebhookWorkerOptions {
 
 /** Longer than the sender lets an attempt take: a lease that ran out belonged to a process that died. */
 const LEASE_SECONDS = 30;
+const PER_ORIGIN = 16;
+/** Most that one look at the table finds, and most that one claim takes of it. */
+const POLLED = 1_000;
+const CLAIMED = 128;
+/** A look is good for so long; after that something more urgent may be due. */
+const LOOK_MS = 250;
+const MIN_PAUSE_MS = 5;
 
 /** 7.5 s × 3ⁿ⁻¹, a tenth more or less: the sixth attempt is about fifteen minutes after the first. */
 export function webhookBackoff(attempt: number, random = Math.random()): number {
@@ -42,28 +48,21 @@ export function webhookBackoff(attempt: number, random = Math.random()): number 
  * again, and whatever an event did not tell of. The table is the truth: an event may come twice, late or never.
  */
 export function createWebhookWorker(options: WebhookWorkerOptions) {
-  const {
-    database,
-    events,
-    sender,
-    view,
-    logger,
-    concurrency = 256,
-    perOrigin = 16,
-    pollMs = 1_000,
-  } = options;
+  const { database, events, sender, view, logger, pollMs = 1_000 } = options;
   const { backoffMs = (attempt: number) => webhookBackoff(attempt) } = options;
   const deliveries = createDeliveries(database, LEASE_SECONDS);
-  const busy = new Map<string, number>();
+  const room = createRoom(options.room);
+  const perOrigin = options.room?.perOrigin ?? PER_ORIGIN;
   const running = new Set<Promise<void>>();
-
-  const isFull = (origin: string) => (busy.get(origin) ?? 0) >= perOrigin;
-
+  const bell = createBell();
+  /** Something that is due may have been left for the poll. */
+  let behind = true;
   let ending = false;
+  /** What was due at the latest look at the table, and has not been claimed since. */
+  let due: readonly Due[] = [];
 
-  async function attempt(delivery: Claimed): Promise<void> {
-    const { origin, event, id } = delivery;
-    busy.set(origin, (busy.get(origin) ?? 0) + 1);
+  async function attempt(delivery: Claimed, stay: Stay): Promise<void> {
+    const { event, id } = delivery;
     try {
       const at = new Date();
       const data = jobRecord(await view.show(delivery.job, delivery.linkSeconds));
@@ -80,25 +79,29 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
           Math.floor(at.getTime() / 1000),
           body,
         );
+      stay.begin();
       const answer = await sender.send(delivery.url, body, headers);
+      leave(stay);
       // Cut off by the end of this process, which is no fault of the receiver: another process makes the attempt.
-      if (ending && answer.status === undefined) return await deliveries.release([id]);
+      if (ending && answer.status === undefined) return void (await deliveries.release(id));
       options.onAttempt?.(event, answer);
       await deliveries.record({ delivery, at, answer, pauseMs: backoffMs(delivery.attempts + 1) });
     } catch (error) {
       // The attempt was not recorded: when the lease runs out it is made again.
       logger.warn({ delivery: id }, `a delivery was not recorded: ${describeError(error)}`);
     } finally {
-      const left = (busy.get(origin) ?? 1) - 1;
-      if (left > 0) busy.set(origin, left);
-      else busy.delete(origin);
+      leave(stay);
     }
   }
 
-  function start(delivery: Claimed): Promise<void> {
-    const work = attempt(delivery).finally(() => running.delete(work));
+  function leave(stay: Stay) {
+    stay.leave();
+    if (behind) bell.ring();
+  }
+
+  function begin(delivery: Claimed, stay: Stay): void {
+    const work = attempt(delivery, stay).finally(() => running.delete(work));
     running.add(work);
-    return work;
   }
 
   async function onEvent(data: unknown): Promise<void> {
@@ -109,36 +112,62 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
       logger.warn(`an event is passed over: ${describeError(error)}`);
       return;
     }
-    if (running.size >= concurrency) throw new RedeliverLater(200);
-    const delivery = await deliveries.claimOf(jobId);
-    if (!delivery) return;
+    // The poll looks at what there is room for before it claims anything.
+    if (room.crowded()) {
+      behind = true;
+      return;
+    }
     // The event has done its part once the delivery is claimed; should this process die, the poll tries it again.
-    if (isFull(delivery.origin)) await deliveries.release([delivery.id]);
-    else void start(delivery);
+    const delivery = await deliveries.claimOne(deliveryIdOf(jobId));
+    if (!delivery) return;
+    const { id, origin, accountId } = delivery;
+    if (room.admits(origin, accountId)) return begin(delivery, room.enter(origin, accountId));
+    // A slow origin has room again when the poll comes by.
+    if (room.standing(origin) !== 'slow') behind = true;
+    await deliveries.release(id);
+  }
+
+  /** Claims as much of what is known to be due as there is room for; says whether that was any. */
+  async function takeDue(): Promise<boolean> {
+    const stays = new Map<string, Stay>();
+    due = due.filter(({ id, origin, accountId }) => {
+      if (stays.size >= CLAIMED || !room.admits(origin, accountId)) return true;
+      stays.set(id, room.enter(origin, accountId));
+      return false;
+    });
+    const any = stays.size > 0;
+    try {
+      for (const delivery of await deliveries.claim([...stays.keys()])) {
+        begin(delivery, stays.get(delivery.id) as Stay);
+        stays.delete(delivery.id);
+      }
+    } finally {
+      for (const stay of stays.values()) stay.leave();
+    }
+    return any;
   }
 
   async function poll(signal: AbortSignal): Promise<void> {
+    let lookedAt = Number.NEGATIVE_INFINITY;
+    let lookMs = 0;
     while (!signal.aborted) {
-      let claimed = 0;
       try {
-        const full = [...busy.keys()].filter(isFull);
-        const due =
-          running.size < concurrency ? await deliveries.claimDue(full, concurrency - running.size) : [];
-        const beyond: string[] = [];
-        for (const delivery of due) {
-          if (isFull(delivery.origin)) beyond.push(delivery.id);
-          else {
-            void start(delivery);
-            claimed++;
-          }
+        const any = await takeDue();
+        const age = performance.now() - lookedAt;
+        // A look at the table serves many claims, and takes a fifth of the time at most.
+        if (age >= LOOK_MS || (!any && age >= 4 * lookMs)) {
+          behind = false;
+          lookedAt = performance.now();
+          due = await deliveries.findDue(room.closed(), perOrigin, POLLED);
+          lookMs = performance.now() - lookedAt;
+          if (await takeDue()) behind = true;
         }
-        if (beyond.length > 0) await deliveries.release(beyond);
       } catch (error) {
         logger.debug(`cannot poll deliveries: ${describeError(error)}`);
       }
-      await (claimed > 0
-        ? Promise.race([...running, delay(pollMs)])
-        : delay(pollMs, undefined, { signal }).catch(() => {}));
+      // While there is more to do than room for it, every place that becomes free asks for more.
+      await delay(MIN_PAUSE_MS);
+      if (!signal.aborted) await bell.rung(pollMs);
     }
   }
 
@@ -149,6 +178,7 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
         'abort',
         () => {
           ending = true;
+          bell.ring();
           setTimeout(() => void sender.close(), 2_000).unref();
         },
         { once: true },
@@ -159,12 +189,38 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
           durable: 'webhooks',
           subjects: [jobSubject('*', 'succeeded'), jobSubject('*', 'failed')],
           handler: ({ data }) => onEvent(data),
-          concurrency,
+          concurrency: 256,
           signal,
         }),
       ]);
       await Promise.allSettled(running);
       await sender.close();
+    },
+  };
+}
+
+/** Wakes one who waits whenever it is rung; a ring while nobody waits is for the next who does. */
+function createBell() {
+  let rang = false;
+  let wake = () => {};
+  return {
+    ring() {
+      rang = true;
+      wake();
+    },
+    /** Waits for a ring, or so long. */
+    async rung(milliseconds: number): Promise<void> {
+      if (!rang) {
+        await new Promise<void>((resolve) => {
+          const timer = setTimeout(resolve, milliseconds);
+          wake = () => {
+            clearTimeout(timer);
+            resolve();
+          };
+        });
+      }
+      rang = false;
+      wake = () => {};
     },
   };
 }

@@ -1,0 +1,239 @@
+import { ApiError } from '#common/errors.ts';
+import { microsToUsd } from '#common/money.ts';
+import type {
+  CreateAccountRequest,
+  CreateAccountResponse,
+  CreateKeyRequest,
+  CreateKeyResponse,
+  DeleteMediaRequest,
+  DeleteMediaResponse,
+  LimitKeyRequest,
+  LimitKeyResponse,
+  ReplayDeliveryRequest,
+  RevokeKeyRequest,
+  RevokeKeyResponse,
+  RotateSecretRequest,
+  RotateSecretResponse,
+  SetLimitsRequest,
+  SetLimitsResponse,
+  SetRatesRequest,
+  SetRatesResponse,
+  SetSettingRequest,
+  SetSettingResponse,
+  ShowSecretRequest,
+  ShowSecretResponse,
+  SwitchCapabilityRequest,
+  SwitchCapabilityResponse,
+  TopUpAccountRequest,
+  TopUpAccountResponse,
+} from '#proto/semblance/admin/v1/admin.ts';
+import {
+  createAccountIn,
+  createKey,
+  limitKey,
+  requireAccount,
+  revokeKey,
+  setLimits,
+  showAccount,
+} from '../accounts/accounts.ts';
+import type { AuditFacts } from '../audit/audit.ts';
+import { topUp } from '../billing/ledger.ts';
+import { setRates, switchCapability } from '../billing/rate-card.ts';
+import { removeJobMedia, removeUpload } from '../media/media.ts';
+import { isStorable, type Transaction } from '../storage/sql.ts';
+import { type DeliveryView, replayDelivery } from '../webhooks/deliveries.ts';
+import { OVERLAP_HOURS, rotateSecret, showSecret } from '../webhooks/secrets.ts';
+import { setSetting } from './settings.ts';
+
+/** A change made: what its caller is answered, and what is written down of it. */
+export interface Changed<Response> {
+  readonly response: Response;
+  readonly audit: AuditFacts;
+  /** Objects to be deleted once the change is committed. */
+  readonly objectKeys?: readonly string[];
+}
+
+const usd = (micros: bigint) => microsToUsd(micros);
+
+export async function accountCreated(
+  tx: Transaction,
+  { name, balanceMicros }: CreateAccountRequest,
+): Promise<Changed<CreateAccountResponse>> {
+  const response = await createAccountIn(tx, { name, balanceMicros });
+  const { accountId, keyId } = response;
+  const after = { name: name.trim(), balance_usd: usd(balanceMicros), key_id: keyId };
+  return { response, audit: { accountId, subject: accountId, after } };
+}
+
+export async function accountToppedUp(
+  tx: Transaction,
+  { accountId, amountMicros, reference }: TopUpAccountRequest,
+): Promise<Changed<TopUpAccountResponse>> {
+  await requireAccount(tx, accountId);
+  const [row] = await tx<{ available: bigint }[]>`
+    select available_micros as available from account_balances where account_id = ${accountId} for no key update`;
+  const booked = await topUp(tx, { accountId, amountMicros, reference });
+  const account = await showAccount(tx, accountId);
+  return {
+    response: { account },
+    audit: {
+      accountId,
+      subject: accountId,
+      before: { balance_usd: usd(row?.available ?? 0n) },
+      after: { balance_usd: usd(account.balanceMicros), usd: usd(amountMicros), reference, booked },
+    },
+  };
+}
+
+export async function keyCreated(
+  tx: Transaction,
+  { accountId }: CreateKeyRequest,
+): Promise<Changed<CreateKeyResponse>> {
+  const response = await createKey(tx, accountId);
+  return { response, audit: { accountId, subject: response.keyId, after: { valid: true } } };
+}
+
+async function keyBefore(tx: Transaction, keyId: string) {
+  const [row] = isStorable(keyId)
+    ? await tx<{ per_minute: number; revoked_at: Date | null }[]>`
+        select per_minute, revoked_at from api_keys where id = ${keyId} for no key update`
+    : [];
+  return row && { per_minute: row.per_minute, revoked_at: row.revoked_at?.toISOString() ?? null };
+}
+
+export async function keyRevoked(
+  tx: Transaction,
+  { keyId }: RevokeKeyRequest,
+): Promise<Changed<RevokeKeyResponse>> {
+  const before = await keyBefore(tx, keyId);
+  const key = await revokeKey(tx, keyId);
+  const { accountId, perMinute, revokedAt } = key;
+  const after = { per_minute: perMinute, revoked_at: revokedAt };
+  return { response: { key }, audit: { accountId, subject: keyId, before, after } };
+}
+
+export async function keyLimited(
+  tx: Transaction,
+  { keyId, perMinute }: LimitKeyRequest,
+): Promise<Changed<LimitKeyResponse>> {
+  const before = await keyBefore(tx, keyId);
+  const key = await limitKey(tx, keyId, perMinute);
+  const after = { per_minute: key.perMinute, revoked_at: key.revokedAt ?? null };
+  return { response: { key }, audit: { accountId: key.accountId, subject: keyId, before, after } };
+}
+
+/** Whoever has seen the secret can sign as this service, so that it was shown is written down, too. */
+export async function secretShown(
+  tx: Transaction,
+  { accountId }: ShowSecretRequest,
+): Promise<Changed<ShowSecretResponse>> {
+  await requireAccount(tx, accountId);
+  const had = await tx`select 1 from webhook_secrets where account_id = ${accountId} and retires_at is null`;
+  const secret = await showSecret(tx, accountId);
+  const after = { shown: true, made: had.length === 0 };
+  return { response: { secret }, audit: { accountId, subject: 'webhook secret', after } };
+}
+
+export async function secretRotated(
+  tx: Transaction,
+  { accountId }: RotateSecretRequest,
+): Promise<Changed<RotateSecretResponse>> {
+  const secret = await rotateSecret(tx, accountId);
+  const after = { rotated: true, former_valid_for_hours: OVERLAP_HOURS };
+  return { response: { secret }, audit: { accountId, subject: 'webhook secret', after } };
+}
+
+export async function deliveryReplayed(
+  tx: Transaction,
+  { deliveryId }: ReplayDeliveryRequest,
+): Promise<Changed<DeliveryView>> {
+  const [row] = isStorable(deliveryId)
+    ? await tx<{ account_id: string; state: string; attempts: number }[]>`
+        select account_id, state, attempts from deliveries where id = ${deliveryId} for no key update`
+    : [];
+  const response = await replayDelivery(tx, deliveryId);
+  const before = row && { state: row.state, attempts: row.attempts };
+  const after = { state: response.state, attempts: 0 };
+  return { response, audit: { accountId: row?.account_id, subject: deliveryId, before, after } };
+}
+
+export async function capabilitySwitched(
+  tx: Transaction,
+  { capability, on }: SwitchCapabilityRequest,
+): Promise<Changed<SwitchCapabilityResponse>> {
+  const [before] = isStorable(capability)
+    ? await tx<{ switched_on: boolean }[]>`
+        select switched_on from capabilities where name = ${capability} for no key update`
+    : [];
+  const enabled = await switchCapability(tx, capability, on);
+  const audit = { subject: capability, before, after: { switched_on: on } };
+  return { response: { capability, enabled }, audit };
+}
+
+export async function limitsSet(
+  tx: Transaction,
+  { accountId, jobsInFlight, liveSessions }: SetLimitsRequest,
+): Promise<Changed<SetLimitsResponse>> {
+  const own = async () => {
+    const [row] = await tx<Record<string, number | null>[]>`
+      select jobs_in_flight_limit as jobs_in_flight, live_sessions_limit as live_sessions from accounts
+      where id = ${accountId} for no key update`;
+    return row;
+  };
+  await requireAccount(tx, accountId);
+  const before = await own();
+  const limits = await setLimits(tx, accountId, { jobsInFlight, liveSessions });
+  const audit = { accountId, subject: accountId, before, after: await own() };
+  return { response: { accountId, ...limits }, audit };
+}
+
+export async function ratesSet(
+  tx: Transaction,
+  { capability, accountId, rateMicros, minimumMicros }: SetRatesRequest,
+): Promise<Changed<SetRatesResponse>> {
+  const current = async () => {
+    const [row] = await tx<{ version: bigint; rates: object; minimum_micros: bigint }[]>`
+      select version, rates, minimum_micros from rates
+      where capability = ${capability} and account_id is not distinct from ${accountId ?? null}
+      order by version desc limit 1`;
+    return row && { version: Number(row.version), rates: row.rates, minimum_usd: usd(row.minimum_micros) };
+  };
+  if (accountId !== undefined) await requireAccount(tx, accountId);
+  const before = isStorable(capability) ? await current() : undefined;
+  const rates = { capability, accountId, rateMicros, minimumMicros };
+  const response = { ...rates, ...(await setRates(tx, rates)) };
+  return { response, audit: { accountId, subject: capability, before, after: await current() } };
+}
+
+export async function settingSet(
+  tx: Transaction,
+  { setting }: SetSettingRequest,
+): Promise<Changed<SetSettingResponse>> {
+  if (!setting) throw new ApiError('invalid_input', 'A setting is needed.');
+  const { name, value } = setting;
+  const before = await setSetting(tx, { name, value });
+  const shown = (of: bigint | undefined) => ({ value: of === undefined ? null : Number(of) });
+  const audit = { subject: name, before: shown(before.value), after: shown(value) };
+  return { response: { setting: { name, value } }, audit };
+}
+
+export async function mediaDeleted(
+  tx: Transaction,
+  { jobId, fileKey, inputs }: DeleteMediaRequest,
+  actor: string,
+): Promise<Changed<DeleteMediaResponse>> {
+  if ((jobId === undefined) === (fileKey === undefined))
+    throw new ApiError('invalid_input', 'Either a job or an upload is named.');
+  const remover = { by: 'admin', actor } as const;
+  const removed =
+    jobId === undefined
+      ? await removeUpload(tx, { fileKey: fileKey ?? '', accountId: undefined }, remover)
+      : await removeJobMedia(tx, { jobId, accountId: undefined, inputs }, remover);
+  const { objectKeys, accountId, ...response } = removed;
+  const after = {
+    output_deleted: response.outputDeleted,
+    deleted_inputs: response.deletedInputs,
+    kept_inputs: response.keptInputs,
+  };
+  return { response, objectKeys, audit: { accountId, subject: jobId ?? fileKey ?? '', after } };
+}

@@ -1,0 +1,74 @@
+import { ApiError } from '#common/errors.ts';
+import { MOMENT_RULE, parseMoment } from '#common/moment.ts';
+import { timestampOf } from '../storage/moments.ts';
+import { isStorable, type Transaction } from '../storage/sql.ts';
+
+/** A change as it is written down; never with a secret in it. */
+export interface AuditFacts {
+  readonly accountId?: string | undefined;
+  /** What was changed: an account, a key, a capability, a setting. */
+  readonly subject: string;
+  readonly before?: Readonly<Record<string, unknown>> | undefined;
+  readonly after?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** Who asked, and in which call. */
+export interface AuditCall {
+  readonly action: string;
+  /** As stated, not proven. */
+  readonly actor: string;
+  readonly requestId: string | undefined;
+}
+
+export interface AuditRow {
+  readonly id: bigint;
+  readonly at: Date;
+  readonly actor: string;
+  readonly action: string;
+  readonly account_id: string | null;
+  readonly subject: string;
+  readonly before: unknown;
+  readonly after: unknown;
+  readonly request_id: string | null;
+}
+
+/** Writes the change down, in the transaction that makes it. */
+export async function writeAudit(
+  tx: Transaction,
+  { action, actor, requestId }: AuditCall,
+  { accountId, subject, before, after }: AuditFacts,
+): Promise<void> {
+  const text = (facts: AuditFacts['before']) => (facts === undefined ? null : tx.json(facts));
+  await tx`
+    insert into audit (actor, action, account_id, subject, before, after, request_id)
+    values (${actor}, ${action}, ${accountId ?? null}, ${subject}, ${text(before)}::jsonb, ${text(after)}::jsonb,
+            ${requestId ?? null})`;
+}
+
+/** The newest changes first, of [from, to). @throws ApiError invalid_input */
+export async function listAudit(
+  sql: Transaction,
+  of: { accountId?: string; from?: string; to?: string; limit: number },
+): Promise<AuditRow[]> {
+  const { accountId = null } = of;
+  if (accountId !== null && !isStorable(accountId)) return [];
+  return sql<AuditRow[]>`
+    select id, at, actor, action, account_id, subject, before, after, request_id from audit
+    where (${accountId}::text is null or account_id = ${accountId})
+      and at >= coalesce(${momentOf('from', of.from)}::timestamptz, '-infinity')
+      and at < coalesce(${momentOf('to', of.to)}::timestamptz, 'infinity')
+    order by id desc limit ${limitOf(of.limit)}`;
+}
+
+/** @param limit 0: 100. @throws ApiError invalid_input above 1000 */
+export function limitOf(limit: number): number {
+  if (limit < 0 || limit > 1_000) throw new ApiError('invalid_input', 'A limit is from 1 to 1000.');
+  return limit === 0 ? 100 : limit;
+}
+
+function momentOf(name: string, text: string | undefined): string | null {
+  if (text === undefined) return null;
+  const micros = parseMoment(text);
+  if (micros === undefined) throw new ApiError('invalid_input', `"${name}" ${MOMENT_RULE}.`);
+  return timestampOf(micros);
+}

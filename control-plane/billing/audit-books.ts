@@ -1,0 +1,64 @@
+import type { Sql } from '../storage/sql.ts';
+
+/** Accounts whose books are recomputed by one statement, so that none takes long and all sees one moment. */
+const BATCH = 200;
+
+export interface BooksFault {
+  readonly accountId: string;
+  /** What was recomputed and what is stored, in micro-dollars: {available, held, spent, topped up, held again}. */
+  readonly expected: string;
+  readonly found: string;
+}
+
+/**
+ * Recomputes the balances of every account from the transfers alone and compares them with what is stored, and the pending
+ * holds with those of unsettled jobs. What `ledger_faults` does for one account, as far as it can be done for all of
+ * them again and again.
+ */
+export async function auditBooks(
+  sql: Sql,
+  signal: AbortSignal,
+): Promise<{ accounts: number; belowZero: number; faults: BooksFault[] }> {
+  let accounts = 0;
+  let belowZero = 0;
+  let last = '';
+  const faults: BooksFault[] = [];
+  for (;;) {
+    signal.throwIfAborted();
+    const rows = await sql<
+      { account_id: string; expected: string; found: string; agrees: boolean; debtor: boolean }[]
+    >`
+      with batch as (
+        select account_id, available_micros, held_micros, spent_micros, topped_up_micros from account_balances
+        where account_id > ${last} order by account_id limit ${BATCH}
+      ), booked as (
+        select t.account_id,
+               coalesce(sum(amount_micros) filter (where credit = 'available'), 0)
+                 - coalesce(sum(amount_micros) filter (where debit = 'available'), 0) as available,
+               coalesce(sum(amount_micros) filter (where credit = 'held'), 0)
+                 - coalesce(sum(amount_micros) filter (where debit = 'held'), 0) as held,
+               coalesce(sum(amount_micros) filter (where credit = 'revenue'), 0) as spent,
+               coalesce(sum(amount_micros) filter (where debit = 'funding'), 0) as topped_up
+        from ledger_transfers t where t.account_id in (select account_id from batch) group by t.account_id
+      ), pending as (
+        select j.account_id, sum(j.hold_micros) as held from jobs j
+        where j.settled_at is null and j.account_id in (select account_id from batch) group by j.account_id
+      ), compared as (
+        select s.account_id,
+               array[coalesce(b.available, 0), coalesce(b.held, 0), coalesce(b.spent, 0), coalesce(b.topped_up, 0),
+                     coalesce(b.held, 0)] as expected,
+               array[s.available_micros::numeric, s.held_micros, s.spent_micros, s.topped_up_micros,
+                     coalesce(p.held, 0)] as found
+        from batch s left join booked b using (account_id) left join pending p using (account_id)
+      )
+      select account_id, expected::text, found::text, expected = found as agrees, found[1] < 0 as debtor from compared order by account_id`;
+    const end = rows.at(-1);
+    if (!end) return { accounts, belowZero, faults };
+    accounts += rows.length;
+    last = end.account_id;
+    for (const { account_id: accountId, expected, found, agrees, debtor } of rows) {
+      if (debtor) belowZero++;
+      if (!agrees) faults.push({ accountId, expected, found });
+    }
+  }
+}

@@ -1,0 +1,65 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { describeError } from '#common/errors.ts';
+import type { Logger } from '#common/logging.ts';
+import type { Database } from '../storage/database.ts';
+
+const RETRY_SECONDS = 60;
+
+export interface Chore {
+  readonly name: string;
+  /** From the end of one to the beginning of the next, in whichever process. */
+  readonly everySeconds: number;
+  /** Longest time one may take; after it another process may begin. */
+  readonly leaseSeconds: number;
+  /** What it answers is kept as the chore's result. */
+  readonly work: (signal: AbortSignal) => Promise<Readonly<Record<string, unknown>>>;
+}
+
+export interface ChoresOptions {
+  readonly database: Database;
+  readonly logger: Logger;
+  readonly chores: readonly Chore[];
+  /** How often a process looks whether one is due. Default 30 s. */
+  readonly lookEveryMs?: number;
+}
+
+/**
+ * Does what is due now and then, once for all processes: a chore is claimed by moving its due time, so that a process
+ * which dies at it is followed by another when the lease has run out.
+ */
+export async function runChores(options: ChoresOptions, signal: AbortSignal): Promise<void> {
+  const { database, logger, chores, lookEveryMs = 30_000 } = options;
+  const { sql } = database;
+
+  async function attend({ name, everySeconds, leaseSeconds, work }: Chore): Promise<void> {
+    const [claimed] = await sql`
+      insert into chores as c (name, due_at) values (${name}, now() + ${leaseSeconds} * interval '1 second')
+      on conflict (name) do update set due_at = excluded.due_at where c.due_at <= now()
+      returning name`;
+    if (!claimed) return;
+    let result: Readonly<Record<string, unknown>>;
+    try {
+      result = await work(signal);
+    } catch (error) {
+      // Soon again, by whomever; what a process that dies had begun waits for its lease.
+      await sql`update chores set due_at = now() + ${RETRY_SECONDS} * interval '1 second' where name = ${name}`;
+      throw error;
+    }
+    await sql`
+      update chores set due_at = now() + ${everySeconds} * interval '1 second', finished_at = now(),
+                        result = ${sql.json(result)}::jsonb
+      where name = ${name}`;
+  }
+
+  async function attendAgainAndAgain(chore: Chore): Promise<void> {
+    while (!signal.aborted) {
+      await attend(chore).catch((error: unknown) => {
+        if (!signal.aborted) logger.warn({ chore: chore.name }, `a chore failed: ${describeError(error)}`);
+      });
+      await delay(lookEveryMs * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => {});
+    }
+  }
+
+  // One that takes hours does not hold the others up.
+  await Promise.all(chores.map(attendAgainAndAgain));
+}

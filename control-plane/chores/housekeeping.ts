@@ -1,0 +1,125 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { describeError } from '#common/errors.ts';
+import type { Reflector } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import type { ObjectStore } from '#common/objects/store.ts';
+import type { RenderJob } from '#crds/gen/renderjobs.ts';
+import { auditBooks } from '../billing/audit-books.ts';
+import { createOrphans } from '../media/orphans.ts';
+import type { Removals } from '../media/removals.ts';
+import { createRetention } from '../media/retention.ts';
+import type { Database } from '../storage/database.ts';
+import { openSql, type Sql } from '../storage/sql.ts';
+import type { Uploads } from '../uploads/uploads.ts';
+import { runChores } from './chores.ts';
+
+export interface HousekeepingOptions {
+  readonly database: Database;
+  readonly postgresUrl: string;
+  readonly objects: ObjectStore;
+  readonly uploads: Uploads;
+  readonly removals: Removals;
+  readonly reflector: Pick<Reflector<RenderJob>, 'list' | 'hasSynced'>;
+  readonly logger: Logger;
+}
+
+const SWEEP_MS = 60_000;
+/** Statements over whole tables, a few times a day. */
+const SLOW_MS = 300_000;
+const HOUR = 3_600;
+
+/** Removes what nobody will ask for any more, and looks whether what is kept is right. */
+export async function keepHouse(options: HousekeepingOptions, signal: AbortSignal): Promise<void> {
+  const { database, objects, uploads, removals, reflector, logger } = options;
+  const slow = openSql({
+    url: options.postgresUrl,
+    maxConnections: 1,
+    settings: {
+      application_name: 'semblance-control-plane-chores',
+      statement_timeout: SLOW_MS,
+      TimeZone: 'UTC',
+    },
+    deadlineMs: SLOW_MS + 5_000,
+  });
+  const keysInUse = () =>
+    reflector.hasSynced
+      ? reflector
+          .list()
+          .filter(({ status }) => status?.phase !== 'Succeeded' && status?.phase !== 'Failed')
+          .flatMap(({ spec }) => spec.inputs.map(({ key }) => key))
+      : undefined;
+  const retention = createRetention({ database, removals, keysInUse });
+  const orphans = createOrphans({
+    sql: slow,
+    objects,
+    removals,
+    logger,
+    renderJobs: () =>
+      reflector.hasSynced ? new Set(reflector.list().map(({ metadata }) => metadata.uid ?? '')) : undefined,
+  });
+
+  // None waits for another to succeed: one object that cannot be deleted keeps nothing else from going.
+  const sweeps: readonly (() => Promise<unknown>)[] = [
+    () => removeOldKeys(database.sql),
+    () => removeOldTraces(database.sql),
+    () => uploads.sweep(signal),
+    () => retention.sweep(signal),
+  ];
+
+  async function sweepAgainAndAgain(): Promise<void> {
+    while (!signal.aborted) {
+      for (const sweep of sweeps) {
+        await sweep().catch((error: unknown) => {
+          if (!signal.aborted) logger.warn(`housekeeping failed: ${describeError(error)}`);
+        });
+      }
+      await delay(SWEEP_MS * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => {});
+    }
+  }
+
+  const chores = [
+    { name: 'orphans', everySeconds: 6 * HOUR, leaseSeconds: 2 * HOUR, work: orphans.sweep },
+    {
+      name: 'books',
+      everySeconds: HOUR / 6,
+      leaseSeconds: HOUR / 2,
+      async work() {
+        const { accounts, belowZero, faults } = await auditBooks(slow, signal);
+        for (const fault of faults) logger.error(fault, 'the books of an account do not agree');
+        return { accounts, below_zero: belowZero, faults: faults.length };
+      },
+    },
+  ];
+  try {
+    await Promise.all([sweepAgainAndAgain(), runChores({ database, logger, chores }, signal)]);
+  } finally {
+    await slow.end();
+  }
+}
+
+/** Rows that one statement deletes. */
+const BATCH = 5_000;
+
+/** Forgets Idempotency-Keys that are older than the setting says, which is a day at least. */
+export function removeOldKeys(sql: Sql): Promise<void> {
+  return untilFewer(
+    () => sql`
+      delete from idempotency_keys where (account_id, key) in (
+        select i.account_id, i.key from idempotency_keys i cross join settings s
+        where i.created_at < now() - s.idempotency_seconds * interval '1 second' limit ${BATCH}) returning 1`,
+  );
+}
+
+/** A trace is of use for as long as somebody may look at it; what is kept here only joins its parts. */
+function removeOldTraces(sql: Sql): Promise<void> {
+  return untilFewer(
+    () => sql`
+      delete from job_traces where job_id in (
+        select job_id from job_traces where created_at < now() - interval '7 days' limit ${BATCH}) returning 1`,
+  );
+}
+
+/** However many came since the last time. */
+async function untilFewer(removed: () => Promise<readonly unknown[]>): Promise<void> {
+  while ((await removed()).length >= BATCH);
+}

@@ -1,0 +1,47 @@
+import type { Micros } from '#common/money.ts';
+import type { Sql } from '../storage/sql.ts';
+import { checkSubmission, refusal, type Submission } from './submit.ts';
+
+export interface Estimate {
+  readonly holdMicros: Micros;
+  readonly rateMicros: Micros;
+  readonly minimumMicros: Micros;
+  readonly unit: string;
+  /** The balance, less what open sessions have reserved, covers the hold at this moment. */
+  readonly balanceSufficient: boolean;
+}
+
+type Quote = {
+  outcome: string;
+  detail: string | null;
+  hold_micros: bigint;
+  rate_micros: bigint;
+  minimum_micros: bigint;
+  unit: string;
+  available_micros: bigint;
+};
+
+/**
+ * What a submit would hold at this moment, refused as the submit would be for what it asks; a balance that is too low
+ * and ceilings are no refusal. Holds nothing and makes nothing.
+ * @throws ApiError invalid_input, capability_unavailable
+ */
+export async function estimate(
+  sql: Sql,
+  submission: Omit<Submission, 'idempotencyKey'>,
+  webhooks: boolean,
+): Promise<Estimate> {
+  const { inputs } = checkSubmission(submission, webhooks);
+  const { accountId, capability, parameters } = submission;
+  const [quote] = await sql<Quote[]>`
+    select * from quote_job(${accountId}, ${capability}, ${sql.json(inputs)}::jsonb, ${sql.json(parameters)}::jsonb)`;
+  if (!quote) throw new Error('an estimate has no outcome');
+  if (quote.outcome !== 'quoted') throw refusal({ ...quote, amount_micros: null }, submission);
+  return {
+    holdMicros: quote.hold_micros,
+    rateMicros: quote.rate_micros,
+    minimumMicros: quote.minimum_micros,
+    unit: quote.unit,
+    balanceSufficient: quote.available_micros >= quote.hold_micros,
+  };
+}

@@ -1,0 +1,59 @@
+import {
+  AGENT_CLEANUP_FINALIZER,
+  hasFinalizer,
+  SETTLEMENT_FINALIZER,
+  withoutFinalizer,
+} from '#common/finalizers.ts';
+import { createWorkQueue, isKubeError, type KubeClient, type Reflector } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
+
+export interface LetGoOptions {
+  readonly client: KubeClient;
+  readonly reflector: Pick<Reflector<RenderJob>, 'get' | 'note'>;
+  readonly namespace: string;
+  readonly logger: Logger;
+}
+
+/** Whether it waits for its job to be settled: until then it cannot vanish. */
+export function isKept(renderJob: RenderJob): boolean {
+  return hasFinalizer(renderJob, SETTLEMENT_FINALIZER);
+}
+
+/** It is to be deleted, and no agent works on it or can be given it any more. */
+export function isWithdrawn(renderJob: RenderJob): boolean {
+  return (
+    renderJob.metadata.deletionTimestamp !== undefined && !hasFinalizer(renderJob, AGENT_CLEANUP_FINALIZER)
+  );
+}
+
+/**
+ * Takes the finalizer off RenderJobs whose jobs are settled, one write each. Nobody waits for it; a process that dies
+ * before it is done finds the finalizer again when it starts.
+ */
+export function createLetGo({ client, reflector, namespace, logger }: LetGoOptions) {
+  async function process(name: string): Promise<{ requeueAfterMs: number } | undefined> {
+    const renderJob = reflector.get(name, namespace);
+    // While the operator holds it too, its own write is on the way, and the two would meet; that write is seen here.
+    if (!renderJob || !isKept(renderJob) || hasFinalizer(renderJob, AGENT_CLEANUP_FINALIZER)) return;
+    const { uid, resourceVersion, deletionTimestamp } = renderJob.metadata;
+    const finalizers = withoutFinalizer(renderJob, SETTLEMENT_FINALIZER);
+    try {
+      const written = await client.mergePatch(
+        RENDERJOB_RESOURCE,
+        { name, namespace },
+        { metadata: { uid, resourceVersion, finalizers } },
+      );
+      // Of one that is being deleted, this was the last anybody hears but the watch.
+      if (!deletionTimestamp) reflector.note(written);
+      return;
+    } catch (error) {
+      if (!isKubeError(error, 'not_found', 'conflict')) throw error;
+      const found = await client.find(RENDERJOB_RESOURCE, { name, namespace });
+      if (!found || found.metadata.uid !== uid) return;
+      reflector.note(found);
+      return { requeueAfterMs: 5 };
+    }
+  }
+  return createWorkQueue({ name: 'let-go', concurrency: 4, logger, process, maxDelayMs: 5_000 });
+}

@@ -1,0 +1,89 @@
+import { ApiError } from '#common/errors.ts';
+import { isObjectKey } from '#common/objects/store.ts';
+import { isJobId } from '../jobs/job-row.ts';
+import type { Transaction } from '../storage/sql.ts';
+import { type Remover, removeOutput, removeUploads } from './removals.ts';
+
+export interface RemovedMedia {
+  readonly accountId: string;
+  readonly outputDeleted: boolean;
+  readonly deletedInputs: string[];
+  /** Inputs that stay: an unfinished job is made from them. */
+  readonly keptInputs: string[];
+  /** Everything that is now owed to the object store. */
+  readonly objectKeys: string[];
+}
+
+interface JobMedia {
+  readonly account_id: string;
+  readonly ended: boolean;
+  readonly inputs: Readonly<Record<string, string>>;
+}
+
+/**
+ * Takes a job's files out of use: its output and, with `inputs`, the uploads it was made from.
+ * @param accountId whose job it must be; undefined: anyone's
+ * @throws ApiError not_found; invalid_input while the job has not ended
+ */
+export async function removeJobMedia(
+  tx: Transaction,
+  job: { readonly jobId: string; readonly accountId: string | undefined; readonly inputs: boolean },
+  remover: Remover,
+): Promise<RemovedMedia> {
+  const { jobId, accountId = null } = job;
+  const [found] = isJobId(jobId)
+    ? await tx<JobMedia[]>`
+        select account_id, settled_at is not null as ended, inputs from jobs
+        where id = ${jobId} and (${accountId}::text is null or account_id = ${accountId})`
+    : [];
+  if (!found) throw new ApiError('not_found', 'There is no such job.');
+  if (!found.ended)
+    throw new ApiError('invalid_input', 'The job has not ended: its files can be deleted when it has.');
+  const asked = job.inputs ? [...new Set(Object.values(found.inputs))] : [];
+  // The job's row first, then the account's: the order in which settlements lock them.
+  const output = await removeOutput(tx, jobId, remover);
+  const deletedInputs = await removeUploads(tx, found.account_id, asked, remover);
+  const kept = await tx<{ file_key: string }[]>`
+    select file_key from uploads where file_key = any(${asked}::text[]) and account_id = ${found.account_id}`;
+  return {
+    accountId: found.account_id,
+    outputDeleted: output !== undefined,
+    deletedInputs,
+    keptInputs: kept.map((row) => row.file_key),
+    objectKeys: output === undefined ? deletedInputs : [...deletedInputs, output],
+  };
+}
+
+/**
+ * Takes an upload out of use.
+ * @param accountId whose upload it must be; undefined: anyone's
+ * @throws ApiError not_found; invalid_input while an unfinished job is made from it
+ */
+export async function removeUpload(
+  tx: Transaction,
+  upload: { readonly fileKey: string; readonly accountId: string | undefined },
+  remover: Remover,
+): Promise<RemovedMedia> {
+  const { fileKey, accountId = null } = upload;
+  const find = () => tx<{ account_id: string }[]>`
+    select account_id from uploads
+    where file_key = ${fileKey} and completed_at is not null and (${accountId}::text is null or account_id = ${accountId})`;
+  const [found] = isObjectKey(fileKey) ? await find() : [];
+  if (!found) throw new ApiError('not_found', 'There is no such upload.');
+  const deletedInputs = await removeUploads(tx, found.account_id, [fileKey], remover);
+  if (deletedInputs.length === 0) {
+    const [still] = await find();
+    if (!still) throw new ApiError('not_found', 'There is no such upload.');
+    throw new ApiError(
+      'invalid_input',
+      'A job that has not ended is made from this upload: it can be deleted when that has ended.',
+    );
+  }
+  return {
+    accountId: found.account_id,
+    outputDeleted: false,
+    deletedInputs,
+    keptInputs: [],
+    objectKeys: deletedInputs,
+  };
+}

@@ -1,0 +1,107 @@
+import { Readable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from '#common/logging.ts';
+import type { ObjectStore, StoredObject } from '#common/objects/store.ts';
+import type { Sql } from '../storage/sql.ts';
+import type { Removals } from './removals.ts';
+
+/** What this service stores under: uploads, and outputs by the uid of their RenderJob. Nothing else is looked at. */
+const UPLOADS = 'api/up-';
+const OUTPUTS = 'out/';
+/** An object here names the database that the store belongs to. */
+const INSTALLATIONS = 'installation/';
+/** Objects judged by one statement. */
+const BATCH = 5_000;
+/** After so many objects the listing rests, so that it never competes with uploads and renders. */
+const REST_EVERY = 500;
+const REST_MS = 100;
+
+export interface OrphansOptions {
+  /** Connections whose statements may take long. */
+  readonly sql: Sql;
+  readonly objects: ObjectStore;
+  readonly removals: Removals;
+  readonly logger: Logger;
+  /** uids of the RenderJobs there are; undefined while that is not known. */
+  readonly renderJobs: () => ReadonlySet<string> | undefined;
+}
+
+/**
+ * Finds objects that nothing speaks of: outputs of attempts that lost, or of RenderJobs without a job that are gone; files
+ * whose upload was swept while they were still being written. What is younger than the setting may yet be spoken of.
+ */
+export function createOrphans({ sql, objects, removals, logger, renderJobs }: OrphansOptions) {
+  /** @returns why nothing must be deleted, if so */
+  async function notOurs(): Promise<string | undefined> {
+    const [own] = await sql<{ id: string }[]>`select id::text from installation`;
+    if (!own) return 'this installation has no name';
+    let known = false;
+    for await (const { key } of objects.list(INSTALLATIONS)) {
+      if (key !== INSTALLATIONS + own.id) return `the store belongs to another installation too (${key})`;
+      known = true;
+    }
+    if (!known)
+      await objects.put(INSTALLATIONS + own.id, Readable.from([Buffer.from(own.id)]), {
+        contentType: 'text/plain',
+      });
+    return undefined;
+  }
+
+  /** Those of the objects that no row speaks of and no RenderJob may still bring the outcome of, owed from here on. */
+  async function take(found: readonly StoredObject[], uids: ReadonlySet<string>): Promise<string[]> {
+    const candidates = found.filter(
+      ({ key }) => !(key.startsWith(OUTPUTS) && uids.has(key.split('/')[1] ?? '')),
+    );
+    if (candidates.length === 0) return [];
+    const rows = await sql<{ object_key: string }[]>`
+      insert into media_removals (object_key, kind, size_bytes, removed_by)
+      select q.key, 'orphan', q.size_bytes, 'retention'
+      from unnest(${candidates.map(({ key }) => key)}::text[],
+                  ${candidates.map(({ sizeBytes }) => sizeBytes)}::bigint[]) as q(key, size_bytes)
+      where not exists (select 1 from uploads u where u.file_key = q.key)
+        and not exists (select 1 from jobs j where j.output_key = q.key)
+        and not exists (select 1 from jobs j where j.settled_at is null and j.renderjob_uid = split_part(q.key, '/', 2))
+      on conflict (object_key) do nothing
+      returning object_key`;
+    return rows.map((row) => row.object_key);
+  }
+
+  return {
+    async sweep(signal: AbortSignal): Promise<{ listed: number; orphans: number; skipped?: string }> {
+      const [setting] = await sql<{ seconds: number | null }[]>`
+        select orphan_retention_seconds as seconds from settings`;
+      if (!setting || setting.seconds === null) return { listed: 0, orphans: 0, skipped: 'switched off' };
+      const uids = renderJobs();
+      if (!uids) throw new Error('it is not known which RenderJobs there are');
+      const foreign = await notOurs();
+      if (foreign) {
+        logger.error(`objects without a row are not looked for: ${foreign}`);
+        return { listed: 0, orphans: 0, skipped: foreign };
+      }
+      const youngest = Date.now() - setting.seconds * 1_000;
+      let listed = 0;
+      let orphans = 0;
+      let batch: StoredObject[] = [];
+      const judge = async () => {
+        const taken = await take(batch, renderJobs() ?? uids);
+        batch = [];
+        orphans += taken.length;
+        await removals.payNow(taken);
+      };
+      for (const prefix of [UPLOADS, OUTPUTS]) {
+        for await (const object of objects.list(prefix)) {
+          signal.throwIfAborted();
+          listed++;
+          if (object.storedAt.getTime() < youngest) batch.push(object);
+          if (batch.length >= BATCH) await judge();
+          if (listed % REST_EVERY === 0) await delay(REST_MS, undefined, { signal });
+        }
+      }
+      await judge();
+      if (orphans > 0) logger.info({ listed, orphans }, 'objects without a row are deleted');
+      return { listed, orphans };
+    },
+  };
+}
+
+export type Orphans = ReturnType<typeof createOrphans>;

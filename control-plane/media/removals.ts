@@ -1,0 +1,163 @@
+import { describeError } from '#common/errors.ts';
+import type { Logger } from '#common/logging.ts';
+import type { ObjectStore } from '#common/objects/store.ts';
+import type { Database } from '../storage/database.ts';
+import type { Transaction } from '../storage/sql.ts';
+
+/** On whose behalf a file goes. */
+export type Remover =
+  | { readonly by: 'retention' }
+  /** `actor`: the id of the key that asked. */
+  | { readonly by: 'owner'; readonly actor: string }
+  /** `actor`: the name the service owner stated. */
+  | { readonly by: 'admin'; readonly actor: string };
+
+/** Objects deleted at once. */
+const CONCURRENCY = 16;
+const BATCH = 200;
+/** A removal claimed by a process that dies is free for others after this long. */
+const LEASE_SECONDS = 60;
+
+interface Claimed {
+  readonly object_key: string;
+  readonly attempts: number;
+}
+
+const actorOf = (remover: Remover) => ('actor' in remover ? remover.actor : null);
+
+/**
+ * Takes an account's uploads out of use, all of them that no unfinished job is made from, and owes the store their
+ * deletion. The row of balances is locked first, as a submit does: a job is admitted before, and then its inputs stay,
+ * or after, and then it finds them gone.
+ * @returns the keys that were taken
+ */
+export async function removeUploads(
+  tx: Transaction,
+  accountId: string,
+  fileKeys: readonly string[],
+  remover: Remover,
+): Promise<string[]> {
+  if (fileKeys.length === 0) return [];
+  await tx`select 1 from account_balances where account_id = ${accountId} for no key update`;
+  const rows = await tx<{ object_key: string }[]>`
+    with gone as (
+      delete from uploads u
+      where u.file_key = any(${fileKeys}::text[]) and u.account_id = ${accountId} and u.completed_at is not null
+        and not exists (
+          select 1 from jobs j, jsonb_each_text(j.inputs) i
+          where j.account_id = u.account_id and j.settled_at is null and i.value = u.file_key)
+      returning u.file_key, u.account_id, u.size_bytes
+    )
+    insert into media_removals (object_key, kind, account_id, size_bytes, removed_by, actor)
+    select file_key, 'upload', account_id, size_bytes, ${remover.by}, ${actorOf(remover)} from gone
+    returning object_key`;
+  return rows.map((row) => row.object_key);
+}
+
+/**
+ * Takes the output of an ended job out of use and owes the store its deletion. The job stays as it was, without a link.
+ * @returns the output's key; undefined when there is none
+ */
+export async function removeOutput(
+  tx: Transaction,
+  jobId: string,
+  remover: Remover,
+): Promise<string | undefined> {
+  const [row] = await tx<{ object_key: string }[]>`
+    with picked as (
+      select id, account_id, output_key, output_size_bytes from jobs
+      where id = ${jobId} and settled_at is not null and output_key is not null for no key update
+    ), cleared as (
+      update jobs j set output_key = null, output_removed_at = now() from picked p where j.id = p.id
+    )
+    insert into media_removals (object_key, kind, account_id, job_id, size_bytes, removed_by, actor)
+    select output_key, 'output', account_id, id, coalesce(output_size_bytes, 0), ${remover.by}, ${actorOf(remover)}
+    from picked
+    on conflict (object_key) do nothing
+    returning object_key`;
+  return row?.object_key;
+}
+
+export interface RemovalsOptions {
+  readonly database: Database;
+  readonly objects: ObjectStore;
+  readonly logger: Logger;
+  /** Told of what was deleted, by kind and remover. */
+  readonly onDeleted?: (deleted: { kind: string; removedBy: string; bytes: bigint }) => void;
+}
+
+/**
+ * Deletes from the object store what `media_removals` says, and writes `media_deletions`. A crash in between has the
+ * object deleted again, without effect, and the deletion recorded once: the row that goes is the one that is recorded.
+ */
+export function createRemovals({ database, objects, logger, onDeleted }: RemovalsOptions) {
+  const { sql } = database;
+
+  async function carryOut(claimed: readonly Claimed[], signal?: AbortSignal): Promise<number> {
+    const waiting = [...claimed];
+    const gone: string[] = [];
+    const workers = Array.from({ length: CONCURRENCY }, async () => {
+      for (let next = waiting.pop(); next && !signal?.aborted; next = waiting.pop()) {
+        try {
+          await objects.delete(next.object_key);
+          gone.push(next.object_key);
+        } catch (error) {
+          await putOff(next, error);
+        }
+      }
+    });
+    await Promise.all(workers);
+    if (gone.length === 0) return 0;
+    const rows = await sql<{ kind: string; removed_by: string; size_bytes: bigint }[]>`
+      with paid as (delete from media_removals where object_key = any(${gone}::text[]) returning *)
+      insert into media_deletions (object_key, kind, account_id, job_id, size_bytes, removed_by, actor, removed_at)
+      select object_key, kind, account_id, job_id, size_bytes, removed_by, actor, removed_at from paid
+      returning kind, removed_by, size_bytes`;
+    for (const { kind, removed_by: removedBy, size_bytes: bytes } of rows)
+      onDeleted?.({ kind, removedBy, bytes });
+    return rows.length;
+  }
+
+  /** A minute after the first failure, then twice as long each time, up to an hour. */
+  async function putOff({ object_key: objectKey, attempts }: Claimed, error: unknown): Promise<void> {
+    const reason = describeError(error).replaceAll('\0', '').slice(0, 500);
+    logger.warn({ objectKey, attempts }, `an object could not be deleted: ${reason}`);
+    const seconds = Math.min(3_600, 60 * 2 ** Math.min(attempts - 1, 10));
+    await sql`
+      update media_removals set due_at = now() + ${seconds} * interval '1 second', last_error = ${reason}
+      where object_key = ${objectKey}`.catch(() => {});
+  }
+
+  return {
+    /** Deletes these now; what fails stays owed. Never throws. */
+    async payNow(objectKeys: readonly string[]): Promise<void> {
+      if (objectKeys.length === 0) return;
+      try {
+        const claimed = await sql<Claimed[]>`
+          update media_removals set due_at = now() + ${LEASE_SECONDS} * interval '1 second', attempts = attempts + 1
+          where object_key = any(${objectKeys}::text[]) and due_at <= now() returning object_key, attempts`;
+        await carryOut(claimed);
+      } catch (error) {
+        logger.warn(`files are deleted later: ${describeError(error)}`);
+      }
+    },
+
+    /** Deletes everything that is due. @returns how many objects are gone */
+    async payDue(signal: AbortSignal): Promise<number> {
+      let total = 0;
+      for (;;) {
+        signal.throwIfAborted();
+        const claimed = await sql<Claimed[]>`
+          update media_removals set due_at = now() + ${LEASE_SECONDS} * interval '1 second', attempts = attempts + 1
+          where object_key in (
+            select object_key from media_removals where due_at <= now() order by due_at limit ${BATCH}
+            for update skip locked
+          ) returning object_key, attempts`;
+        if (claimed.length === 0) return total;
+        total += await carryOut(claimed, signal);
+      }
+    },
+  };
+}
+
+export type Removals = ReturnType<typeof createRemovals>;

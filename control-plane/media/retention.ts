@@ -1,0 +1,74 @@
+import type { Database } from '../storage/database.ts';
+import type { Removals } from './removals.ts';
+import { removeUploads } from './removals.ts';
+
+const BATCH = 500;
+
+export interface RetentionOptions {
+  readonly database: Database;
+  readonly removals: Removals;
+  /**
+   * Inputs of unfinished RenderJobs, those that people made by hand among them. Undefined while that is not known: then no
+   * upload is taken out of use.
+   */
+  readonly keysInUse: () => readonly string[] | undefined;
+}
+
+/**
+ * Takes out of use what has been kept long enough, and has it deleted. Any number of processes may sweep at once, and any
+ * may die at any point: what was taken out of use is in `media_removals` until it is deleted.
+ */
+export function createRetention({ database, removals, keysInUse }: RetentionOptions) {
+  const { sql } = database;
+
+  /** Uploads count from their completion; one that an unfinished job is made from stays until that has ended. */
+  async function expireUploads(): Promise<number> {
+    const inUse = keysInUse();
+    if (!inUse) return 0;
+    const due = await sql<{ account_id: string; file_keys: string[] }[]>`
+      select d.account_id, array_agg(d.file_key) as file_keys from (
+        select u.account_id, u.file_key from uploads u cross join settings s
+        where u.completed_at < now() - s.upload_retention_seconds * interval '1 second'
+          and u.file_key <> all(${inUse}::text[])
+          and not exists (
+            select 1 from jobs j, jsonb_each_text(j.inputs) i
+            where j.account_id = u.account_id and j.settled_at is null and i.value = u.file_key)
+        order by u.completed_at limit ${BATCH}
+      ) d group by d.account_id`;
+    let removed = 0;
+    for (const { account_id: accountId, file_keys: fileKeys } of due) {
+      const gone = await sql.begin((tx) => removeUploads(tx, accountId, fileKeys, { by: 'retention' }));
+      removed += gone.length;
+    }
+    return removed;
+  }
+
+  /** Outputs count from the end of their job, whatever became of its webhook. */
+  async function expireOutputs(): Promise<number> {
+    const rows = await sql`
+      with picked as (
+        select j.id, j.account_id, j.output_key, j.output_size_bytes from jobs j cross join settings s
+        where j.output_key is not null and j.settled_at < now() - s.output_retention_seconds * interval '1 second'
+        order by j.settled_at limit ${BATCH} for no key update of j skip locked
+      ), cleared as (
+        update jobs j set output_key = null, output_removed_at = now() from picked p where j.id = p.id
+      )
+      insert into media_removals (object_key, kind, account_id, job_id, size_bytes, removed_by)
+      select output_key, 'output', account_id, id, coalesce(output_size_bytes, 0), 'retention' from picked
+      on conflict (object_key) do nothing
+      returning 1`;
+    return rows.length;
+  }
+
+  return {
+    /** @returns how many objects were deleted */
+    async sweep(signal: AbortSignal): Promise<number> {
+      for (const expire of [expireUploads, expireOutputs]) {
+        while ((await expire()) >= BATCH) signal.throwIfAborted();
+      }
+      return removals.payDue(signal);
+    },
+  };
+}
+
+export type Retention = ReturnType<typeof createRetention>;

@@ -1,0 +1,67 @@
+import { ApiError } from '#common/errors.ts';
+import type { CallContext } from '#common/grpc/server.ts';
+import type {
+  CancelJobRequest,
+  CancelJobResponse,
+  EstimateJobRequest,
+  EstimateJobResponse,
+  ListUsageRequest,
+  ListUsageResponse,
+  SummarizeUsageRequest,
+  SummarizeUsageResponse,
+} from '#proto/semblance/control/v1/control.ts';
+import type { Gate } from '../accounts/gate.ts';
+import type { Canceller } from '../jobs/cancel.ts';
+import { estimate } from '../jobs/estimate.ts';
+import { toJobRow } from '../jobs/job-row.ts';
+import type { JobView } from '../jobs/job-view.ts';
+import type { Database } from '../storage/database.ts';
+import { readUsage, summarizeUsage } from '../usage/usage.ts';
+
+export interface JobCallsOptions {
+  readonly database: Database;
+  readonly gate: Gate;
+  readonly view: JobView;
+  readonly canceller: Canceller;
+  /** As for submits. */
+  readonly webhooks: boolean;
+}
+
+/** What accounts ask about their jobs besides submitting and reading them. */
+export function createJobCalls({ database, gate, view, canceller, webhooks }: JobCallsOptions) {
+  return {
+    async cancelJob(
+      { caller, jobId }: CancelJobRequest,
+      { trailers }: CallContext,
+    ): Promise<CancelJobResponse> {
+      const { accountId, linkSeconds } = await gate.admit(caller, trailers);
+      if (!(await canceller.cancel(accountId, jobId)))
+        throw new ApiError('not_found', 'There is no such job.');
+      const [row] = await database.sql`
+        select id, status, output_key, charged_micros, error_code, error_message, settled_at from jobs where id = ${jobId}`;
+      if (!row) throw new Error(`job ${jobId} vanished`);
+      return { job: await view.show(toJobRow(row), linkSeconds) };
+    },
+
+    async estimateJob(request: EstimateJobRequest, { trailers }: CallContext): Promise<EstimateJobResponse> {
+      const { accountId } = await gate.admit(request.caller, trailers);
+      const { capability, inputs, parameters, callbackUrl } = request;
+      return estimate(database.fast, { accountId, capability, inputs, parameters, callbackUrl }, webhooks);
+    },
+
+    async listUsage(request: ListUsageRequest, { trailers }: CallContext): Promise<ListUsageResponse> {
+      const { accountId } = await gate.admit(request.caller, trailers);
+      return { entries: await readUsage(database.fast, accountId, request.range, request.limit) };
+    },
+
+    async summarizeUsage(
+      request: SummarizeUsageRequest,
+      { trailers }: CallContext,
+    ): Promise<SummarizeUsageResponse> {
+      const { accountId } = await gate.admit(request.caller, trailers);
+      return { summary: await summarizeUsage(database.fast, accountId, request.range) };
+    },
+  };
+}
+
+export type JobCalls = ReturnType<typeof createJobCalls>;

@@ -1,0 +1,49 @@
+import type { CallContext } from '#common/grpc/server.ts';
+import type {
+  DeleteJobMediaRequest,
+  DeleteJobMediaResponse,
+  DeleteUploadRequest,
+  DeleteUploadResponse,
+} from '#proto/semblance/control/v1/control.ts';
+import type { Gate } from '../accounts/gate.ts';
+import { removeJobMedia, removeUpload } from '../media/media.ts';
+import type { Removals } from '../media/removals.ts';
+import type { Database } from '../storage/database.ts';
+
+export interface MediaCallsOptions {
+  readonly database: Database;
+  readonly gate: Gate;
+  readonly removals: Pick<Removals, 'payNow'>;
+}
+
+/** Owners delete their files: out of use with the commit, out of the store before the answer, if the store answers. */
+export function createMediaCalls({ database, gate, removals }: MediaCallsOptions) {
+  return {
+    async deleteJobMedia(
+      { caller, jobId, inputs }: DeleteJobMediaRequest,
+      { trailers }: CallContext,
+    ): Promise<DeleteJobMediaResponse> {
+      const { accountId, keyId } = await gate.admit(caller, trailers);
+      const removed = await database.sql.begin((tx) =>
+        removeJobMedia(tx, { jobId, accountId, inputs }, { by: 'owner', actor: keyId }),
+      );
+      await removals.payNow(removed.objectKeys);
+      const { outputDeleted, deletedInputs, keptInputs } = removed;
+      return { outputDeleted, deletedInputs, keptInputs };
+    },
+
+    async deleteUpload(
+      { caller, fileKey }: DeleteUploadRequest,
+      { trailers }: CallContext,
+    ): Promise<DeleteUploadResponse> {
+      const { accountId, keyId } = await gate.admit(caller, trailers);
+      const removed = await database.sql.begin((tx) =>
+        removeUpload(tx, { fileKey, accountId }, { by: 'owner', actor: keyId }),
+      );
+      await removals.payNow(removed.objectKeys);
+      return {};
+    },
+  };
+}
+
+export type MediaCalls = ReturnType<typeof createMediaCalls>;

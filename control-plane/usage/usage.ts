@@ -1,0 +1,83 @@
+import { CAPABILITIES, CAPABILITY_NAMES } from '#common/capabilities.ts';
+import { ApiError } from '#common/errors.ts';
+import type { UsageEntry, UsageRange, UsageSummary } from '#proto/semblance/control/v1/usage.ts';
+import { timestampOf } from '../storage/moments.ts';
+import type { Sql } from '../storage/sql.ts';
+
+export const MAX_USAGE_ENTRIES = 500;
+
+/**
+ * Calls of an account, the newest first. Their moments are all different, so that a reader comes to the next page by
+ * asking for what was before the last entry of the former one.
+ * @throws ApiError invalid_input
+ */
+export async function readUsage(
+  sql: Sql,
+  accountId: string,
+  range: UsageRange | undefined,
+  limit: number,
+): Promise<UsageEntry[]> {
+  if (!Number.isInteger(limit) || limit < 1 || limit > MAX_USAGE_ENTRIES)
+    throw new ApiError('invalid_input', `\`limit\` is a whole number from 1 to ${MAX_USAGE_ENTRIES}.`);
+  const { from, to } = boundsOf(range);
+  const rows = await sql<
+    {
+      id: string;
+      capability: string;
+      status: string;
+      charged_micros: bigint;
+      reason: string | null;
+      created_at: string;
+    }[]
+  >`
+    select id, capability, status, charged_micros, reason,
+           to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as created_at
+    from usage_entries e
+    where account_id = ${accountId} and e.created_at >= ${from}::timestamptz and e.created_at < ${to}::timestamptz
+    order by e.created_at desc, id desc limit ${limit}`;
+  return rows.map((row) => ({
+    id: row.id,
+    capability: row.capability,
+    status: row.status,
+    chargedMicros: row.charged_micros,
+    reason: row.reason ?? undefined,
+    createdAt: row.created_at,
+  }));
+}
+
+/** Sums over the calls of an account, all of one moment: what is counted as under way is not counted as ended. */
+export async function summarizeUsage(
+  sql: Sql,
+  accountId: string,
+  range: UsageRange | undefined,
+): Promise<UsageSummary> {
+  const { from, to } = boundsOf(range);
+  const rows = await sql<
+    { capability: string; succeeded: bigint; failed: bigint; in_flight: bigint; spent_micros: bigint }[]
+  >`select * from usage_summary(${accountId}, ${from}::timestamptz, ${to}::timestamptz)`;
+  const sum = (of: (row: (typeof rows)[number]) => bigint) =>
+    rows.reduce((total, row) => total + of(row), 0n);
+  return {
+    succeeded: sum((row) => row.succeeded),
+    failed: sum((row) => row.failed),
+    inFlight: sum((row) => row.in_flight),
+    spentMicros: sum((row) => row.spent_micros),
+    features: CAPABILITY_NAMES.flatMap((name) => {
+      const row = rows.find(({ capability }) => capability === name);
+      if (!row) return [];
+      const calls = row.succeeded + row.failed + row.in_flight;
+      return [{ feature: CAPABILITIES[name].feature, calls, spentMicros: row.spent_micros }];
+    }),
+  };
+}
+
+/** The ends of a range as Postgres reads them. @throws ApiError invalid_input */
+function boundsOf(range: UsageRange | undefined): { from: string; to: string } {
+  const { fromMicros, toMicros } = range ?? {};
+  if (fromMicros !== undefined && toMicros !== undefined && fromMicros > toMicros)
+    throw new ApiError('invalid_input', '`from` must not be later than `to`.');
+  return {
+    from: fromMicros === undefined ? '-infinity' : timestampOf(fromMicros),
+    to: toMicros === undefined ? 'infinity' : timestampOf(toMicros),
+  };
+}

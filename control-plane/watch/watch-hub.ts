@@ -1,0 +1,226 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { Gauge, type Registry } from 'prom-client';
+import { describeError } from '#common/errors.ts';
+import type { EventBus } from '#common/events/bus.ts';
+import { jobSubject } from '#common/events/jobs.ts';
+import type { Reflector } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import type { RenderJob } from '#crds/gen/renderjobs.ts';
+import type { Job, JobState } from '#proto/semblance/control/v1/control.ts';
+import { type JobRow, toJobRow } from '../jobs/job-row.ts';
+import type { JobView } from '../jobs/job-view.ts';
+import { createBatcher } from '../storage/batcher.ts';
+import type { Database } from '../storage/database.ts';
+import { isWaiting, progressOf, queueOf } from './render-job-state.ts';
+
+export interface WatchHubOptions {
+  readonly database: Database;
+  readonly view: JobView;
+  readonly events: EventBus;
+  readonly reflector: Reflector<RenderJob>;
+  readonly namespace: string;
+  readonly logger: Logger;
+  readonly registry: Registry;
+  /** How often all watched jobs are read, whatever was heard of them. Default 5 s. */
+  readonly sweepEveryMs?: number;
+}
+
+/** Hears of the present state of a job; undefined: there is no such job of that account. */
+export type JobListener = (state: JobState | undefined) => void;
+
+export interface WatchHub {
+  /** Tells the present state soon, and again whenever it changed. @returns ends it */
+  watch(jobId: string, accountId: string, listener: JobListener): () => void;
+  /** Something about the job was committed. */
+  nudge(jobId: string): void;
+  run(signal: AbortSignal): Promise<void>;
+}
+
+interface Watched {
+  readonly jobId: string;
+  /** With the account that each asks for. */
+  readonly listeners: Map<JobListener, string>;
+  found?: { readonly job: Job; readonly accountId: string; readonly begun: boolean };
+  /** Of what was told last. */
+  told: string;
+  reading: boolean;
+  /** Heard of while it was being read: what is read may be older than that. */
+  again: boolean;
+  readonly unlisten: () => void;
+}
+
+type Found = {
+  readonly row: JobRow;
+  readonly accountId: string;
+  readonly begun: boolean;
+  readonly linkSeconds: number;
+};
+
+/**
+ * Knows the present state of every job that is watched, and tells it when it changes. The record comes from the
+ * database, read whenever an event or this process says that it changed; progress and place come from the RenderJob,
+ * of which there is a local copy. Events may be lost, so all watched jobs are read now and then.
+ */
+export function createWatchHub(options: WatchHubOptions): WatchHub {
+  const { database, view, events, reflector, namespace, logger, sweepEveryMs = 5_000 } = options;
+  const watched = new Map<string, Watched>();
+  /** RenderJobs that wait, by capability. */
+  const waiting = new Map<string, number>();
+
+  const read = createBatcher<string, Found | undefined>({
+    maxSize: 500,
+    run: (ids) => readJobs(database, ids),
+  });
+
+  function count(renderJob: RenderJob, by: 1 | -1) {
+    const { capability } = renderJob.spec;
+    if (isWaiting(renderJob)) waiting.set(capability, (waiting.get(capability) ?? 0) + by);
+  }
+
+  function observe({ metadata: { name = '' } }: RenderJob) {
+    const entry = watched.get(name);
+    if (entry) tell(entry);
+  }
+
+  reflector.addHandlers({
+    onAdd(renderJob) {
+      count(renderJob, 1);
+      observe(renderJob);
+    },
+    onUpdate(renderJob, old) {
+      count(old, -1);
+      count(renderJob, 1);
+      observe(renderJob);
+    },
+    onDelete: (renderJob) => count(renderJob, -1),
+  });
+
+  new Gauge({
+    name: 'semblance_jobs_watched',
+    help: 'Jobs that clients follow through this process.',
+    registers: [options.registry],
+    collect() {
+      this.set(watched.size);
+    },
+  });
+
+  function stateOf({ jobId, found }: Watched): JobState | undefined {
+    if (!found) return undefined;
+    const { job, begun } = found;
+    const renderJob = reflector.get(jobId, namespace);
+    const over = job.status === 'succeeded' || job.status === 'failed';
+    if (over || !renderJob) return { job, begun };
+    return {
+      job,
+      begun,
+      // An attempt that the record does not tell of yet would come before the status it belongs to.
+      progress: job.status === 'processing' ? progressOf(renderJob) : undefined,
+      queue: queueOf(renderJob, waiting.get(renderJob.spec.capability) ?? 0),
+    };
+  }
+
+  /** @param newcomer is told in any case; the others only what is new */
+  function tell(entry: Watched, newcomer?: JobListener) {
+    const state = stateOf(entry);
+    if (!state) return;
+    const summary = summaryOf(state);
+    const isNew = summary !== entry.told;
+    entry.told = summary;
+    for (const [listener, accountId] of [...entry.listeners]) {
+      // It is nobody's business whether the job of another account exists.
+      if (accountId !== entry.found?.accountId) listener(undefined);
+      else if (isNew || listener === newcomer) listener(state);
+    }
+  }
+
+  async function refresh(entry: Watched): Promise<void> {
+    if (entry.reading) {
+      entry.again = true;
+      return;
+    }
+    entry.reading = true;
+    try {
+      do {
+        entry.again = false;
+        const found = await read.submit(entry.jobId);
+        if (!found) {
+          for (const listener of [...entry.listeners.keys()]) listener(undefined);
+          return;
+        }
+        const { row, accountId, begun, linkSeconds } = found;
+        entry.found = { job: await view.show(row, linkSeconds), accountId, begun };
+        tell(entry);
+      } while (entry.again && entry.listeners.size > 0);
+    } finally {
+      entry.reading = false;
+    }
+  }
+
+  const refreshOrWait = (entry: Watched) =>
+    refresh(entry).catch((error) =>
+      // The next event or sweep tries again.
+      logger.debug({ jobId: entry.jobId }, `cannot read a watched job: ${describeError(error)}`),
+    );
+
+  function begin(jobId: string): Watched {
+    const entry: Watched = {
+      jobId,
+      listeners: new Map(),
+      told: '',
+      reading: false,
+      again: false,
+      unlisten: events.listen(jobSubject(jobId), () => void refreshOrWait(entry)),
+    };
+    watched.set(jobId, entry);
+    return entry;
+  }
+
+  return {
+    watch(jobId, accountId, listener) {
+      const entry = watched.get(jobId) ?? begin(jobId);
+      entry.listeners.set(listener, accountId);
+      tell(entry, listener);
+      void refreshOrWait(entry);
+      return () => {
+        entry.listeners.delete(listener);
+        if (entry.listeners.size > 0 || watched.get(jobId) !== entry) return;
+        watched.delete(jobId);
+        entry.unlisten();
+      };
+    },
+    nudge(jobId) {
+      const entry = watched.get(jobId);
+      if (entry) void refreshOrWait(entry);
+    },
+    async run(signal) {
+      while (!signal.aborted) {
+        await delay(sweepEveryMs, undefined, { signal }).catch(() => {});
+        if (signal.aborted) return;
+        await Promise.all([...watched.values()].map(refreshOrWait));
+      }
+    },
+  };
+}
+
+/** What of a state makes it another one: a link that was signed anew does not. */
+function summaryOf({ job, begun, progress, queue }: JobState): string {
+  const place = queue ? `${queue.position}/${queue.of}/${queue.reason}` : '';
+  return `${job?.status} ${begun} ${progress ? `${progress.attempt}:${progress.percent}` : ''} ${place}`;
+}
+
+async function readJobs(database: Database, ids: readonly string[]): Promise<(Found | undefined)[]> {
+  const rows = await database.fast`
+    select j.*, s.link_seconds from jobs j cross join settings s where j.id = any(${ids}::text[])`;
+  const found = new Map(rows.map((row) => [row.id as string, row]));
+  return ids.map((id) => {
+    const row = found.get(id);
+    return (
+      row && {
+        row: toJobRow(row),
+        accountId: row.account_id as string,
+        begun: row.processing_at !== null,
+        linkSeconds: row.link_seconds as number,
+      }
+    );
+  });
+}

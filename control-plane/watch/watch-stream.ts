@@ -1,0 +1,176 @@
+import { type handleBidiStreamingCall, Metadata, type ServerDuplexStream } from '@grpc/grpc-js';
+import { ApiError, describeError } from '#common/errors.ts';
+import type { Logger } from '#common/logging.ts';
+import type {
+  JobState,
+  WatchJobsRequest,
+  WatchJobsResponse,
+  WatchOpen,
+} from '#proto/semblance/control/v1/control.ts';
+import { type Gate, RATE_LIMIT_KEY } from '../accounts/gate.ts';
+import { isJobId } from '../jobs/job-row.ts';
+import type { WatchHub } from './watch-hub.ts';
+
+export interface WatchStreamsOptions {
+  readonly gate: Gate;
+  readonly hub: WatchHub;
+  readonly logger: Logger;
+}
+
+export interface WatchStreams {
+  readonly handle: handleBidiStreamingCall<WatchJobsRequest, WatchJobsResponse>;
+  /** Ends every stream: their gateways open them again, elsewhere if need be. */
+  end(): void;
+}
+
+/** Watches on one stream: more than any gateway holds. */
+const MAX_WATCHES = 20_000;
+
+type Stream = ServerDuplexStream<WatchJobsRequest, WatchJobsResponse>;
+
+export function createWatchStreams({ gate, hub, logger }: WatchStreamsOptions): WatchStreams {
+  const streams = new Set<Stream>();
+
+  function handle(stream: Stream): void {
+    const watches = new Map<number, { close: () => void }>();
+    const outgoing = createOutgoing(stream);
+    const end = () => {
+      if (!streams.delete(stream)) return;
+      for (const { close } of watches.values()) close();
+      watches.clear();
+      outgoing.stop();
+    };
+    streams.add(stream);
+    stream.on('data', ({ request }: WatchJobsRequest) => {
+      if (request?.$case === 'open') void open(request.value);
+      else if (request?.$case === 'close') {
+        watches.get(request.value)?.close();
+        watches.delete(request.value);
+        outgoing.forget(request.value);
+      }
+    });
+    stream.on('error', end);
+    stream.on('cancelled', end);
+    stream.on('end', () => {
+      end();
+      stream.end();
+    });
+
+    async function open(asked: WatchOpen): Promise<void> {
+      const { watch, jobId, accountId: known } = asked;
+      const entry = { close: () => {} };
+      const trailers = new Metadata();
+      const rateLimit = () => trailers.get(RATE_LIMIT_KEY)[0]?.toString() ?? '';
+      if (watches.has(watch)) return;
+      watches.set(watch, entry);
+      const isOpen = () => watches.get(watch) === entry;
+      const refuse = (refusal: { code: string; message: string }) => {
+        if (!isOpen()) return;
+        entry.close();
+        watches.delete(watch);
+        outgoing.forget(watch);
+        const refused = { refusal, rateLimit: rateLimit() };
+        outgoing.send({ watch, event: { $case: 'refused', value: refused } });
+      };
+      try {
+        if (watches.size > MAX_WATCHES)
+          throw new ApiError('at_capacity', 'Too many jobs are followed at once.');
+        const asks = isJobId(jobId) ? jobId : undefined;
+        const accountId = known || (await admit(asked, trailers, asks));
+        if (!isOpen()) return;
+        if (asks === undefined) throw noSuchJob();
+        logger.debug({ requestId: asked.requestId, method: 'WatchJobs', code: 'ok', jobId }, 'call');
+        const opened = { accountId, rateLimit: rateLimit() };
+        outgoing.send({ watch, event: { $case: 'opened', value: opened } });
+        entry.close = hub.watch(jobId, accountId, (state) =>
+          state ? outgoing.tell(watch, state) : refuse(noSuchJob()),
+        );
+        // Refused while it was being opened: nobody else would end it.
+        if (!isOpen()) entry.close();
+      } catch (error) {
+        refuse(refusalOf(error, asked));
+      }
+    }
+  }
+
+  async function admit({ caller }: WatchOpen, trailers: Metadata, jobId: string | undefined) {
+    const { accountId, job } = await gate.admit(caller, trailers, jobId);
+    if (!job) throw noSuchJob();
+    return accountId;
+  }
+
+  function refusalOf(error: unknown, { requestId, jobId }: WatchOpen): { code: string; message: string } {
+    const code = error instanceof ApiError ? error.code : 'internal_error';
+    logger.debug({ requestId, method: 'WatchJobs', code }, 'call');
+    if (error instanceof ApiError && error.code !== 'internal_error')
+      return { code: error.code, message: error.message };
+    logger.error(
+      { err: error, requestId, jobId, method: 'WatchJobs' },
+      `a watch failed: ${describeError(error)}`,
+    );
+    return { code: 'internal_error', message: 'The service failed. Nothing is billed; try again.' };
+  }
+
+  return {
+    handle,
+    end() {
+      for (const stream of streams) stream.end();
+    },
+  };
+}
+
+function noSuchJob(): ApiError {
+  return new ApiError('not_found', 'There is no such job.');
+}
+
+/**
+ * What is to be sent on a stream, no faster than the other side takes it. Of a watch's states only the newest waits; so
+ * what waits is bounded by the number of watches.
+ */
+function createOutgoing(stream: Stream) {
+  const answers: WatchJobsResponse[] = [];
+  const states = new Map<number, JobState>();
+  let full = false;
+  let stopped = false;
+
+  function write(response: WatchJobsResponse) {
+    full = !stream.write(response);
+  }
+
+  function flush() {
+    while (!full && !stopped) {
+      const answer = answers.shift();
+      if (answer) {
+        write(answer);
+        continue;
+      }
+      const [next] = states;
+      if (!next) return;
+      const [watch, value] = next;
+      states.delete(watch);
+      write({ watch, event: { $case: 'state', value } });
+    }
+  }
+
+  stream.on('drain', () => {
+    full = false;
+    flush();
+  });
+
+  return {
+    send(response: WatchJobsResponse) {
+      answers.push(response);
+      flush();
+    },
+    tell(watch: number, state: JobState) {
+      states.set(watch, state);
+      flush();
+    },
+    forget: (watch: number) => void states.delete(watch),
+    stop() {
+      stopped = true;
+      answers.length = 0;
+      states.clear();
+    },
+  };
+}

@@ -1,0 +1,132 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { createRoom } from './room.ts';
+
+beforeEach(() => vi.useFakeTimers());
+afterEach(() => vi.useRealTimers());
+
+const GRACE = 500;
+const CAPACITY = { new: 12, prompt: 20, slow: 40 };
+/** A room in which every attempt goes out at once; `enter` answers how to leave. */
+const room = (more = {}) => {
+  const made = createRoom({ capacity: CAPACITY, perOrigin: 8, graceMs: GRACE, ...more });
+  return {
+    ...made,
+    enter(origin: string, account: string) {
+      const stay = made.enter(origin, account);
+      stay.begin();
+      return () => stay.leave();
+    },
+  };
+};
+type Place = ReturnType<typeof room>;
+
+/** Enters as often as is admitted; the answer leaves all of them. */
+function fill(place: Place, origin: string, account: string) {
+  const leave: (() => void)[] = [];
+  while (place.admits(origin, account) && leave.length < 1000) leave.push(place.enter(origin, account));
+  return { count: leave.length, leave: () => leave.splice(0).forEach((one) => void one()) };
+}
+
+test('an origin nothing is known of gets two places, and twice as many each time it answers at once', () => {
+  const place = room();
+  const counts = [1, 2, 3].map(() => {
+    const { count, leave } = fill(place, 'http://a', 'one');
+    leave();
+    return count;
+  });
+  expect(counts).toEqual([2, 8, 8]);
+});
+
+test('origins that hang leave the places of those that answer free', () => {
+  const place = room();
+  place.enter('http://good', 'one')();
+  for (let i = 0; i < 100; i++) fill(place, `http://hangs-${i}`, 'one');
+  vi.advanceTimersByTime(GRACE);
+  for (let i = 100; i < 200; i++) fill(place, `http://hangs-${i}`, 'one');
+  vi.advanceTimersByTime(GRACE);
+  expect(place.admits('http://good', 'one')).toBe(true);
+  expect(fill(place, 'http://good', 'one').count).toBe(4);
+});
+
+test('one account never has all the room: an account that comes later finds a place, with origins of every standing', () => {
+  const place = room();
+  for (const account of ['one', 'other']) place.enter(`http://good-${account}`, account)();
+  place.enter('http://slow-other', 'other');
+  vi.advanceTimersByTime(GRACE);
+  for (let round = 0; round < 50; round++) {
+    for (let i = 0; i < 50; i++) fill(place, `http://hangs-${round}-${i}`, 'one');
+    fill(place, 'http://good-one', 'one');
+    vi.advanceTimersByTime(GRACE);
+  }
+  for (let i = 0; i < 50; i++) fill(place, `http://more-${i}`, 'one');
+  expect(place.admits('http://newcomer', 'one')).toBe(false);
+  for (const origin of ['http://newcomer', 'http://good-other', 'http://slow-other'])
+    expect(place.admits(origin, 'other'), origin).toBe(true);
+});
+
+test('accounts that want everything get equal shares, and leave one for the next', () => {
+  const place = room({ capacity: { new: 1, prompt: 40, slow: 1 }, perOrigin: 100 });
+  const wanting = ['a', 'b', 'c'];
+  for (const account of wanting) {
+    for (let i = 0; i < 8; i++) place.enter(account, account)();
+  }
+  const counts = new Map(wanting.map((account) => [account, 0]));
+  for (let round = 0; round < 40; round++) {
+    for (const account of wanting) {
+      if (!place.admits(account, account)) continue;
+      place.enter(account, account);
+      counts.set(account, (counts.get(account) ?? 0) + 1);
+    }
+  }
+  expect([...counts.values()]).toEqual([10, 10, 10]);
+});
+
+test('an origin that answers at once again is prompt again', () => {
+  const place = room();
+  const leave = place.enter('http://a', 'one');
+  vi.advanceTimersByTime(GRACE);
+  leave();
+  // Slow: eight places in the room of the slow.
+  const slow = fill(place, 'http://a', 'one');
+  expect(slow.count).toBe(8);
+  slow.leave();
+  // Had it still been slow, the room of the slow being full would close it.
+  for (let i = 0; i < 60; i++) {
+    place.enter(`http://hangs-${i}`, 'one');
+    vi.advanceTimersByTime(GRACE);
+  }
+  expect(place.admits('http://a', 'one')).toBe(true);
+});
+
+test('it tells which origins are closed, and forgets those it has not seen for longest', () => {
+  const place = room({ remembered: 3 });
+  const first = fill(place, 'http://busy', 'one');
+  expect(place.closed()).toEqual(['http://busy']);
+  for (let i = 0; i < 10; i++) place.enter(`http://${i}`, 'one')();
+  expect(place.closed()).toEqual(['http://busy']);
+  first.leave();
+  expect(place.closed()).toEqual([]);
+});
+
+test('a place that was not used says nothing of the origin', () => {
+  const made = createRoom({ capacity: CAPACITY, perOrigin: 8, graceMs: GRACE });
+  for (let i = 0; i < 5; i++) made.enter('http://a', 'one').leave();
+  const stays = [made.enter('http://a', 'one'), made.enter('http://a', 'one')];
+  vi.advanceTimersByTime(10 * GRACE);
+  expect(made.admits('http://a', 'one')).toBe(false);
+  for (const stay of stays) stay.leave();
+  expect(made.admits('http://a', 'one')).toBe(true);
+});
+
+test('what is late leaves the room of the new, however much is slow already, and every account has a place among the slow', () => {
+  const place = room();
+  for (let i = 0; i < 300; i++) {
+    fill(place, `http://hangs-${i}`, 'one');
+    vi.advanceTimersByTime(GRACE);
+  }
+  expect(fill(place, 'http://newcomer', 'one').count).toBe(2);
+  expect(place.admits('http://hangs-1', 'one')).toBe(false);
+  place.enter('http://slow-other', 'other');
+  vi.advanceTimersByTime(GRACE);
+  expect(place.admits('http://slow-other', 'other')).toBe(true);
+});

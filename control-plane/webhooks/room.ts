@@ -1,0 +1,149 @@
+/**
+ * How an origin has behaved: `new`, nothing is known of it; `prompt`, its latest attempt to end did so at once; `slow`,
+ * an attempt at it has been under way for long.
+ */
+export type Standing = 'new' | 'prompt' | 'slow';
+
+export interface RoomOptions {
+  /** Attempts under way at once, by the standing of their origin. Default 128 new, 256 prompt, 1024 slow. */
+  readonly capacity?: Readonly<Record<Standing, number>>;
+  /** Attempts under way at one origin. Default 16. */
+  readonly perOrigin?: number;
+  /** An attempt that takes longer makes its origin slow. Default 500 ms. */
+  readonly graceMs?: number;
+  /** Origins whose standing is remembered. Default 10000. */
+  readonly remembered?: number;
+}
+
+interface Origin {
+  standing: Standing;
+  /** Attempts it may have under way. Few at first, doubled by each that ends at once. */
+  allowance: number;
+  running: number;
+  /** Whose delivery was the latest. */
+  account: string;
+}
+
+/** A place that was taken. */
+export interface Stay {
+  /** The attempt goes out: from now on it counts how long it takes. */
+  begin(): void;
+  /** Gives the place back; once is enough. */
+  leave(): void;
+}
+
+const CAPACITY = { new: 128, prompt: 256, slow: 1_024 };
+const FIRST_ALLOWANCE = 2;
+/** What an account may have under way in a room however many others crowd it. */
+const LEAST = 2;
+
+/**
+ * Who may try a delivery now. Origins that hang have room of their own, so they take none of those that answer; newcomers
+ * have, too, until they have answered once. Within each room an account may have as much under way as is left free (the
+ * dynamic threshold of Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998):
+ * alone half of it, n accounts 1/(n+1) each, and whoever comes next always finds a place.
+ */
+export function createRoom(options: RoomOptions = {}) {
+  const { capacity = CAPACITY, perOrigin = 16, graceMs = 500, remembered = 10_000 } = options;
+  const origins = new Map<string, Origin>();
+  const rooms = {
+    new: createShares(capacity.new),
+    prompt: createShares(capacity.prompt),
+    slow: createShares(capacity.slow),
+  };
+
+  function originOf(name: string, account: string): Origin {
+    const known = origins.get(name);
+    if (known) return known;
+    const made: Origin = { standing: 'new', allowance: FIRST_ALLOWANCE, running: 0, account };
+    origins.set(name, made);
+    if (origins.size > remembered) forgetOne();
+    return made;
+  }
+
+  /** The one longest known of those that have nothing under way. */
+  function forgetOne() {
+    for (const [name, { running }] of origins) {
+      if (running > 0) continue;
+      origins.delete(name);
+      return;
+    }
+  }
+
+  const isClosed = (origin: Origin | undefined, account: string) =>
+    (origin !== undefined && origin.running >= origin.allowance) ||
+    !rooms[origin?.standing ?? 'new'].has(account);
+
+  return {
+    /** Whether an attempt for the account may begin at the origin. */
+    admits: (origin: string, account: string) => !isClosed(origins.get(origin), account),
+
+    standing: (origin: string): Standing => origins.get(origin)?.standing ?? 'new',
+
+    /** Takes a place, whether admitted or not. */
+    enter(name: string, account: string): Stay {
+      const origin = originOf(name, account);
+      origin.account = account;
+      origin.running++;
+      let inRoom = origin.standing;
+      rooms[inRoom].take(account);
+      let timer: NodeJS.Timeout | undefined;
+      let late = false;
+      let left = false;
+      const isLate = () => {
+        late = true;
+        origin.standing = 'slow';
+        origin.allowance = perOrigin;
+        if (inRoom === 'slow') return;
+        // Full or not: the other rooms must empty quickly, and how fast they fill bounds what can gather here.
+        rooms[inRoom].give(account);
+        inRoom = 'slow';
+        rooms.slow.take(account);
+      };
+      return {
+        begin() {
+          timer = setTimeout(isLate, graceMs);
+        },
+        leave() {
+          if (left) return;
+          left = true;
+          clearTimeout(timer);
+          rooms[inRoom].give(account);
+          origin.running--;
+          if (timer === undefined || late) return;
+          origin.standing = 'prompt';
+          origin.allowance = Math.min(perOrigin, origin.allowance * 2);
+        },
+      };
+    },
+
+    /** Whether half of the places that empty quickly are taken. */
+    crowded: () => rooms.new.taken() + rooms.prompt.taken() >= (capacity.new + capacity.prompt) / 2,
+
+    /** Origins at which nothing may begin at present, those that nothing is known of aside. */
+    closed(): string[] {
+      return [...origins].filter(([, origin]) => isClosed(origin, origin.account)).map(([name]) => name);
+    },
+  };
+}
+
+export type Room = ReturnType<typeof createRoom>;
+
+function createShares(capacity: number) {
+  const accounts = new Map<string, number>();
+  let taken = 0;
+  return {
+    taken: () => taken,
+    has: (account: string) => (accounts.get(account) ?? 0) < Math.max(LEAST, capacity - taken),
+    take(account: string) {
+      taken++;
+      accounts.set(account, (accounts.get(account) ?? 0) + 1);
+    },
+    give(account: string) {
+      taken--;
+      const left = (accounts.get(account) ?? 1) - 1;
+      if (left > 0) accounts.set(account, left);
+      else accounts.delete(account);
+    },
+  };
+}
