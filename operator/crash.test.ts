@@ -1,8 +1,3 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { call, createClient } from '#common/grpc/client.ts';
 import { RENDERJOB_RESOURCE, type RenderJob, type RenderJobStatus } from '#crds/gen/renderjobs.ts';
@@ -10,6 +5,7 @@ import { AgentServiceClient } from '#proto/semblance/agent/v1/agent.ts';
 import { FINALIZER } from './renderjob/types.ts';
 import type { FakeAgent, Ledger, Run } from './testing/fake-agent.ts';
 import { createHarness, type Harness } from './testing/harness.ts';
+import { createOperatorProcesses } from './testing/operator-process.ts';
 import { overlaps } from './testing/overlaps.ts';
 
 let harness: Harness;
@@ -161,22 +157,13 @@ describe('the process', () => {
       run.succeed();
     };
     for (const name of ['a', 'b']) await harness.agent({ name, slots: 2, ledger, script });
-    const folder = await mkdtemp(join(tmpdir(), 'semblance-operator-'));
+    const processes = await createOperatorProcesses(harness);
+    let started = 0;
     const launch = () =>
-      spawn(process.execPath, [join(import.meta.dirname, 'main.ts')], {
-        stdio: ['ignore', 'ignore', 'inherit'],
-        env: {
-          ...process.env,
-          KUBECONFIG: harness.kubeconfigPath,
-          SEMBLANCE_NAMESPACE: harness.namespace,
-          SEMBLANCE_OBJECTS_URL: `file://${folder}`,
-          SEMBLANCE_OBJECTS_SIGNING_KEY: '00'.repeat(32),
-          SEMBLANCE_PUBLIC_URL: 'http://127.0.0.1:1',
-          SEMBLANCE_LOG_LEVEL: 'error',
-          SEMBLANCE_OPERATOR_LEASE_SECONDS: '2',
-          SEMBLANCE_OPERATOR_RENEW_DEADLINE_SECONDS: '1.6',
-          SEMBLANCE_OPERATOR_RENEW_SECONDS: '0.3',
-        },
+      processes.start(`operator-${++started}`, {
+        SEMBLANCE_OPERATOR_LEASE_SECONDS: '2',
+        SEMBLANCE_OPERATOR_RENEW_DEADLINE_SECONDS: '1.6',
+        SEMBLANCE_OPERATOR_RENEW_SECONDS: '0.3',
       });
     const names = Array.from({ length: 24 }, (_, i) => `kill-${i}`);
     for (const name of names) await harness.job(name);
@@ -184,23 +171,20 @@ describe('the process', () => {
       const { items } = await harness.client.list(RENDERJOB_RESOURCE, { namespace: harness.namespace });
       return items.filter(phase('Succeeded')).length;
     };
-    let child: ChildProcess = launch();
+    let operator = await launch();
     try {
       for (let kills = 0; kills < 3; kills++) {
         const before = await finished();
         // Killed in the midst of work, wherever that happens to be.
         await expect.poll(finished, { timeout: 60_000, interval: 10 }).toBeGreaterThan(before);
         await new Promise((resolve) => setTimeout(resolve, 37 * kills));
-        child.kill('SIGKILL');
-        await once(child, 'exit');
-        child = launch();
+        await operator.kill('SIGKILL');
+        operator = await launch();
       }
       for (const name of names)
         await harness.until(name, (job) => phase('Succeeded')(job) && released(job), 60_000);
     } finally {
-      child.kill('SIGTERM');
-      await once(child, 'exit');
-      await rm(folder, { recursive: true, force: true });
+      await processes.close();
     }
     expect(overlaps(ledger)).toEqual([]);
     // One run each: a dead operator is no reason to do work again.

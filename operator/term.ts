@@ -106,7 +106,8 @@ export function createTerm(options: TermOptions): Term {
     controller.touch(uid);
     if (isWaiting(job)) metrics.queued(uid);
     if (old && !matters(job, old)) return;
-    scheduler.touch();
+    if (isWaiting(job) && (!old || isWaiting(old))) scheduler.joined();
+    else scheduler.touch();
     const { agent } = job.status ?? {};
     if (agent) agentController.touch(agent);
     if (old?.status?.agent && old.status.agent !== agent) agentController.touch(old.status.agent);

@@ -44,7 +44,11 @@ export interface AgentLink {
   /** Keeps the stream open until aborted. */
   run(signal: AbortSignal): Promise<void>;
   /** Undefined when the attempt was taken on. @throws ServiceError when that is not known */
-  start(request: StartAttemptRequest, signal: AbortSignal): Promise<StartRefusal | undefined>;
+  start(
+    request: StartAttemptRequest,
+    signal: AbortSignal,
+    traceparent?: string,
+  ): Promise<StartRefusal | undefined>;
   /** Resolves when this very process has said that the attempt is over. @throws when that is not known */
   stop(ref: AttemptRef, reason: string, signal: AbortSignal): Promise<void>;
   acknowledge(ref: AttemptRef, signal: AbortSignal): Promise<void>;
@@ -116,9 +120,10 @@ export function createAgentLink(options: LinkOptions): AgentLink {
       }
       client.close();
     },
-    async start(request, signal) {
+    async start(request, signal, traceparent) {
       try {
-        await call(client.startAttempt.bind(client), request, { timeoutMs: START_TIMEOUT_MS, signal });
+        const settings = { timeoutMs: START_TIMEOUT_MS, signal, traceparent };
+        await call(client.startAttempt.bind(client), request, settings);
         return undefined;
       } catch (error) {
         const refusal = refusalOf(error);

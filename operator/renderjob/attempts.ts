@@ -2,6 +2,8 @@ import { describeError } from '#common/errors.ts';
 import { jittered, pause } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
+import { TRACEPARENT_ANNOTATION } from '#common/tracing/traceparent.ts';
+import { inSpan } from '#common/tracing/tracing.ts';
 import type { RenderJob } from '#crds/gen/renderjobs.ts';
 import type { Fleet } from '../agents/fleet.ts';
 import type { AgentLink } from '../agents/link.ts';
@@ -48,35 +50,53 @@ export function createAttempts(options: AttemptsOptions): Attempts {
     return link;
   }
 
-  return {
-    async start(job, signal) {
-      const { ref, link, learn } = addressed(job);
-      const { inputs, sinks } = await signLinks(objects, job, ref.attempt);
-      const { name = '', namespace = '' } = job.metadata;
-      const { capability, parameters = {}, activeDeadlineSeconds: deadlineSeconds = 3_600 } = job.spec;
-      const request = {
-        ...{ ref, jobName: name, namespace, incarnation: needed(link, job).incarnation },
-        ...{ capability, parameters, inputs, sinks, deadlineSeconds, requestId: name },
-      };
-      for (let tries = 1; ; tries++) {
-        const refusal = await needed(link, job).start(request, signal);
-        if (!refusal) {
-          learn({ startAccepted: true });
-          metrics.dispatched(job);
-          return;
-        }
-        if (refusal.kind === 'busy' && tries < BUSY_TRIES) {
-          await pause(jittered(BUSY_RETRY_MS), signal);
-          continue;
-        }
-        logger.warn(
-          { job: name, agent: job.status?.agent, ...ref, ...refusal },
-          'the agent refused an attempt',
-        );
-        learn({ startRefused: refusal });
-        fleet.pause(job.status?.agent ?? '', REFUSED_PAUSE_MS);
+  /** Asks the agent to take the attempt on, until it has said yes or no. */
+  async function ask(
+    job: RenderJob,
+    signal: AbortSignal,
+    { ref, link, learn }: ReturnType<typeof addressed>,
+    traceparent: string | undefined,
+  ): Promise<void> {
+    const { inputs, sinks } = await signLinks(objects, job, ref.attempt);
+    const { name = '', namespace = '' } = job.metadata;
+    const { capability, parameters = {}, activeDeadlineSeconds: deadlineSeconds = 3_600 } = job.spec;
+    const request = {
+      ...{ ref, jobName: name, namespace, incarnation: needed(link, job).incarnation },
+      ...{ capability, parameters, inputs, sinks, deadlineSeconds, requestId: name },
+    };
+    for (let tries = 1; ; tries++) {
+      const refusal = await needed(link, job).start(request, signal, traceparent);
+      if (!refusal) {
+        learn({ startAccepted: true });
+        metrics.dispatched(job);
         return;
       }
+      if (refusal.kind === 'busy' && tries < BUSY_TRIES) {
+        await pause(jittered(BUSY_RETRY_MS), signal);
+        continue;
+      }
+      logger.warn(
+        { job: name, agent: job.status?.agent, ...ref, ...refusal },
+        'the agent refused an attempt',
+      );
+      learn({ startRefused: refusal });
+      fleet.pause(job.status?.agent ?? '', REFUSED_PAUSE_MS);
+      return;
+    }
+  }
+
+  return {
+    async start(job, signal) {
+      const to = addressed(job);
+      const attributes = {
+        'semblance.job_id': job.metadata.name ?? '',
+        'semblance.agent': job.status?.agent ?? '',
+        'semblance.attempt': to.ref.attempt,
+      };
+      const parent = job.metadata.annotations?.[TRACEPARENT_ANNOTATION];
+      await inSpan('start attempt', { kind: 'producer', parent, attributes }, (traceparent) =>
+        ask(job, signal, to, traceparent),
+      );
     },
     async stop(job, reason, signal) {
       const { ref, link, learn } = addressed(job);

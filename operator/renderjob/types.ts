@@ -1,8 +1,9 @@
+import { AGENT_CLEANUP_FINALIZER } from '#common/finalizers.ts';
 import type { RenderJobStatus } from '#crds/gen/renderjobs.ts';
 import type { AttemptStatus } from '#proto/semblance/agent/v1/agent.ts';
 
 /** Keeps a RenderJob from vanishing while an agent may still work on it. */
-export const FINALIZER = 'semblance.dev/agent-cleanup';
+export const FINALIZER = AGENT_CLEANUP_FINALIZER;
 
 export type Phase = NonNullable<RenderJobStatus['phase']>;
 

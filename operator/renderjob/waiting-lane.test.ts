@@ -92,9 +92,27 @@ describe('telling why jobs wait', () => {
     lane.update(queue(0));
     await vi.advanceTimersByTimeAsync(10_000);
     expect(due).toHaveLength(MAX_UNDER_WAY);
-    lane.update(queue(2));
+    lane.update(queue(1));
     for (const uid of due.splice(0)) write(uid);
-    expect(writes).toEqual(['j2', 'j3']);
+    expect(writes).toEqual(['j1']);
+    // Those took ten seconds: the next are not asked of it at once.
+    await vi.advanceTimersByTimeAsync(1_500);
+    expect(due).toEqual([]);
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(due).toEqual(['j2', 'j3']);
+    lane.stop();
+  });
+
+  it('keeps the front true while many others have not been told anything yet', async () => {
+    const { lane, writes, queue, statuses } = world(2_000);
+    lane.update(queue(0));
+    await vi.advanceTimersByTimeAsync(5_000);
+    const before = writes.length;
+    expect(before).toBeLessThan(200);
+    lane.update(queue(1));
+    await vi.advanceTimersByTimeAsync(4_000);
+    expect(statuses.get('j1')?.queuePosition).toBe(1);
+    expect(writes.length).toBeGreaterThan(before + 2 * TELL_PER_SECOND);
     lane.stop();
   });
 });

@@ -5,8 +5,16 @@ import type { WaitingReason } from './types.ts';
 export const TELL_PER_SECOND = 25;
 /** Writes a second that keeping their places true may cost. */
 export const REFRESH_PER_SECOND = 5;
-/** Such writes under way at once: when the API is slow, what it can take is for work that moves. */
-export const MAX_UNDER_WAY = 4;
+/** Such writes under way at once. */
+export const MAX_UNDER_WAY = 2;
+/**
+ * After each, a pause so many times as long as it took: when the API is slow, what it can take is for work that moves.
+ */
+const PAUSE = 4;
+/** The longest such pause. */
+const MAX_PAUSE_MS = 2_000;
+/** The queue is looked through this often at most. */
+const LOOK_MS = 1000 / TELL_PER_SECOND;
 /** A place that merely moved on is not worth another write of the same job before this; at the front, before that. */
 const REFRESH_MS = 30_000;
 const FRONT_REFRESH_MS = 4_000;
@@ -39,13 +47,15 @@ export function createWaitingLane(options: WaitingLaneOptions): WaitingLane {
   const { find, onDue, clock = () => performance.now() } = options;
   let waiting: ReadonlyMap<string, WaitingReason> = new Map();
   const due = new Set<string>();
-  const underWay = new Set<string>();
+  /** When each write under way was called for. */
+  const underWay = new Map<string, number>();
   const toldAt = new Map<string, number>();
   const budgets = {
     tell: createBudget(TELL_PER_SECOND, clock),
     refresh: createBudget(REFRESH_PER_SECOND, clock),
   };
   let timer: NodeJS.Timeout | undefined;
+  let notBefore = Number.NEGATIVE_INFINITY;
   let stopped = false;
 
   /** Undefined: its status says so already, or it is not worth a write yet. */
@@ -62,24 +72,35 @@ export function createWaitingLane(options: WaitingLaneOptions): WaitingLane {
   function spend(): void {
     clearTimeout(timer);
     timer = undefined;
-    if (stopped || waiting.size === 0) return;
+    // The end of one calls again.
+    if (stopped || waiting.size === 0 || underWay.size >= MAX_UNDER_WAY) return;
     const now = clock();
+    if (now < notBefore) {
+      timer = setTimeout(spend, notBefore - now);
+      return;
+    }
+    notBefore = now + LOOK_MS;
     // In queue order, which is the order in which they are of interest.
     const wishes: Record<Urgency, string[]> = { tell: [], refresh: [] };
     for (const [uid, reason] of waiting) {
       const urgency = urgencyOf(uid, reason, now);
       if (urgency) wishes[urgency].push(uid);
+      if (wishes.tell.length >= MAX_UNDER_WAY) break;
     }
-    for (const urgency of ['tell', 'refresh'] as const) {
+    // However many have not been told yet, one at the front is kept true beside them.
+    const atMost = {
+      refresh: wishes.tell.length > 0 ? MAX_UNDER_WAY - 1 : MAX_UNDER_WAY,
+      tell: MAX_UNDER_WAY,
+    };
+    for (const urgency of ['refresh', 'tell'] as const) {
       for (const uid of wishes[urgency]) {
-        if (underWay.size >= MAX_UNDER_WAY || !budgets[urgency].take()) break;
-        underWay.add(uid);
+        if (underWay.size >= atMost[urgency] || !budgets[urgency].take()) break;
+        underWay.set(uid, now);
         due.add(uid);
         onDue(uid);
       }
     }
-    const pressing = wishes.tell.length > 0 && underWay.size < MAX_UNDER_WAY;
-    timer = setTimeout(spend, pressing ? 1000 / TELL_PER_SECOND : 500);
+    timer = setTimeout(spend, wishes.tell.length > 0 ? LOOK_MS : 500);
   }
 
   return {
@@ -95,7 +116,12 @@ export function createWaitingLane(options: WaitingLaneOptions): WaitingLane {
     },
     done(uid) {
       due.delete(uid);
-      if (underWay.delete(uid)) spend();
+      const since = underWay.get(uid);
+      if (since === undefined) return;
+      underWay.delete(uid);
+      const now = clock();
+      notBefore = Math.max(notBefore, now + Math.min((now - since) * PAUSE, MAX_PAUSE_MS));
+      spend();
     },
     stop() {
       stopped = true;

@@ -1,24 +1,30 @@
 import type { WaitingReason } from '../renderjob/types.ts';
 import type { ScheduledAgent } from './schedule.ts';
 
-export interface Circumstances {
-  readonly capability: string;
-  readonly position: number;
-  readonly total: number;
-  readonly agents: readonly ScheduledAgent[];
+/** Why all jobs of a capability wait. */
+export interface Obstacle {
+  readonly reason: string;
+  /** A sentence without its beginning. */
+  readonly message: string;
+}
+
+/** Why one job waits. Its message is put together when it is read: of thousands that wait, few are told at a time. */
+export function waitingReason({ reason, message }: Obstacle, position: number, total: number): WaitingReason {
+  return {
+    reason,
+    position,
+    get message() {
+      return `${ordinal(position)} of ${total} waiting; ${message}`;
+    },
+  };
 }
 
 /**
- * Why a job waits, in words a person can act on. The reasons, from the most to the least that has to be done about:
- * `NoAgents`, `NoAgentForCapability`, `SlotsTooFew`, `AgentsNotReady`, `AgentsDraining`, `SlotsBusy`.
+ * Why jobs of a capability wait, in words a person can act on. The reasons, from the most to the least that has to be
+ * done about: `NoAgents`, `NoAgentForCapability`, `SlotsTooFew`, `AgentsNotReady`, `AgentsDraining`, `SlotsBusy`.
  */
-export function waitingReason({ capability, position, total, agents }: Circumstances): WaitingReason {
-  const place = `${ordinal(position)} of ${total} waiting`;
-  const because = (reason: string, message: string) => ({
-    reason,
-    position,
-    message: `${place}; ${message}`,
-  });
+export function obstacleTo(capability: string, agents: readonly ScheduledAgent[]): Obstacle {
+  const because = (reason: string, message: string) => ({ reason, message });
 
   if (agents.length === 0) {
     return because('NoAgents', 'no agent has registered. Start one (kubectl get gpuagents).');

@@ -1,6 +1,6 @@
 import type { AgentView } from '../agents/view.ts';
 import type { Placement, WaitingReason } from '../renderjob/types.ts';
-import { waitingReason } from './reasons.ts';
+import { obstacleTo, waitingReason } from './reasons.ts';
 
 /** A job that competes for a slot. */
 export interface WaitingJob {
@@ -103,16 +103,29 @@ function explain(left: readonly WaitingJob[], agents: readonly ScheduledAgent[])
       ),
     ]),
   );
-  const total = countBy(left);
-  const ahead = new Map<string, number>();
-  const sum = (counts: ReadonlyMap<string, number>, capability: string) =>
-    (rivals.get(capability) ?? []).reduce((all, rival) => all + (counts.get(rival) ?? 0), 0);
+  const counts = countBy(left);
+  const rivalsOf = (capability: string) => rivals.get(capability) ?? [];
+  const common = new Map(
+    capabilities.map((capability) => [
+      capability,
+      {
+        obstacle: obstacleTo(capability, agents),
+        total: rivalsOf(capability).reduce((all, rival) => all + (counts.get(rival) ?? 0), 0),
+        /** How many of its rivals, itself among them, have had their place. */
+        ahead: 0,
+      },
+    ]),
+  );
 
   const reasons = new Map<string, WaitingReason>();
   for (const { uid, capability } of left) {
-    const position = sum(ahead, capability) + 1;
-    reasons.set(uid, waitingReason({ capability, position, total: sum(total, capability), agents }));
-    ahead.set(capability, (ahead.get(capability) ?? 0) + 1);
+    // Rivalry is mutual: whoever passes is ahead of all its rivals.
+    for (const rival of rivalsOf(capability)) {
+      const theirs = common.get(rival);
+      if (theirs) theirs.ahead++;
+    }
+    const own = common.get(capability);
+    if (own) reasons.set(uid, waitingReason(own.obstacle, own.ahead, own.total));
   }
   return reasons;
 }

@@ -7,6 +7,12 @@ import { attemptOf, retryAt } from '../renderjob/status.ts';
 import type { Placement, WaitingReason } from '../renderjob/types.ts';
 import { inQueueOrder, schedule, type WaitingJob } from './schedule.ts';
 
+/** A pass longer than this is not repeated at once for each job that joins the queue. */
+const SHORT_PASS_MS = 2;
+/** How many times as long as it took such a pass is rested from, and how long at most. */
+const REST = 30;
+const MAX_REST_MS = 500;
+
 export interface SchedulerOptions {
   readonly jobs: Reflector<RenderJob>;
   readonly fleet: Fleet;
@@ -22,6 +28,8 @@ export interface Scheduler {
   run(signal: AbortSignal): Promise<void>;
   /** Something changed: schedule as soon as the present events have been taken in. */
   touch(): void;
+  /** A job joined the queue; one of thousands is not looked through anew for each. */
+  joined(): void;
   placementOf(uid: string): Placement | undefined;
   /** The placement was carried out or came to nothing. */
   settle(uid: string): void;
@@ -36,6 +44,8 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
   let running: AbortSignal | undefined;
   let scheduled = false;
   let wake: NodeJS.Timeout | undefined;
+  let later: NodeJS.Timeout | undefined;
+  let restUntil = 0;
 
   function touch(): void {
     if (scheduled || !running || running.aborted) return;
@@ -43,9 +53,19 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     setImmediate(pass);
   }
 
+  function joined(): void {
+    if (scheduled || later) return;
+    const rest = restUntil - performance.now();
+    if (rest <= 0) touch();
+    else later = setTimeout(touch, rest);
+  }
+
   function pass(): void {
     scheduled = false;
+    clearTimeout(later);
+    later = undefined;
     if (!running || running.aborted) return;
+    const began = performance.now();
     const now = Date.now();
     const queue: WaitingJob[] = [];
     let next = Number.POSITIVE_INFINITY;
@@ -74,6 +94,8 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     options.onWaiting(waiting);
     clearTimeout(wake);
     if (Number.isFinite(next)) wake = setTimeout(touch, Math.min(next - now, 60_000));
+    const took = performance.now() - began;
+    restUntil = took > SHORT_PASS_MS ? performance.now() + Math.min(took * REST, MAX_REST_MS) : 0;
   }
 
   function usedOn({ name, incarnation, costs }: AgentView): number {
@@ -108,9 +130,11 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
         signal.addEventListener('abort', () => resolve(), { once: true });
       });
       clearTimeout(wake);
+      clearTimeout(later);
       assumed.clear();
     },
     touch,
+    joined,
     placementOf: (uid) => assumed.get(uid),
     settle(uid) {
       if (assumed.delete(uid)) touch();

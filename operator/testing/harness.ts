@@ -16,6 +16,9 @@ export function recordingObjects(): ObjectStore & { readonly deleted: string[] }
     put: unused,
     info: unused,
     delete: async (key) => void deleted.push(key),
+    list() {
+      throw new Error('not used by the operator');
+    },
     signGet: async (key) => `http://objects.test/${key}?signed`,
     signPut: async (key, { contentType }) => ({
       url: `http://objects.test/${key}?signed`,

@@ -1,0 +1,78 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { LEASE_RESOURCE } from '#common/kube/index.ts';
+import type { RenderJob } from '#crds/gen/renderjobs.ts';
+import { ELECTION_LEASE } from './app.ts';
+import type { FakeAgent, Ledger, Run } from './testing/fake-agent.ts';
+import { createHarness, type Harness } from './testing/harness.ts';
+import { createOperatorProcesses } from './testing/operator-process.ts';
+import { overlaps } from './testing/overlaps.ts';
+
+/** What is promised of the default settings, in milliseconds, from the signal until waiting work begins. */
+const AFTER_SIGTERM_MS = 3_000;
+const AFTER_SIGKILL_MS = 17_000;
+
+let harness: Harness;
+let processes: Awaited<ReturnType<typeof createOperatorProcesses>>;
+let agent: FakeAgent;
+const ledger: Ledger = { entries: [] };
+const runs = new Map<string, Run & { readonly at: number }>();
+
+beforeAll(async () => {
+  harness = await createHarness();
+  processes = await createOperatorProcesses(harness);
+  const script = (run: Run) => void runs.set(run.request.jobName, { ...run, at: performance.now() });
+  agent = await harness.agent({ name: 'one', slots: 8, ledger, script });
+});
+afterAll(async () => {
+  await processes.close();
+  await harness.close();
+});
+
+const lease = async () =>
+  (await harness.client.find(LEASE_RESOURCE, { namespace: harness.namespace, name: ELECTION_LEASE }))?.spec;
+const running = (job: RenderJob) => job.status?.phase === 'Running';
+
+it('work that waits begins within 3 s of the leader being asked to end, and within 17 s of its being killed', async () => {
+  const first = await processes.start('first');
+  await first.ready();
+  await expect.poll(async () => (await lease())?.holderIdentity).toBe('first');
+  await harness.job('carried');
+  await harness.until('carried', running, 20_000);
+  const second = await processes.start('second');
+  await second.ready();
+
+  const asked = performance.now();
+  const ended = first.kill('SIGTERM');
+  await harness.job('after-sigterm');
+  await expect.poll(() => runs.has('after-sigterm'), { timeout: 30_000, interval: 10 }).toBe(true);
+  const afterSigterm = (runs.get('after-sigterm')?.at ?? 0) - asked;
+  await ended;
+
+  const third = await processes.start('third');
+  await third.ready();
+  expect((await lease())?.holderIdentity).toBe('second');
+  // The moment that costs most: the leader has just renewed.
+  const { renewTime } = (await lease()) ?? {};
+  await expect
+    .poll(async () => (await lease())?.renewTime, { timeout: 10_000, interval: 5 })
+    .not.toBe(renewTime);
+  const killed = performance.now();
+  await second.kill('SIGKILL');
+  for (const name of ['after-sigkill-1', 'after-sigkill-2']) await harness.job(name);
+  await expect.poll(() => runs.size, { timeout: 40_000, interval: 10 }).toBe(4);
+  const afterSigkill = Math.max(...[...runs.values()].map(({ at }) => at)) - killed;
+
+  for (const run of runs.values()) run.succeed();
+  for (const name of ['carried', 'after-sigterm', 'after-sigkill-1', 'after-sigkill-2']) {
+    const done = await harness.until(name, (job) => job.status?.phase === 'Succeeded', 20_000);
+    expect(done.status?.attempt).toBe(1);
+  }
+  expect(overlaps(ledger)).toEqual([]);
+  expect(agent.begun).toHaveLength(4);
+  expect(agent.stops).toEqual([]);
+  expect(afterSigterm).toBeLessThan(AFTER_SIGTERM_MS);
+  expect(afterSigkill).toBeLessThan(AFTER_SIGKILL_MS);
+  // Not earlier either: until then the killed one might have been merely slow.
+  expect(afterSigkill).toBeGreaterThan(14_000);
+  if (process.env.SEMBLANCE_TEST_LOG) console.log({ afterSigterm, afterSigkill });
+}, 120_000);
