@@ -6,11 +6,13 @@ import { describeError } from '#common/errors.ts';
 import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
 import { connectControlPlane } from './control/control-plane.ts';
-import { asMiddleware } from './http/context.ts';
+import { createEventStreams, type EventStreamsOptions } from './events/event-streams.ts';
+import { asMiddleware, type GatewayContext } from './http/context.ts';
 import { observe } from './http/observe.ts';
 import { startHttpServer } from './http/server.ts';
 import { createMetrics } from './metrics.ts';
-import { createRouter, unknownRoute } from './routes.ts';
+import type { Route } from './openapi/operation.ts';
+import { createRouter, routeTable, unknownRoute } from './routes.ts';
 import { SIZE_LIMITS, type SizeLimits } from './uploads/receive-file.ts';
 import { createUploadsUnderWay, UPLOADS_PER_ACCOUNT } from './uploads/under-way.ts';
 
@@ -25,6 +27,7 @@ export interface GatewayOptions {
   readonly sizeLimits?: SizeLimits;
   /** Uploads that one account may have under way here. */
   readonly uploadsPerAccount?: number;
+  readonly eventStreams?: EventStreamsOptions;
   readonly timing?: Partial<GatewayTiming>;
 }
 
@@ -64,6 +67,8 @@ const TIMING: GatewayTiming = {
 
 export interface Gateway {
   readonly port: number;
+  /** What it serves. */
+  readonly routes: readonly Route[];
   /** Throws, saying why, when the gateway cannot do its work. */
   ready(): Promise<void>;
   /** Stops accepting, lets requests end, then cuts them. */
@@ -86,9 +91,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   let draining = false;
 
   const app = new Koa();
-  app.on('error', (error: Error) => logger.warn({ err: error }, `response failed: ${describeError(error)}`));
+  app.on('error', (error: Error, ctx?: Partial<GatewayContext>) =>
+    logger.warn({ err: error, requestId: ctx?.state?.requestId }, `response failed: ${describeError(error)}`),
+  );
   app.use(observe({ logger, metrics, lingerMs: timing.linger, isDraining: () => draining, handlers }));
-  const router = createRouter({
+  const streams = createEventStreams(options.eventStreams);
+  metrics.eventStreams(() => streams.size);
+  const routes = routeTable({
+    streams,
     control,
     store,
     logger,
@@ -104,15 +114,20 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     bodyTimeoutMs: timing.body,
     signal: uploadsEnd.signal,
   });
-  app.use(router.routes());
+  app.use(createRouter(routes).routes());
   app.use(asMiddleware(unknownRoute));
 
-  const server = await startHttpServer({ listen: options.listen, handler: app.callback() });
+  const server = await startHttpServer({
+    listen: options.listen,
+    handler: app.callback(),
+    onRefused: (refused) => logger.info(refused, 'no request that could be handled'),
+  });
   metrics.connections(server.connections);
   let wasConnected = false;
 
   return {
     port: server.port,
+    routes,
     async ready() {
       if (draining) throw new Error('the gateway is ending');
       // Once it has been reached, a control plane that fails is answered for with 502, not with silence.
@@ -122,6 +137,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     async close() {
       if (draining) return;
       draining = true;
+      streams.end();
       const end = setTimeout(() => uploadsEnd.abort(new Error('the gateway is ending')), timing.drain / 2);
       await server.close(timing.drain);
       clearTimeout(end);

@@ -8,6 +8,7 @@ export interface GatewayMetrics {
   uploadEnded(outcome: 'stored' | 'refused' | 'failed', bytes: number): void;
   controlPlaneFailed(): void;
   connections(count: () => Promise<number>): void;
+  eventStreams(count: () => number): void;
 }
 
 export function createMetrics(registry: Registry): GatewayMetrics {
@@ -58,6 +59,16 @@ export function createMetrics(registry: Registry): GatewayMetrics {
       uploadedBytes.inc(bytes);
     },
     controlPlaneFailed: () => controlPlaneFailures.inc(),
+    eventStreams(count) {
+      new Gauge({
+        name: 'semblance_gateway_event_streams',
+        help: 'Open streams of job events.',
+        registers,
+        collect() {
+          this.set(count());
+        },
+      });
+    },
     connections(count) {
       new Gauge({
         name: 'semblance_gateway_connections',

@@ -154,6 +154,9 @@ describe('authentication', () => {
     ['POST', '/motion-control'],
     ['POST', '/avatar'],
     ['POST', '/lip-sync'],
+    ['POST', '/full-live-swap/session'],
+    ['POST', '/voice/session'],
+    ['GET', '/voices'],
   ])('"A missing, unknown or revoked key yields unauthorized (401)": %s %s', async (method, path) => {
     const body = method === 'POST' ? 'this is not even JSON' : undefined;
     for (const authorization of [

@@ -4,20 +4,38 @@ import type { Logger } from '#common/logging.ts';
 import { DirectoryStore } from '#common/objects/directory-store.ts';
 import { FILES_PATH } from '#common/objects/links.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
-import { readBalance } from './account/balance.ts';
-import { readPricing } from './account/pricing.ts';
+import { readBalance, readBalanceOperation } from './account/balance.ts';
+import { readPricing, readPricingOperation } from './account/pricing.ts';
 import type { ControlPlane } from './control/control-plane.ts';
+import type { EventStreams } from './events/event-streams.ts';
+import { eventSchemas, readEvents, readEventsOperation } from './events/read-events.ts';
 import { readFile } from './files/read.ts';
+import { readFileOperation } from './files/read-operation.ts';
 import { writeFile } from './files/write.ts';
 import { asMiddleware, type GatewayContext } from './http/context.ts';
 import type { BodyLimits } from './http/pace.ts';
-import { readJob } from './jobs/read.ts';
-import { submitJob } from './jobs/submit.ts';
+import { cancelJob, cancelJobOperation } from './jobs/cancel.ts';
+import { estimateJob, estimateOperation } from './jobs/estimate.ts';
+import { readJob, readJobOperation } from './jobs/read.ts';
+import { submitJob, submitOperation } from './jobs/submit.ts';
 import { JOB_CAPABILITIES } from './jobs/submit-schemas.ts';
+import {
+  deleteJobMedia,
+  deleteJobMediaOperation,
+  deleteUpload,
+  deleteUploadOperation,
+} from './media/delete-media.ts';
 import type { GatewayMetrics } from './metrics.ts';
+import type { Route } from './openapi/operation.ts';
+import { serviceRoutes } from './openapi/serve.ts';
+import { openSession, SESSION_CAPABILITIES } from './sessions/open.ts';
+import { openSessionOperation } from './sessions/open-operation.ts';
+import { listVoices, listVoicesOperation } from './sessions/voices.ts';
 import type { SizeLimits } from './uploads/receive-file.ts';
 import type { UploadsUnderWay } from './uploads/under-way.ts';
 import { upload } from './uploads/upload.ts';
+import { uploadOperation } from './uploads/upload-operation.ts';
+import { listUsage, listUsageOperation, summarizeUsage, summarizeUsageOperation } from './usage/usage.ts';
 
 export const API_PREFIX = '/api/v1';
 
@@ -28,34 +46,105 @@ export interface RoutesOptions {
   readonly metrics: GatewayMetrics;
   readonly limits: SizeLimits;
   readonly underWay: UploadsUnderWay;
+  readonly streams: EventStreams;
   /** Of uploads, and of what agents hand in. */
   readonly bodyLimits: BodyLimits;
   readonly bodyTimeoutMs: number;
   readonly signal: AbortSignal;
 }
 
-/** Every route of the gateway; those of /files only where the gateway itself serves the objects. */
-export function createRouter(options: RoutesOptions): Router {
-  const { control, store, logger, metrics, limits, underWay, bodyLimits, bodyTimeoutMs, signal } = options;
-  const router = new Router({ sensitive: true, strict: true });
-  const path = (resource: string) => API_PREFIX + resource;
-
-  router.get(path('/jobs/:job_id'), asMiddleware(readJob({ control })));
-  router.post(
-    path('/uploads'),
-    asMiddleware(upload({ control, store, logger, metrics, limits, underWay, bodyLimits, signal })),
-  );
-  for (const capability of JOB_CAPABILITIES)
-    router.post(path(`/${capability}`), asMiddleware(submitJob({ control, capability, bodyTimeoutMs })));
-  router.get(path('/balance'), asMiddleware(readBalance({ control })));
-  router.get(path('/pricing'), asMiddleware(readPricing({ control })));
-
+/**
+ * Every route of the gateway; those of /files only where the gateway itself serves the objects. Both the router and the
+ * OpenAPI document are made of this table. A new route is a row here, with its `Operation` declared beside its handler.
+ */
+export function routeTable(options: RoutesOptions): Route[] {
+  const { control, store, logger, metrics, limits, underWay, streams } = options;
+  const { bodyLimits, bodyTimeoutMs, signal } = options;
+  const routes: Route[] = [
+    {
+      method: 'post',
+      path: '/uploads',
+      handler: upload({ control, store, logger, metrics, limits, underWay, bodyLimits, signal }),
+      operation: uploadOperation,
+    },
+    ...JOB_CAPABILITIES.map(
+      (capability): Route => ({
+        method: 'post',
+        path: `/${capability}`,
+        handler: submitJob({ control, capability, bodyTimeoutMs }),
+        operation: submitOperation(capability),
+      }),
+    ),
+    { method: 'get', path: '/jobs/{job_id}', handler: readJob({ control }), operation: readJobOperation },
+    {
+      method: 'post',
+      path: '/jobs/{job_id}/cancel',
+      handler: cancelJob({ control, bodyTimeoutMs }),
+      operation: cancelJobOperation,
+    },
+    {
+      method: 'post',
+      path: '/estimate',
+      handler: estimateJob({ control, bodyTimeoutMs }),
+      operation: estimateOperation,
+    },
+    {
+      method: 'get',
+      path: '/jobs/{job_id}/events',
+      handler: readEvents({ control, streams }),
+      operation: readEventsOperation,
+    },
+    {
+      method: 'delete',
+      path: '/jobs/{job_id}/media',
+      handler: deleteJobMedia({ control }),
+      operation: deleteJobMediaOperation,
+    },
+    {
+      method: 'delete',
+      path: '/uploads/{file_key}',
+      handler: deleteUpload({ control }),
+      operation: deleteUploadOperation,
+    },
+    ...SESSION_CAPABILITIES.map(
+      (capability): Route => ({
+        method: 'post',
+        path: `/${capability}/session`,
+        handler: openSession({ control, capability, bodyTimeoutMs }),
+        operation: openSessionOperation(capability),
+      }),
+    ),
+    { method: 'get', path: '/voices', handler: listVoices({ control }), operation: listVoicesOperation },
+    { method: 'get', path: '/balance', handler: readBalance({ control }), operation: readBalanceOperation },
+    { method: 'get', path: '/pricing', handler: readPricing({ control }), operation: readPricingOperation },
+    { method: 'get', path: '/usage', handler: listUsage({ control }), operation: listUsageOperation },
+    {
+      method: 'get',
+      path: '/usage/summary',
+      handler: summarizeUsage({ control }),
+      operation: summarizeUsageOperation,
+    },
+  ];
   if (store instanceof DirectoryStore) {
-    const files = new RegExp(`^${FILES_PATH}/.+$`);
-    router.get(files, asMiddleware(readFile({ store })));
-    router.put(files, asMiddleware(writeFile({ store, bodyLimits, signal })));
+    const path = `${FILES_PATH}/{key}`;
+    routes.push(
+      { method: 'get', path, handler: readFile({ store }), operation: readFileOperation },
+      { method: 'put', path, handler: writeFile({ store, bodyLimits, signal }), operation: 'internal' },
+    );
   }
+  return [...routes, ...serviceRoutes({ routes, prefix: API_PREFIX, schemas: eventSchemas })];
+}
+
+export function createRouter(routes: readonly Route[]): Router {
+  const router = new Router({ sensitive: true, strict: true });
+  for (const { method, path, handler } of routes) router[method](pattern(path), asMiddleware(handler));
   return router;
+}
+
+/** A path of the table as the router takes it. Keys of files have slashes in them, which no named part takes. */
+function pattern(path: string): string | RegExp {
+  if (path.startsWith(`${FILES_PATH}/`)) return new RegExp(`^${FILES_PATH}/.+$`);
+  return API_PREFIX + path.replace('{file_key}', '*file_key').replaceAll(/\{(\w+)\}/g, ':$1');
 }
 
 /** What no route took: 404, and for a path that exists the methods it takes in `Allow`. */

@@ -1,7 +1,10 @@
+import { z } from 'zod';
 import { microsToUsd } from '#common/money.ts';
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { Handler } from '../http/context.ts';
+import type { Operation } from '../openapi/operation.ts';
+import { usd } from '../openapi/parts.ts';
 
 /** GET /balance */
 export function readBalance({ control }: { readonly control: ControlPlane }): Handler {
@@ -19,3 +22,36 @@ export function readBalance({ control }: { readonly control: ControlPlane }): Ha
     };
   };
 }
+
+const balanceSchema = z
+  .object({
+    balance_usd: usd.meta({ description: 'What a submit may still use: top-ups less charges and holds.' }),
+    total_spent_usd: usd,
+    total_topped_up_usd: usd,
+    spent_this_week_usd: usd.meta({ description: 'Since Monday 00:00 UTC.' }),
+    spent_this_month_usd: usd.meta({ description: 'Since the first of the month, UTC.' }),
+    spent_this_year_usd: usd.meta({ description: 'Since the first of January, UTC.' }),
+  })
+  .meta({ id: 'Balance' });
+
+export const readBalanceOperation: Operation = {
+  id: 'getBalance',
+  tag: 'Account',
+  summary: 'Read the prepaid balance and spend',
+  key: 'required',
+  answers: [
+    {
+      status: 200,
+      description: 'The balance.',
+      schema: balanceSchema,
+      example: {
+        balance_usd: 42.5,
+        total_spent_usd: 7.5,
+        total_topped_up_usd: 50,
+        spent_this_week_usd: 0.4,
+        spent_this_month_usd: 2.12,
+        spent_this_year_usd: 7.5,
+      },
+    },
+  ],
+};

@@ -1,8 +1,12 @@
+import { z } from 'zod';
+import { CAPABILITIES, CAPABILITY_NAMES } from '#common/capabilities.ts';
 import { microsToUsd } from '#common/money.ts';
 import type { CapabilityPrice, GetPricingResponse } from '#proto/semblance/control/v1/control.ts';
 import { optionalCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { Handler } from '../http/context.ts';
+import type { Operation } from '../openapi/operation.ts';
+import { isoTime, usd } from '../openapi/parts.ts';
 
 /** GET /pricing: the public rate card, or the caller's own when a key is sent. */
 export function readPricing({ control }: { readonly control: ControlPlane }): Handler {
@@ -35,3 +39,66 @@ function capabilityPrice(price: CapabilityPrice) {
     hold: { units: price.hold?.units ?? 0 },
   };
 }
+
+const features = CAPABILITY_NAMES.map((name) => CAPABILITIES[name].feature);
+
+const rateCardSchema = z
+  .object({
+    currency: z.literal('USD'),
+    version: z.int().min(0).meta({ description: 'Counts every rate ever set.' }),
+    effective_at: isoTime.meta({ description: 'When the newest rate on the card came into effect.' }),
+    capabilities: z.array(
+      z.object({
+        capability: z.enum(CAPABILITY_NAMES).meta({ description: 'Path segment of the submit.' }),
+        feature: z.enum(features),
+        enabled: z.boolean(),
+        unit: z.enum(['image', 'second', 'minute']),
+        rates: z
+          .array(
+            z.object({
+              when: z
+                .record(z.string(), z.string())
+                .meta({ description: 'Parameter values that the rate is for; empty: any.' }),
+              rate_usd: usd,
+            }),
+          )
+          .meta({ description: 'The first whose `when` fits counts.' }),
+        minimum_usd: usd,
+        hold: z
+          .object({ units: z.number().min(0) })
+          .meta({ description: 'The hold of a submit is max(minimum_usd, rate × units).' }),
+      }),
+    ),
+  })
+  .meta({ id: 'RateCard' });
+
+export const readPricingOperation: Operation = {
+  id: 'getPricing',
+  tag: 'Account',
+  summary: 'Read the rate card',
+  description: 'The public card; with a key, the rates of its account. A key that is sent must be valid.',
+  key: 'optional',
+  answers: [
+    {
+      status: 200,
+      description: 'The rate card.',
+      schema: rateCardSchema,
+      example: {
+        currency: 'USD',
+        version: 8,
+        effective_at: '2026-01-01T00:00:00.000Z',
+        capabilities: [
+          {
+            capability: 'face-swap-image',
+            feature: 'photo_swap',
+            enabled: true,
+            unit: 'image',
+            rates: [{ when: {}, rate_usd: 0.04 }],
+            minimum_usd: 0.04,
+            hold: { units: 1.5 },
+          },
+        ],
+      },
+    },
+  ],
+};

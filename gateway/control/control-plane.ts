@@ -7,22 +7,36 @@ import {
   type AuthorizeRequest,
   type BeginUploadRequest,
   type BeginUploadResponse,
+  type Caller,
+  type CancelJobRequest,
+  type CancelJobResponse,
   type CompleteUploadRequest,
   type CompleteUploadResponse,
   ControlServiceClient,
+  type DeleteJobMediaRequest,
+  type DeleteJobMediaResponse,
+  type DeleteUploadRequest,
+  type EstimateJobRequest,
+  type EstimateJobResponse,
   type GetBalanceRequest,
   type GetBalanceResponse,
   type GetJobRequest,
   type GetPricingRequest,
   type GetPricingResponse,
   type Job,
+  type ListUsageRequest,
+  type ListUsageResponse,
   type SubmitJobRequest,
   type SubmitJobResponse,
+  type SummarizeUsageRequest,
+  type SummarizeUsageResponse,
 } from '#proto/semblance/control/v1/control.ts';
 import { RATE_LIMIT_KEY, setRateLimitHeaders } from '../auth/rate-limit.ts';
 import type { GatewayContext } from '../http/context.ts';
 import type { GatewayMetrics } from '../metrics.ts';
 import { createJobReads, refusalIn } from './job-reads.ts';
+import { createJobWatches, type OpenWatch, type WatchListener, type WatchRefusal } from './job-watches.ts';
+import { createReadStream } from './read-stream.ts';
 
 /** A service that does not answer in this time counts as down. */
 const TIMEOUT_MS = 5_000;
@@ -34,9 +48,21 @@ export interface ControlPlane {
   completeUpload(ctx: GatewayContext, request: CompleteUploadRequest): Promise<CompleteUploadResponse>;
   abortUpload(ctx: GatewayContext, request: AbortUploadRequest): Promise<unknown>;
   submitJob(ctx: GatewayContext, request: SubmitJobRequest): Promise<SubmitJobResponse>;
+  estimateJob(ctx: GatewayContext, request: EstimateJobRequest): Promise<EstimateJobResponse>;
+  cancelJob(ctx: GatewayContext, request: CancelJobRequest): Promise<CancelJobResponse>;
+  deleteJobMedia(ctx: GatewayContext, request: DeleteJobMediaRequest): Promise<DeleteJobMediaResponse>;
+  deleteUpload(ctx: GatewayContext, request: DeleteUploadRequest): Promise<unknown>;
   getJob(ctx: GatewayContext, request: GetJobRequest): Promise<Job>;
+  /** Follows a job; the request is authenticated and counted as a read is. */
+  watchJob(
+    ctx: GatewayContext,
+    request: GetJobRequest & { caller: Caller },
+    listener: WatchListener,
+  ): Promise<OpenWatch>;
   getBalance(ctx: GatewayContext, request: GetBalanceRequest): Promise<GetBalanceResponse>;
   getPricing(ctx: GatewayContext, request: GetPricingRequest): Promise<GetPricingResponse>;
+  listUsage(ctx: GatewayContext, request: ListUsageRequest): Promise<ListUsageResponse>;
+  summarizeUsage(ctx: GatewayContext, request: SummarizeUsageRequest): Promise<SummarizeUsageResponse>;
   /** Resolves when the channel is connected. */
   connected(withinMs: number): Promise<void>;
   close(): void;
@@ -65,7 +91,8 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
         const text = trailers.get(RATE_LIMIT_KEY)[0];
         if (typeof text === 'string' && !ctx.headerSent) reset = setRateLimitHeaders(ctx.res, text);
       };
-      const settings = { timeoutMs, requestId: ctx.state.requestId, onTrailers };
+      const { requestId, traceparent } = ctx.state;
+      const settings = { timeoutMs, requestId, traceparent, onTrailers };
       return call(method, request, settings).catch((error: ServiceError) => {
         throw refused(ctx, fromServiceError(error), reset);
       });
@@ -79,11 +106,8 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     return refusal;
   };
 
-  const getJobs = client.getJobs.bind(client);
-  const readJob = createJobReads({
-    timeoutMs,
-    send: (request, left, requestId) => call(getJobs, request, { timeoutMs: left, requestId }),
-  });
+  const readStream = createReadStream({ open: () => client.readJobs() });
+  const readJob = createJobReads({ timeoutMs, send: readStream.ask });
 
   async function getJob(ctx: GatewayContext, request: GetJobRequest): Promise<Job> {
     const result = await readJob(request, ctx.state.requestId).catch((error: ApiError) => {
@@ -94,15 +118,39 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     throw refused(ctx, refusalIn(result), reset);
   }
 
+  const watches = createJobWatches({ client, timeoutMs });
+
+  async function watchJob(
+    ctx: GatewayContext,
+    request: GetJobRequest & { caller: Caller },
+    listener: WatchListener,
+  ) {
+    try {
+      const opened = await watches.open({ ...request, requestId: ctx.state.requestId }, listener);
+      if (!ctx.headerSent) setRateLimitHeaders(ctx.res, opened.rateLimit);
+      return opened;
+    } catch (error) {
+      const refusal = error as WatchRefusal;
+      throw refused(ctx, refusal, setRateLimitHeaders(ctx.res, refusal.rateLimit));
+    }
+  }
+
   return {
+    watchJob,
     authorize: asker(client.authorize.bind(client)),
     beginUpload: asker(client.beginUpload.bind(client)),
     completeUpload: asker(client.completeUpload.bind(client)),
     abortUpload: asker(client.abortUpload.bind(client)),
     submitJob: asker(client.submitJob.bind(client)),
+    estimateJob: asker(client.estimateJob.bind(client)),
+    cancelJob: asker(client.cancelJob.bind(client)),
+    deleteJobMedia: asker(client.deleteJobMedia.bind(client)),
+    deleteUpload: asker(client.deleteUpload.bind(client)),
     getJob,
     getBalance: asker(client.getBalance.bind(client)),
     getPricing: asker(client.getPricing.bind(client)),
+    listUsage: asker(client.listUsage.bind(client)),
+    summarizeUsage: asker(client.summarizeUsage.bind(client)),
     connected: (withinMs) =>
       new Promise((resolve, reject) =>
         client.waitForReady(Date.now() + withinMs, (error) =>
@@ -111,6 +159,10 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
             : resolve(),
         ),
       ),
-    close: () => client.close(),
+    close() {
+      watches.close();
+      readStream.close();
+      client.close();
+    },
   };
 }

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
-import type { GetJobResult, GetJobsRequest, GetJobsResponse } from '#proto/semblance/control/v1/control.ts';
+import type { GetJobRequest, GetJobResult } from '#proto/semblance/control/v1/control.ts';
 import { createJobReads, refusalIn } from './job-reads.ts';
 
 const caller = { keySha256: Buffer.alloc(32) };
@@ -13,27 +13,27 @@ const resultFor = (id: string): GetJobResult => ({
 /** Reads whose messages are answered by the test, one by one. */
 function scripted(timeoutMs = 5_000) {
   const sent: {
-    request: GetJobsRequest;
+    requests: GetJobRequest[];
     timeoutMs: number;
     requestId: string;
-    answer: (response?: GetJobsResponse) => void;
+    answer: (results?: GetJobResult[]) => void;
     fail: (error: Error) => void;
   }[] = [];
   const read = createJobReads({
     timeoutMs,
-    send: (request, timeoutMs, requestId) =>
+    send: (requests, timeoutMs, requestId) =>
       new Promise((resolve, reject) => {
-        const whole = () => ({ results: request.requests.map(({ jobId }) => resultFor(jobId)) });
+        const whole = () => requests.map(({ jobId }) => resultFor(jobId));
         sent.push({
-          request,
+          requests,
           timeoutMs,
           requestId,
-          answer: (response = whole()) => resolve(response),
+          answer: (results = whole()) => resolve(results),
           fail: reject,
         });
       }),
   });
-  const ids = (index: number) => sent[index]?.request.requests.map(({ jobId }) => jobId);
+  const ids = (index: number) => sent[index]?.requests.map(({ jobId }) => jobId);
   return { read: (jobId: string) => read({ caller, jobId }, `request-${jobId}`), sent, ids };
 }
 
@@ -77,7 +77,7 @@ describe('createJobReads', () => {
       sent[i]?.answer();
     }
     await Promise.all(all);
-    expect(sent.map(({ request }) => request.requests.length)).toEqual([128, 128, 44]);
+    expect(sent.map(({ requests }) => requests.length)).toEqual([128, 128, 44]);
   });
 
   it('gives a message the time that its newest read has left', async () => {
@@ -167,7 +167,7 @@ describe('createJobReads', () => {
     const { read, sent } = scripted();
     const all = Promise.allSettled([read('a'), read('b')]);
     await delay(1);
-    sent[0]?.answer({ results: [resultFor('a')] });
+    sent[0]?.answer([resultFor('a')]);
     expect(await all).toMatchObject([{ status: 'fulfilled' }, { reason: { code: 'internal_error' } }]);
   });
 });

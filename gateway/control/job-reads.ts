@@ -1,12 +1,8 @@
 import type { ServiceError } from '@grpc/grpc-js';
 import { ApiError, isApiErrorCode } from '#common/errors.ts';
 import { fromServiceError } from '#common/grpc/status.ts';
-import type {
-  GetJobRequest,
-  GetJobResult,
-  GetJobsRequest,
-  GetJobsResponse,
-} from '#proto/semblance/control/v1/control.ts';
+import type { GetJobRequest, GetJobResult } from '#proto/semblance/control/v1/control.ts';
+import type { ReadStream } from './read-stream.ts';
 
 /** Reads in one message. */
 const MAX_BATCH = 128;
@@ -15,7 +11,7 @@ const MAX_UNDER_WAY = 2;
 
 export interface JobReadsOptions {
   /** One message to the control plane; rejects with a ServiceError. */
-  readonly send: (request: GetJobsRequest, timeoutMs: number, requestId: string) => Promise<GetJobsResponse>;
+  readonly send: ReadStream['ask'];
   /** Longest time from a read's beginning to its answer. */
   readonly timeoutMs: number;
 }
@@ -60,9 +56,13 @@ export function createJobReads({ send, timeoutMs }: JobReadsOptions): ReadJob {
     underWay++;
     // As long as any read of it may wait; those before the newest give up by themselves.
     const left = Math.max(1, last.deadline - Date.now());
-    send({ requests: batch.map(({ request }) => request) }, left, first.requestId)
+    send(
+      batch.map(({ request }) => request),
+      left,
+      first.requestId,
+    )
       .then(
-        ({ results }) => {
+        (results) => {
           for (const [i, { resolve, reject }] of batch.entries()) {
             const result = results[i];
             if (result) resolve(result);

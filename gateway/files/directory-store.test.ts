@@ -10,6 +10,7 @@ objectStoreConformance('A directory behind the gateway', async () => {
       put: store.put.bind(store),
       info: store.info.bind(store),
       delete: store.delete.bind(store),
+      list: store.list.bind(store),
       signGet: async (key, options) => t.local(await store.signGet(key, options)),
       async signPut(key, options) {
         const signed = await store.signPut(key, options);

@@ -42,7 +42,8 @@ export function ifRangeHolds(header: string | undefined, current: Validators): b
   const text = header.trim();
   if (text.startsWith('"')) return text === current.etag;
   if (text.startsWith('W/')) return false;
-  return Date.parse(text) === wholeSeconds(current.lastModified);
+  // Exactly as it was given: parsing forgives so much that other text would mean the same moment.
+  return text === current.lastModified.toUTCString();
 }
 
 /** Whether the client's copy is current (304), by `If-None-Match`, else by `If-Modified-Since`. */

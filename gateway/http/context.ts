@@ -3,6 +3,8 @@ import type { Context, Middleware } from 'koa';
 /** What rides with a request through the gateway. */
 export interface RequestState {
   requestId: string;
+  /** Continues the trace of this request; undefined: it is not traced. */
+  traceparent?: string;
   /** Set on the response's way out, for the log line and the metrics. */
   errorCode?: string;
 }

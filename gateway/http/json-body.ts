@@ -52,6 +52,11 @@ export async function readJson(ctx: GatewayContext, timeoutMs: number): Promise<
   return (ctx.request as unknown as { body: unknown }).body;
 }
 
+/** Whether a request has a body, for those that may leave it out. */
+export function hasBody({ req }: GatewayContext): boolean {
+  return req.headers['transfer-encoding'] !== undefined || Number(req.headers['content-length'] ?? 0) > 0;
+}
+
 /** What raw-body, inflation and the JSON parser throw, by the `type` and `status` they carry. */
 function refusalFor(error: unknown): Error {
   if (error instanceof ApiError) return error;

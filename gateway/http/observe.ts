@@ -2,6 +2,8 @@ import { randomUUID } from 'node:crypto';
 import type { Middleware } from 'koa';
 import { describeError } from '#common/errors.ts';
 import type { Logger } from '#common/logging.ts';
+import { TRACEPARENT } from '#common/tracing/traceparent.ts';
+import { type Span, tracer } from '#common/tracing/tracing.ts';
 import type { GatewayMetrics } from '../metrics.ts';
 import type { GatewayContext } from './context.ts';
 import { answerError, StatusError, toApiError } from './envelope.ts';
@@ -37,6 +39,7 @@ export function observe(options: ObserveOptions): Middleware {
     const requestId =
       typeof presented === 'string' && SANE_REQUEST_ID.test(presented) ? presented : randomUUID();
     ctx.state.requestId = requestId;
+    const span = tracer && beginSpan(ctx);
     res.setHeader('Request-Id', requestId);
     metrics.began();
     handlers.running++;
@@ -46,6 +49,7 @@ export function observe(options: ObserveOptions): Middleware {
       const finished = res.writableFinished;
       const { errorCode } = ctx.state;
       metrics.ended(req.method ?? '', route, finished ? res.statusCode : 499, ms / 1000);
+      if (span) endSpan(span, ctx, route, finished);
       if (!access.isLevelEnabled('info')) return;
       access.info({
         requestId,
@@ -54,6 +58,7 @@ export function observe(options: ObserveOptions): Middleware {
         status: res.statusCode,
         ms: Math.round(ms * 10) / 10,
         ...(errorCode ? { code: errorCode } : undefined),
+        ...(span ? { traceId: span.traceId } : undefined),
         ...(finished ? undefined : { aborted: true }),
       });
     });
@@ -69,9 +74,35 @@ export function observe(options: ObserveOptions): Middleware {
     } finally {
       handlers.running--;
     }
-    if (isDraining() || awaitsContinue(req)) res.setHeader('Connection', 'close');
+    if (!res.headersSent && (isDraining() || awaitsContinue(req))) res.setHeader('Connection', 'close');
     lingerAfter(req, res, lingerMs);
   };
+}
+
+function beginSpan(ctx: GatewayContext): Span | undefined {
+  const { headers, method = '' } = ctx.req;
+  const parent = headers[TRACEPARENT];
+  const span = tracer?.start(method, {
+    kind: 'server',
+    parent: typeof parent === 'string' ? parent : undefined,
+    attributes: { 'http.request.method': method, 'semblance.request_id': ctx.state.requestId },
+  });
+  if (span) ctx.state.traceparent = span.traceparent;
+  return span;
+}
+
+/** Named by the route, which only the router knows; never by the path, in which there may be keys and signatures. */
+function endSpan(span: Span, ctx: GatewayContext, route: string, finished: boolean): void {
+  const status = ctx.res.statusCode;
+  span.rename(`${ctx.req.method} ${route}`);
+  const { errorCode } = ctx.state;
+  span.set({
+    'http.route': route,
+    'http.response.status_code': status,
+    ...(errorCode ? { 'error.type': errorCode } : {}),
+  });
+  if (finished) span.end(status >= 500 ? new Error(`answered ${status}`) : undefined);
+  else span.end(new Error('the client went away'));
 }
 
 function fail(ctx: GatewayContext, error: unknown, logger: Logger): void {

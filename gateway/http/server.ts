@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -9,6 +10,15 @@ import { noteExpectContinue } from './request-body.ts';
 export interface HttpServerOptions {
   readonly listen: ListenAddress;
   readonly handler: RequestListener;
+  /** Told of what was refused before any handler saw it. */
+  readonly onRefused?: (refused: Refused) => void;
+}
+
+export interface Refused {
+  readonly requestId: string;
+  readonly status: number;
+  readonly code: string;
+  readonly reason: string;
 }
 
 export interface HttpServer {
@@ -43,21 +53,30 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
     noteExpectContinue(request);
     options.handler(request, response);
   });
+  const refuse = (status: number, code: string, reason: string, isNew = true) => {
+    const requestId = randomUUID();
+    if (isNew) options.onRefused?.({ requestId, status, code, reason });
+    return { requestId, body: envelope(code, reason) };
+  };
   server.on('checkExpectation', (_request, response) => {
-    const body = envelope('invalid_input', 'The Expect header may only read "100-continue".');
+    const reason = 'The Expect header may only read "100-continue".';
+    const { requestId, body } = refuse(400, 'invalid_input', reason);
     response.writeHead(400, {
       'content-type': 'application/json',
       'content-length': Buffer.byteLength(body),
+      'request-id': requestId,
       connection: 'close',
     });
     response.end(body);
   });
   server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
-    refuse(socket, '404 Not Found', 'not_found', 'This server is no proxy.');
+    end(socket, '404 Not Found', refuse(404, 'not_found', 'This server is no proxy.'));
   });
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
-    refuse(socket, '400 Bad Request', 'invalid_input', messageFor(error.code));
+    // Ended within a request: that one has a line of its own.
+    const brokeOff = error.code === 'HPE_INVALID_EOF_STATE';
+    end(socket, '400 Bad Request', refuse(400, 'invalid_input', messageFor(error.code), !brokeOff));
   });
   await listen(server, options.listen);
   return {
@@ -77,9 +96,8 @@ function messageFor(code: string | undefined): string {
   return 'The request is not valid HTTP.';
 }
 
-function refuse(socket: Duplex, status: string, code: string, message: string): void {
-  const body = envelope(code, message);
-  const head = `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}`;
+function end(socket: Duplex, status: string, { requestId, body }: { requestId: string; body: string }): void {
+  const head = `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nRequest-Id: ${requestId}`;
   socket.on('error', () => {});
   socket.end(`${head}\r\nConnection: close\r\n\r\n${body}`, () => socket.destroy());
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { isObjectKey } from '#common/objects/store.ts';
-import { callbackUrlFault } from '#common/submit-rules.ts';
+import { callbackUrlFault, MAX_CALLBACK_URL_LENGTH } from '#common/submit-rules.ts';
 
 /**
  * Text of `min` to `max` Unicode code points. NUL and lone surrogates are no text that a database or a voice could take.
@@ -10,7 +10,8 @@ export function text(max: number, min = 1) {
     .string('must be a string')
     .refine((value) => codePoints(value) <= max, `must be at most ${max.toLocaleString('en')} characters`)
     .refine((value) => codePoints(value.trim()) >= min, 'must not be empty')
-    .refine((value) => value.isWellFormed() && !value.includes('\0'), 'must be well-formed Unicode text');
+    .refine((value) => value.isWellFormed() && !value.includes('\0'), 'must be well-formed Unicode text')
+    .meta({ minLength: min, maxLength: max });
 }
 
 /** Length in Unicode code points. */
@@ -24,13 +25,23 @@ export function codePoints(value: string): number {
 export const fileKey = z
   .string('must be a file_key from POST /uploads')
   .refine((value) => value.startsWith('api/'), 'must be a file_key from POST /uploads, beginning with "api/"')
-  .refine(isObjectKey, 'must be a file_key exactly as POST /uploads answered it');
+  .refine(isObjectKey, 'must be a file_key exactly as POST /uploads answered it')
+  .meta({
+    description: 'A file_key, exactly as POST /uploads answered it.',
+    pattern: '^api(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$',
+    maxLength: 512,
+  });
 
 /** Where the terminal job is to be POSTed. */
 export const callbackUrl = z
   .string('must be a string')
   .refine((value) => callbackUrlFault(value) === undefined, {
     error: (issue) => callbackUrlFault(String(issue.input)),
+  })
+  .meta({
+    description: 'Where the terminal job is POSTed: an absolute http or https URL without credentials.',
+    format: 'uri',
+    maxLength: MAX_CALLBACK_URL_LENGTH,
   });
 
 export const outputResolution = z
@@ -39,5 +50,5 @@ export const outputResolution = z
 
 /** A field that may be left out; null counts as left out, because many clients write it so. */
 export function optional<T extends z.ZodType>(schema: T) {
-  return z.preprocess((value) => value ?? undefined, schema.optional());
+  return schema.nullish().transform((value) => value ?? undefined);
 }

@@ -3,15 +3,15 @@ import { jobRecord } from '#common/job-record.ts';
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { Handler } from '../http/context.ts';
-
-const JOB_ID = /^[A-Za-z0-9_-]{1,64}$/;
+import type { Operation } from '../openapi/operation.ts';
+import { EXAMPLE_JOB, isJobIdShaped, jobPath, jobSchema } from './job-schema.ts';
 
 /** GET /jobs/{job_id} */
 export function readJob({ control }: { readonly control: ControlPlane }): Handler {
   return async (ctx) => {
     const caller = requireCaller(ctx.headers.authorization);
     const jobId = ctx.params.job_id as string;
-    if (!JOB_ID.test(jobId)) {
+    if (!isJobIdShaped(jobId)) {
       await control.authorize(ctx, { caller });
       throw new ApiError('not_found', 'There is no such job.');
     }
@@ -20,3 +20,15 @@ export function readJob({ control }: { readonly control: ControlPlane }): Handle
     ctx.body = jobRecord(job);
   };
 }
+
+export const readJobOperation: Operation = {
+  id: 'getJob',
+  tag: 'Jobs',
+  summary: 'Read a job',
+  description:
+    'Poll until `status` is `succeeded` or `failed`. A job that is unknown or of another account is `not_found`.',
+  key: 'required',
+  path: jobPath,
+  answers: [{ status: 200, description: 'The job.', schema: jobSchema, example: EXAMPLE_JOB }],
+  errors: ['not_found'],
+};

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { CAPABILITIES, CAPABILITY_NAMES, type Capability } from '#common/capabilities.ts';
 import { ApiError } from '#common/errors.ts';
+import { faultsOf } from '../http/faults.ts';
 import { callbackUrl, fileKey, optional, outputResolution, text } from './fields.ts';
 
 export type JobCapability = {
@@ -38,6 +39,33 @@ export interface ParsedSubmit {
 
 export type SubmitParser = (body: unknown) => ParsedSubmit;
 
+const schemas = new Map<JobCapability, z.ZodObject>();
+
+/** What a capability's submit body must be; one object each, so that it has one name in the OpenAPI document. */
+export function submitSchema(capability: JobCapability): z.ZodObject {
+  let schema = schemas.get(capability);
+  if (!schema) {
+    const { feature, title, inputs } = CAPABILITIES[capability];
+    schema = z
+      .object(
+        {
+          ...Object.fromEntries(Object.values(inputs).map(({ field }) => [field, fileKey])),
+          ...PARAMETERS[capability],
+          callback_url: optional(callbackUrl),
+        },
+        'The body must be a JSON object',
+      )
+      .meta({ id: `${pascal(feature)}Submit`, title: `${title} submit` });
+    schemas.set(capability, schema);
+  }
+  return schema;
+}
+
+/** `identity_swap` as `IdentitySwap`. */
+function pascal(name: string): string {
+  return name.replace(/(?:^|_)(\w)/g, (_, letter: string) => letter.toUpperCase());
+}
+
 /**
  * The check of one capability's submit body. Unknown fields are ignored, so that a client newer than this service is
  * not refused.
@@ -46,14 +74,7 @@ export type SubmitParser = (body: unknown) => ParsedSubmit;
 export function submitParser(capability: JobCapability): SubmitParser {
   const roles = Object.entries(CAPABILITIES[capability].inputs);
   const parameters = PARAMETERS[capability];
-  const schema = z.object(
-    {
-      ...Object.fromEntries(roles.map(([, { field }]) => [field, fileKey])),
-      ...parameters,
-      callback_url: optional(callbackUrl),
-    },
-    'The body must be a JSON object',
-  );
+  const schema = submitSchema(capability);
   return (body) => {
     const result = schema.safeParse(body);
     if (!result.success) throw new ApiError('invalid_input', faultsOf(result.error.issues, body));
@@ -71,15 +92,4 @@ export function submitParser(capability: JobCapability): SubmitParser {
       callbackUrl: fields.callback_url,
     };
   };
-}
-
-function faultsOf(issues: readonly z.core.$ZodIssue[], body: unknown): string {
-  const faults = new Map<string, string>();
-  for (const issue of issues) {
-    const field = issue.path.join('.');
-    if (faults.has(field)) continue;
-    const missing = field !== '' && (body as Record<string, unknown>)[field] === undefined;
-    faults.set(field, missing ? 'is required' : issue.message);
-  }
-  return `${[...faults].map(([field, fault]) => (field ? `${field} ${fault}` : fault)).join('; ')}.`;
 }

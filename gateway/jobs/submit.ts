@@ -1,10 +1,13 @@
+import { z } from 'zod';
+import { CAPABILITIES } from '#common/capabilities.ts';
 import { ApiError } from '#common/errors.ts';
 import { IDEMPOTENCY_KEY_RULE, isIdempotencyKey } from '#common/submit-rules.ts';
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { Handler } from '../http/context.ts';
 import { readJson } from '../http/json-body.ts';
-import { type JobCapability, submitParser } from './submit-schemas.ts';
+import type { Operation } from '../openapi/operation.ts';
+import { type JobCapability, submitParser, submitSchema } from './submit-schemas.ts';
 
 export interface SubmitOptions {
   readonly control: ControlPlane;
@@ -46,4 +49,64 @@ function idempotencyKeyOf(header: string | string[] | undefined): string | undef
   if (typeof header !== 'string' || !isIdempotencyKey(header))
     throw new ApiError('invalid_input', `Idempotency-Key ${IDEMPOTENCY_KEY_RULE}.`);
   return header;
+}
+
+const submittedSchema = z
+  .object({
+    id: z.string(),
+    status: z.literal('queued'),
+    status_url: z
+      .string()
+      .meta({ description: 'Path of the job, relative to the origin: poll it as it is.' }),
+  })
+  .meta({ id: 'Submitted' });
+
+const submitHeaders = z.object({
+  'Idempotency-Key': z.string().refine(isIdempotencyKey).optional().meta({
+    pattern: '^[\\x20-\\x7e]{1,255}$',
+    description:
+      'A repeat with the same key and body gets the answer to the first submit: no second charge, no second render. Kept for at least 24 hours.',
+  }),
+});
+
+/** A body that passes every check of form; its keys are examples. */
+function exampleBody(capability: JobCapability): Record<string, unknown> {
+  const inputs = Object.values(CAPABILITIES[capability].inputs).map(({ field, kind }) => [
+    field,
+    `api/01k9x3v7m2q8r5t1w4y6z0${kind.slice(0, 4)}`,
+  ]);
+  return {
+    ...Object.fromEntries(inputs),
+    ...(capability === 'avatar' ? { script: 'Good morning.' } : {}),
+    callback_url: 'https://example.com/hooks/renders',
+  };
+}
+
+export function submitOperation(capability: JobCapability): Operation {
+  const { title, feature } = CAPABILITIES[capability];
+  const name = feature.replace(/(?:^|_)(\w)/g, (_, letter: string) => letter.toUpperCase());
+  return {
+    id: `submit${name}`,
+    tag: 'Jobs',
+    summary: `${title}: submit a job`,
+    description:
+      'Places a hold on the balance and queues the work. Fields that are not known are ignored; `null` for an optional field counts as left out.',
+    key: 'required',
+    headers: submitHeaders,
+    body: { type: 'application/json', schema: submitSchema(capability), example: exampleBody(capability) },
+    answers: [
+      {
+        status: 200,
+        description: 'The job is queued.',
+        schema: submittedSchema,
+        headers: ['Idempotent-Replayed'],
+        example: {
+          id: 'job-01k9x3v7m2q8r5t1w4y6z0abcd',
+          status: 'queued',
+          status_url: '/api/v1/jobs/job-01k9x3v7m2q8r5t1w4y6z0abcd',
+        },
+      },
+    ],
+    errors: ['invalid_input', 'insufficient_balance', 'capability_unavailable', 'at_capacity'],
+  };
 }

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { Metadata } from '@grpc/grpc-js';
+import { Metadata, type ServerDuplexStream } from '@grpc/grpc-js';
 import { ApiError } from '#common/errors.ts';
 import { type CallContext, startGrpcServer, unary } from '#common/grpc/server.ts';
 import { newId } from '#common/ids.ts';
@@ -8,16 +8,25 @@ import type { ObjectStore } from '#common/objects/store.ts';
 import {
   type AbortUploadRequest,
   type Caller,
+  type CancelJobRequest,
   type CompleteUploadRequest,
   type ControlServiceServer,
   ControlServiceService,
   type GetJobRequest,
   type GetJobResult,
-  type GetJobsRequest,
   type GetPricingResponse,
   type Job,
+  type JobState,
+  type ReadJobsRequest,
+  type ReadJobsResponse,
   type SubmitJobRequest,
+  type WatchJobsRequest,
+  type WatchJobsResponse,
+  type WatchOpen,
 } from '#proto/semblance/control/v1/control.ts';
+import type { UsageEntry } from '#proto/semblance/control/v1/usage.ts';
+
+type WatchStream = ServerDuplexStream<WatchJobsRequest, WatchJobsResponse>;
 
 export const TEST_KEY = 'sk_test_0123456789';
 
@@ -32,6 +41,7 @@ export class ControlDouble {
   readonly aborted: AbortUploadRequest[] = [];
   readonly submits: SubmitJobRequest[] = [];
   readonly jobs = new Map<string, Job>();
+  usage: UsageEntry[] = [];
   pricing: GetPricingResponse = { currency: 'USD', version: 1n, effectiveAt: '', capabilities: [] };
   /** Thrown by the method of that name. */
   readonly failures = new Map<string, Error>();
@@ -40,6 +50,8 @@ export class ControlDouble {
   /** Whether submits are answered as repeats. */
   replay = false;
   rateLimit = 'limit=60,remaining=59,reset=32';
+  /** Watches by job, on the streams they came by. */
+  readonly watches = new Set<{ readonly stream: WatchStream; readonly open: WatchOpen }>();
   readonly #store: ObjectStore;
   port = 0;
   close: () => Promise<void> = async () => {};
@@ -106,9 +118,41 @@ export class ControlDouble {
         const id = newId('job-');
         return { id, status: 'queued', statusUrl: `/api/v1/jobs/${id}`, replayed: this.replay };
       }),
-      getJobs: on('getJobs', ({ requests }: GetJobsRequest) => ({
-        results: requests.map((request) => this.#readJob(request)),
+      estimateJob: on('estimateJob', () => ({
+        holdMicros: 60_000n,
+        rateMicros: 40_000n,
+        minimumMicros: 20_000n,
+        unit: 'image',
+        balanceSufficient: true,
       })),
+      cancelJob: on('cancelJob', ({ jobId }: CancelJobRequest) => {
+        const job = this.jobs.get(jobId);
+        if (!job) throw new ApiError('not_found', 'There is no such job.');
+        return { job };
+      }),
+      listUsage: on('listUsage', () => ({ entries: this.usage })),
+      summarizeUsage: on('summarizeUsage', () => ({
+        summary: {
+          succeeded: 3n,
+          failed: 1n,
+          inFlight: 2n,
+          spentMicros: 120_000n,
+          features: [{ feature: 'photo_swap', calls: 6n, spentMicros: 120_000n }],
+        },
+      })),
+      watchJobs: (stream: WatchStream) => this.#watchJobs(stream),
+      readJobs: (stream: ServerDuplexStream<ReadJobsRequest, ReadJobsResponse>) => {
+        stream.on('data', async (request: ReadJobsRequest) => {
+          this.calls.push({ method: 'readJobs', request, requestId: request.requestId });
+          await this.pauses.get('readJobs');
+          const failure = this.failures.get('readJobs');
+          if (failure) return stream.emit('error', failure);
+          const results = request.requests.map((one) => this.#readJob(one));
+          stream.write({ number: request.number, results });
+        });
+        stream.on('end', () => stream.end());
+        stream.on('error', () => {});
+      },
       getBalance: on('getBalance', () => ({
         balanceMicros: 12_500_000n,
         totalSpentMicros: 1n,
@@ -119,6 +163,52 @@ export class ControlDouble {
       })),
       getPricing: on('getPricing', () => this.pricing),
     } as unknown as ControlServiceServer & Record<string, never>;
+  }
+
+  /** Tells every watch of the job its state. */
+  tell(jobId: string, state: Partial<JobState>): void {
+    for (const { stream, open } of this.watches) {
+      if (open.jobId !== jobId) continue;
+      const value = {
+        job: this.jobs.get(jobId),
+        begun: false,
+        progress: undefined,
+        queue: undefined,
+        ...state,
+      };
+      stream.write({ watch: open.watch, event: { $case: 'state', value } });
+    }
+  }
+
+  #watchJobs(stream: WatchStream): void {
+    const drop = (of: (open: WatchOpen) => boolean) => {
+      for (const watch of this.watches)
+        if (watch.stream === stream && of(watch.open)) this.watches.delete(watch);
+    };
+    stream.on('data', ({ request }: WatchJobsRequest) => {
+      if (request?.$case === 'close') return drop(({ watch }) => watch === request.value);
+      if (request?.$case !== 'open') return;
+      const open = request.value;
+      const { watch, jobId } = open;
+      this.calls.push({ method: 'watchJob', request: open, requestId: open.requestId });
+      const { outcome, rateLimit } = open.accountId
+        ? { outcome: { $case: 'job' } as const, rateLimit: '' }
+        : this.#readJob({ caller: open.caller, jobId });
+      if (outcome?.$case === 'refusal') {
+        const refused = { refusal: outcome.value, rateLimit };
+        return void stream.write({ watch, event: { $case: 'refused', value: refused } });
+      }
+      this.watches.add({ stream, open });
+      const opened = { accountId: open.accountId || 'acct', rateLimit };
+      stream.write({ watch, event: { $case: 'opened', value: opened } });
+      this.tell(jobId, {});
+    });
+    stream.on('error', () => drop(() => true));
+    stream.on('cancelled', () => drop(() => true));
+    stream.on('end', () => {
+      drop(() => true);
+      stream.end();
+    });
   }
 
   #readJob({ caller, jobId }: GetJobRequest): GetJobResult {

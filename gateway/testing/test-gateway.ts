@@ -6,6 +6,7 @@ import { Writable } from 'node:stream';
 import { Registry } from 'prom-client';
 import { createLogger } from '#common/logging.ts';
 import { DirectoryStore } from '#common/objects/directory-store.ts';
+import type { EventStreamsOptions } from '../events/event-streams.ts';
 import { type GatewayTiming, startGateway } from '../gateway.ts';
 import type { SizeLimits } from '../uploads/receive-file.ts';
 import { ControlDouble, TEST_KEY } from './control-double.ts';
@@ -13,6 +14,7 @@ import { ControlDouble, TEST_KEY } from './control-double.ts';
 export interface TestGatewayOptions {
   readonly sizeLimits?: SizeLimits;
   readonly uploadsPerAccount?: number;
+  readonly eventStreams?: EventStreamsOptions;
   readonly timing?: Partial<GatewayTiming>;
 }
 

@@ -1,0 +1,208 @@
+import type { ClientDuplexStream } from '@grpc/grpc-js';
+import { ApiError, isApiErrorCode } from '#common/errors.ts';
+import type {
+  Caller,
+  ControlServiceClient,
+  JobState,
+  WatchJobsRequest,
+  WatchJobsResponse,
+  WatchRefused,
+} from '#proto/semblance/control/v1/control.ts';
+
+export interface JobWatchesOptions {
+  readonly client: Pick<ControlServiceClient, 'watchJobs'>;
+  /** Longest wait for a watch to be opened. */
+  readonly timeoutMs: number;
+}
+
+export interface WatchAsk {
+  readonly caller: Caller;
+  readonly jobId: string;
+  readonly requestId: string;
+}
+
+export interface WatchListener {
+  state(state: JobState): void;
+  /** The job is not there any more. */
+  gone(): void;
+}
+
+export interface OpenWatch {
+  readonly accountId: string;
+  readonly rateLimit: string;
+  close(): void;
+}
+
+export interface JobWatches {
+  /** @throws WatchRefusal when the control plane refuses it or does not answer in time */
+  open(ask: WatchAsk, listener: WatchListener): Promise<OpenWatch>;
+  close(): void;
+}
+
+/** A refusal with the rate limit that applied to it, if any did. */
+export class WatchRefusal extends ApiError {
+  readonly rateLimit: string;
+
+  constructor(error: ApiError, rateLimit: string) {
+    super(error.code, error.message, { cause: error, upstream: true });
+    this.rateLimit = rateLimit;
+  }
+}
+
+interface Watch {
+  readonly jobId: string;
+  readonly listener: WatchListener;
+  /** Known once it is open. */
+  accountId: string;
+  opening?: {
+    readonly ask: WatchAsk;
+    resolve(opened: { accountId: string; rateLimit: string }): void;
+    reject(error: Error): void;
+  };
+}
+
+/** Before a watch that could not be opened again is tried once more, in ms, to be jittered. */
+const AGAIN_MS = 1_000;
+const MAX_BACKOFF_MS = 2_000;
+
+/**
+ * All watches of this gateway over one stream to the control plane. When the stream breaks, another is made and every
+ * watch opened again; whoever follows a job notices nothing but a pause, since what is told is always the present state.
+ */
+export function createJobWatches({ client, timeoutMs }: JobWatchesOptions): JobWatches {
+  const watches = new Map<number, Watch>();
+  let stream: ClientDuplexStream<WatchJobsRequest, WatchJobsResponse> | undefined;
+  let failures = 0;
+  let timer: NodeJS.Timeout | undefined;
+  let last = 0;
+  let closed = false;
+
+  function connect(): void {
+    if (stream || timer || closed) return;
+    const made = client.watchJobs();
+    stream = made;
+    made.on('data', ({ watch, event }: WatchJobsResponse) => {
+      failures = 0;
+      if (event) hear(watch, event);
+    });
+    let over = false;
+    const ended = () => {
+      if (over) return;
+      over = true;
+      made.cancel();
+      stream = undefined;
+      if (closed || watches.size === 0) return;
+      const backoff = Math.min(MAX_BACKOFF_MS, 50 * 2 ** failures++);
+      timer = setTimeout(
+        () => {
+          timer = undefined;
+          if (watches.size > 0) connect();
+        },
+        backoff * (0.5 + Math.random()),
+      );
+    };
+    made.on('error', ended);
+    made.on('end', ended);
+    for (const [number, watch] of watches) ask(number, watch);
+  }
+
+  function ask(number: number, { jobId, accountId, opening }: Watch): void {
+    stream?.write({
+      request: {
+        $case: 'open',
+        value: {
+          watch: number,
+          jobId,
+          accountId,
+          caller: opening?.ask.caller,
+          requestId: opening?.ask.requestId ?? '',
+        },
+      },
+    });
+  }
+
+  function hear(number: number, event: NonNullable<WatchJobsResponse['event']>): void {
+    const watch = watches.get(number);
+    if (!watch) return;
+    if (event.$case === 'state') watch.listener.state(event.value);
+    else if (event.$case === 'refused') refused(number, watch, event.value);
+    else {
+      watch.accountId = event.value.accountId;
+      watch.opening?.resolve(event.value);
+      watch.opening = undefined;
+    }
+  }
+
+  function refused(number: number, watch: Watch, { refusal, rateLimit }: WatchRefused): void {
+    const code = isApiErrorCode(refusal?.code) ? refusal.code : 'internal_error';
+    if (watch.opening) {
+      const message = refusal?.message || 'The service failed. Try again.';
+      const error = new ApiError(code, message, { upstream: true });
+      watch.opening.reject(new WatchRefusal(error, rateLimit));
+    } else if (code === 'not_found') {
+      watches.delete(number);
+      watch.listener.gone();
+    } else {
+      // The control plane is in trouble, not the watch.
+      const again = () => {
+        if (watches.get(number) === watch) ask(number, watch);
+      };
+      setTimeout(again, AGAIN_MS * (0.5 + Math.random()));
+    }
+  }
+
+  function stop(number: number): void {
+    if (!watches.delete(number)) return;
+    stream?.write({ request: { $case: 'close', value: number } });
+  }
+
+  /** Made here, so that it holds on to nothing but the number for as long as the watch is open. */
+  function stopOf(number: number): () => void {
+    return () => stop(number);
+  }
+
+  function nextNumber(): number {
+    do last = last >= 0xffff_fffe ? 1 : last + 1;
+    while (watches.has(last));
+    return last;
+  }
+
+  return {
+    async open(asked, listener) {
+      const number = nextNumber();
+      const watch: Watch = { jobId: asked.jobId, listener, accountId: '' };
+      let late: NodeJS.Timeout | undefined;
+      try {
+        const { accountId, rateLimit } = await new Promise<{ accountId: string; rateLimit: string }>(
+          (resolve, reject) => {
+            watch.opening = { ask: asked, resolve, reject };
+            late = setTimeout(() => reject(new WatchRefusal(noAnswer(), '')), timeoutMs);
+            watches.set(number, watch);
+            if (stream) ask(number, watch);
+            else connect();
+          },
+        );
+        return { accountId, rateLimit, close: stopOf(number) };
+      } catch (error) {
+        stop(number);
+        throw error;
+      } finally {
+        clearTimeout(late);
+      }
+    },
+    close() {
+      closed = true;
+      clearTimeout(timer);
+      watches.clear();
+      stream?.cancel();
+    },
+  };
+}
+
+function noAnswer(): ApiError {
+  return new ApiError(
+    'internal_error',
+    'A service behind the gateway did not answer in time. Nothing is billed; try again.',
+    { upstream: true },
+  );
+}

@@ -1,0 +1,131 @@
+import { type ClientDuplexStream, Metadata, type ServiceError, status } from '@grpc/grpc-js';
+import type {
+  GetJobRequest,
+  GetJobResult,
+  ReadJobsRequest,
+  ReadJobsResponse,
+} from '#proto/semblance/control/v1/control.ts';
+
+type Call = ClientDuplexStream<ReadJobsRequest, ReadJobsResponse>;
+
+export interface ReadStreamOptions {
+  /** Opens a stream to the control plane; connecting may take its time. */
+  readonly open: () => Call;
+}
+
+export interface ReadStream {
+  /**
+   * Sends reads in one message.
+   * @param requestId of one of them, for the logs of the control plane
+   * @returns what the control plane says of each, in their order
+   * @throws ServiceError when the stream breaks or there is no answer in time
+   */
+  ask(requests: GetJobRequest[], timeoutMs: number, requestId: string): Promise<GetJobResult[]>;
+  /** Breaks the stream; what is under way fails. */
+  close(): void;
+}
+
+interface Message {
+  readonly request: ReadJobsRequest;
+  readonly resolve: (results: GetJobResult[]) => void;
+  readonly reject: (error: ServiceError) => void;
+  sentAt: number;
+  /** It has been on a stream that ended before. */
+  resent: boolean;
+  /** The stream it is on. */
+  on?: Opened;
+}
+
+interface Opened {
+  readonly call: Call;
+  readonly underWay: Map<number, Message>;
+  heardAt: number;
+}
+
+/**
+ * One stream that carries messages of reads for as long as it holds, and is opened again by the next message when it
+ * does not. A stream that breaks fails what is under way on it. One that the control plane ends in order did not take
+ * what it left unanswered: that is sent once more, on a new stream. One on which nothing was heard for as long as a
+ * message may take is left to what is under way on it.
+ */
+export function createReadStream({ open }: ReadStreamOptions): ReadStream {
+  let current: Opened | undefined;
+  let numbers = 0;
+
+  function begin(): Opened {
+    const call = open();
+    const opened: Opened = { call, underWay: new Map(), heardAt: performance.now() };
+    const { underWay } = opened;
+    const leave = (): Message[] => {
+      if (current === opened) current = undefined;
+      const left = [...underWay.values()];
+      underWay.clear();
+      return left;
+    };
+    call.on('data', ({ number, results }: ReadJobsResponse) => {
+      opened.heardAt = performance.now();
+      const message = underWay.get(number);
+      underWay.delete(number);
+      message?.resolve(results);
+    });
+    call.on('error', (error: ServiceError) => {
+      for (const { reject } of leave()) reject(error);
+    });
+    // Of a stream that broke this comes after the error, when nothing is left.
+    call.on('end', () => {
+      for (const message of leave()) {
+        if (message.resent) message.reject(failure(status.UNAVAILABLE, 'the control plane ends'));
+        else {
+          message.resent = true;
+          send(message);
+        }
+      }
+    });
+    return opened;
+  }
+
+  function send(message: Message): void {
+    current ??= begin();
+    message.on = current;
+    message.sentAt = performance.now();
+    current.underWay.set(message.request.number, message);
+    current.call.write(message.request);
+  }
+
+  function giveUp({ on, sentAt, request, reject }: Message): void {
+    reject(failure(status.DEADLINE_EXCEEDED, 'the control plane did not answer in time'));
+    if (!on) return;
+    on.underWay.delete(request.number);
+    if (on.heardAt > sentAt) return;
+    if (current === on) current = undefined;
+    if (on.underWay.size === 0) on.call.cancel();
+  }
+
+  return {
+    ask: (requests, timeoutMs, requestId) =>
+      new Promise((resolve, reject) => {
+        numbers = (numbers + 1) % 2 ** 32;
+        const end = () => clearTimeout(timer);
+        const message: Message = {
+          request: { number: numbers, requests, requestId },
+          resolve(results) {
+            end();
+            resolve(results);
+          },
+          reject(error) {
+            end();
+            reject(error);
+          },
+          sentAt: 0,
+          resent: false,
+        };
+        const timer = setTimeout(() => giveUp(message), timeoutMs);
+        send(message);
+      }),
+    close: () => current?.call.cancel(),
+  };
+}
+
+function failure(code: status, details: string): ServiceError {
+  return Object.assign(new Error(details), { code, details, metadata: new Metadata() });
+}

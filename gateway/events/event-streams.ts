@@ -1,0 +1,72 @@
+import type { ServerResponse } from 'node:http';
+import { EventStream, STREAM_PACE, type StreamPace } from './event-stream.ts';
+import type { Seen } from './job-events.ts';
+
+/** Streams that one account may have open at each gateway. */
+export const STREAMS_PER_ACCOUNT = 100;
+/** Streams at each gateway, of all accounts. */
+export const STREAMS = 10_000;
+
+const TICK_MS = 1_000;
+
+export interface EventStreams {
+  readonly size: number;
+  /** @returns undefined when the account, or this gateway, has as many as it may have */
+  enter(accountId: string, response: ServerResponse, seen: Seen): EventStream | undefined;
+  /** Ends all of them with their connections, and every one that is opened from now on: clients find another gateway. */
+  end(): void;
+}
+
+export interface EventStreamsOptions {
+  readonly perAccount?: number;
+  readonly total?: number;
+  readonly pace?: Partial<StreamPace>;
+  /** How often all streams are looked at, milliseconds. */
+  readonly tickMs?: number;
+}
+
+/** Every open stream of this gateway, and the one timer that they share. */
+export function createEventStreams(options: EventStreamsOptions = {}): EventStreams {
+  const { perAccount = STREAMS_PER_ACCOUNT, total = STREAMS, tickMs = TICK_MS } = options;
+  const pace = { ...STREAM_PACE, ...options.pace };
+  const streams = new Set<EventStream>();
+  const byAccount = new Map<string, number>();
+  let timer: NodeJS.Timeout | undefined;
+  let ended = false;
+
+  function tick() {
+    const now = performance.now();
+    for (const stream of streams) stream.tick(now, pace);
+  }
+
+  function leave(accountId: string, stream: EventStream) {
+    if (!streams.delete(stream)) return;
+    const left = (byAccount.get(accountId) ?? 1) - 1;
+    if (left > 0) byAccount.set(accountId, left);
+    else byAccount.delete(accountId);
+    if (streams.size > 0) return;
+    clearInterval(timer);
+    timer = undefined;
+  }
+
+  return {
+    get size() {
+      return streams.size;
+    },
+    enter(accountId, response, seen) {
+      const open = byAccount.get(accountId) ?? 0;
+      if (open >= perAccount || streams.size >= total) return undefined;
+      const stream = new EventStream(response, seen);
+      byAccount.set(accountId, open + 1);
+      streams.add(stream);
+      timer ??= setInterval(tick, tickMs);
+      response.once('close', () => leave(accountId, stream));
+      if (ended) setImmediate(() => stream.end(true));
+      return stream;
+    },
+    end() {
+      ended = true;
+      for (const stream of streams) stream.end(true);
+    },
+  };
+}

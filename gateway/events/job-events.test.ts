@@ -1,0 +1,157 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { anyText } from '#common/testing/any-text.ts';
+import type { JobProgress, JobQueue, JobState } from '#proto/semblance/control/v1/control.ts';
+import { formatSeen, NOTHING, parseSeen, type Seen, tellNews } from './job-events.ts';
+
+const ID = 'job-01k9x3v7m2q8r5t1w4y6z0abcd';
+
+function state(
+  status: string,
+  more: { begun?: boolean; progress?: JobProgress; queue?: JobQueue } = {},
+): JobState {
+  const job = { id: ID, status, outputUrl: undefined, chargedMicros: undefined, error: undefined };
+  return { job, begun: status === 'processing', progress: undefined, queue: undefined, ...more };
+}
+
+const progress = (attempt: number, percent: number) => ({ progress: { attempt, percent } });
+const queue = (position: number, of = position, reason = 'busy') => ({ queue: { position, of, reason } });
+
+/** What a client hears of states that come one after the other, in short. */
+function hear(states: JobState[], from: Seen = NOTHING) {
+  let seen = from;
+  const heard: string[] = [];
+  for (const one of states) {
+    const told = tellNews(one, seen);
+    seen = told.seen;
+    for (const event of told.text.split('\n\n').filter(Boolean)) {
+      const data = JSON.parse(/^data: (.*)$/m.exec(event)?.[1] ?? '');
+      const rest = data.status ?? data.progress ?? `${data.position}/${data.of} ${data.reason}`;
+      heard.push(`${/^event: (.*)$/m.exec(event)?.[1]} ${rest}`);
+    }
+  }
+  return { heard, seen };
+}
+
+describe('tellNews', () => {
+  test('the whole life of a job', () => {
+    const states = [
+      state('queued'),
+      state('queued', queue(2)),
+      state('queued', queue(2)),
+      state('queued', queue(1)),
+      state('processing', progress(1, 0)),
+      state('processing', progress(1, 30)),
+      state('processing', progress(1, 30)),
+      state('succeeded', { begun: true }),
+    ];
+    expect(hear(states).heard).toEqual([
+      'status queued',
+      'queue 2/2 busy',
+      'queue 1/1 busy',
+      'status processing',
+      'progress 0',
+      'progress 0.3',
+      'status succeeded',
+    ]);
+  });
+
+  test('a client that comes late is told the present state alone', () => {
+    expect(hear([state('succeeded', { begun: true })]).heard).toEqual(['status succeeded']);
+  });
+
+  test('a status that was passed is told; one that never was, is not', () => {
+    const queued = { ...NOTHING, status: 1 };
+    expect(hear([state('failed', { begun: true })], queued).heard).toEqual([
+      'status processing',
+      'status failed',
+    ]);
+    expect(hear([state('failed')], queued).heard).toEqual(['status failed']);
+  });
+
+  test('nothing goes back: neither a status nor the progress of an attempt', () => {
+    const { heard } = hear([
+      state('processing', progress(1, 60)),
+      state('queued', queue(1)),
+      state('processing', progress(1, 40)),
+      state('processing', progress(2, 5)),
+      state('processing', progress(1, 99)),
+    ]);
+    expect(heard).toEqual(['status processing', 'progress 0.6', 'progress 0.05']);
+  });
+
+  test('a job that waits again is told its place again', () => {
+    const { heard } = hear([
+      state('queued', queue(1)),
+      state('processing', progress(1, 60)),
+      state('processing', queue(1)),
+      state('processing', progress(2, 0)),
+    ]);
+    expect(heard).toEqual([
+      'status queued',
+      'queue 1/1 busy',
+      'status processing',
+      'progress 0.6',
+      'queue 1/1 busy',
+      'progress 0',
+    ]);
+  });
+
+  test('unknown place, size and reason are null', () => {
+    const { text } = tellNews(state('queued', queue(0, 0, '')), { ...NOTHING, status: 1 });
+    expect(text).toContain('data: {"position":null,"of":null,"reason":null}');
+  });
+});
+
+const number = (max: number) => fc.integer({ min: 0, max });
+const states = fc.array(
+  fc.record({
+    status: fc.constantFrom('queued', 'processing', 'succeeded', 'failed'),
+    begun: fc.boolean(),
+    progress: fc.option(fc.record({ attempt: number(3), percent: number(100) }), { nil: undefined }),
+    queue: fc.option(
+      fc.record({ position: number(9), of: number(9), reason: fc.constantFrom('', 'busy', 'no_agent') }),
+      { nil: undefined },
+    ),
+  }),
+  { maxLength: 12 },
+);
+
+test('whoever breaks off anywhere and comes back with the last id hears what one who stayed hears, once', () => {
+  fc.assert(
+    fc.property(states, fc.array(number(12), { maxLength: 4 }), (all, breaks) => {
+      const life = all.map(({ status, ...more }) => state(status, more));
+      const stayed = hear(life);
+      let seen: Seen = NOTHING;
+      const heard: string[] = [];
+      for (const [i, one] of life.entries()) {
+        // The id of an event is all that a client brings along; before the first it has none.
+        if (breaks.includes(i)) seen = seen.status === 0 ? NOTHING : parseSeen(formatSeen(seen));
+        const part = hear([one], seen);
+        heard.push(...part.heard);
+        seen = part.seen;
+      }
+      expect(heard).toEqual(stayed.heard);
+      const statuses = heard.filter((event) => event.startsWith('status'));
+      expect(new Set(statuses).size).toBe(statuses.length);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+const near = fc.string({ unit: fc.constantFrom(...'0123456789..--_busy'), maxLength: 40 });
+
+describe('parseSeen', () => {
+  test('anything that is no id of ours says nothing, and never throws', () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.string(), anyText(), near), (id) => {
+        const seen = parseSeen(id);
+        if (seen !== NOTHING) expect(parseSeen(formatSeen(seen))).toEqual(seen);
+      }),
+      { numRuns: 500 },
+    );
+    for (const id of [undefined, '', '4.0.0.', '1', '1.1.1.1', '1.0.0.x', ' 1.0.0.', '1.0.0.\n']) {
+      expect(parseSeen(id), String(id)).toBe(NOTHING);
+    }
+  });
+});

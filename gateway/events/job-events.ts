@@ -1,0 +1,97 @@
+import { jobRecord } from '#common/job-record.ts';
+import type { JobQueue, JobState } from '#proto/semblance/control/v1/control.ts';
+
+/**
+ * What a client has been told of a job. It is the event id: whoever reconnects with it is told what is new since, by
+ * any gateway.
+ */
+export interface Seen {
+  /** 0 nothing, 1 queued, 2 processing, 3 succeeded or failed. */
+  readonly status: number;
+  readonly attempt: number;
+  readonly percent: number;
+  /** Its place, `position-of-reason`; empty when it was not told or is outdated. */
+  readonly queue: string;
+}
+
+export const NOTHING: Seen = { status: 0, attempt: 0, percent: 0, queue: '' };
+export const ENDED = 3;
+
+const STAGES: Readonly<Record<string, number>> = { queued: 1, processing: 2, succeeded: 3, failed: 3 };
+
+const ID = /^([123])\.(\d{1,9})\.(\d{1,3})\.((?:\d{1,9}-\d{1,9}-[a-z_]{0,32})?)$/;
+
+/** What a Last-Event-ID says; anything that is no id of ours says nothing. */
+export function parseSeen(id: string | undefined): Seen {
+  const match = ID.exec(id ?? '');
+  if (!match) return NOTHING;
+  const [, status, attempt, percent, queue = ''] = match;
+  return { status: Number(status), attempt: Number(attempt), percent: Number(percent), queue };
+}
+
+export function formatSeen({ status, attempt, percent, queue }: Seen): string {
+  return `${status}.${attempt}.${percent}.${queue}`;
+}
+
+export interface Told {
+  /** Events as the stream carries them; empty: nothing is new. */
+  readonly text: string;
+  readonly seen: Seen;
+  /** The terminal status is among them, or had been told before. */
+  readonly over: boolean;
+}
+
+/**
+ * What is new in a job's state to a client. A status is told once and never taken back. One that was passed while the
+ * client was away is told too, before the present one, so that a client which follows sees them all; one that has just
+ * come is told the present one alone. Of progress and place, which replace each other, only the newest is told.
+ */
+export function tellNews(state: JobState, before: Seen): Told {
+  const { job } = state;
+  const stage = STAGES[job?.status ?? ''] ?? 0;
+  // Told by a process that lags behind the one that was heard before.
+  if (!job || stage < before.status) return { text: '', seen: before, over: false };
+  let seen = before;
+  let text = '';
+  const tell = (name: string, change: Partial<Seen>, data: unknown) => {
+    seen = { ...seen, ...change };
+    text += `id: ${formatSeen(seen)}\nevent: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
+  };
+
+  if (before.status === 1 && stage === ENDED && state.begun) {
+    const passed = {
+      id: job.id,
+      status: 'processing',
+      outputUrl: undefined,
+      chargedMicros: undefined,
+      error: undefined,
+    };
+    tell('status', { status: 2, queue: '' }, jobRecord(passed));
+  }
+  if (stage > seen.status) {
+    const change = { status: stage, ...(stage === 1 ? {} : { queue: '' }) };
+    tell('status', change, jobRecord(job));
+  }
+  if (stage === ENDED) return { text, seen, over: true };
+
+  const { queue, progress } = state;
+  if (queue) {
+    const place = placeOf(queue);
+    if (place !== seen.queue) {
+      const { position, of, reason } = queue;
+      tell('queue', { queue: place }, { position: position || null, of: of || null, reason: reason || null });
+    }
+  } else if (progress && isFurther(progress, seen)) {
+    const { attempt, percent } = progress;
+    tell('progress', { attempt, percent, queue: '' }, { attempt, progress: percent / 100 });
+  }
+  return { text, seen, over: false };
+}
+
+function placeOf({ position, of, reason }: JobQueue): string {
+  return `${position}-${of}-${reason}`;
+}
+
+function isFurther({ attempt, percent }: { attempt: number; percent: number }, seen: Seen): boolean {
+  return attempt > seen.attempt || (attempt === seen.attempt && percent > seen.percent);
+}

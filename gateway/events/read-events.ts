@@ -1,0 +1,127 @@
+import { z } from 'zod';
+import { ApiError } from '#common/errors.ts';
+import type { JobState } from '#proto/semblance/control/v1/control.ts';
+import { requireCaller } from '../auth/bearer.ts';
+import type { ControlPlane } from '../control/control-plane.ts';
+import type { GatewayContext, Handler } from '../http/context.ts';
+import { EXAMPLE_JOB, isJobIdShaped, jobPath, jobSchema } from '../jobs/job-schema.ts';
+import type { Operation } from '../openapi/operation.ts';
+import type { EventStream } from './event-stream.ts';
+import type { EventStreams } from './event-streams.ts';
+import { ENDED, parseSeen } from './job-events.ts';
+
+/** Spread, so that the clients of a gateway that ends do not all come back at the same moment. */
+const RETRY_MS = { least: 1_000, spread: 2_000 };
+
+export interface ReadEventsOptions {
+  readonly control: ControlPlane;
+  readonly streams: EventStreams;
+}
+
+/** GET /jobs/{job_id}/events: what happens to a job, as server-sent events, until it has ended. */
+export function readEvents({ control, streams }: ReadEventsOptions): Handler {
+  return async (ctx) => {
+    const caller = requireCaller(ctx.headers.authorization);
+    const jobId = ctx.params.job_id as string;
+    if (!isJobIdShaped(jobId)) {
+      await control.authorize(ctx, { caller });
+      throw new ApiError('not_found', 'There is no such job.');
+    }
+    const seen = parseSeen(lastEventId(ctx));
+    let stream: EventStream | undefined;
+    let early: JobState | undefined;
+    const watch = await control.watchJob(
+      ctx,
+      { caller, jobId },
+      {
+        state(state) {
+          if (stream) stream.push(state);
+          else early = state;
+        },
+        gone: () => stream?.end(),
+      },
+    );
+    const { res } = ctx;
+    if (res.destroyed) return watch.close();
+    setHeaders(ctx);
+    if (seen.status === ENDED || ctx.method === 'HEAD') {
+      watch.close();
+      // Tells an EventSource not to come back: it has been told everything.
+      if (seen.status === ENDED) ctx.status = 204;
+      return;
+    }
+    stream = streams.enter(watch.accountId, res, seen);
+    if (!stream) {
+      watch.close();
+      throw new ApiError('at_capacity', 'Too many event streams are open. Retry when one of them has ended.');
+    }
+    res.once('close', watch.close);
+    // From here on Koa stands aside.
+    ctx.respond = false;
+    res.statusCode = 200;
+    stream.begin(Math.round(RETRY_MS.least + Math.random() * RETRY_MS.spread));
+    if (early) stream.push(early);
+    early = undefined;
+  };
+}
+
+function lastEventId({ headers }: GatewayContext): string | undefined {
+  const value = headers['last-event-id'];
+  return typeof value === 'string' ? value : undefined;
+}
+
+function setHeaders(ctx: GatewayContext): void {
+  ctx.set('Cache-Control', 'no-store');
+  ctx.set('X-Accel-Buffering', 'no');
+  ctx.status = 200;
+  ctx.type = 'text/event-stream; charset=utf-8';
+}
+
+export const jobProgressSchema = z
+  .object({
+    attempt: z.int().min(1).meta({ description: 'A job whose agent was lost is begun again: 1, 2, …' }),
+    progress: z.number().min(0).max(1),
+  })
+  .meta({ id: 'JobProgress', description: 'Data of a `progress` event.' });
+
+export const jobQueueSchema = z
+  .object({
+    position: z.int().min(1).nullable().meta({ description: 'Place among those that wait, from 1.' }),
+    of: z.int().min(1).nullable().meta({ description: 'Jobs that wait for the same, this one included.' }),
+    reason: z
+      .enum(['busy', 'no_agent', 'retrying', 'suspended'])
+      .nullable()
+      .meta({ description: 'Why it waits.' }),
+  })
+  .meta({ id: 'JobQueue', description: 'Data of a `queue` event.' });
+
+const lastEventIdHeader = z
+  .string()
+  .optional()
+  .meta({ description: '`id` of the last event that was received: only what is new since is told.' });
+
+export const readEventsOperation: Operation = {
+  id: 'followJob',
+  tag: 'Jobs',
+  summary: 'Follow a job',
+  description:
+    'Server-sent events until the job has ended: `status` (data: `Job`), `progress` (data: `JobProgress`) and `queue` (data: `JobQueue`). The present state comes first. The stream ends after the `status` event of a job that succeeded or failed; before that it ends after half an hour or when the service restarts: reconnect with `Last-Event-ID`, as an EventSource does by itself.',
+  key: 'required',
+  path: jobPath,
+  headers: z.object({ 'Last-Event-ID': lastEventIdHeader }),
+  answers: [
+    {
+      status: 200,
+      description: 'The stream.',
+      type: 'text/event-stream',
+      schema: z.string(),
+      headers: ['Cache-Control'],
+      example: `retry: 2000\n\nid: 2.0.0.\nevent: status\ndata: ${JSON.stringify(EXAMPLE_JOB)}\n\nid: 2.1.42.\nevent: progress\ndata: {"attempt":1,"progress":0.42}\n\n`,
+    },
+    { status: 204, description: 'By its `Last-Event-ID` the client knows how the job ended.' },
+  ],
+  errors: ['not_found', 'at_capacity'],
+};
+
+/** Schemas of the events' data, for the document. */
+export const eventSchemas = [jobSchema, jobProgressSchema, jobQueueSchema];

@@ -1,0 +1,16 @@
+import type { z } from 'zod';
+
+/**
+ * What is wrong with a body, for the message of `invalid_input`: each faulty field once, without its value.
+ * @param body what was checked; a faulty field that it does not have is required
+ */
+export function faultsOf(issues: readonly z.core.$ZodIssue[], body: unknown): string {
+  const faults = new Map<string, string>();
+  for (const issue of issues) {
+    const field = issue.path.join('.');
+    if (faults.has(field)) continue;
+    const missing = field !== '' && (body as Record<string, unknown>)[field] === undefined;
+    faults.set(field, missing ? 'is required' : issue.message);
+  }
+  return `${[...faults].map(([field, fault]) => (field ? `${field} ${fault}` : fault)).join('; ')}.`;
+}

@@ -1,0 +1,119 @@
+import { z } from 'zod';
+import { CAPABILITIES } from '#common/capabilities.ts';
+import { ApiError } from '#common/errors.ts';
+import { microsToUsd } from '#common/money.ts';
+import { requireCaller } from '../auth/bearer.ts';
+import type { ControlPlane } from '../control/control-plane.ts';
+import type { Handler } from '../http/context.ts';
+import { readJson } from '../http/json-body.ts';
+import type { Operation } from '../openapi/operation.ts';
+import { usd } from '../openapi/parts.ts';
+import { JOB_CAPABILITIES, type JobCapability, submitParser, submitSchema } from './submit-schemas.ts';
+
+export interface EstimateOptions {
+  readonly control: ControlPlane;
+  /** Longest time for the body to arrive. */
+  readonly bodyTimeoutMs: number;
+}
+
+const whichCapability = z.object(
+  {
+    capability: z.enum(JOB_CAPABILITIES, {
+      error: ({ input }) =>
+        input === undefined ? 'is required' : `must be one of ${JOB_CAPABILITIES.join(', ')}`,
+    }),
+  },
+  'The body must be a JSON object',
+);
+
+/** POST /estimate: what a submit with the same fields would hold. */
+export function estimateJob({ control, bodyTimeoutMs }: EstimateOptions): Handler {
+  const parsers = new Map(JOB_CAPABILITIES.map((name) => [name, submitParser(name)]));
+  return async (ctx) => {
+    const caller = requireCaller(ctx.headers.authorization);
+    let capability: JobCapability;
+    let submit: ReturnType<ReturnType<typeof submitParser>>;
+    try {
+      const body = await readJson(ctx, bodyTimeoutMs);
+      const { data, error } = whichCapability.safeParse(body);
+      const issue = error?.issues[0];
+      if (!data)
+        throw new ApiError('invalid_input', `${[...(issue?.path ?? []), issue?.message].join(' ')}.`);
+      capability = data.capability;
+      submit = (parsers.get(capability) as ReturnType<typeof submitParser>)(body);
+    } catch (error) {
+      // Who may not ask at all is told that first; and refused calls count as calls.
+      if (error instanceof ApiError) await control.authorize(ctx, { caller });
+      throw error;
+    }
+    const quote = await control.estimateJob(ctx, { caller, capability, ...submit });
+    ctx.set('Cache-Control', 'no-store');
+    ctx.body = {
+      capability,
+      feature: CAPABILITIES[capability].feature,
+      hold_usd: microsToUsd(quote.holdMicros),
+      rate_usd: microsToUsd(quote.rateMicros),
+      unit: quote.unit,
+      minimum_usd: microsToUsd(quote.minimumMicros),
+      balance_sufficient: quote.balanceSufficient,
+    };
+  };
+}
+
+/** One shape for each capability: a submit's fields and the capability's name. */
+const estimateBody = z
+  .discriminatedUnion(
+    'capability',
+    JOB_CAPABILITIES.map((name) => submitSchema(name).safeExtend({ capability: z.literal(name) })) as [
+      z.ZodObject<{ capability: z.ZodLiteral<JobCapability> }>,
+      ...z.ZodObject<{ capability: z.ZodLiteral<JobCapability> }>[],
+    ],
+  )
+  .meta({ id: 'EstimateRequest' });
+
+const estimateSchema = z
+  .object({
+    capability: z.enum(JOB_CAPABILITIES),
+    feature: z.enum(JOB_CAPABILITIES.map((name) => CAPABILITIES[name].feature)),
+    hold_usd: usd.meta({ description: 'What a submit would hold: max(minimum, rate × units estimated).' }),
+    rate_usd: usd.meta({ description: 'For one unit, by the account’s own rates and these parameters.' }),
+    unit: z.enum(['image', 'second']),
+    minimum_usd: usd,
+    balance_sufficient: z.boolean().meta({ description: 'Whether the balance covers the hold now.' }),
+  })
+  .meta({ id: 'Estimate' });
+
+export const estimateOperation: Operation = {
+  id: 'estimate',
+  tag: 'Jobs',
+  summary: 'What a submit would hold',
+  description:
+    'The body of a submit with the name of its capability. Checked and refused as the submit would be, except that a balance which is too low is an answer, not an error, and that ceilings of work in flight are not looked at. Holds nothing and makes nothing; an Idempotency-Key has no effect.',
+  key: 'required',
+  body: {
+    type: 'application/json',
+    schema: estimateBody,
+    example: {
+      capability: 'face-swap-image',
+      image_key: 'api/01k9x3v7m2q8r5t1w4y6z0imag',
+      face_key: 'api/01k9x3v7m2q8r5t1w4y6z0face',
+    },
+  },
+  answers: [
+    {
+      status: 200,
+      description: 'The estimate.',
+      schema: estimateSchema,
+      example: {
+        capability: 'face-swap-image',
+        feature: 'photo_swap',
+        hold_usd: 0.06,
+        rate_usd: 0.04,
+        unit: 'image',
+        minimum_usd: 0.04,
+        balance_sufficient: true,
+      },
+    },
+  ],
+  errors: ['invalid_input', 'capability_unavailable'],
+};

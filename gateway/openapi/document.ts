@@ -1,0 +1,225 @@
+import { z } from 'zod';
+import { type ApiErrorCode, httpStatusOf } from '#common/errors.ts';
+import type { Answer, Operation, Route } from './operation.ts';
+import { ERROR_MEANINGS, errorEnvelope, RATE_LIMIT_HEADERS, RESPONSE_HEADERS } from './parts.ts';
+
+type Json = Record<string, unknown>;
+
+export interface DocumentOptions {
+  readonly routes: readonly Route[];
+  /** Path of the base address, such as `/api/v1`. */
+  readonly prefix: string;
+  readonly version: string;
+  /** Schemas that no body or answer names, such as those of the events in a stream. */
+  readonly schemas?: readonly z.ZodType[];
+}
+
+const COMPONENTS = '#/components/schemas/';
+
+/** The OpenAPI 3.1 document of the routes, made of the schemas that validate. */
+export function createDocument({ routes, prefix, version, schemas = [] }: DocumentOptions): Json {
+  const components: Json = {};
+  const schemaOf = (schema: z.ZodType, io: 'input' | 'output') => toSchema(schema, io, components);
+  for (const schema of [errorEnvelope, ...schemas]) schemaOf(schema, 'output');
+
+  const paths: Record<string, Json> = {};
+  for (const { method, path, operation } of routes) {
+    if (operation === 'internal') continue;
+    paths[path] ??= path.startsWith('/files/')
+      ? { servers: [{ url: '/', description: 'The origin: links are used as they are given.' }] }
+      : {};
+    (paths[path] as Json)[method] = describe(operation, path, schemaOf);
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Face, Video and Voice Transformation Service',
+      version,
+      description:
+        'Upload a file, submit a job that names it by its `file_key`, and follow the job until it ends. Calls are authenticated with a bearer key and paid from a prepaid balance; a job that fails costs nothing.',
+    },
+    servers: [{ url: prefix }],
+    security: [{ bearer: [] }],
+    tags: [
+      { name: 'Uploads', description: 'Files to work on.' },
+      { name: 'Jobs', description: 'Submit work, follow it, collect the result.' },
+      { name: 'Sessions', description: 'Live streams, opened here and carried by a WebSocket.' },
+      { name: 'Account', description: 'Balance, usage and prices.' },
+      { name: 'Files', description: 'Signed, expiring links.' },
+      { name: 'Service', description: 'This document.' },
+    ],
+    paths,
+    components: {
+      schemas: components,
+      headers: RESPONSE_HEADERS,
+      securitySchemes: {
+        bearer: { type: 'http', scheme: 'bearer', description: 'Authorization: Bearer <API_KEY>' },
+      },
+    },
+  };
+}
+
+function describe(
+  operation: Operation,
+  path: string,
+  schemaOf: (schema: z.ZodType, io: 'input' | 'output') => Json,
+): Json {
+  const { id, tag, summary, description, key, body } = operation;
+  const names = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] as string);
+  const declared = operation.path?.shape ?? {};
+  const pathShape = Object.fromEntries(names.map((name) => [name, declared[name] ?? z.string().min(1)]));
+  const parameters = [
+    ...parametersIn('path', z.object(pathShape), schemaOf),
+    ...parametersIn('query', operation.query, schemaOf),
+    ...parametersIn('header', operation.headers, schemaOf),
+  ];
+  return {
+    operationId: id,
+    tags: [tag],
+    summary,
+    ...(description ? { description } : {}),
+    ...(key === 'none' ? { security: [] } : key === 'optional' ? { security: [{ bearer: [] }, {}] } : {}),
+    ...(parameters.length ? { parameters } : {}),
+    ...(body
+      ? {
+          requestBody: {
+            required: !body.optional,
+            content: {
+              [body.type]: {
+                schema: schemaOf(body.schema, 'input'),
+                ...(body.example === undefined ? {} : { example: body.example }),
+              },
+            },
+          },
+        }
+      : {}),
+    responses: {
+      ...Object.fromEntries(
+        operation.answers.map((answer) => [answer.status, success(answer, key, schemaOf)]),
+      ),
+      ...failures(operation),
+    },
+  };
+}
+
+function success(
+  answer: Answer,
+  key: Operation['key'],
+  schemaOf: (schema: z.ZodType, io: 'input' | 'output') => Json,
+): Json {
+  const { description, schema, example, headers = [] } = answer;
+  const type = answer.type ?? (schema ? 'application/json' : undefined);
+  const media = {
+    ...(schema ? { schema: schemaOf(schema, 'output') } : {}),
+    ...(example === undefined ? {} : { example }),
+  };
+  return {
+    description,
+    headers: headerRefs([
+      'Request-Id',
+      'Cache-Control',
+      ...(key === 'none' ? [] : RATE_LIMIT_HEADERS),
+      ...headers,
+    ]),
+    ...(type ? { content: { [type]: media } } : {}),
+  };
+}
+
+/** The errors of an operation by status; the codes that a status may carry are told one by one. */
+function failures({ key, errors = [], otherErrors = [] }: Operation): Json {
+  const codes = new Map<number, Set<ApiErrorCode>>();
+  const add = (status: number, code: ApiErrorCode) =>
+    codes.set(status, (codes.get(status) ?? new Set()).add(code));
+  // What is no sound HTTP, such as an Expect header that nobody knows, is refused before any route is looked for.
+  add(400, 'invalid_input');
+  if (key !== 'none') {
+    for (const code of ['unauthorized', 'rate_limited'] as const) add(httpStatusOf(code), code);
+    add(502, 'internal_error');
+  }
+  add(500, 'internal_error');
+  for (const code of errors) add(code.startsWith('capacity_') ? 502 : httpStatusOf(code), code);
+  for (const { status, code } of otherErrors) add(status, code);
+  return Object.fromEntries(
+    [...codes].map(([status, set]) => {
+      const list = [...set];
+      const headers = [
+        'Request-Id',
+        'Cache-Control',
+        ...(key === 'none' || status === 401 ? [] : RATE_LIMIT_HEADERS),
+        ...(status === 429 ? ['Retry-After'] : []),
+        ...(status === 401 ? ['WWW-Authenticate'] : []),
+      ];
+      const examples = list.map((code) => [
+        code,
+        { value: { error: { code, message: ERROR_MEANINGS[code] } } },
+      ]);
+      return [
+        status,
+        {
+          description: list.map((code) => `\`${code}\`: ${ERROR_MEANINGS[code]}`).join('\n\n'),
+          headers: headerRefs(headers),
+          content: {
+            'application/json': {
+              schema: {
+                allOf: [
+                  { $ref: `${COMPONENTS}Error` },
+                  { properties: { error: { properties: { code: { enum: list } } } } },
+                ],
+              },
+              examples: Object.fromEntries(examples),
+            },
+          },
+        },
+      ];
+    }),
+  );
+}
+
+function headerRefs(names: readonly string[]): Json {
+  return Object.fromEntries(
+    names.map((name) => {
+      if (!Object.hasOwn(RESPONSE_HEADERS, name)) throw new Error(`the header ${name} is not described`);
+      return [name, { $ref: `#/components/headers/${name}` }];
+    }),
+  );
+}
+
+function parametersIn(
+  place: 'path' | 'query' | 'header',
+  object: z.ZodObject | undefined,
+  schemaOf: (schema: z.ZodType, io: 'input') => Json,
+): Json[] {
+  return Object.entries(object?.shape ?? {}).map(([name, field]) => {
+    const { description, ...schema } = schemaOf(field as z.ZodType, 'input');
+    return {
+      name,
+      in: place,
+      required: place === 'path' || !(field as z.ZodType).safeParse(undefined).success,
+      ...(description ? { description } : {}),
+      schema,
+    };
+  });
+}
+
+/**
+ * A zod schema as JSON Schema 2020-12. What has a `meta({id})` becomes a component and is referred to. Objects are left
+ * open: clients of this release shall take answers of a later one.
+ */
+function toSchema(schema: z.ZodType, io: 'input' | 'output', components: Json): Json {
+  const made = z.toJSONSchema(schema, { io, target: 'draft-2020-12' }) as Json;
+  const { $schema: _, $defs = {}, ...own } = made;
+  for (const [name, definition] of Object.entries($defs as Record<string, Json>))
+    components[name] = tidy(definition);
+  return tidy(own) as Json;
+}
+
+function tidy(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(tidy);
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value).flatMap(([name, inner]): [string, unknown][] => {
+    if (name === '$ref' && typeof inner === 'string') return [[name, inner.replace('#/$defs/', COMPONENTS)]];
+    if (name === 'additionalProperties' && inner === false) return [];
+    return [[name, tidy(inner)]];
+  });
+  return Object.fromEntries(entries);
+}

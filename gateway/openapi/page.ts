@@ -1,0 +1,123 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { ApiError } from '#common/errors.ts';
+import type { GatewayContext, Handler } from '../http/context.ts';
+import type { Operation, Route } from './operation.ts';
+
+/**
+ * The page that renders the document, by Swagger UI from this installation's own files: nothing is loaded from elsewhere,
+ * and the policy allows nothing else. Images are in its style sheet as data.
+ */
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+const PAGE = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Face, Video and Voice Transformation Service: API</title>
+<link rel="stylesheet" href="docs/swagger-ui.css">
+<link rel="icon" href="docs/favicon-32x32.png">
+</head>
+<body>
+<div id="page"></div>
+<script src="docs/swagger-ui-bundle.js"></script>
+<script src="docs/page.js"></script>
+</body>
+</html>
+`;
+
+/** The document is next to the page, wherever a proxy may have put both. */
+const SCRIPT = `SwaggerUIBundle({
+  url: new URL('openapi.json', location.href).href,
+  dom_id: '#page',
+  deepLinking: true,
+  displayRequestDuration: true,
+  validatorUrl: null,
+  queryConfigEnabled: false,
+  persistAuthorization: false,
+});
+`;
+
+const LIBRARY = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
+
+interface Asset {
+  readonly type: string;
+  readonly read: () => Buffer;
+}
+
+const fromLibrary = (name: string, type: string): [string, Asset] => {
+  let bytes: Buffer | undefined;
+  // Read once, when first asked for: most gateways never are.
+  const read = () => {
+    bytes ??= readFileSync(join(LIBRARY, name));
+    return bytes;
+  };
+  return [name, { type, read }];
+};
+
+const ASSETS = new Map<string, Asset>([
+  fromLibrary('swagger-ui.css', 'text/css; charset=utf-8'),
+  fromLibrary('swagger-ui-bundle.js', 'text/javascript; charset=utf-8'),
+  fromLibrary('favicon-32x32.png', 'image/png'),
+  ['page.js', { type: 'text/javascript; charset=utf-8', read: () => Buffer.from(SCRIPT) }],
+]);
+
+export const pageRoutes: readonly Route[] = [
+  { method: 'get', path: '/docs', handler: page(), operation: pageOperation() },
+  { method: 'get', path: '/docs/{asset}', handler: asset(), operation: assetOperation() },
+];
+
+function page(): Handler {
+  return async (ctx) => send(ctx, 'text/html; charset=utf-8', Buffer.from(PAGE), 60);
+}
+
+function asset(): Handler {
+  return async (ctx) => {
+    const found = ASSETS.get(ctx.params.asset as string);
+    if (!found) throw new ApiError('not_found', 'The page has no such file.');
+    send(ctx, found.type, found.read(), 3_600);
+  };
+}
+
+function send(ctx: GatewayContext, type: string, body: Buffer, maxAge: number): void {
+  ctx.set({
+    'Content-Security-Policy': POLICY,
+    'Cache-Control': `public, max-age=${maxAge}`,
+    'X-Content-Type-Options': 'nosniff',
+    'Referrer-Policy': 'no-referrer',
+  });
+  ctx.type = type;
+  ctx.body = body;
+}
+
+function pageOperation(): Operation {
+  return {
+    id: 'readDocs',
+    tag: 'Service',
+    summary: 'Read this document as a page',
+    key: 'none',
+    answers: [{ status: 200, description: 'The page.', type: 'text/html', headers: ['Cache-Control'] }],
+  };
+}
+
+function assetOperation(): Operation {
+  return {
+    id: 'readDocsAsset',
+    tag: 'Service',
+    summary: 'Scripts and styles of the page',
+    key: 'none',
+    answers: [{ status: 200, description: 'The file.', type: '*/*', headers: ['Cache-Control'] }],
+    errors: ['not_found'],
+  };
+}

@@ -1,0 +1,77 @@
+import { z } from 'zod';
+import { API_ERROR_CODES } from '#common/errors.ts';
+
+/** Schemas that several operations share. */
+
+export const usd = z.number().meta({ description: 'US dollars, to the millionth.' });
+
+export const isoTime = z.string().meta({ format: 'date-time', description: 'ISO 8601, UTC.' });
+
+export const errorEnvelope = z
+  .object({
+    error: z.object({
+      code: z.enum(API_ERROR_CODES).meta({ description: 'Stable: branch on it.' }),
+      message: z.string().meta({ description: 'For people; may change.' }),
+    }),
+  })
+  .meta({ id: 'Error', description: 'The shape of every error.' });
+
+interface HeaderPart {
+  readonly description: string;
+  readonly schema: Record<string, unknown>;
+}
+
+/** Response headers by name. */
+export const RESPONSE_HEADERS: Readonly<Record<string, HeaderPart>> = {
+  'Request-Id': {
+    description: 'Id of this request: the one the client sent, or a new one. Name it when you ask for help.',
+    schema: { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$' },
+  },
+  'RateLimit-Limit': {
+    description: 'Requests a minute that the key may send.',
+    schema: { type: 'integer', minimum: 0 },
+  },
+  'RateLimit-Remaining': {
+    description: 'Requests left in the present window.',
+    schema: { type: 'integer', minimum: 0 },
+  },
+  'RateLimit-Reset': {
+    description: 'Seconds until the window ends.',
+    schema: { type: 'integer', minimum: 0 },
+  },
+  'Retry-After': {
+    description: 'Seconds to wait before another try.',
+    schema: { type: 'integer', minimum: 0 },
+  },
+  'WWW-Authenticate': { description: 'How one authenticates.', schema: { type: 'string' } },
+  'Idempotent-Replayed': {
+    description: 'There, and true, when this answers a repeat of an earlier submit.',
+    schema: { type: 'string', enum: ['true'] },
+  },
+  'Cache-Control': {
+    description: 'Whether and how long the answer may be kept.',
+    schema: { type: 'string' },
+  },
+  'Content-Range': { description: 'Which bytes of the file these are.', schema: { type: 'string' } },
+  ETag: { description: 'Version of the file.', schema: { type: 'string' } },
+  'Last-Modified': { description: 'When the file was stored.', schema: { type: 'string' } },
+  'Accept-Ranges': { description: 'Ranges are served.', schema: { type: 'string', enum: ['bytes'] } },
+};
+
+export const RATE_LIMIT_HEADERS = ['RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset'] as const;
+
+/** What each error code means to a caller, as a sentence for the document. */
+export const ERROR_MEANINGS: Readonly<Record<(typeof API_ERROR_CODES)[number], string>> = {
+  unauthorized: 'The key is missing, unknown or revoked, or the link is not valid any more.',
+  insufficient_balance: 'The balance does not cover the hold.',
+  invalid_input: 'A field failed validation; the message names every faulty one.',
+  unsupported_format: 'The file type is not accepted.',
+  input_too_large: 'Over the size limit for its type.',
+  capability_unavailable: 'The capability is switched off or has no engine.',
+  not_found: 'There is no such thing, or it belongs to another account.',
+  rate_limited: 'Too many requests in this window: slow down.',
+  at_capacity: 'Too much is under way: retry shortly.',
+  capacity_unavailable: 'No capacity for a live session right now.',
+  capacity_warming: 'Voice capacity is starting up: retry in about a minute.',
+  internal_error: 'The service failed. Nothing is billed; retry.',
+};

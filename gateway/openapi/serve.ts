@@ -1,0 +1,35 @@
+import type { Handler } from '../http/context.ts';
+import { createDocument, type DocumentOptions } from './document.ts';
+import type { Operation, Route } from './operation.ts';
+import { pageRoutes } from './page.ts';
+
+/** Of the v1 API: grows with what is added to it. */
+const VERSION = '1.1.0';
+
+/** The document of the given routes, and of its own. */
+export function serviceRoutes(options: Omit<DocumentOptions, 'version'>): Route[] {
+  let text: Buffer | undefined;
+  const readDocument: Handler = async (ctx) => {
+    text ??= Buffer.from(JSON.stringify(createDocument({ ...options, routes: all, version: VERSION })));
+    ctx.set('Cache-Control', 'public, max-age=60');
+    ctx.set('Access-Control-Allow-Origin', '*');
+    ctx.type = 'application/json';
+    ctx.body = text;
+  };
+  const own: Route[] = [
+    { method: 'get', path: '/openapi.json', handler: readDocument, operation: documentOperation },
+    ...pageRoutes,
+  ];
+  const all = [...options.routes, ...own];
+  return own;
+}
+
+const documentOperation: Operation = {
+  id: 'getOpenapi',
+  tag: 'Service',
+  summary: 'Read this document',
+  key: 'none',
+  answers: [
+    { status: 200, description: 'OpenAPI 3.1.', type: 'application/json', headers: ['Cache-Control'] },
+  ],
+};

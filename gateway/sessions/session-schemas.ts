@@ -1,0 +1,75 @@
+import { z } from 'zod';
+import { text } from '../jobs/fields.ts';
+import { usd } from '../openapi/parts.ts';
+import { isVoice } from './voices.ts';
+
+/** What a body that says nothing of it asks for. */
+const DEFAULT_PROMPT = 'Replace the face of the person in view and leave everything else as it is.';
+const DEFAULT_VOICE_MINUTES = 10;
+
+/** Minutes to fund, whole, from 1 to `max`. */
+function minutes(max: number) {
+  const fault = `must be a whole number from 1 to ${max}`;
+  return z
+    .int(fault)
+    .min(1, fault)
+    .max(max, fault)
+    .meta({ description: 'Minutes to fund: the longest the session may last.' });
+}
+
+const NO_OBJECT = 'The body must be a JSON object';
+
+/** What a body that opens a session must be, by capability. */
+export const SESSION_BODIES = {
+  'full-live-swap': z
+    .object(
+      {
+        duration_minutes: minutes(240),
+        prompt: text(2000)
+          .nullish()
+          .meta({
+            description: `What to swap. Left out: “${DEFAULT_PROMPT}”`,
+            default: DEFAULT_PROMPT,
+          }),
+      },
+      NO_OBJECT,
+    )
+    .meta({ id: 'LiveSwapProOpen', title: 'Live Swap Pro session' }),
+  voice: z
+    .object(
+      {
+        duration_minutes: minutes(120).nullish().meta({ default: DEFAULT_VOICE_MINUTES }),
+        voice_profile_id: z
+          .string('must be a string')
+          .refine(isVoice, 'must be the id of a voice from GET /voices')
+          .nullish()
+          .meta({ description: 'An id from GET /voices. Left out: the sound passes through unchanged.' }),
+      },
+      NO_OBJECT,
+    )
+    .meta({ id: 'VoiceSwapOpen', title: 'Voice Swap session' }),
+};
+
+const session = {
+  session_id: z.string(),
+  stream_url: z.string().meta({ format: 'uri', description: 'Address of the WebSocket.' }),
+  session_token: z.string().meta({ description: 'Sent as the query parameter `session_token` of it.' }),
+};
+const ceiling = {
+  max_duration_sec: z.int().min(1).meta({
+    description: 'Seconds after which the stream stops; may be less than was asked for.',
+  }),
+  max_cost_usd: usd.meta({ description: 'What `max_duration_sec` costs; the balance must cover it.' }),
+};
+
+/** What an open session is told as, by capability. */
+export const SESSION_RECORDS = {
+  'full-live-swap': z
+    .object({
+      ...session,
+      prompt: z.string().meta({ description: 'The one sent, or the default.' }),
+      ...ceiling,
+    })
+    .meta({ id: 'LiveSwapProSession' }),
+  voice: z.object({ ...session, ...ceiling }).meta({ id: 'VoiceSwapSession' }),
+};

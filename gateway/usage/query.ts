@@ -1,0 +1,67 @@
+import { z } from 'zod';
+import { ApiError } from '#common/errors.ts';
+import { MOMENT_PATTERN, MOMENT_RULE, parseMoment } from '#common/moment.ts';
+import type { UsageRange } from '#proto/semblance/control/v1/usage.ts';
+
+export const DEFAULT_LIMIT = 100;
+export const MAX_LIMIT = 500;
+
+const LIMIT_RULE = `must be a whole number from 1 to ${MAX_LIMIT}`;
+
+const once = () => z.string('must be given once');
+
+const moment = (description: string) =>
+  once()
+    .transform((text, context) => {
+      const micros = parseMoment(text);
+      if (micros === undefined)
+        // Of what a query has in the place of an unescaped "+".
+        context.addIssue(text.includes(' ') ? `${MOMENT_RULE}, with "+" written %2B` : MOMENT_RULE);
+      return micros;
+    })
+    .optional()
+    .meta({ description, pattern: MOMENT_PATTERN.source, example: '2026-01-31T09:30:00Z' });
+
+const range = {
+  from: moment(
+    'Calls made at this moment or later: an ISO 8601 time with its zone, or a date, which begins at midnight UTC.',
+  ),
+  to: moment('Calls made before this moment, not at it.'),
+};
+
+export const summaryQuery = z.object(range);
+
+export const usageQuery = z.object({
+  limit: once()
+    .refine((text) => /^\d{1,3}$/.test(text) && Number(text) >= 1 && Number(text) <= MAX_LIMIT, LIMIT_RULE)
+    .transform(Number)
+    .default(DEFAULT_LIMIT)
+    .meta({
+      description: `The most entries to answer; ${DEFAULT_LIMIT} when left out.`,
+      type: 'integer',
+      minimum: 1,
+      maximum: MAX_LIMIT,
+    }),
+  ...range,
+});
+
+/**
+ * Query parameters, checked; those that are not known are ignored.
+ * @throws ApiError invalid_input naming every faulty one, without their values
+ */
+export function parseQuery<T extends z.ZodType>(schema: T, query: unknown): z.output<T> {
+  const result = schema.safeParse(query);
+  if (result.success) return result.data;
+  const faults = new Map(result.error.issues.map((issue) => [issue.path.join('.'), issue.message]));
+  throw new ApiError(
+    'invalid_input',
+    `${[...faults].map(([name, fault]) => `${name} ${fault}`).join('; ')}.`,
+  );
+}
+
+/** @throws ApiError invalid_input */
+export function rangeOf({ from, to }: z.output<typeof summaryQuery>): UsageRange {
+  if (from !== undefined && to !== undefined && from > to)
+    throw new ApiError('invalid_input', 'from must not be later than to.');
+  return { fromMicros: from, toMicros: to };
+}
