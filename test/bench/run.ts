@@ -9,27 +9,42 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stackAt } from '../support/stack.ts';
 import { root, startStackProcess } from '../support/stack-process.ts';
+import { runEventStreamsBench } from './http/event-streams.ts';
 import { runGetJobBench } from './http/get-job.ts';
 import { runUploadBench } from './http/upload.ts';
 import { runStartLatencyBench } from './jobs/start-latency.ts';
 import { runSubmitRateBench } from './jobs/submit-rate.ts';
+import { runLedgerBench } from './ledger/ledger-bench.ts';
 import { formatSection, machineLine } from './lib/report.ts';
 import { type BenchContext, figure, type Section } from './lib/section.ts';
 import { type BenchRow, runPhotoSwapBench } from './photo-swap/photo-swap-bench.ts';
+import { runLongHistoryBench } from './usage/long-history.ts';
+import { runWebhookBench } from './webhooks/webhook-bench.ts';
 
 type Run = (context: BenchContext) => Promise<Section | readonly Section[]>;
 
 /** Sections by the name that chooses them. Submits come last: they leave thousands of jobs behind. */
 const SECTIONS: Record<string, readonly Run[]> = {
   http: [runGetJobBench, runUploadBench],
+  events: [runEventStreamsBench],
   'photo-swap': [photoSwap],
+  usage: [runLongHistoryBench],
+  ledger: [runLedgerBench],
+  webhooks: [runWebhookBench],
   jobs: [runStartLatencyBench, runSubmitRateBench],
 };
 
+/** Parts of a section, for whoever works on what they measure. */
+const PARTS: Record<string, readonly Run[]> = {
+  'http/reads': [runGetJobBench],
+  'http/uploads': [runUploadBench],
+};
+
 const wanted = process.argv.slice(2);
-const unknown = wanted.filter((name) => !Object.hasOwn(SECTIONS, name));
+const known = { ...SECTIONS, ...PARTS };
+const unknown = wanted.filter((name) => !Object.hasOwn(known, name));
 if (unknown.length) {
-  console.error(`no such section: ${unknown.join(', ')}; there are ${Object.keys(SECTIONS).join(', ')}`);
+  console.error(`no such section: ${unknown.join(', ')}; there are ${Object.keys(known).join(', ')}`);
   process.exit(2);
 }
 
@@ -49,7 +64,7 @@ const running = await startStackProcess();
 let failed = 0;
 try {
   const context: BenchContext = { stack: stackAt(running.file), outDir, say };
-  for (const [name, runs] of Object.entries(SECTIONS)) {
+  for (const [name, runs] of Object.entries(wanted.length ? known : SECTIONS)) {
     if (wanted.length && !wanted.includes(name)) continue;
     for (const run of runs) {
       if (ending.signal.aborted) break;

@@ -14,7 +14,7 @@ import { eventually } from '../support/eventually.ts';
 import { ADMIRAL, ASTRONAUT, largePortrait } from '../support/media.ts';
 import { processTree } from '../support/processes.ts';
 import { stackAt } from '../support/stack.ts';
-import { startStackProcess } from '../support/stack-process.ts';
+import { type StackProcess, startStackProcess } from '../support/stack-process.ts';
 
 /** Enough for all jobs of a suite; what is left of it says how many were charged. */
 const BALANCE_USD = 1_000;
@@ -30,13 +30,24 @@ export type Kind = 'short' | 'long';
 /** A stack to break, an account on it, and eyes on every step of its jobs. */
 export async function createRig() {
   const running = await startStackProcess();
+  try {
+    return await createRigOn(running);
+  } catch (cause) {
+    const said = running.output();
+    await running.close();
+    throw new Error(`the stack that was to be broken could not be used; its last words:\n${said}`, { cause });
+  }
+}
+
+async function createRigOn(running: StackProcess) {
   const stack = stackAt(running.file);
   const { stateDir } = running;
   const { namespace, kubeconfig, postgres_url: postgresUrl, nats_url: natsUrl } = stack.read();
   const { api, accountId } = await stack.newAccount({ balanceUsd: BALANCE_USD });
+  const large = await largePortrait(3_000);
   const [short, long, face_key] = await Promise.all([
     api.upload(ASTRONAUT),
-    api.upload(await largePortrait(3_000)),
+    api.upload(large),
     api.upload(ADMIRAL),
   ]);
   const images: Record<Kind, string> = { short, long };
@@ -288,6 +299,7 @@ export async function createRig() {
     stack,
     running,
     api,
+    accountId,
     submit,
     trySubmit,
     submitted,

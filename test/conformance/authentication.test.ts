@@ -22,6 +22,9 @@ const CALLS: [string, (api: Api) => Promise<Answer>][] = [
   ['POST /avatar', (api) => api.post('/avatar', {})],
   ['POST /lip-sync', (api) => api.post('/lip-sync', {})],
   ['GET /jobs/{job_id}', (api) => api.get('/jobs/job_unknown')],
+  ['POST /full-live-swap/session', (api) => api.post('/full-live-swap/session', {})],
+  ['POST /voice/session', (api) => api.post('/voice/session', {})],
+  ['GET /voices', (api) => api.get('/voices')],
   ['GET /balance', (api) => api.get('/balance')],
 ];
 

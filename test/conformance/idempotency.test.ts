@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { Submitted } from '../support/api.ts';
+import type { Answer, Submitted } from '../support/api.ts';
 import { expectError } from '../support/expect-error.ts';
 import { faceless } from '../support/media.ts';
 import { type Account, type NewAccount, type Stack, sharedStack } from '../support/stack.ts';
@@ -45,16 +45,22 @@ describe('A retry with the same Idempotency-Key returns the original job with no
     expect(await jobsOf(account)).toEqual([first.id]);
   });
 
-  test('thirty at once are one job with one hold', async () => {
+  test('a hundred at once are one job with one hold, and one answer, byte for byte', async () => {
     const { account, body } = await ready();
-    const answers = await Promise.all(
-      Array.from({ length: 30 }, () => account.api.post('/face-swap-image', body, keyed('thirty'))),
-    );
-    expect(answers.map(({ status }) => status)).toEqual(Array(30).fill(200));
-    const ids = new Set(answers.map(({ body: submitted }) => (submitted as Submitted).id));
-    expect(ids.size).toBe(1);
-    await account.api.finished([...ids][0] as string);
-    expect(await jobsOf(account)).toEqual([...ids]);
+    const submit = () => account.api.post('/face-swap-image', body, keyed('a hundred'));
+    const answers = await Promise.all(Array.from({ length: 100 }, submit));
+    expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
+    const [first] = answers;
+    expect(first?.status).toBe(200);
+    // All but the original say that they are repeats.
+    const repeats = answers.filter(({ headers }) => headers.get('idempotent-replayed') === 'true');
+    expect(repeats).toHaveLength(99);
+    const { id } = (first as Answer).body as Submitted;
+    await account.api.finished(id);
+    // `status` is what the submit answered, whatever has become of the job since.
+    const later = await submit();
+    expect([later.text, later.headers.get('idempotent-replayed')]).toEqual([first?.text, 'true']);
+    expect(await jobsOf(account)).toEqual([id]);
     // The faceless job cost nothing, and a second hold would still be open.
     expect((await account.api.balance()).balance_usd).toBe(100);
     expect(await stack.admin('account', 'show', { account: account.accountId })).toMatchObject({

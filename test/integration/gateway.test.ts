@@ -158,6 +158,26 @@ describe('a Photo Swap through gateway and control plane', () => {
     expect(refused).toMatchObject({ status: 400, body: { error: { code: 'capability_unavailable' } } });
   });
 
+  it('a session: its answer is that of the switch and the engine in the control plane', async () => {
+    const open = async () => {
+      const { status, body } = await submit({ duration_minutes: 1 }, {}, '/voice/session');
+      return [status, (body.error as unknown as { code: string }).code];
+    };
+    const set = (on: boolean, engine: boolean) =>
+      system.database
+        .fast`update capabilities set switched_on = ${on}, has_engine = ${engine} where name = 'voice'`;
+    const [before, entries] = [(await get('/balance')).body, (await get('/usage')).body];
+    expect(await open()).toEqual([400, 'capability_unavailable']);
+    await set(false, true);
+    expect(await open()).toEqual([400, 'capability_unavailable']);
+    // Nothing carries a stream yet: what would be opened could carry no sound.
+    await set(true, true);
+    expect(await open()).toEqual([502, 'capacity_unavailable']);
+    await set(true, false);
+    expect((await get('/balance')).body).toEqual(before);
+    expect((await get('/usage')).body, 'no entry of it').toEqual(entries);
+  });
+
   it('"Balance does not cover the estimated hold" is insufficient_balance (402)', async () => {
     const poor = await makeAccount(system, 0);
     const { file_key } = (await upload(ADMIRAL, poor.apiKey)).body;

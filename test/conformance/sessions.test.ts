@@ -1,0 +1,166 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type Answer, apiOf } from '../support/api.ts';
+import { expectError } from '../support/expect-error.ts';
+import { type Contract, readContract } from '../support/openapi.ts';
+import { type Account, type Stack, sharedStack } from '../support/stack.ts';
+
+let stack: Stack;
+let account: Account;
+let contract: Contract;
+/** Capabilities that the rate card says are on. */
+let enabled: Set<string>;
+
+beforeAll(async () => {
+  stack = await sharedStack();
+  account = await stack.newAccount();
+  contract = await readContract(account.api.baseUrl);
+  const card = (await account.api.get('/pricing')).body as {
+    capabilities: { capability: string; enabled: boolean }[];
+  };
+  enabled = new Set(card.capabilities.filter((one) => one.enabled).map(({ capability }) => capability));
+}, 240_000);
+
+type Body = Record<string, unknown>;
+
+const MINUTES: [string, Body][] = [
+  ['an int', { duration_minutes: 1.5 }],
+  ['an int', { duration_minutes: '10' }],
+  ['an int', { duration_minutes: true }],
+  ['an int', { duration_minutes: [10] }],
+  ['an int', { duration_minutes: { minutes: 10 } }],
+  ['at least 1', { duration_minutes: 0 }],
+  ['at least 1', { duration_minutes: -10 }],
+  ['an int that numbers hold', { duration_minutes: 1e300 }],
+];
+
+/** The tables of the specification: bodies that are sound, and what is wrong in others. */
+const OPENS: Record<string, { capability: string; sound: [string, Body][]; wrong: [string, Body][] }> = {
+  '/full-live-swap/session': {
+    capability: 'full-live-swap',
+    sound: [
+      ['Live Swap Pro duration: 1 to 240 minutes', { duration_minutes: 1 }],
+      ['Live Swap Pro duration: 1 to 240 minutes', { duration_minutes: 240 }],
+      ['A default is used when omitted', { duration_minutes: 10, prompt: null }],
+      ['Live Swap Pro prompt: 2,000 characters', { duration_minutes: 10, prompt: 'x'.repeat(2_000) }],
+      // Characters are code points: these take 4,000 code units and 8,000 bytes.
+      ['Live Swap Pro prompt: 2,000 characters', { duration_minutes: 10, prompt: '😀'.repeat(2_000) }],
+    ],
+    wrong: [
+      ['duration_minutes is required', { duration_minutes: undefined }],
+      ['duration_minutes is required', { duration_minutes: null }],
+      ['duration_minutes is 1 to 240', { duration_minutes: 241 }],
+      ['prompt is a string', { prompt: 5 }],
+      ['prompt is a string', { prompt: ['x'] }],
+      ['prompt: up to 2,000 characters', { prompt: 'x'.repeat(2_001) }],
+      ['prompt: up to 2,000 characters', { prompt: '😀'.repeat(2_001) }],
+      ['prompt: up to 2,000 characters', { prompt: 'x'.repeat(200_000) }],
+      ['prompt is text', { prompt: 'a\0b' }],
+      ['prompt is text', { prompt: '\ud83d' }],
+    ],
+  },
+  '/voice/session': {
+    capability: 'voice',
+    sound: [
+      ['no field is required', {}],
+      ['no field is required', { duration_minutes: null, voice_profile_id: null }],
+      ['Voice Swap duration: 1 to 120 minutes', { duration_minutes: 1 }],
+      ['Voice Swap duration: 1 to 120 minutes', { duration_minutes: 120 }],
+    ],
+    wrong: [
+      ['duration_minutes is 1 to 120', { duration_minutes: 121 }],
+      ['voice_profile_id is an `id` from GET /voices', { voice_profile_id: 'no-such-voice' }],
+      ['voice_profile_id is an `id` from GET /voices', { voice_profile_id: '' }],
+      ['voice_profile_id is a string', { voice_profile_id: 7 }],
+      ['voice_profile_id is a string', { voice_profile_id: {} }],
+    ],
+  },
+};
+
+describe.each(Object.entries(OPENS))('POST %s', (path, { capability, sound, wrong }) => {
+  const good = { duration_minutes: 10 };
+
+  /** A sound request gets what the rate card promises; a session that could carry nothing is no answer. */
+  function expectDecided(answer: Answer) {
+    if (!enabled.has(capability)) expectError(answer, 'capability_unavailable');
+    else if (answer.status !== 200) expectError(answer, 'capacity_unavailable', 'capacity_warming');
+    const operation = contract.operations.find((one) => one.path === path);
+    if (!operation) throw new Error(`${path} is not in the document`);
+    expect(contract.faultsOf(operation, answer)).toEqual([]);
+  }
+
+  test.each(sound)(
+    'a capability that is off is `capability_unavailable` (400): %s (case %#)',
+    async (_rule, body) => {
+      expectDecided(await account.api.post(path, body));
+    },
+  );
+
+  test.each([...MINUTES, ...wrong])(
+    'Any field failing validation yields `invalid_input` (400): %s (case %#)',
+    async (_rule, change) => {
+      const answer = await account.api.post(path, { ...good, ...change });
+      expect(expectError(answer, 'invalid_input')).toContain(Object.keys(change)[0]);
+    },
+  );
+
+  test.each(['', '{"duration_minutes"', '[]', 'null', '"x"', '5'])(
+    'a body that is no JSON object is `invalid_input`: %j',
+    async (body) => {
+      const headers = { 'content-type': 'application/json' };
+      const answer = await account.api.request('POST', path, { headers, body });
+      // Where no field is required, there need be no body.
+      if (body === '' && capability === 'voice') expectDecided(answer);
+      else expectError(answer, 'invalid_input');
+    },
+  );
+
+  test('Idempotency-Key does not apply to session opens', async () => {
+    for (const key of ['same', 'same', 'x'.repeat(300)]) {
+      const answer = await account.api.post(path, good, { 'idempotency-key': key });
+      expectDecided(answer);
+      expect(answer.headers.get('idempotent-replayed')).toBeNull();
+    }
+  });
+
+  test('401 comes before 429, 429 before what is wrong with the request; refused calls count', async () => {
+    expectError(await apiOf({ baseUrl: stack.api.baseUrl }).post(path, []), 'unauthorized');
+    const { api } = await stack.newAccount({ perMinute: 2 });
+    expectError(await api.post(path, []), 'invalid_input');
+    expectDecided(await api.post(path, good));
+    expectError(await api.post(path, good), 'rate_limited');
+    expectError(await api.post(path, []), 'rate_limited');
+  });
+
+  test('nothing is debited at open, and what never starts costs nothing', async () => {
+    const { api } = await stack.newAccount({ balanceUsd: 0 });
+    const answer = await api.post(path, good);
+    // Of something that is off, what it costs is not the news.
+    if (enabled.has(capability)) expectError(answer, 'insufficient_balance', 'capacity_unavailable');
+    else expectError(answer, 'capability_unavailable');
+    const own = await stack.newAccount({ balanceUsd: 3 });
+    await own.api.post(path, good);
+    expect(await own.api.balance()).toMatchObject({ balance_usd: 3, total_spent_usd: 0 });
+  });
+});
+
+describe('GET /voices', () => {
+  test('Response: JSON array of voice records', async () => {
+    const answer = await account.api.get('/voices');
+    expect(answer.status).toBe(200);
+    const voices = answer.body as unknown[];
+    expect(Array.isArray(voices)).toBe(true);
+    // The reference clip of a voice is never exposed to the caller.
+    for (const voice of voices)
+      expect(voice).toEqual({
+        id: expect.any(String),
+        name: expect.any(String),
+        description: expect.any(String),
+        preview_url: expect.any(String),
+      });
+    if (!enabled.has('voice')) expect(voices).toEqual([]);
+  });
+
+  test('without a key: `unauthorized`', async () => {
+    expectError(await apiOf({ baseUrl: stack.api.baseUrl }).get('/voices'), 'unauthorized');
+  });
+});

@@ -1,0 +1,85 @@
+/** Following a job through gateways and control planes that come and go, over real servers. */
+import { Registry } from 'prom-client';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { silentLogger } from '#common/logging.ts';
+import {
+  makeAccount,
+  setStatus,
+  startTestSystem,
+  succeed,
+  type TestSystem,
+  untilRenderJob,
+} from '../../control-plane/testing.ts';
+import { type Gateway, startGateway } from '../../gateway/gateway.ts';
+import { apiOf } from '../support/api.ts';
+import { eventually } from '../support/eventually.ts';
+import { type Followed, follow, statusesOf } from '../support/follow.ts';
+import { ADMIRAL } from '../support/media.ts';
+
+let system: TestSystem;
+const gateways: Gateway[] = [];
+
+async function gatewayAt(controlPort: number): Promise<string> {
+  const gateway = await startGateway({
+    listen: { host: '127.0.0.1', port: 0 },
+    controlAddress: `127.0.0.1:${controlPort}`,
+    store: system.objects,
+    logger: silentLogger(),
+    registry: new Registry(),
+  });
+  gateways.push(gateway);
+  return `http://127.0.0.1:${gateway.port}/api/v1`;
+}
+
+beforeAll(async () => {
+  system = await startTestSystem();
+});
+afterAll(async () => {
+  for (const gateway of gateways) await gateway.close();
+  await system?.close();
+});
+
+const told = (stream: Followed, what: string, is: (stream: Followed) => boolean) =>
+  eventually(what, () => (is(stream) ? true : undefined), { everyMs: 10 });
+
+test('gateways end, control planes die and others take over: every status once, to each client', async () => {
+  const doomed = await system.startPlane();
+  const { port } = doomed;
+  const [one, two] = [await gatewayAt(port), await gatewayAt(system.plane.port)];
+  const { apiKey } = await makeAccount(system, 10);
+  const [first, second] = [apiOf({ baseUrl: one, apiKey }), apiOf({ baseUrl: two, apiKey })];
+  const key = await first.upload(ADMIRAL);
+  const { id } = await first.swap({ image_key: key, face_key: key });
+  const path = `/jobs/${id}/events`;
+  const [stays, moves] = [await follow(first, path), await follow(second, path)];
+  for (const stream of [stays, moves]) await told(stream, 'queued', ({ events }) => events.length > 0);
+
+  const renderJob = await untilRenderJob(system, id);
+  const running = { phase: 'Running', attempt: 1, progress: '40%' } as const;
+  await setStatus(system, renderJob, running);
+  const isAt40 = ({ events }: Followed) => events.at(-1)?.data.progress === 0.4;
+  for (const stream of [stays, moves]) await told(stream, '40 %', isAt40);
+
+  // The gateway of one client ends, well: the client comes back to another, with the last id it has.
+  await gateways[1]?.close();
+  await moves.ended;
+  const resumed = await follow(first, path, { 'last-event-id': moves.events.at(-1)?.id ?? '' });
+
+  // The control plane behind that one goes; the job moves on meanwhile.
+  await doomed.close();
+  await setStatus(system, renderJob, { ...running, progress: '80%' });
+  await succeed(system, renderJob);
+  const elsewhere = apiOf({ baseUrl: await gatewayAt(system.plane.port), apiKey });
+  await elsewhere.finished(id);
+  expect(statusesOf(stays.events), 'told of nothing yet').toEqual(['queued', 'processing']);
+
+  await system.startPlane({ listen: { host: '127.0.0.1', port } });
+  await Promise.all([stays.ended, resumed.ended]);
+  expect(statusesOf(stays.events)).toEqual(['queued', 'processing', 'succeeded']);
+  expect(statusesOf([...moves.events, ...resumed.events])).toEqual(['queued', 'processing', 'succeeded']);
+  const all = [...moves.events, ...resumed.events].map((event) => event.id);
+  expect(new Set(all).size, 'nothing twice').toBe(all.length);
+  const { charged_usd } = await elsewhere.job(id);
+  for (const stream of [stays, resumed])
+    expect(stream.events.at(-1)?.data).toMatchObject({ id, charged_usd });
+});
