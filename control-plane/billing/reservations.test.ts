@@ -54,6 +54,33 @@ test('a block is reserved once and released once, however often and however many
   expect(await db.faults(accountId)).toEqual([]);
 });
 
+test('two accounts that ask for one id at the same time: one block, and a refusal in words', async () => {
+  const [first, second] = [await db.account(1), await db.account(1)];
+  for (const keep of [true, false]) {
+    const id = newId();
+    let other: Promise<string | undefined> | undefined;
+    await db.sql
+      .begin(async (tx) => {
+        await tx`select reserve_block(${id}, ${first.accountId}, 10)`;
+        other = reserve(second.accountId, 10n, id);
+        await untilWaiting(id);
+        if (!keep) throw new Error('taken back');
+      })
+      .catch((error) => expect(error.message).toBe('taken back'));
+    expect(await other).toBe(keep ? 'conflict' : 'reserved');
+  }
+  expect([await reserved(first.accountId), await reserved(second.accountId)]).toEqual([10n, 10n]);
+  for (const { accountId } of [first, second]) expect(await db.faults(accountId)).toEqual([]);
+});
+
+/** Until the reservation of that id, made elsewhere, waits for another transaction. */
+async function untilWaiting(id: string): Promise<void> {
+  const waiting = () => db.sql`
+    select 1 from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock' and query like '%reserve_block%'`;
+  await expect.poll(waiting, { message: `${id} waits`, timeout: 10_000 }).toHaveLength(1);
+}
+
 test('50 reservations and submits at once never take more than there is', async () => {
   const account = await db.account(0.5);
   const { accountId } = account;

@@ -38,6 +38,7 @@ const SECTIONS: Record<string, readonly Run[]> = {
 const PARTS: Record<string, readonly Run[]> = {
   'http/reads': [runGetJobBench],
   'http/uploads': [runUploadBench],
+  'jobs/submits': [runSubmitRateBench],
 };
 
 const wanted = process.argv.slice(2);
