@@ -15,5 +15,7 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 120_000,
     teardownTimeout: 20_000,
+    // Long enough for a server that stands still for seconds; vitest's own second is none.
+    expect: { poll: { timeout: 20_000 } },
   },
 });

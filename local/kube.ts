@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { createGuard, type Guard } from './process/guard.ts';
 import { httpGet } from './process/http-get.ts';
-import { freePort } from './process/ports.ts';
+import { onFreePort } from './process/ports.ts';
 import { type ServiceSpec, startService } from './process/service.ts';
 import { writeAtomically } from './process/write-atomically.ts';
 
@@ -61,22 +61,39 @@ export async function startKube(options: {
   guard?: Guard;
 }): Promise<{ kubeconfigPath: string; pids: Record<string, number>; stop(): Promise<void> }> {
   const guard = options.guard ?? createGuard();
-  const { services, kubeconfig, cleanUp } = kubeServices({
-    ...options,
-    port: options.port ?? (await freePort()),
-    guard,
-  });
+  const done = async () => {
+    if (!options.guard) await guard.close();
+  };
+  try {
+    const { kubeconfig, pids, stop } = await onFreePort(options.port, (port) =>
+      startBoth({ ...options, port, guard }),
+    );
+    return {
+      kubeconfigPath: kubeconfig,
+      pids,
+      async stop() {
+        await stop();
+        await done();
+      },
+    };
+  } catch (error) {
+    await done();
+    throw error;
+  }
+}
+
+async function startBoth(options: KubeOptions & { signal?: AbortSignal }) {
+  const { dir, guard, signal } = options;
+  const { services, kubeconfig, cleanUp } = kubeServices(options);
   const running: { pid: number; stop(): Promise<void> }[] = [];
   const pids: Record<string, number> = {};
   const stop = async () => {
     for (const service of running.toReversed()) await service.stop();
     await cleanUp();
-    if (!options.guard) await guard.close();
   };
   try {
     for (const spec of services) {
-      const logFile = join(options.dir, `${spec.name}.log`);
-      const service = await startService({ spec, guard, logFile, signal: options.signal });
+      const service = await startService({ spec, guard, logFile: join(dir, `${spec.name}.log`), signal });
       running.push(service);
       pids[spec.name] = service.pid;
     }
@@ -84,7 +101,7 @@ export async function startKube(options: {
     await stop();
     throw error;
   }
-  return { kubeconfigPath: kubeconfig, pids, stop };
+  return { kubeconfig, pids, stop };
 }
 
 function etcdService({ binaries, dir, durable = true }: KubeOptions, sockets: Sockets): ServiceSpec {

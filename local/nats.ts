@@ -3,7 +3,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { createGuard, type Guard } from './process/guard.ts';
-import { freePort } from './process/ports.ts';
+import { onFreePort } from './process/ports.ts';
 import { type ServiceSpec, startService } from './process/service.ts';
 import { writeAtomically } from './process/write-atomically.ts';
 
@@ -96,13 +96,11 @@ export async function startNats(options: {
   guard?: Guard;
 }): Promise<{ url: string; port: number; pid: number; stop(): Promise<void> }> {
   const guard = options.guard ?? createGuard();
-  const port = options.port ?? (await freePort());
   try {
-    const service = await startService({
-      spec: natsService({ ...options, port }),
-      guard,
-      logFile: join(options.dir, 'nats.log'),
-      signal: options.signal,
+    const { service, port } = await onFreePort(options.port, async (port) => {
+      const spec = natsService({ ...options, port });
+      const logFile = join(options.dir, 'nats.log');
+      return { service: await startService({ spec, guard, logFile, signal: options.signal }), port };
     });
     return {
       url: await natsUrl(options.dir, port),

@@ -8,7 +8,7 @@ import postgres from 'postgres';
 import { type Launch, spawnGuarded } from './process/child.ts';
 import { createGuard, type Guard } from './process/guard.ts';
 import { commandLine, identify, isAlive } from './process/identity.ts';
-import { freePort } from './process/ports.ts';
+import { onFreePort } from './process/ports.ts';
 import { type ServiceSpec, startService, tailOf } from './process/service.ts';
 import { chooseDisguise, type Disguise, ensureOwner } from './unprivileged.ts';
 
@@ -87,14 +87,12 @@ export async function startPostgres(options: {
   guard?: Guard;
 }): Promise<{ url: string; port: number; pid: number; stop(): Promise<void> }> {
   const guard = options.guard ?? createGuard();
-  const port = options.port ?? (await freePort());
   const dir = options.dataDir;
   try {
-    const service = await startService({
-      spec: postgresService({ ...options, dir, port, guard }),
-      guard,
-      logFile: join(dir, 'postgres.log'),
-      signal: options.signal,
+    const { service, port } = await onFreePort(options.port, async (port) => {
+      const spec = postgresService({ ...options, dir, port, guard });
+      const logFile = join(dir, 'postgres.log');
+      return { service: await startService({ spec, guard, logFile, signal: options.signal }), port };
     });
     return {
       url: postgresUrl(dir, port, 'postgres'),

@@ -22,7 +22,7 @@ afterAll(async () => {
   await guard.close();
   rmSync(folder, { recursive: true, force: true });
 });
-const gone = (pid: number) => vi.waitFor(() => expect(identify(pid)).toBeUndefined(), 10_000);
+const gone = (pid: number) => vi.waitFor(() => expect(identify(pid)).toBeUndefined(), 30_000);
 
 async function query(url: string, statement: string) {
   const sql = postgres(url, { max: 1, onnotice: () => {} });
@@ -33,7 +33,7 @@ async function query(url: string, statement: string) {
   }
 }
 
-describe('PostgreSQL', { timeout: 60_000 }, () => {
+describe('PostgreSQL', { timeout: 180_000 }, () => {
   it('keeps what was committed through kill -9, asks for its password, and writes to disk before it says so', async () => {
     const dataDir = join(folder, 'postgres');
     const first = await startPostgres({ dataDir, guard });
@@ -90,7 +90,7 @@ describe('PostgreSQL', { timeout: 60_000 }, () => {
   });
 });
 
-describe('nats-server', () => {
+describe('nats-server', { timeout: 90_000 }, () => {
   it('makes its password once, whole, for its owner alone, and takes no empty one', async () => {
     const dir = join(folder, 'nats-password');
     const first = await natsUrl(dir, 4222);

@@ -34,7 +34,10 @@ export type SupervisorOptions = {
 };
 
 export type Supervisor = {
-  /** Starts everything, each service once those it comes after serve. Rejects with the first that cannot. */
+  /**
+   * Starts everything, each service once those it comes after serve, and resolves when all of them serve at the same
+   * time. Rejects with the first that cannot.
+   */
   start(): Promise<void>;
   /** Pid of the latest process of each service that was started. */
   pids(): Record<string, number>;
@@ -50,6 +53,9 @@ type Kept = {
   child?: GuardedChild;
   pid?: number;
   loop?: Promise<void>;
+  serving: boolean;
+  /** In a row, without having served for `stableMs` in between. */
+  failures: number;
   ready: PromiseWithResolvers<void>;
   stopped?: Promise<void>;
 };
@@ -64,7 +70,13 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
   for (const spec of services) {
     const ready = Promise.withResolvers<void>();
     ready.promise.catch(() => {});
-    kept.set(spec.name, { spec, logFile: join(logDir, `${spec.name}.log`), ready });
+    kept.set(spec.name, {
+      spec,
+      logFile: join(logDir, `${spec.name}.log`),
+      serving: false,
+      failures: 0,
+      ready,
+    });
   }
   const dependenciesOf = (one: Kept) => (one.spec.after ?? []).flatMap((name) => kept.get(name) ?? []);
   const dependentsOf = (one: Kept) =>
@@ -97,18 +109,19 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
   const keep = async (one: Kept) => {
     const { signal } = stopping;
     let served = false;
-    let failures = 0;
     for (let restarts = 0; !signal.aborted; restarts++) {
       let why: string;
       let error: unknown;
       try {
         await launch(one, restarts);
         served = true;
+        one.serving = true;
         one.ready.resolve();
         const readyAt = Date.now();
         const exit = await (one.child as GuardedChild).exited;
+        one.serving = false;
         why = `ended (${describeExit(exit)}), see ${one.logFile}`;
-        if (Date.now() - readyAt >= backoff.stableMs) failures = 0;
+        if (Date.now() - readyAt >= backoff.stableMs) one.failures = 0;
       } catch (cause) {
         error = cause;
         why = describe(cause);
@@ -116,14 +129,26 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
         await one.child?.stop(one.spec.graceMs);
       }
       if (signal.aborted) return;
-      failures++;
-      if (!served && failures >= firstAttempts) {
+      one.failures++;
+      if (!served && one.failures >= firstAttempts) {
         one.ready.reject(error ?? new ServiceStartError(one.spec.name, 'keeps ending', one.logFile));
         return;
       }
-      const restartInMs = delayBefore(failures, backoff);
+      const restartInMs = delayBefore(one.failures, backoff);
       onEvent({ type: 'failed', service: one.spec.name, why, restartInMs });
       await delay(restartInMs, undefined, { signal }).catch(() => {});
+    }
+  };
+
+  /** One that served may have ended again while others were started. */
+  const allServe = async () => {
+    for (;;) {
+      stopping.signal.throwIfAborted();
+      const down = [...kept.values()].filter(({ serving }) => !serving);
+      if (down.length === 0) return;
+      const hopeless = down.find(({ failures }) => failures >= firstAttempts);
+      if (hopeless) throw new ServiceStartError(hopeless.spec.name, 'keeps ending', hopeless.logFile);
+      await delay(20, undefined, { signal: stopping.signal });
     }
   };
 
@@ -152,6 +177,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
           await one.ready.promise;
         }),
       );
+      await allServe();
     },
     pids: () =>
       Object.fromEntries(

@@ -6,7 +6,7 @@ import { natsOptions } from '#common/nats-url.ts';
 import { testKube, testNats, testPostgres } from './testing.ts';
 
 // The first to ask for a server waits until it is up.
-describe('servers for tests', { timeout: 60_000 }, () => {
+describe('servers for tests', { timeout: 180_000 }, () => {
   it('gives each caller an empty database that goes when it is closed', async () => {
     const [one, other] = await Promise.all([testPostgres(), testPostgres()]);
     const sql = postgres(one.url, { max: 1 });

@@ -15,7 +15,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const here = (file: string) => JSON.stringify(new URL(file, import.meta.url).href);
-const gone = (pid: number) => vi.waitFor(() => expect(identify(pid)).toBeUndefined(), 8_000);
+const gone = (pid: number) => vi.waitFor(() => expect(identify(pid)).toBeUndefined(), 20_000);
 const pidIn = (file: string) => Number(readFileSync(join(folder, file), 'utf8'));
 
 function childrenOf(parent: number): number[] {
@@ -27,11 +27,11 @@ function childrenOf(parent: number): number[] {
 }
 
 /** A process that starts, in its own process, what `body` says, with `guard` and `start(shell)` at hand. */
-function owner(body: string) {
+function owner(body: string, graceMs = 500) {
   return runScript(`
     import { createGuard } from ${here('./guard.ts')};
     import { spawnGuarded } from ${here('./child.ts')};
-    const guard = createGuard({ graceMs: 500 });
+    const guard = createGuard({ graceMs: ${graceMs} });
     const start = (shell) => spawnGuarded({
       launch: { command: '/bin/sh', args: ['-c', shell], cwd: ${JSON.stringify(folder)} },
       guard, logFile: ${JSON.stringify(join(folder, 'log'))}, stopSignal: 'SIGTERM',
@@ -76,7 +76,8 @@ describe('guard', () => {
   it('lets a process end by the signal it was given, and removes what must not stay', async () => {
     writeFileSync(join(folder, 'handle'), 'x');
     writeFileSync(join(folder, 'kept'), 'x');
-    const script = owner(`
+    const script = owner(
+      `
       await guard.removeOnDeath(${JSON.stringify(join(folder, 'handle'))});
       await guard.removeOnDeath(${JSON.stringify(join(folder, 'kept'))});
       await guard.keep(${JSON.stringify(join(folder, 'kept'))});
@@ -84,13 +85,15 @@ describe('guard', () => {
       await ready('polite');
       console.log('up');
       setInterval(() => {}, 1000);
-    `);
+    `,
+      20_000,
+    );
     await script.line('up');
     const pid = pidIn('polite');
     script.child.kill('SIGKILL');
     await gone(pid);
     expect(readFileSync(join(folder, 'last-words'), 'utf8')).toBe('ended\n');
-    await vi.waitFor(() => expect(existsSync(join(folder, 'handle'))).toBe(false), 2_000);
+    await vi.waitFor(() => expect(existsSync(join(folder, 'handle'))).toBe(false), 20_000);
     expect(existsSync(join(folder, 'kept'))).toBe(true);
   });
 
@@ -104,10 +107,13 @@ describe('guard', () => {
     await script.line('up');
     const guards = () =>
       childrenOf(script.child.pid ?? 0).filter((pid) => commandLine(pid).includes('guard.sh'));
-    const [first = 0] = guards();
-    expect(first).toBeGreaterThan(0);
+    const [first = 0] = await vi.waitFor(() => {
+      const found = guards();
+      expect(found).toHaveLength(1);
+      return found;
+    }, 20_000);
     process.kill(first, 'SIGKILL');
-    await vi.waitFor(() => expect(guards().filter((pid) => pid !== first)).toHaveLength(1), 3_000);
+    await vi.waitFor(() => expect(guards().filter((pid) => pid !== first)).toHaveLength(1), 20_000);
     const pid = pidIn('child');
     expect(identify(pid)).toBeDefined();
     script.child.kill('SIGKILL');
@@ -122,8 +128,8 @@ describe('guard', () => {
       logFile: join(folder, 'log'),
       stopSignal: 'SIGTERM',
     });
-    await vi.waitFor(() => expect(readFileSync(join(folder, 'log'), 'utf8')).toBe('hello\n'), 2_000);
-    expect(await child.stop(1_000)).toEqual({ code: null, signal: 'SIGTERM' });
+    await vi.waitFor(() => expect(readFileSync(join(folder, 'log'), 'utf8')).toBe('hello\n'), 20_000);
+    expect(await child.stop(20_000)).toEqual({ code: null, signal: 'SIGTERM' });
     expect(identify(child.pid)).toBeUndefined();
     await guard.close();
     await guard.close();

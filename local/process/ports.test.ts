@@ -1,14 +1,15 @@
 import { createServer, type Server } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { choosePorts, freePort, isFree } from './ports.ts';
+import { choosePorts, freePort, isFree, onFreePort, rangeBeside, releasePorts } from './ports.ts';
+import { runScript } from './run-script.ts';
 
 const servers: Server[] = [];
 afterEach(async () => {
   for (const server of servers.splice(0)) await new Promise((resolve) => server.close(resolve));
 });
 
-async function occupy(): Promise<number> {
-  const port = await freePort();
+async function occupy(port?: number): Promise<number> {
+  port ??= await freePort();
   const server = createServer();
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
@@ -41,5 +42,50 @@ describe('ports', () => {
     const ports = await choosePorts(['a', 'b', 'c'], { a: free, b: free, c: 'x' as unknown as number });
     expect(ports.a).toBe(free);
     expect(new Set(Object.values(ports)).size).toBe(3);
+  });
+
+  it('gives no port to two processes, whether one listens there yet or not', async () => {
+    const module = JSON.stringify(new URL('./ports.ts', import.meta.url).href);
+    const mine = await choosePorts(['a', 'b']);
+    const chosen = (remembered: object) =>
+      runScript(`
+        import { choosePorts } from ${module};
+        console.log(JSON.stringify(await choosePorts(['a', 'b'], ${JSON.stringify(remembered)})));
+      `).output.then((text) => JSON.parse(text) as typeof mine);
+    const theirs = Object.values(await chosen(mine));
+    for (const port of Object.values(mine)) expect(theirs).not.toContain(port);
+    await releasePorts([mine.a]);
+    expect((await chosen(mine)).a).toBe(mine.a);
+  });
+
+  it('starts a server elsewhere when a stranger took its port, and only then', async () => {
+    const tried: number[] = [];
+    const started = onFreePort(undefined, async (port) => {
+      tried.push(port);
+      if (tried.length === 1) await occupy(port);
+      if (!(await isFree(port))) throw new Error('EADDRINUSE');
+      return port;
+    });
+    expect(await started).toBe(tried[1]);
+    expect(tried).toHaveLength(2);
+    for (const given of [undefined, tried[1]]) {
+      let starts = 0;
+      const failed = onFreePort(given, async () => {
+        starts++;
+        throw new Error('no such flag');
+      });
+      await expect(failed).rejects.toThrow('no such flag');
+      expect(starts).toBe(1);
+    }
+  });
+
+  it.each([
+    [undefined, 20_000, 31_999],
+    [{ first: 32_768, last: 60_999 }, 20_000, 31_999],
+    [{ first: 10_000, last: 60_999 }, 1_024, 9_999],
+    [{ first: 1_024, last: 40_000 }, 40_001, 65_535],
+    [{ first: 1_024, last: 65_535 }, 20_000, 31_999],
+  ])('chooses beside the ports %o of outgoing connections', (outgoing, first, last) => {
+    expect(rangeBeside(outgoing)).toEqual({ first, last });
   });
 });

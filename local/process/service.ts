@@ -59,7 +59,8 @@ export async function untilReady(options: {
     if (ended) throw new ServiceStartError(spec.name, `ended at start (${describeExit(ended)})`, logFile);
     try {
       await spec.probe(AbortSignal.any([signal, AbortSignal.timeout(5_000)]));
-      return;
+      // Else somebody else answered at its address.
+      if (!ended) return;
     } catch (error) {
       signal.throwIfAborted();
       last = error;

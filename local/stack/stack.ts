@@ -8,6 +8,7 @@ import { createDatabase, postgresService, postgresUrl } from '../postgres.ts';
 import { endLeftovers } from '../process/children-record.ts';
 import { createGuard, type Guard } from '../process/guard.ts';
 import { holderOf, tryLock } from '../process/lock.ts';
+import { releasePorts } from '../process/ports.ts';
 import type { ServiceSpec } from '../process/service.ts';
 import { createSupervisor, type SupervisorEvent } from '../supervisor.ts';
 import type { Report } from '../toolchain/progress.ts';
@@ -72,20 +73,22 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const lock = tryLock(lockFile(stateDir));
   if (!lock) throw new StackRunningError(stateDir, holderOf(lockFile(stateDir)));
   let guard: Guard | undefined;
+  let settings: StackSettings | undefined;
+  const release = async () => {
+    await guard?.close();
+    if (settings) await releasePorts(Object.values(settings.ports));
+    lock.release();
+  };
   try {
     await removeHandle(stateDir);
     const ended = await endLeftovers(join(stateDir, 'children.json'), 5_000);
     if (ended.length > 0) options.say?.(`Ended what an earlier stack left running: pid ${ended.join(', ')}.`);
     guard = createGuard();
     await guard.removeOnDeath(handleFile(stateDir));
-    const held = guard;
-    return await run(options, await stackSettings(env), guard, async () => {
-      await held.close();
-      lock.release();
-    });
+    settings = await stackSettings(env);
+    return await run(options, settings, guard, release);
   } catch (error) {
-    await guard?.close();
-    lock.release();
+    await release();
     signal.throwIfAborted();
     throw error;
   }

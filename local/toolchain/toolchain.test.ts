@@ -168,12 +168,18 @@ describe('building', () => {
   });
 
   it('is done by one of two processes that start at once', async () => {
-    fakeGo('sleep 1');
+    // Its build lasts until somebody waits for it.
+    fakeGo(`while [ ! -e ${folder}/waited ]; do sleep 0.05; done`);
     const env = { ...process.env, ...environment() };
     const code = `
       import { resolveTools } from ${JSON.stringify(new URL('./toolchain.ts', import.meta.url).href)};
+      import { writeFileSync } from 'node:fs';
       const phases = new Set();
-      const tools = await resolveTools(['etcd'], { report: ({ phase, detail }) => phases.add(detail ?? phase) });
+      const report = ({ phase, detail }) => {
+        phases.add(detail ?? phase);
+        if (phase === 'waiting') writeFileSync(${JSON.stringify(join(folder, 'waited'))}, '');
+      };
+      const tools = await resolveTools(['etcd'], { report });
       console.log(JSON.stringify({ path: tools.etcd, phases: [...phases] }));
     `;
     const outputs = await Promise.all([runScript(code, env).output, runScript(code, env).output]);
