@@ -108,6 +108,9 @@ test('keys are made, limited and revoked, with effect on the next call', async (
 test.each([
   [['account', 'create'], 2, 'usage', 'needs --name'],
   [['account', 'frobnicate'], 2, 'usage', 'There is no command "account frobnicate"'],
+  [['account'], 2, 'usage', 'There is no command "account"'],
+  [['usage'], 2, 'usage', 'usage list needs --account'],
+  [['usage', '--account', 'acct-none'], 1, 'not_found', 'acct-none'],
   [['account', 'create', '--name', 'x', '--colour', 'red'], 2, 'usage', '"--colour" means nothing'],
   [['account', 'create', '--name'], 2, 'usage', '--name needs a value'],
   [['account', 'create', '--name', 'x', '--balance-usd', '1.0000001'], 2, 'usage', 'six decimals'],

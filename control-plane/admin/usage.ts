@@ -34,17 +34,20 @@ export interface CommandSpec {
 export type Flags = ReadonlyMap<string, string>;
 
 /**
- * Finds the command that the arguments name and reads its flags (`--flag value` or `--flag=value`).
+ * Finds the command that the arguments name and reads its flags (`--flag value` or `--flag=value`). A noun alone lists,
+ * where it can.
  * @throws UsageError naming what is wrong and how the command is written
  */
 export function parseArguments<C extends CommandSpec>(
   args: readonly string[],
   commands: readonly C[],
 ): { command: C; flags: Flags; json: boolean } {
-  const [noun, verb, ...rest] = args.filter((arg) => arg !== '--json');
+  const [noun, ...others] = args.filter((arg) => arg !== '--json');
+  const hasVerb = others[0] !== undefined && !others[0].startsWith('--');
+  const [verb, rest] = hasVerb ? [others[0], others.slice(1)] : ['list', others];
   const command = commands.find(({ name }) => name === `${noun} ${verb}`);
   if (!command) {
-    const asked = [noun, verb].filter((word) => word !== undefined).join(' ');
+    const asked = [noun, others[0]].filter((word) => word !== undefined).join(' ');
     throw new UsageError(
       `${asked ? `There is no command "${asked}".` : 'A command is needed.'}\n\n${usage(commands)}`,
     );
