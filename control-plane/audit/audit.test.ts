@@ -34,7 +34,7 @@ async function invoke<Q, A>(
   const metadata = new Metadata();
   metadata.set('authorization', `Bearer ${system.adminToken}`);
   metadata.set(ACTOR_KEY, encodeURIComponent(actor));
-  return call(method, request, { timeoutMs: 15_000, metadata, requestId: 'request-1' });
+  return call(method, request, { timeoutMs: 25_000, metadata, requestId: 'request-1' });
 }
 
 async function count(): Promise<number> {
@@ -179,7 +179,7 @@ describe('the audit', () => {
       () => invoke(admin.setSetting.bind(admin), { setting: { name: 'link_seconds', value: 2n ** 40n } }),
       () => invoke(admin.replayDelivery.bind(admin), { deliveryId: 'dlv-none' }),
       () => invoke(admin.deleteMedia.bind(admin), { jobId: undefined, fileKey: undefined, inputs: false }),
-      () => call(admin.createKey.bind(admin), { accountId: 'acct-none' }, { timeoutMs: 5_000 }),
+      () => call(admin.createKey.bind(admin), { accountId: 'acct-none' }, { timeoutMs: 25_000 }),
     ];
     for (const refusal of refused)
       await expect(refusal()).rejects.toThrow(/INVALID_ARGUMENT|NOT_FOUND|UNAUTHENTICATED/);

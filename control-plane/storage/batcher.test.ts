@@ -4,16 +4,21 @@ import { createBatcher } from './batcher.ts';
 
 test('requests that arrive while a batch is under way form the next one', async () => {
   const sizes: number[] = [];
+  let go = () => {};
+  const held = new Promise<void>((resolve) => {
+    go = resolve;
+  });
   const batcher = createBatcher<number, number>({
     async run(requests) {
       sizes.push(requests.length);
-      await delay(20);
+      await held;
       return requests.map((n) => n * 2);
     },
   });
   const first = batcher.submit(1);
   await delay(5);
   const rest = Array.from({ length: 50 }, (_, i) => batcher.submit(i));
+  go();
   expect(await first).toBe(2);
   expect(await Promise.all(rest)).toEqual(Array.from({ length: 50 }, (_, i) => i * 2));
   expect(sizes).toEqual([1, 50]);

@@ -8,6 +8,8 @@ export interface DatabaseOptions {
   readonly statementTimeoutMs?: number;
   /** A statement is given up when it has not been answered by then, whatever became of the server. Default 5000. */
   readonly deadlineMs?: number;
+  /** Longest wait for a connection, milliseconds. Default 3000. */
+  readonly connectMs?: number;
 }
 
 export interface Database {
@@ -32,13 +34,14 @@ export function openDatabase(options: DatabaseOptions): Database {
     TimeZone: 'UTC',
     jit: 'off',
   };
-  const { url, maxConnections = 10 } = options;
-  const sql = openSql({ url, maxConnections, settings, deadlineMs });
+  const { url, connectMs, maxConnections = 10 } = options;
+  const sql = openSql({ url, maxConnections, settings, deadlineMs, connectMs });
   const fast = openSql({
     url,
     maxConnections: 4,
     settings: { ...settings, synchronous_commit: 'off' },
     deadlineMs,
+    connectMs,
   });
   return {
     sql,

@@ -35,6 +35,8 @@ export interface SqlOptions {
   readonly settings: Readonly<Record<string, string | number>>;
   /** Longest wait for an answer. A connection that does not answer by then is cut. 0: none. */
   readonly deadlineMs: number;
+  /** Longest wait for a connection, be it a new one or one that others give back. Default 3000. */
+  readonly connectMs?: number | undefined;
 }
 
 const INT8 = 20;
@@ -56,7 +58,7 @@ export function openSql(options: SqlOptions): Sql {
     connectionString: options.url,
     max: options.maxConnections,
     idleTimeoutMillis: 0,
-    connectionTimeoutMillis: 3_000,
+    connectionTimeoutMillis: options.connectMs ?? 3_000,
     keepAlive: true,
     options: Object.entries(options.settings)
       .map(([name, value]) => `-c ${name}=${value}`)

@@ -5,11 +5,14 @@ import { createSubmit, type Submission } from '../jobs/submit.ts';
 import { openDatabase } from './database.ts';
 import { migrate } from './migrate.ts';
 
+/** Limits for tests of something else: those of operation end statements, and locks held, on a machine that stands still. */
+export const PATIENT = { statementTimeoutMs: 20_000, deadlineMs: 25_000, connectMs: 20_000 } as const;
+
 /** A migrated database of its own, and what tests of the books do with it again and again. */
 export async function testDatabase() {
   const pg = await testPostgres();
   await migrate(pg.url);
-  const database = openDatabase({ url: pg.url });
+  const database = openDatabase({ url: pg.url, ...PATIENT });
   const { sql } = database;
   return {
     url: pg.url,
