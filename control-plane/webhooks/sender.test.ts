@@ -24,8 +24,9 @@ async function receiver(listener: RequestListener) {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return (server.address() as AddressInfo).port;
 }
+/** Gives up late, so that only what hangs is given up, on whatever machine. */
 function sender(more: Partial<Parameters<typeof createSender>[0]> = {}, allow = ['127.0.0.0/8']) {
-  const made = createSender({ guard: createAddressGuard(allow), timeoutMs: 500, ...more });
+  const made = createSender({ guard: createAddressGuard(allow), timeoutMs: 20_000, ...more });
   senders.push(made);
   return made;
 }
@@ -65,9 +66,10 @@ test('a redirect is an answer that is no success, and is not followed', async ()
 
 test('no answer in time is a failure, also when the answer begins and never ends its head', async () => {
   const port = await receiver(() => {});
-  const answer = await sender().send(`http://127.0.0.1:${port}/`, '', {});
+  const answer = await sender({ timeoutMs: 500 }).send(`http://127.0.0.1:${port}/`, '', {});
   expect(answer).toMatchObject({ status: undefined, error: 'no answer within 500 ms' });
-  expect(answer.milliseconds).toBeLessThan(2_000);
+  expect(answer.milliseconds).toBeGreaterThanOrEqual(499);
+  expect(answer.milliseconds).toBeLessThan(20_000);
 });
 
 test('an answer without end is cut', async () => {
@@ -78,9 +80,7 @@ test('an answer without end is cut', async () => {
     };
     pour();
   });
-  expect(await sender({ timeoutMs: 3_000 }).send(`http://127.0.0.1:${port}/`, '', {})).toMatchObject({
-    status: 200,
-  });
+  expect(await sender().send(`http://127.0.0.1:${port}/`, '', {})).toMatchObject({ status: 200 });
 });
 
 test.each([
@@ -135,7 +135,7 @@ test('a receiver of HTTP/2 that takes no requests holds none of ours', async () 
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
   try {
     const url = `https://h2.test:${(server.address() as AddressInfo).port}/`;
-    const one = sender({ lookup: async () => ['127.0.0.1'], timeoutMs: 3_000 });
+    const one = sender({ lookup: async () => ['127.0.0.1'] });
     const answers = await Promise.all(Array.from({ length: 5 }, () => one.send(url, '{}', {})));
     expect(answers.map(({ status, error }) => [status, error])).toEqual(Array(5).fill([200, undefined]));
     expect(sessions).toEqual([]);
@@ -148,6 +148,7 @@ test('a receiver of HTTP/2 that takes no requests holds none of ours', async () 
 test('a name that is never resolved costs an attempt no more than its time, and its end is told', async () => {
   const given: AbortSignal[] = [];
   const one = sender({
+    timeoutMs: 500,
     lookup: (_, signal) => {
       given.push(signal);
       return new Promise(() => {});
@@ -156,7 +157,7 @@ test('a name that is never resolved costs an attempt no more than its time, and 
   const answers = await Promise.all(Array.from({ length: 5 }, () => one.send('http://silent.test/', '', {})));
   for (const { status, error, milliseconds } of answers) {
     expect([status, error]).toEqual([undefined, 'no answer within 500 ms']);
-    expect(milliseconds).toBeLessThan(2_000);
+    expect(milliseconds).toBeLessThan(20_000);
   }
   await expect.poll(() => given.length > 0 && given.every(({ aborted }) => aborted)).toBe(true);
 });
