@@ -22,19 +22,12 @@ export function progressOf({ status }: RenderJob): JobProgress | undefined {
   return { attempt, percent: Number.isFinite(percent) ? Math.min(100, Math.max(0, percent)) : 0 };
 }
 
-/**
- * Where the job stands among those that wait; undefined when it does not, or nothing is known of it yet.
- * @param waiting jobs of its capability that wait
- */
-export function queueOf({ status }: RenderJob, waiting: number): JobQueue | undefined {
-  const { phase, queuePosition: position } = status ?? {};
+/** Where the job stands among those that wait; undefined when it does not, or nothing is known of it yet. */
+export function queueOf({ status }: RenderJob): JobQueue | undefined {
+  const { phase, queuePosition: position, queueLength = 0 } = status ?? {};
   if (phase !== 'Pending' && phase !== 'Suspended') return undefined;
   const ready = status?.conditions?.find(({ type }) => type === 'Ready');
   const reason = WAITING[ready?.reason ?? ''] ?? '';
   if (position === undefined && reason === '') return undefined;
-  return { position: position ?? 0, of: Math.max(waiting, position ?? 0), reason };
-}
-
-export function isWaiting({ status }: RenderJob): boolean {
-  return status?.queuePosition !== undefined;
+  return { position: position ?? 0, of: queueLength, reason };
 }

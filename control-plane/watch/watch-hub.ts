@@ -11,7 +11,7 @@ import { type JobRow, toJobRow } from '../jobs/job-row.ts';
 import type { JobView } from '../jobs/job-view.ts';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
-import { isWaiting, progressOf, queueOf } from './render-job-state.ts';
+import { progressOf, queueOf } from './render-job-state.ts';
 
 export interface WatchHubOptions {
   readonly database: Database;
@@ -64,36 +64,18 @@ type Found = {
 export function createWatchHub(options: WatchHubOptions): WatchHub {
   const { database, view, events, reflector, namespace, logger, sweepEveryMs = 5_000 } = options;
   const watched = new Map<string, Watched>();
-  /** RenderJobs that wait, by capability. */
-  const waiting = new Map<string, number>();
 
   const read = createBatcher<string, Found | undefined>({
     maxSize: 500,
     run: (ids) => readJobs(database, ids),
   });
 
-  function count(renderJob: RenderJob, by: 1 | -1) {
-    const { capability } = renderJob.spec;
-    if (isWaiting(renderJob)) waiting.set(capability, (waiting.get(capability) ?? 0) + by);
-  }
-
   function observe({ metadata: { name = '' } }: RenderJob) {
     const entry = watched.get(name);
     if (entry) tell(entry);
   }
 
-  reflector.addHandlers({
-    onAdd(renderJob) {
-      count(renderJob, 1);
-      observe(renderJob);
-    },
-    onUpdate(renderJob, old) {
-      count(old, -1);
-      count(renderJob, 1);
-      observe(renderJob);
-    },
-    onDelete: (renderJob) => count(renderJob, -1),
-  });
+  reflector.addHandlers({ onAdd: observe, onUpdate: observe });
 
   new Gauge({
     name: 'semblance_jobs_watched',
@@ -115,7 +97,7 @@ export function createWatchHub(options: WatchHubOptions): WatchHub {
       begun,
       // An attempt that the record does not tell of yet would come before the status it belongs to.
       progress: job.status === 'processing' ? progressOf(renderJob) : undefined,
-      queue: queueOf(renderJob, waiting.get(renderJob.spec.capability) ?? 0),
+      queue: queueOf(renderJob),
     };
   }
 

@@ -89,12 +89,22 @@ test('a watch tells the present state and every change of it, through whichever 
       lastTransitionTime: new Date().toISOString(),
     },
   ];
-  await setStatus(system, renderJob, { phase: 'Pending', queuePosition: 3, conditions: ready('SlotsBusy') });
+  await setStatus(system, renderJob, {
+    phase: 'Pending',
+    queuePosition: 3,
+    queueLength: 5,
+    conditions: ready('SlotsBusy'),
+  });
   for (const watch of watches) {
     await untilTrue(() => watch.states(1).at(-1)?.queue !== undefined, 'the place');
-    expect(watch.states(1).at(-1)?.queue).toMatchObject({ position: 3, of: 3, reason: 'busy' });
+    expect(watch.states(1).at(-1)?.queue).toMatchObject({ position: 3, of: 5, reason: 'busy' });
   }
-  const attempt = { phase: 'Running', attempt: 1, queuePosition: null as unknown as undefined } as const;
+  const attempt = {
+    phase: 'Running',
+    attempt: 1,
+    queuePosition: null as unknown as undefined,
+    queueLength: null as unknown as undefined,
+  } as const;
   for (const progress of ['0%', '41%']) {
     await setStatus(system, renderJob, { ...attempt, progress, conditions: ready('Running') });
     for (const watch of watches) {

@@ -86,8 +86,16 @@ export const jobProgressSchema = z
 
 export const jobQueueSchema = z
   .object({
-    position: z.int().min(1).nullable().meta({ description: 'Place among those that wait, from 1.' }),
-    of: z.int().min(1).nullable().meta({ description: 'Jobs that wait for the same, this one included.' }),
+    position: z
+      .int()
+      .min(1)
+      .nullable()
+      .meta({ description: 'Place among the jobs that wait for the same agents, from 1.' }),
+    of: z
+      .int()
+      .min(1)
+      .nullable()
+      .meta({ description: 'How many those were when the place was told, this one included.' }),
     reason: z
       .enum(['busy', 'no_agent', 'retrying', 'suspended'])
       .nullable()

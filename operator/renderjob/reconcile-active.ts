@@ -2,7 +2,7 @@ import { backoffMs } from '#common/kube/index.ts';
 import { AttemptState } from '#proto/semblance/agent/v1/agent.ts';
 import type { JobSnapshot } from './reconcile.ts';
 import { failureOf, outputOf, percent, startTimeOf } from './report.ts';
-import { attemptOf, finish, phaseOf, type StatusChange, statusWith } from './status.ts';
+import { attemptOf, finish, PLACE, phaseOf, type StatusChange, statusWith } from './status.ts';
 import type { Action, Decision } from './types.ts';
 
 /** First wait after an interrupted attempt; it doubles with each. */
@@ -125,7 +125,7 @@ function stopped(snapshot: JobSnapshot): Decision {
       phase: 'Suspended',
       reason: 'Suspended',
       message: `Held back by spec.suspend; attempt ${attemptOf(job)} on ${job.status?.agent} was stopped.`,
-      clear: ['progress', 'stage', 'startTime', 'queuePosition', 'retryTime'],
+      clear: ['progress', 'stage', 'startTime', ...PLACE, 'retryTime'],
     });
     const note = `Attempt ${attemptOf(job)} was stopped and the job held back`;
     const event = { type: 'Normal', reason: 'Suspended', action: 'Stop', note } as const;
@@ -157,7 +157,7 @@ function requeue(
       queueTime: new Date(now).toISOString(),
       ...(waitMs > 0 ? { retryTime: new Date(now + waitMs).toISOString() } : {}),
     },
-    clear: ['progress', 'stage', 'startTime', 'queuePosition', ...(waitMs > 0 ? [] : ['retryTime' as const])],
+    clear: ['progress', 'stage', 'startTime', ...PLACE, ...(waitMs > 0 ? [] : ['retryTime' as const])],
   });
   const event = { type: 'Warning', reason: change.reason, action: 'Retry', note: change.message } as const;
   return {

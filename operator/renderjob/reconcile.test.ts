@@ -157,15 +157,25 @@ describe('reconcile', () => {
   });
 
   it('binds with the next attempt number, cleared of the former attempt, and only with the finalizer', () => {
-    const before = bound('Pending', { queuePosition: 4, progress: '80%', interruptions: 1 });
+    const before = bound('Pending', { queuePosition: 4, queueLength: 9, progress: '80%', interruptions: 1 });
     const { actions, status } = decide(jobOf(before), { placement: { agent: 'two', incarnation: 'i9' } });
     expect(actions[0]).toMatchObject({ hold: true, event: { reason: 'Assigned' } });
     expect(status).toMatchObject({
       ...{ attempt: 3, agent: 'two', agentIncarnation: 'i9', interruptions: 1, observedGeneration: 3 },
     });
-    for (const field of ['queuePosition', 'progress', 'startTime', 'stage'])
+    for (const field of ['queuePosition', 'queueLength', 'progress', 'startTime', 'stage'])
       expect(status).not.toHaveProperty(field);
   });
+
+  it('tells the place and how many wait for the same agents together, and takes both back together', () => {
+    const waiting = { reason: 'SlotsBusy', message: 'm', position: 3, total: 12 };
+    const { status } = decide(jobOf(undefined), { waiting });
+    expect(status).toMatchObject({ queuePosition: 3, queueLength: 12 });
+    const nowhere = { reason: 'NoAgents', message: 'm', position: undefined };
+    const after = decide(jobOf(status), { waiting: nowhere });
+    for (const field of ['queuePosition', 'queueLength']) expect(after.status).not.toHaveProperty(field);
+  });
+
   it('asks to be called again for what no event will tell', () => {
     const pending = jobOf(undefined, { spec: { pendingDeadlineSeconds: 90 } });
     expect(decide(pending).requeueAfterMs).toBe(30_000);

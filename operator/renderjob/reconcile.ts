@@ -6,6 +6,7 @@ import {
   isActive,
   isFinished,
   isHeld,
+  PLACE,
   phaseOf,
   queuedAt,
   retryAt,
@@ -115,7 +116,7 @@ function decideSuspended({ job, now }: JobSnapshot): Decision {
     phase: 'Suspended',
     reason: 'Suspended',
     message: 'Held back by spec.suspend; set it to false to queue the job again.',
-    clear: ['queuePosition', 'retryTime'],
+    clear: [...PLACE, 'retryTime'],
   });
   return { actions: [{ type: 'status', status }] };
 }
@@ -153,13 +154,13 @@ function decideWaiting(snapshot: JobSnapshot): Decision {
   if (backoff > 0) return { actions: [], requeueAfterMs: Math.min(backoff, requeueAfterMs ?? backoff) };
   if (placement) return { actions: [bind(snapshot, placement)] };
   if (waiting && !saysSo(job, waiting)) {
-    const { reason, message, position } = waiting;
+    const { reason, message, position, total } = waiting;
     const status = statusWith(job, now, {
       phase: 'Pending',
       reason,
       message,
-      set: position === undefined ? {} : { queuePosition: position },
-      clear: position === undefined ? ['queuePosition', 'retryTime'] : ['retryTime'],
+      set: position === undefined ? {} : { queuePosition: position, ...(total && { queueLength: total }) },
+      clear: position === undefined ? [...PLACE, 'retryTime'] : ['retryTime'],
     });
     return { actions: [{ type: 'status', status }], requeueAfterMs };
   }
@@ -180,7 +181,7 @@ function bind({ job, now }: JobSnapshot, placement: Placement): Action {
     reason: 'Assigned',
     message,
     set: { attempt, agent: placement.agent, agentIncarnation: placement.incarnation },
-    clear: ['queuePosition', 'retryTime', 'startTime', 'progress', 'stage'],
+    clear: [...PLACE, 'retryTime', 'startTime', 'progress', 'stage'],
   });
   const event = { type: 'Normal', reason: 'Assigned', action: 'Bind', note: message } as const;
   return { type: 'status', status, hold: true, event };

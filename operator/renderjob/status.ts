@@ -2,6 +2,9 @@ import type { RenderJob, RenderJobStatus } from '#crds/gen/renderjobs.ts';
 import { type Condition, withCondition, withoutCondition } from '../conditions.ts';
 import { type Action, FINALIZER, type Phase } from './types.ts';
 
+/** What tells where a job stands among those that wait. */
+export const PLACE = ['queuePosition', 'queueLength'] as const satisfies (keyof RenderJobStatus)[];
+
 export function phaseOf(job: RenderJob): Phase {
   return job.status?.phase ?? 'Pending';
 }
@@ -102,7 +105,7 @@ export function finish(
       completionTime: new Date(now).toISOString(),
       ...(failed ? { failure: change.failure } : { progress: '100%' }),
     },
-    clear: ['queuePosition', 'retryTime', 'stage', ...(change.clear ?? [])],
+    clear: [...PLACE, 'retryTime', 'stage', ...(change.clear ?? [])],
   });
   return {
     type: 'status',

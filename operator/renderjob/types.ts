@@ -39,6 +39,8 @@ export interface WaitingReason {
   readonly reason: string;
   readonly message: string;
   readonly position: number | undefined;
+  /** How many wait for the same agents, this one included. */
+  readonly total?: number | undefined;
 }
 
 export interface Placement {

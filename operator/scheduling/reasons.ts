@@ -13,6 +13,7 @@ export function waitingReason({ reason, message }: Obstacle, position: number, t
   return {
     reason,
     position,
+    total,
     get message() {
       return `${ordinal(position)} of ${total} waiting; ${message}`;
     },

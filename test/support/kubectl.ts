@@ -15,6 +15,7 @@ export interface RenderJobView {
     readonly agent?: string;
     readonly progress?: string;
     readonly queuePosition?: number;
+    readonly queueLength?: number;
     readonly observedGeneration?: number;
     readonly startTime?: string;
     readonly completionTime?: string;
