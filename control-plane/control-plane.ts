@@ -192,7 +192,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const view = createJobView({ objects });
   const watchHub = createWatchHub({ database, view, events, reflector, namespace, logger, registry });
   const gate = createGate(database);
-  const watchStreams = createWatchStreams({ gate, hub: watchHub, logger });
+  const watchStreams = createWatchStreams({ gate, database, hub: watchHub, logger });
   const readStreams = createReadStreams({ gate, view, logger, onAnswered: metrics.read });
   const { allow = [], timeoutMs, ...pace } = options.webhooks ?? {};
   const webhooks = createWebhookWorker({

@@ -113,6 +113,16 @@ export function createGate(database: Database): Gate {
   };
 }
 
+/** Those of the keys that calls are still admitted with. Counts nothing. @throws Error when the database does not answer */
+export async function usableKeys(
+  database: Database,
+  keyIds: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const rows = await database.fast<{ id: string }[]>`
+    select id from api_keys where id = any(${keyIds}::text[]) and revoked_at is null`;
+  return new Set(rows.map(({ id }) => id));
+}
+
 const HASH_BYTES = 32;
 
 function verdictOn(hashLength: number, counted: Counted | undefined): Verdict {

@@ -7,12 +7,15 @@ import type {
   WatchJobsResponse,
   WatchOpen,
 } from '#proto/semblance/control/v1/control.ts';
-import { type Gate, RATE_LIMIT_KEY } from '../accounts/gate.ts';
+import { type Gate, RATE_LIMIT_KEY, usableKeys } from '../accounts/gate.ts';
 import { isJobId } from '../jobs/job-row.ts';
+import type { Database } from '../storage/database.ts';
+import { createKeyChecks } from './key-checks.ts';
 import type { WatchHub } from './watch-hub.ts';
 
 export interface WatchStreamsOptions {
   readonly gate: Gate;
+  readonly database: Database;
   readonly hub: WatchHub;
   readonly logger: Logger;
 }
@@ -28,8 +31,9 @@ const MAX_WATCHES = 20_000;
 
 type Stream = ServerDuplexStream<WatchJobsRequest, WatchJobsResponse>;
 
-export function createWatchStreams({ gate, hub, logger }: WatchStreamsOptions): WatchStreams {
+export function createWatchStreams({ gate, database, hub, logger }: WatchStreamsOptions): WatchStreams {
   const streams = new Set<Stream>();
+  const keys = createKeyChecks({ usable: (keyIds) => usableKeys(database, keyIds), logger });
 
   function handle(stream: Stream): void {
     const watches = new Map<number, { close: () => void }>();
@@ -57,7 +61,7 @@ export function createWatchStreams({ gate, hub, logger }: WatchStreamsOptions): 
     });
 
     async function open(asked: WatchOpen): Promise<void> {
-      const { watch, jobId, accountId: known } = asked;
+      const { watch, jobId } = asked;
       const entry = { close: () => {} };
       const trailers = new Metadata();
       const rateLimit = () => trailers.get(RATE_LIMIT_KEY)[0]?.toString() ?? '';
@@ -76,15 +80,21 @@ export function createWatchStreams({ gate, hub, logger }: WatchStreamsOptions): 
         if (watches.size > MAX_WATCHES)
           throw new ApiError('at_capacity', 'Too many jobs are followed at once.');
         const asks = isJobId(jobId) ? jobId : undefined;
-        const accountId = known || (await admit(asked, trailers, asks));
+        const { accountId, keyId } = asked.accountId ? asked : await admit(asked, trailers, asks);
         if (!isOpen()) return;
         if (asks === undefined) throw noSuchJob();
         logger.debug({ requestId: asked.requestId, method: 'WatchJobs', code: 'ok', jobId }, 'call');
-        const opened = { accountId, rateLimit: rateLimit() };
+        const opened = { accountId, keyId, rateLimit: rateLimit() };
         outgoing.send({ watch, event: { $case: 'opened', value: opened } });
-        entry.close = hub.watch(jobId, accountId, (state) =>
+        const unwatch = hub.watch(jobId, accountId, (state) =>
           state ? outgoing.tell(watch, state) : refuse(noSuchJob()),
         );
+        // A gateway of the release before does not say which key it was.
+        const unfollow = keyId ? keys.follow(keyId, () => refuse(revoked())) : undefined;
+        entry.close = () => {
+          unwatch();
+          unfollow?.();
+        };
         // Refused while it was being opened: nobody else would end it.
         if (!isOpen()) entry.close();
       } catch (error) {
@@ -94,9 +104,9 @@ export function createWatchStreams({ gate, hub, logger }: WatchStreamsOptions): 
   }
 
   async function admit({ caller }: WatchOpen, trailers: Metadata, jobId: string | undefined) {
-    const { accountId, job } = await gate.admit(caller, trailers, jobId);
+    const { accountId, keyId, job } = await gate.admit(caller, trailers, jobId);
     if (!job) throw noSuchJob();
-    return accountId;
+    return { accountId, keyId };
   }
 
   function refusalOf(error: unknown, { requestId, jobId }: WatchOpen): { code: string; message: string } {
@@ -117,6 +127,10 @@ export function createWatchStreams({ gate, hub, logger }: WatchStreamsOptions): 
       for (const stream of streams) stream.end();
     },
   };
+}
+
+function revoked(): ApiError {
+  return new ApiError('unauthorized', 'The API key was revoked.');
 }
 
 function noSuchJob(): ApiError {

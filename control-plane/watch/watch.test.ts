@@ -48,7 +48,7 @@ function follow({ control }: TestClient) {
       stream.write({
         request: {
           $case: 'open',
-          value: { watch: 1, jobId: '', caller: undefined, accountId: '', requestId: 'r', ...ask },
+          value: { watch: 1, jobId: '', caller: undefined, accountId: '', keyId: '', requestId: 'r', ...ask },
         },
       }),
     close: (watch: number) => stream.write({ request: { $case: 'close', value: watch } }),
@@ -69,13 +69,13 @@ const progressOf = ({ job, progress }: JobState) =>
   `${job?.status} ${progress?.attempt ?? '-'} ${progress?.percent ?? '-'}`;
 
 test('a watch tells the present state and every change of it, through whichever process', async () => {
-  const { caller, accountId } = await makeAccount(system);
+  const { caller, accountId, keyId } = await makeAccount(system);
   const { id } = await submitted(caller);
   const watches = [follow(system.client), follow(second)];
   for (const watch of watches) watch.open({ jobId: id, caller });
   for (const watch of watches) {
     await untilTrue(() => watch.states(1).length > 0, 'the present state');
-    expect(watch.opened(1)).toEqual([{ accountId, rateLimit: expect.stringContaining('limit=') }]);
+    expect(watch.opened(1)).toEqual([{ accountId, keyId, rateLimit: expect.stringContaining('limit=') }]);
     expect(watch.states(1)[0]).toMatchObject({ job: { id, status: 'queued' }, begun: false });
   }
 

@@ -6,6 +6,7 @@ import type {
   JobState,
   WatchJobsRequest,
   WatchJobsResponse,
+  WatchOpened,
   WatchRefused,
 } from '#proto/semblance/control/v1/control.ts';
 
@@ -23,7 +24,7 @@ export interface WatchAsk {
 
 export interface WatchListener {
   state(state: JobState): void;
-  /** The job is not there any more. */
+  /** The job is not there any more, or the key that asked for it does not hold any more. */
   gone(): void;
 }
 
@@ -54,9 +55,10 @@ interface Watch {
   readonly listener: WatchListener;
   /** Known once it is open. */
   accountId: string;
+  keyId: string;
   opening?: {
     readonly ask: WatchAsk;
-    resolve(opened: { accountId: string; rateLimit: string }): void;
+    resolve(opened: WatchOpened): void;
     reject(error: Error): void;
   };
 }
@@ -106,7 +108,7 @@ export function createJobWatches({ client, timeoutMs }: JobWatchesOptions): JobW
     for (const [number, watch] of watches) ask(number, watch);
   }
 
-  function ask(number: number, { jobId, accountId, opening }: Watch): void {
+  function ask(number: number, { jobId, accountId, keyId, opening }: Watch): void {
     stream?.write({
       request: {
         $case: 'open',
@@ -114,6 +116,7 @@ export function createJobWatches({ client, timeoutMs }: JobWatchesOptions): JobW
           watch: number,
           jobId,
           accountId,
+          keyId,
           caller: opening?.ask.caller,
           requestId: opening?.ask.requestId ?? '',
         },
@@ -128,6 +131,7 @@ export function createJobWatches({ client, timeoutMs }: JobWatchesOptions): JobW
     else if (event.$case === 'refused') refused(number, watch, event.value);
     else {
       watch.accountId = event.value.accountId;
+      watch.keyId = event.value.keyId;
       watch.opening?.resolve(event.value);
       watch.opening = undefined;
     }
@@ -139,7 +143,7 @@ export function createJobWatches({ client, timeoutMs }: JobWatchesOptions): JobW
       const message = refusal?.message || 'The service failed. Try again.';
       const error = new ApiError(code, message, { upstream: true });
       watch.opening.reject(new WatchRefusal(error, rateLimit));
-    } else if (code === 'not_found') {
+    } else if (code === 'not_found' || code === 'unauthorized') {
       watches.delete(number);
       watch.listener.gone();
     } else {
@@ -170,18 +174,16 @@ export function createJobWatches({ client, timeoutMs }: JobWatchesOptions): JobW
   return {
     async open(asked, listener) {
       const number = nextNumber();
-      const watch: Watch = { jobId: asked.jobId, listener, accountId: '' };
+      const watch: Watch = { jobId: asked.jobId, listener, accountId: '', keyId: '' };
       let late: NodeJS.Timeout | undefined;
       try {
-        const { accountId, rateLimit } = await new Promise<{ accountId: string; rateLimit: string }>(
-          (resolve, reject) => {
-            watch.opening = { ask: asked, resolve, reject };
-            late = setTimeout(() => reject(new WatchRefusal(noAnswer(), '')), timeoutMs);
-            watches.set(number, watch);
-            if (stream) ask(number, watch);
-            else connect();
-          },
-        );
+        const { accountId, rateLimit } = await new Promise<WatchOpened>((resolve, reject) => {
+          watch.opening = { ask: asked, resolve, reject };
+          late = setTimeout(() => reject(new WatchRefusal(noAnswer(), '')), timeoutMs);
+          watches.set(number, watch);
+          if (stream) ask(number, watch);
+          else connect();
+        });
         return { accountId, rateLimit, close: stopOf(number) };
       } catch (error) {
         stop(number);

@@ -25,6 +25,7 @@ import {
   type WatchOpen,
 } from '#proto/semblance/control/v1/control.ts';
 import type { UsageEntry } from '#proto/semblance/control/v1/usage.ts';
+import { freePort } from '../../local/process/ports.ts';
 
 type WatchStream = ServerDuplexStream<WatchJobsRequest, WatchJobsResponse>;
 
@@ -64,7 +65,9 @@ export class ControlDouble {
     return this.calls.filter((call) => call.method === method).length;
   }
 
-  async start(port = 0): Promise<void> {
+  /** On a port that nobody else takes, so that it can be started there again. */
+  async start(port?: number): Promise<void> {
+    port ??= await freePort();
     const server = await startGrpcServer({
       listen: { host: '127.0.0.1', port },
       services: [
@@ -180,6 +183,17 @@ export class ControlDouble {
     }
   }
 
+  /** Ends every watch of the job. */
+  refuse(jobId: string, code: string): void {
+    for (const watch of this.watches) {
+      const { stream, open } = watch;
+      if (open.jobId !== jobId) continue;
+      this.watches.delete(watch);
+      const refused = { refusal: { code, message: 'It is over.' }, rateLimit: '' };
+      stream.write({ watch: open.watch, event: { $case: 'refused', value: refused } });
+    }
+  }
+
   #watchJobs(stream: WatchStream): void {
     const drop = (of: (open: WatchOpen) => boolean) => {
       for (const watch of this.watches)
@@ -199,7 +213,7 @@ export class ControlDouble {
         return void stream.write({ watch, event: { $case: 'refused', value: refused } });
       }
       this.watches.add({ stream, open });
-      const opened = { accountId: open.accountId || 'acct', rateLimit };
+      const opened = { accountId: open.accountId || 'acct', keyId: open.keyId || 'key', rateLimit };
       stream.write({ watch, event: { $case: 'opened', value: opened } });
       this.tell(jobId, {});
     });

@@ -1,0 +1,58 @@
+import { describeError } from '#common/errors.ts';
+import type { Logger } from '#common/logging.ts';
+
+export interface KeyChecksOptions {
+  /** Those of the keys that may still be used. */
+  readonly usable: (keyIds: readonly string[]) => Promise<ReadonlySet<string>>;
+  readonly logger: Logger;
+  /** How often all keys are looked at, together. Default 2 s. */
+  readonly everyMs?: number;
+}
+
+export interface KeyChecks {
+  /** @param revoked called once, soon after the key cannot be used any more @returns ends it */
+  follow(keyId: string, revoked: () => void): () => void;
+}
+
+/**
+ * Looks after the keys by which something is open for long. All of them are one statement, whatever they opened: so it
+ * costs next to nothing, and needs no word from the process that revoked a key.
+ */
+export function createKeyChecks({ usable, logger, everyMs = 2_000 }: KeyChecksOptions): KeyChecks {
+  const followers = new Map<string, Set<() => void>>();
+  let timer: NodeJS.Timeout | undefined;
+  let looking = false;
+
+  async function look(): Promise<void> {
+    if (looking) return;
+    looking = true;
+    try {
+      const asked = [...followers.keys()];
+      const found = await usable(asked);
+      for (const keyId of asked) {
+        if (found.has(keyId)) continue;
+        for (const revoked of [...(followers.get(keyId) ?? [])]) revoked();
+      }
+    } catch (error) {
+      // The next look finds it.
+      logger.debug(`cannot look at the keys of open watches: ${describeError(error)}`);
+    } finally {
+      looking = false;
+    }
+  }
+
+  return {
+    follow(keyId, revoked) {
+      const all = followers.get(keyId) ?? new Set();
+      followers.set(keyId, all.add(revoked));
+      timer ??= setInterval(look, everyMs).unref();
+      return () => {
+        all.delete(revoked);
+        if (all.size === 0 && followers.get(keyId) === all) followers.delete(keyId);
+        if (followers.size > 0) return;
+        clearInterval(timer);
+        timer = undefined;
+      };
+    },
+  };
+}
