@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { ApiError } from '#common/errors.ts';
 import { newId, newSecret } from '#common/ids.ts';
 import type { Micros } from '#common/money.ts';
+import { isPlainText } from '#common/plain-text.ts';
 import type { AccountView, CreateAccountResponse, KeyView } from '#proto/semblance/admin/v1/admin.ts';
 import { topUp } from '../billing/ledger.ts';
 import { isStorable, type Sql, type Transaction } from '../storage/sql.ts';
@@ -27,8 +28,11 @@ export async function createAccountIn(
   { name, balanceMicros }: NewAccount,
 ): Promise<CreateAccountResponse> {
   const text = name.trim();
-  if (text.length === 0 || text.length > 200 || !isStorable(text))
-    throw new ApiError('invalid_input', 'An account has a name of 1 to 200 characters.');
+  if (text.length === 0 || text.length > 200 || !isStorable(text) || !isPlainText(text))
+    throw new ApiError(
+      'invalid_input',
+      'An account has a name of 1 to 200 characters, none of them a control character.',
+    );
   if (balanceMicros < 0n) throw new ApiError('invalid_input', 'A first balance is not negative.');
   const accountId = newId('acct-');
   await tx`insert into accounts (id, name) values (${accountId}, ${text})`;

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { isPlainText } from '#common/plain-text.ts';
 import {
   callerOf,
   photoSwap,
@@ -285,4 +286,31 @@ test('it runs as a command of its own', async () => {
   const failed = await run.catch((error: { code: number; stdout: string; stderr: string }) => error);
   expect(failed).toMatchObject({ code: 1, stderr: '' });
   expect(JSON.parse(failed.stdout).error.code).toBe('not_found');
+});
+
+test('nothing that it prints can move the cursor, whatever is stored or asked for', async () => {
+  const { answer: made } = await json('account', 'create', '--name', 'Eve');
+  const evil = 'x\u001b[2J\u009b1A\u0007\r\u202e\ny';
+  // Rows of a release that took any name.
+  await system.database.sql`update accounts set name = ${evil} where id = ${made.account_id}`;
+  await system.database.sql`
+    insert into audit (actor, action, account_id, subject, after)
+    values (${evil}, 'CreateKey', ${made.account_id}, ${evil}, ${system.database.sql.json({ [evil]: evil })}::jsonb)`;
+  const prints: { stdout: string; stderr: string }[] = [];
+  for (const args of [
+    ['account', 'show', '--account', made.account_id],
+    ['audit', 'list', '--account', made.account_id],
+    ['account', 'show', '--account', evil],
+    ['account', 'create', '--name', evil],
+    ['key', 'create', '--account', made.account_id, '--actor', evil],
+    ['key', 'limit', '--key', 'key-none', '--per-minute', evil],
+    ['key', evil],
+  ])
+    prints.push(await admin(args), await admin([...args, '--json']));
+  for (const { stdout, stderr } of prints)
+    for (const text of [stdout, stderr])
+      expect(text.split('\n').every(isPlainText), JSON.stringify(text)).toBe(true);
+  expect(prints[0]?.stdout).toContain('x\\u001b[2J\\u009b1A\\u0007\\u000d\\u202e\\u000ay');
+  expect(JSON.parse(prints[1]?.stdout ?? '').name, 'the same text, for a program').toBe(evil);
+  expect(JSON.parse(prints[9]?.stdout ?? '')).toMatchObject({ error: { code: 'invalid_input' } });
 });

@@ -1,5 +1,6 @@
 import { userInfo } from 'node:os';
 import { describeError } from '#common/errors.ts';
+import { escapeCommanding } from '#common/plain-text.ts';
 import { COMMANDS } from './commands.ts';
 import { type AdminCalls, AdminError, connectAdmin, findEndpoint } from './connection.ts';
 import { parseArguments, UsageError, usage } from './usage.ts';
@@ -12,7 +13,8 @@ export interface Terminal {
 
 /**
  * The admin command: `<noun> <verb> --flag value …`. With `--json` it prints one JSON document, the answer or
- * `{error: {code, message}}`; without, text. Exit code 0 when done, 1 when refused or failed, 2 when misused.
+ * `{error: {code, message}}`; without, text. Either way nothing that it prints is a command to the terminal, whatever
+ * was stored or sent. Exit code 0 when done, 1 when refused or failed, 2 when misused.
  */
 export async function runAdmin(args: readonly string[], { env, stdout, stderr }: Terminal): Promise<number> {
   const json = args.includes('--json');
@@ -25,14 +27,14 @@ export async function runAdmin(args: readonly string[], { env, stdout, stderr }:
     const { command, flags } = parseArguments(args, COMMANDS);
     calls = connectAdmin(findEndpoint(env), flags.get('actor') ?? systemUser());
     const answer = await command.run(flags, calls);
-    stdout.write(json ? `${JSON.stringify(answer)}\n` : readable(answer));
+    stdout.write(json ? `${document(answer)}\n` : readable(answer));
     return 0;
   } catch (error) {
     const known = error instanceof AdminError || error instanceof UsageError;
     const code = known ? error.code : 'internal_error';
     const message = known ? error.message : describeError(error);
-    if (json) stdout.write(`${JSON.stringify({ error: { code, message } })}\n`);
-    else stderr.write(`${message}\n`);
+    if (json) stdout.write(`${document({ error: { code, message } })}\n`);
+    else stderr.write(`${error instanceof UsageError ? lines(message) : escapeCommanding(message)}\n`);
     return error instanceof UsageError ? 2 : 1;
   } finally {
     calls?.close();
@@ -48,6 +50,15 @@ function systemUser(): string {
   }
 }
 
+/** How a command is written takes several lines. */
+function lines(message: string): string {
+  return message.split('\n').map(escapeCommanding).join('\n');
+}
+
+function document(answer: unknown): string {
+  return escapeCommanding(JSON.stringify(answer));
+}
+
 function readable(answer: Record<string, unknown> | readonly Record<string, unknown>[]): string {
   if (Array.isArray(answer)) return answer.map((item) => readable(item)).join('\n') || 'none\n';
   const width = Math.max(...Object.keys(answer).map((name) => name.length));
@@ -58,5 +69,5 @@ function readable(answer: Record<string, unknown> | readonly Record<string, unkn
 
 function text(value: unknown): string {
   if (value === null || value === undefined) return '-';
-  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+  return typeof value === 'object' ? document(value) : escapeCommanding(String(value));
 }

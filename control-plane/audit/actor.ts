@@ -1,7 +1,13 @@
+import { ApiError } from '#common/errors.ts';
+import { isPlainText } from '#common/plain-text.ts';
+
 /** Metadata of AdminService in which the caller states who it is, percent-encoded. */
 export const ACTOR_KEY = 'semblance-actor';
 
-/** @returns the name stated, at most 200 characters; `unknown` when none was */
+/**
+ * @returns the name stated, at most 200 characters; `unknown` when none was
+ * @throws ApiError invalid_input when it holds what a terminal would obey: whoever reads the audit sees what is there
+ */
 export function actorFrom(sent: string): string {
   let name = sent;
   try {
@@ -9,5 +15,8 @@ export function actorFrom(sent: string): string {
   } catch {
     // Not percent-encoded: taken as it came.
   }
-  return name.replaceAll('\0', '').toWellFormed().trim().slice(0, 200) || 'unknown';
+  name = name.trim();
+  if (!isPlainText(name))
+    throw new ApiError('invalid_input', 'The name of who asks (--actor) has no control characters.');
+  return name.slice(0, 200).toWellFormed() || 'unknown';
 }

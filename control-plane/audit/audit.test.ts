@@ -172,6 +172,13 @@ describe('the audit', () => {
       () => invoke(admin.createKey.bind(admin), { accountId: 'acct-none' }),
       () => invoke(admin.switchCapability.bind(admin), { capability: 'nothing\0', on: true }),
       () => invoke(admin.revokeKey.bind(admin), { keyId: 'key-none' }),
+      () => invoke(admin.createAccount.bind(admin), { name: 'a', balanceMicros: 0n }, 'Ada\u001b[2J'),
+      () => invoke(admin.createAccount.bind(admin), { name: 'a\u009b2Jb', balanceMicros: 0n }),
+      () => invoke(admin.createAccount.bind(admin), { name: 'a\nb', balanceMicros: 0n }),
+      () =>
+        invoke(admin.topUpAccount.bind(admin), {
+          ...{ accountId: 'acct-none', amountMicros: 1n, reference: 'x\u202ey' },
+        }),
       () => invoke(admin.setSetting.bind(admin), { setting: { name: 'only_row', value: 0n } }),
       () =>
         invoke(admin.setSetting.bind(admin), { setting: { name: 'upload_retention_seconds', value: 1n } }),
@@ -197,7 +204,8 @@ describe('the audit', () => {
     for (const [actor, kept] of [
       ['', 'unknown'],
       ['x'.repeat(500), 'x'.repeat(200)],
-      ['a\0b', 'ab'],
+      [' Ada ', 'Ada'],
+      [`${'x'.repeat(199)}😀`, `${'x'.repeat(199)}\ufffd`],
     ] as const) {
       const { accountId } = await invoke(
         admin.createAccount.bind(admin),

@@ -1,5 +1,6 @@
 import { ApiError } from '#common/errors.ts';
 import type { Micros } from '#common/money.ts';
+import { isPlainText } from '#common/plain-text.ts';
 import { isStorable, type Sql, sqlState, type Transaction, violatedConstraint } from '../storage/sql.ts';
 
 /** The most one top-up may bring: ten million USD, beyond which a slip of the hand is likelier than a payment. */
@@ -14,6 +15,10 @@ export interface TopUp {
   readonly at?: Date;
 }
 
+function isReference(text: string): boolean {
+  return text.length > 0 && text.length <= 200 && isStorable(text) && isPlainText(text);
+}
+
 /**
  * Books money that came in.
  * @returns false when this reference had been booked already, with the same amount
@@ -23,8 +28,11 @@ export async function topUp(sql: Sql | Transaction, top: TopUp): Promise<boolean
   const { accountId, amountMicros, reference } = top;
   if (amountMicros <= 0n || amountMicros > MAX_TOP_UP)
     throw new ApiError('invalid_input', 'A top-up is more than 0 and at most 10000000 USD.');
-  if (reference !== undefined && (reference.length === 0 || reference.length > 200 || !isStorable(reference)))
-    throw new ApiError('invalid_input', 'A reference is 1 to 200 characters.');
+  if (reference !== undefined && !isReference(reference))
+    throw new ApiError(
+      'invalid_input',
+      'A reference is 1 to 200 characters, none of them a control character.',
+    );
   if (!isStorable(accountId)) throw new ApiError('not_found', 'There is no such account.');
   try {
     const rows = await sql`
