@@ -32,7 +32,7 @@ import { createControlService } from './rpc/control-service.ts';
 import { createJobCalls } from './rpc/job-calls.ts';
 import { createMediaCalls } from './rpc/media-calls.ts';
 import { createReadStreams } from './rpc/read-streams.ts';
-import { openDatabase } from './storage/database.ts';
+import { type DatabaseOptions, openDatabase } from './storage/database.ts';
 import { migrateWhenReachable } from './storage/migrate.ts';
 import { createUploads } from './uploads/uploads.ts';
 import { createWatchHub } from './watch/watch-hub.ts';
@@ -44,6 +44,8 @@ import { createWebhookWorker } from './webhooks/worker.ts';
 export interface ControlPlaneOptions {
   readonly listen: ListenAddress;
   readonly postgresUrl: string;
+  /** Its limits, where they are not to be those of operation. */
+  readonly database?: Omit<DatabaseOptions, 'url'> | undefined;
   readonly events: EventBus;
   readonly kube: KubeClient;
   readonly namespace: string;
@@ -56,6 +58,8 @@ export interface ControlPlaneOptions {
   /** What charges and balances are dated by. Default: the database's clock. */
   readonly now?: () => Date;
   readonly jobSweepMs?: number;
+  /** Pause between two rounds of housekeeping. */
+  readonly housekeepingMs?: number | undefined;
   readonly webhooks?: WebhookSettings;
 }
 
@@ -86,7 +90,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const { logger, events, kube, namespace, objects, registry, now } = options;
   const stop = new AbortController();
   const { signal } = stop;
-  const database = openDatabase({ url: options.postgresUrl });
+  const database = openDatabase({ ...options.database, url: options.postgresUrl });
   const metrics = createMetrics(registry, database);
   const reflector = createReflector<RenderJob>({
     client: kube,
@@ -237,7 +241,10 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       reflector.run(signal),
       webhooks.run(signal),
       keepHouse(
-        { database, postgresUrl: options.postgresUrl, objects, uploads, removals, reflector, logger },
+        {
+          ...{ database, postgresUrl: options.postgresUrl, objects, uploads, removals, reflector, logger },
+          everyMs: options.housekeepingMs,
+        },
         signal,
       ),
     ]),

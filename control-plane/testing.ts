@@ -20,6 +20,10 @@ import { ControlServiceClient, type Job, MediaKind } from '#proto/semblance/cont
 import { testKube, testNats, testPostgres } from '../local/testing.ts';
 import { type ControlPlane, type ControlPlaneOptions, startControlPlane } from './control-plane.ts';
 import { openDatabase } from './storage/database.ts';
+import { PATIENT } from './storage/testing.ts';
+
+/** When a test gives up: long after any machine that still does something would have answered. */
+const WAIT_MS = 25_000;
 
 export interface TestServers {
   readonly pg: { url: string; close(): Promise<void> };
@@ -49,7 +53,7 @@ export async function startTestSystem(
   const kubeconfigPath = (await servers.kubeProxy?.(kubernetes.kubeconfigPath)) ?? kubernetes.kubeconfigPath;
   const planeKube = createKubeClient({ kubeconfigPath, fieldManager: 'semblance-control-plane' });
   const adminToken = randomBytes(16).toString('hex');
-  const database = openDatabase({ url: pg.url });
+  const database = openDatabase({ url: pg.url, ...PATIENT });
   const started: { plane: ControlPlane; bus: EventBus }[] = [];
 
   async function startPlane(more: Partial<ControlPlaneOptions> = {}) {
@@ -57,6 +61,8 @@ export async function startTestSystem(
     const running = await startControlPlane({
       listen: { host: '127.0.0.1', port: 0 },
       postgresUrl: pg.url,
+      // A test that brings a server of its own means to see what happens when it is away.
+      database: servers.pg ? undefined : PATIENT,
       events: bus,
       kube: planeKube,
       namespace: kubernetes.namespace,
@@ -118,7 +124,7 @@ export function connectTo(port: number, adminToken: string) {
   const admin = createClient(AdminServiceClient, `127.0.0.1:${port}`);
   const adminMetadata = new Metadata();
   adminMetadata.set('authorization', `Bearer ${adminToken}`);
-  const settings = { timeoutMs: 15_000 };
+  const settings = { timeoutMs: WAIT_MS };
   return {
     control,
     admin,
@@ -194,7 +200,7 @@ export async function untilJob(
   caller: { keySha256: Buffer },
   jobId: string,
   condition: (job: Job) => boolean,
-  timeoutMs = 15_000,
+  timeoutMs = WAIT_MS,
 ): Promise<Job> {
   const deadline = Date.now() + timeoutMs;
   for (;;) {
@@ -207,7 +213,7 @@ export async function untilJob(
 
 /** The RenderJob of a job, once it is there. */
 export async function untilRenderJob({ kube, kubernetes }: TestSystem, name: string): Promise<RenderJob> {
-  const deadline = Date.now() + 15_000;
+  const deadline = Date.now() + WAIT_MS;
   for (;;) {
     const found = await kube.find(RENDERJOB_RESOURCE, { name, namespace: kubernetes.namespace });
     if (found) return found;
@@ -237,7 +243,7 @@ export async function succeed(system: TestSystem, renderJob: RenderJob, milliUni
   });
 }
 
-export async function untilTrue(check: () => Promise<boolean> | boolean, what: string, timeoutMs = 15_000) {
+export async function untilTrue(check: () => Promise<boolean> | boolean, what: string, timeoutMs = WAIT_MS) {
   const deadline = Date.now() + timeoutMs;
   while (!(await check())) {
     if (Date.now() > deadline) throw new Error(`not in time: ${what}`);

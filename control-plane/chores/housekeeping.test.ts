@@ -59,7 +59,7 @@ test('however many are old and whatever the object store refuses: keys, traces a
              (select count(*)::int from media_removals) as owed`;
     return row;
   };
-  await expect.poll(left, { timeout: 10_000 }).toEqual({ keys: 0, traces: 0, uploads: 0, owed: 0 });
+  await expect.poll(left, { timeout: 40_000 }).toEqual({ keys: 0, traces: 0, uploads: 0, owed: 0 });
 });
 
 test('a chore that takes long does not hold the others up', async () => {
@@ -70,5 +70,5 @@ test('a chore that takes long does not hold the others up', async () => {
     { ...chore, name: 'short', work: async () => ({ done: ++done }) },
   ];
   work = runChores({ database: db.database, logger, chores, lookEveryMs: 50 }, stop.signal);
-  await expect.poll(() => done, { timeout: 5_000 }).toBe(1);
+  await expect.poll(() => done, { timeout: 25_000 }).toBe(1);
 });

@@ -21,6 +21,8 @@ export interface HousekeepingOptions {
   readonly removals: Removals;
   readonly reflector: Pick<Reflector<RenderJob>, 'list' | 'hasSynced'>;
   readonly logger: Logger;
+  /** Pause between two rounds, a quarter more or less. Default 60 s. */
+  readonly everyMs?: number | undefined;
 }
 
 const SWEEP_MS = 60_000;
@@ -30,7 +32,7 @@ const HOUR = 3_600;
 
 /** Removes what nobody will ask for any more, and looks whether what is kept is right. */
 export async function keepHouse(options: HousekeepingOptions, signal: AbortSignal): Promise<void> {
-  const { database, objects, uploads, removals, reflector, logger } = options;
+  const { database, objects, uploads, removals, reflector, logger, everyMs = SWEEP_MS } = options;
   const slow = openSql({
     url: options.postgresUrl,
     maxConnections: 1,
@@ -73,7 +75,7 @@ export async function keepHouse(options: HousekeepingOptions, signal: AbortSigna
           if (!signal.aborted) logger.warn(`housekeeping failed: ${describeError(error)}`);
         });
       }
-      await delay(SWEEP_MS * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => {});
+      await delay(everyMs * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => {});
     }
   }
 
