@@ -65,7 +65,7 @@ describe('a logger that gathers its lines', () => {
     child.stdout.on('data', (chunk) => {
       text += chunk;
     });
-    await expect.poll(() => text.trim().split('\n').length, { timeout: 10_000 }).toBe(300);
+    await expect.poll(() => text.trim().split('\n').length, { timeout: 30_000 }).toBe(300);
     child.kill('SIGKILL');
     await once(child, 'exit');
   });

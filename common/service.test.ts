@@ -5,13 +5,13 @@ import { describe, expect, it } from 'vitest';
 const here = import.meta.dirname;
 
 /** Runs a service whose main and close are the given source, as a real process. */
-function start(main: string, env: NodeJS.ProcessEnv = {}) {
+function start(main: string, env: NodeJS.ProcessEnv = {}, graceMs = 60_000) {
   const source = `
     import { runService } from ${JSON.stringify(join(here, 'service.ts'))};
     import { createLogger } from ${JSON.stringify(join(here, 'logging.ts'))};
     import { ConfigError } from ${JSON.stringify(join(here, 'config.ts'))};
     setInterval(() => {}, 1000);
-    runService(createLogger({ service: 'test', level: 'info' }), async (signal) => { ${main} }, 300);
+    runService(createLogger({ service: 'test', level: 'info' }), async (signal) => { ${main} }, ${graceMs});
     console.log('READY');`;
   const child = spawn(process.execPath, ['--input-type=module-typescript', '-e', source], {
     env: { ...process.env, ...env },
@@ -73,7 +73,7 @@ describe('runService', () => {
   });
 
   it('does not hang when closing does', async () => {
-    const service = start(`return () => new Promise(() => {});`);
+    const service = start(`return () => new Promise(() => {});`, {}, 300);
     await service.ready;
     service.child.kill('SIGTERM');
     expect(await service.ended).toBe(1);

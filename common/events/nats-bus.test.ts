@@ -16,7 +16,7 @@ import { createNatsBus } from './nats-bus.ts';
 
 const logger = silentLogger();
 const until = async (check: () => boolean, what: string) => {
-  const deadline = Date.now() + 10_000;
+  const deadline = Date.now() + 30_000;
   while (!check()) {
     if (Date.now() > deadline) throw new Error(`not in time: ${what}`);
     await delay(10);
@@ -38,7 +38,7 @@ let nats: Awaited<ReturnType<typeof testNats>>;
 let bus: EventBus;
 beforeAll(async () => {
   nats = await testNats();
-  bus = await ready(createNatsBus({ url: nats.url, name: 'test', logger }));
+  bus = await ready(createNatsBus({ url: nats.url, name: 'test', logger, publishTimeoutMs: 30_000 }));
 });
 afterAll(async () => {
   await bus.close();
@@ -54,6 +54,16 @@ function consume(durable: string, handler: (event: DeliveredEvent) => Promise<vo
   const stop = new AbortController();
   const done = bus.consume({ durable, subjects: [JOB_SUBJECTS], handler, signal: stop.signal, ...more });
   consumers.push({ stop, done });
+}
+/** Resolves when the server knows the consumer: what is published from now on reaches it. */
+async function subscribed(durable: string) {
+  const connection = await connect({ ...natsOptions(nats.url) });
+  try {
+    const manager = await connection.jetstreamManager();
+    await expect.poll(() => manager.consumers.info('SEMBLANCE_JOBS', durable).catch(() => null)).toBeTruthy();
+  } finally {
+    await connection.close();
+  }
 }
 
 test('an event published twice under its id is stored once and read as it was written', async () => {
@@ -90,7 +100,7 @@ test('a handler that throws has the event again, when it says; the others are no
     },
     { from: 'new' },
   );
-  await delay(200);
+  await subscribed('again');
   for (const job of ['bad', 'x', 'y', 'z']) await bus.publish(jobEvent(job, 'queued', new Date()));
   await until(() => others.length === 3 && attempts.length === 3, 'all events');
   expect(attempts).toEqual([1, 2, 3]);
@@ -100,7 +110,7 @@ test('a message that is not JSON is passed over, once and for good', async () =>
   const raw = await connect({ ...natsOptions(nats.url) });
   const seen: string[] = [];
   consume('odd', async ({ subject }) => void seen.push(subject), { from: 'new' });
-  await delay(200);
+  await subscribed('odd');
   await raw.jetstream().publish(jobSubject('odd', 'queued'), '{not json');
   await bus.publish(jobEvent('even', 'queued', new Date()));
   await until(() => seen.length > 0, 'the good one');
@@ -120,7 +130,7 @@ test('two consumers of one name share the events', async () => {
       },
       { from: 'new', concurrency: 1 },
     );
-  await delay(200);
+  await subscribed('shared');
   await Promise.all(
     Array.from({ length: 40 }, (_, i) => bus.publish(jobEvent(`shared-${i}`, 'queued', new Date()))),
   );
@@ -147,7 +157,7 @@ test('a server that goes, with all it had, and comes back: publishing fails mean
     await server.stop();
     await expect(early.publish(jobEvent('b', 'queued', new Date()))).rejects.toThrow(EventsUnavailableError);
     server = await startNats({ binary, dir: join(dir, '2'), port, durable: false });
-    const deadline = Date.now() + 10_000;
+    const deadline = Date.now() + 60_000;
     while (
       !(await early.publish(jobEvent('b', 'queued', new Date())).then(
         () => true,

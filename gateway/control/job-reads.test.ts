@@ -1,8 +1,15 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
-import { describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { GetJobRequest, GetJobResult } from '#proto/semblance/control/v1/control.ts';
 import { createJobReads, refusalIn } from './job-reads.ts';
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] }));
+afterEach(() => void vi.useRealTimers());
+
+/** Lets happen what needs no time: reads gather within a turn of the event loop, and answers take some. */
+async function turn(): Promise<void> {
+  for (let i = 0; i < 5; i++) await new Promise((resolve) => setImmediate(resolve));
+}
 
 const caller = { keySha256: Buffer.alloc(32) };
 const resultFor = (id: string): GetJobResult => ({
@@ -41,7 +48,7 @@ describe('createJobReads', () => {
   it('sends one read at once, alone', async () => {
     const { read, sent, ids } = scripted();
     const reading = read('a');
-    await delay(1);
+    await turn();
     expect(ids(0)).toEqual(['a']);
     expect(sent[0]?.requestId).toBe('request-a');
     sent[0]?.answer();
@@ -51,16 +58,16 @@ describe('createJobReads', () => {
   it('sends together what arrives together, and gathers while two messages are under way', async () => {
     const { read, sent, ids } = scripted();
     const all = [read('a'), read('b')];
-    await delay(1);
+    await turn();
     all.push(read('c'));
-    await delay(1);
+    await turn();
     all.push(read('d'), read('e'));
-    await delay(1);
+    await turn();
     all.push(read('f'));
-    await delay(1);
+    await turn();
     expect([sent.length, ids(0), ids(1)]).toEqual([2, ['a', 'b'], ['c']]);
     sent[1]?.answer();
-    await delay(1);
+    await turn();
     expect(ids(2)).toEqual(['d', 'e', 'f']);
     sent[0]?.answer();
     sent[2]?.answer();
@@ -73,7 +80,7 @@ describe('createJobReads', () => {
     const { read, sent } = scripted();
     const all = Array.from({ length: 300 }, (_, i) => read(`j${i}`));
     for (let i = 0; i < 3; i++) {
-      await delay(1);
+      await turn();
       sent[i]?.answer();
     }
     await Promise.all(all);
@@ -83,18 +90,17 @@ describe('createJobReads', () => {
   it('gives a message the time that its newest read has left', async () => {
     const { read, sent, ids } = scripted(1_000);
     const held = [read('a')];
-    await delay(1);
+    await turn();
     held.push(read('b'));
-    await delay(1);
+    await turn();
     held.push(read('c'));
-    await delay(300);
+    vi.advanceTimersByTime(300);
     held.push(read('d'));
-    await delay(50);
+    vi.advanceTimersByTime(50);
     sent[0]?.answer();
-    await delay(1);
+    await turn();
     expect(ids(2)).toEqual(['c', 'd']);
-    expect(sent[2]?.timeoutMs).toBeGreaterThan(700);
-    expect(sent[2]?.timeoutMs).toBeLessThanOrEqual(951);
+    expect(sent[2]?.timeoutMs).toBe(950);
     for (const { answer } of sent) answer();
     await Promise.all(held);
   });
@@ -108,20 +114,23 @@ describe('createJobReads', () => {
         ({ code, httpStatus }) => settled.push(`${id} ${code} ${httpStatus}`),
       );
     const all = [note('a')];
-    await delay(1);
+    await turn();
     all.push(note('b'));
-    await delay(1);
+    await turn();
     all.push(note('early'));
-    await delay(200);
+    vi.advanceTimersByTime(200);
     all.push(note('late'));
-    await delay(1);
+    await turn();
     sent[0]?.answer();
-    await delay(1);
+    await turn();
     expect(ids(2)).toEqual(['early', 'late']);
-    await expect.poll(() => settled).toContain('early internal_error 502');
+    vi.advanceTimersByTime(200);
+    await turn();
+    expect(settled).toContain('early internal_error 502');
     expect(settled).not.toContain('late answered');
     sent[2]?.answer();
-    await expect.poll(() => settled).toContain('late answered');
+    await turn();
+    expect(settled).toContain('late answered');
     sent[1]?.answer();
     await Promise.all(all);
     expect(settled.filter((line) => line.startsWith('early'))).toHaveLength(1);
@@ -130,10 +139,11 @@ describe('createJobReads', () => {
   it('does not send a read whose time was up before its turn', async () => {
     const { read, sent, ids } = scripted(200);
     const lost = Promise.allSettled([read('a')]);
-    await delay(1);
+    await turn();
     const lostToo = Promise.allSettled([read('b')]);
-    await delay(1);
+    await turn();
     const waited = Promise.allSettled([read('waited')]);
+    vi.advanceTimersByTime(200);
     expect((await Promise.all([lost, lostToo, waited])).flat().map(({ status }) => status)).toEqual([
       'rejected',
       'rejected',
@@ -141,7 +151,7 @@ describe('createJobReads', () => {
     ]);
     const fresh = read('fresh');
     sent[0]?.fail(Object.assign(new Error('deadline'), { code: status.DEADLINE_EXCEEDED }));
-    await delay(1);
+    await turn();
     expect(ids(2)).toEqual(['fresh']);
     sent[2]?.answer();
     expect(await fresh).toEqual(resultFor('fresh'));
@@ -150,7 +160,7 @@ describe('createJobReads', () => {
   it('fails every read of a message that fails, and goes on', async () => {
     const { read, sent } = scripted();
     const all = Promise.allSettled([read('a'), read('b')]);
-    await delay(1);
+    await turn();
     sent[0]?.fail(Object.assign(new Error('gone'), { code: status.UNAVAILABLE }));
     for (const result of await all)
       expect(result).toMatchObject({
@@ -158,7 +168,7 @@ describe('createJobReads', () => {
         reason: { code: 'internal_error', httpStatus: 502 },
       });
     const next = read('c');
-    await delay(1);
+    await turn();
     sent[1]?.answer();
     expect(await next).toEqual(resultFor('c'));
   });
@@ -166,7 +176,7 @@ describe('createJobReads', () => {
   it('fails the reads that an answer leaves out', async () => {
     const { read, sent } = scripted();
     const all = Promise.allSettled([read('a'), read('b')]);
-    await delay(1);
+    await turn();
     sent[0]?.answer([resultFor('a')]);
     expect(await all).toMatchObject([{ status: 'fulfilled' }, { reason: { code: 'internal_error' } }]);
   });

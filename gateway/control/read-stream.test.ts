@@ -10,6 +10,7 @@ import {
   type ReadJobsRequest,
   type ReadJobsResponse,
 } from '#proto/semblance/control/v1/control.ts';
+import { freePort } from '../../local/process/ports.ts';
 import { createReadStream, type ReadStream } from './read-stream.ts';
 
 type Stream = ServerDuplexStream<ReadJobsRequest, ReadJobsResponse>;
@@ -64,7 +65,7 @@ const answerTo = ({ number, requests }: ReadJobsRequest): ReadJobsResponse => ({
   results: requests.map(({ jobId }) => resultFor(jobId)),
 });
 const requestsFor = (...ids: string[]) => ids.map((jobId) => ({ caller: undefined, jobId }));
-const asking = (stream: ReadStream, id: string, timeoutMs = 5_000) =>
+const asking = (stream: ReadStream, id: string, timeoutMs = 60_000) =>
   stream.ask(requestsFor(id), timeoutMs, `r-${id}`).then(
     () => `${id} answered`,
     ({ code }) => `${id} ${status[code]}`,
@@ -120,20 +121,22 @@ describe('createReadStream', () => {
   });
 
   it('fails at once while nobody listens, and works again when somebody does', async () => {
-    const port = await serve((stream, request) => void stream.write(answerTo(request)));
+    const port = await freePort();
+    await serve((stream, request) => void stream.write(answerTo(request)), port);
     const stream = connect(port);
     expect(await asking(stream, 'a')).toBe('a answered');
     await server?.close(0);
     await expect.poll(() => asking(stream, 'b')).toBe('b UNAVAILABLE');
     await serve((stream, request) => void stream.write(answerTo(request)), port);
-    await expect.poll(() => asking(stream, 'c'), { timeout: 5_000 }).toBe('c answered');
+    await expect.poll(() => asking(stream, 'c')).toBe('c answered');
   });
 
   it('gives up a message in its own time, and leaves a stream on which nothing is heard', async () => {
     const port = await serve((stream, request, number) => {
-      if (number > 1) stream.write(answerTo(request));
+      if (number > 1 || request.requests[0]?.jobId === 'first') stream.write(answerTo(request));
     });
     const stream = connect(port);
+    expect(await asking(stream, 'first')).toBe('first answered');
     expect(await Promise.all([asking(stream, 'a', 100), asking(stream, 'b', 150)])).toEqual([
       'a DEADLINE_EXCEEDED',
       'b DEADLINE_EXCEEDED',
@@ -147,8 +150,7 @@ describe('createReadStream', () => {
       if (request.requests[0]?.jobId !== 'lost') stream.write(answerTo(request));
     });
     const stream = connect(port);
-    const lost = asking(stream, 'lost', 200);
-    await delay(50);
+    const lost = asking(stream, 'lost', 4_000);
     expect(await asking(stream, 'a')).toBe('a answered');
     expect(await lost).toBe('lost DEADLINE_EXCEEDED');
     expect(await asking(stream, 'b')).toBe('b answered');

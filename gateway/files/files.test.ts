@@ -10,7 +10,7 @@ import { parseRaw, sendRaw, startTestGateway, type TestGateway } from '../testin
 let t: TestGateway;
 const bytes = randomBytes(3_000_000);
 beforeAll(async () => {
-  t = await startTestGateway({ timing: { uploadIdle: 400 } });
+  t = await startTestGateway({ timing: { uploadIdle: 4_000 } });
   await t.store.put('outputs/picture', Readable.from([bytes]), { contentType: 'image/png' });
 });
 afterAll(() => t.close());
@@ -34,7 +34,7 @@ describe('GET /files', () => {
       'accept-ranges': 'bytes',
       etag: expect.stringMatching(/^"[0-9a-f-]{36}"$/),
       'last-modified': expect.stringMatching(/GMT$/),
-      'cache-control': expect.stringMatching(/^private, max-age=(59|60)$/),
+      'cache-control': expect.stringMatching(/^private, max-age=([1-5]\d|60)$/),
       'content-disposition': 'inline; filename="picture.png"',
       'x-content-type-options': 'nosniff',
       'content-security-policy': "default-src 'none'; sandbox",
@@ -192,7 +192,7 @@ describe('PUT /files', () => {
     socket.write(head);
     await delay(100);
     socket.destroy();
-    const stalled = parseRaw(await sendRaw(t.port, head, 300));
+    const stalled = parseRaw(await sendRaw(t.port, head));
     expect(stalled.status).toBe(400);
     await expect.poll(async () => (await readdir(`${t.folder}/tmp`)).length).toBe(0);
     expect(await (await fetch(await link('outputs/c'))).text()).toBe('whole');

@@ -1,10 +1,11 @@
+import { connect } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { ApiError } from '#common/errors.ts';
 import { parseRaw, sendRaw, startTestGateway, type TestGateway } from '../testing/test-gateway.ts';
 
 let t: TestGateway;
 beforeAll(async () => {
-  t = await startTestGateway({ timing: { body: 400 } });
+  t = await startTestGateway();
 });
 afterAll(() => t.close());
 beforeEach(() => {
@@ -199,14 +200,20 @@ describe('POST /face-swap-image', () => {
 
   it('a body that does not come is given up', async () => {
     const head = `POST /api/v1/face-swap-image HTTP/1.1\r\nHost: x\r\nAuthorization: ${t.auth.authorization}\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{`;
-    const answer = parseRaw(await sendRaw(t.port, head, 300));
+    const own = await startTestGateway({ timing: { body: 400 } });
+    const answer = parseRaw(await sendRaw(own.port, head));
     expect(answer.status).toBe(400);
     expect(answer.body).toMatch(/did not arrive within/);
+    await own.close();
   });
 
   it('a client that leaves is nobody to answer', async () => {
     const head = `POST /api/v1/face-swap-image HTTP/1.1\r\nHost: x\r\nRequest-Id: leaver\r\nAuthorization: ${t.auth.authorization}\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{`;
-    await sendRaw(t.port, head, 20);
+    const socket = connect(t.port, '127.0.0.1');
+    socket.write(head);
+    // Whoever leaves before it was heard is nobody to the log either.
+    await expect.poll(() => t.registry.metrics()).toMatch(/requests_in_flight 1\n/);
+    socket.destroy();
     // By its id: the lines of earlier requests may still come.
     const ofIt = () =>
       t.logLines.map((line) => JSON.parse(line)).filter(({ requestId }) => requestId === 'leaver');

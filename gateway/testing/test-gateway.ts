@@ -79,8 +79,20 @@ export interface RawAnswer {
   readonly body: string;
 }
 
-/** Sends bytes as they are and reads what comes back until the server closes or `quietMs` pass without more. */
-export function sendRaw(port: number, bytes: string | Buffer | Buffer[], quietMs = 400): Promise<string> {
+/** Longest wait for an answer or the rest of one. */
+const ANSWER_MS = 30_000;
+
+/**
+ * Sends bytes as they are and reads what comes back until the server closes or, after a whole answer, `quietMs` pass
+ * without more.
+ * @param answerMs how long to wait for an answer
+ */
+export function sendRaw(
+  port: number,
+  bytes: string | Buffer | Buffer[],
+  quietMs = 400,
+  answerMs = ANSWER_MS,
+): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1');
     let received = '';
@@ -89,16 +101,24 @@ export function sendRaw(port: number, bytes: string | Buffer | Buffer[], quietMs
       socket.destroy();
       resolve(received);
     };
-    let timer = setTimeout(end, quietMs * 4);
+    let timer = setTimeout(end, answerMs);
     socket.on('data', (chunk) => {
       received += chunk.toString('latin1');
       clearTimeout(timer);
-      timer = setTimeout(end, quietMs);
+      timer = setTimeout(end, isWhole(received) ? quietMs : answerMs);
     });
     socket.on('close', end);
     socket.on('error', () => {});
     for (const part of Array.isArray(bytes) ? bytes : [bytes]) socket.write(part);
   });
+}
+
+/** Whether the last answer in it has all the bytes that its Content-Length says; true when it says none. */
+function isWhole(received: string): boolean {
+  const at = received.lastIndexOf('HTTP/1.1 ');
+  const { headers, body } = parseRaw(received.slice(at));
+  if (!received.slice(at).includes('\r\n\r\n')) return false;
+  return body.length >= Number(headers['content-length'] ?? 0);
 }
 
 export function parseRaw(text: string): RawAnswer {

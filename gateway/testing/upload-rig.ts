@@ -16,7 +16,7 @@ export type RawSocket = Socket & { received: string };
 export function uploadRig() {
   let t: TestGateway;
   beforeAll(async () => {
-    t = await startTestGateway({ sizeLimits, timing: { uploadIdle: 400, control: 1_000 } });
+    t = await startTestGateway({ sizeLimits, timing: { uploadIdle: 30_000 } });
   });
   afterAll(() => t.close());
   beforeEach(() => {

@@ -47,7 +47,7 @@ export async function startS3Server(): Promise<{ endpoint: string; stop(): Promi
     await rm(folder, { recursive: true, force: true });
     await guard.close();
   };
-  const deadline = Date.now() + 15_000;
+  const deadline = Date.now() + 60_000;
   for (;;) {
     const answer = await fetch(`${endpoint}/health`).catch(() => undefined);
     if (answer?.ok) return { endpoint, stop };
