@@ -13,8 +13,8 @@ const ANSWER_WITHIN_MS = 15_000;
 let rig: Rig;
 beforeAll(async () => {
   rig = await createRig();
-}, 240_000);
-afterAll(() => rig?.close(), 60_000);
+}, 300_000);
+afterAll(() => rig?.close(), 200_000);
 
 interface Told {
   readonly submits: number;
@@ -71,11 +71,11 @@ describe.each([
     await Promise.all([before, waiting, ...told.accepted].map(rig.expectDone));
     const after = await rig.submit();
     await rig.expectDone(after);
-  }, 240_000);
+  }, 400_000);
 });
 
 test(
   'afterwards each job was charged once, nothing is held, and nothing is left',
   () => rig.expectCleanBooks(),
-  60_000,
+  200_000,
 );

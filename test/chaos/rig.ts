@@ -168,11 +168,16 @@ async function createRigOn(running: StackProcess) {
   /** Ends a service as kill -9 does; resolves when another process has taken its place. */
   function kill(service: string): { back: Promise<void> } {
     const pid = stack.read().services[service] as number;
-    process.kill(pid, 'SIGKILL');
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch (error) {
+      // It has just ended by itself, over the end of another: no less dead.
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    }
     const back = eventually(
       `${service} to be started again`,
       () => (stack.read().services[service] === pid ? undefined : true),
-      { withinMs: 60_000, everyMs: 50 },
+      { withinMs: 100_000, everyMs: 50 },
     );
     return { back: back.then(() => {}) };
   }
@@ -291,7 +296,7 @@ async function createRigOn(running: StackProcess) {
         if (left.length > 0) throw new Error(left.join(' '));
         return true;
       },
-      { withinMs: 20_000 },
+      { withinMs: 60_000 },
     );
   }
 

@@ -3,7 +3,14 @@ import type { Api } from '../support/api.ts';
 import { eventually } from '../support/eventually.ts';
 import { conditionOf, type Kubectl } from '../support/kubectl.ts';
 import { faceless, largePortrait } from '../support/media.ts';
-import { renderJob, type SwapInputs, swapInputs, untilPhase } from '../support/render-jobs.ts';
+import {
+  renderJob,
+  type SwapInputs,
+  swapInputs,
+  untilPhase,
+  untilPhaseOrEnd,
+  whileRunning,
+} from '../support/render-jobs.ts';
 import { type Stack, sharedStack } from '../support/stack.ts';
 
 let stack: Stack;
@@ -17,6 +24,13 @@ beforeAll(async () => {
   ({ api } = await stack.newAccount());
   inputs = await swapInputs(api);
 }, 240_000);
+
+/** Makes a RenderJob of these inputs and returns its name. */
+async function apply(of: SwapInputs): Promise<string> {
+  const job = renderJob(of);
+  await kubectl.apply(job);
+  return job.metadata.name;
+}
 
 describe('a RenderJob made by hand', () => {
   test('runs to Succeeded, says where and what it made, and bills nobody', async () => {
@@ -38,8 +52,8 @@ describe('a RenderJob made by hand', () => {
     );
     expect(await api.balance()).toEqual(before);
     // What scripts wait with.
-    await kubectl(['wait', '--for=condition=Complete', `renderjob/${job.metadata.name}`, '--timeout=5s']);
-    await kubectl(['delete', 'rj', job.metadata.name, '--timeout=20s']);
+    await kubectl(['wait', '--for=condition=Complete', `renderjob/${job.metadata.name}`, '--timeout=60s']);
+    await kubectl(['delete', 'rj', job.metadata.name, '--timeout=60s']);
   });
 
   test('that cannot be done becomes Failed and says why', async () => {
@@ -52,7 +66,7 @@ describe('a RenderJob made by hand', () => {
       status: 'False',
       message: expect.stringMatching(/face/i),
     });
-    await kubectl(['wait', '--for=condition=Failed', `renderjob/${job.metadata.name}`, '--timeout=5s']);
+    await kubectl(['wait', '--for=condition=Failed', `renderjob/${job.metadata.name}`, '--timeout=60s']);
   });
 
   test('whose inputs are nowhere ends as Failed, not in endless retries', async () => {
@@ -100,23 +114,34 @@ describe('deleting and suspending', () => {
   });
 
   test('suspended while it runs it leaves its agent; resumed it is done in a new attempt', async () => {
-    const job = renderJob(await swapInputs(api, await largePortrait(5000)));
-    await kubectl.apply(job);
-    await untilPhase(kubectl, job.metadata.name, 'Running');
-    await kubectl.patch('renderjob', job.metadata.name, { spec: { suspend: true } });
-    const held = await untilPhase(kubectl, job.metadata.name, 'Suspended');
-    expect(held.status?.completionTime).toBeUndefined();
-    await kubectl.patch('renderjob', job.metadata.name, { spec: { suspend: false } });
-    const done = await untilPhase(kubectl, job.metadata.name, 'Succeeded');
+    const large = await swapInputs(api, await largePortrait(5000));
+    const suspended = await whileRunning(
+      kubectl,
+      () => apply(large),
+      async (name) => {
+        await kubectl.patch('renderjob', name, { spec: { suspend: true } });
+        const held = await untilPhaseOrEnd(kubectl, name, 'Suspended');
+        return held.status?.phase === 'Suspended' ? held : undefined;
+      },
+    );
+    expect(suspended.status?.completionTime).toBeUndefined();
+    const { name } = suspended.metadata;
+    await kubectl.patch('renderjob', name, { spec: { suspend: false } });
+    const done = await untilPhase(kubectl, name, 'Succeeded');
     expect(done.status?.attempt).toBe(2);
   });
 
   test('deleted while it runs it is gone at once and its slot is free', async () => {
-    const job = renderJob(await swapInputs(api, await largePortrait(5000)));
-    await kubectl.apply(job);
-    await untilPhase(kubectl, job.metadata.name, 'Running');
-    await kubectl(['delete', 'renderjob', job.metadata.name, '--timeout=15s']);
-    expect(await kubectl.renderJob(job.metadata.name)).toBeUndefined();
+    const large = await swapInputs(api, await largePortrait(5000));
+    const name = await whileRunning(
+      kubectl,
+      () => apply(large),
+      async (job) => {
+        await kubectl(['delete', 'renderjob', job, '--timeout=60s']);
+        return job;
+      },
+    );
+    expect(await kubectl.renderJob(name)).toBeUndefined();
     // The agent takes and finishes other work.
     const next = renderJob(inputs);
     await kubectl.apply(next);
@@ -124,17 +149,30 @@ describe('deleting and suspending', () => {
   });
 
   test('the RenderJob of an API job, deleted: the job fails, and everything is refunded', async () => {
-    const { api, accountId } = await stack.newAccount({ balanceUsd: 10 });
-    const [image_key, face_key] = await Promise.all([
-      api.upload(await largePortrait(5000)),
-      api.upload(await largePortrait(600)),
-    ]);
-    const { id } = await api.swap({ image_key, face_key });
-    const job = await eventually('its RenderJob', () => kubectl.renderJob(id));
-    expect(job.spec).toMatchObject({ account: accountId, capability: 'face-swap-image' });
-    await untilPhase(kubectl, id, 'Running');
-    await kubectl(['delete', 'renderjob', id, '--timeout=15s']);
-    expect(await api.finished(id)).toEqual({
+    const large = await largePortrait(5000);
+    const small = await largePortrait(600);
+    let account = await stack.newAccount({ balanceUsd: 10 });
+    const { id, job } = await whileRunning(
+      kubectl,
+      async () => {
+        account = await stack.newAccount({ balanceUsd: 10 });
+        const [image_key, face_key] = await Promise.all([
+          account.api.upload(large),
+          account.api.upload(small),
+        ]);
+        const submitted = await account.api.swap({ image_key, face_key });
+        const made = await eventually('its RenderJob', () => kubectl.renderJob(submitted.id));
+        expect(made.spec).toMatchObject({ account: account.accountId, capability: 'face-swap-image' });
+        return submitted.id;
+      },
+      async (id) => {
+        await kubectl(['delete', 'renderjob', id, '--timeout=60s']);
+        const job = await account.api.finished(id);
+        return job.status === 'succeeded' ? undefined : { id, job };
+      },
+    );
+    const { api, accountId } = account;
+    expect(job).toEqual({
       id,
       status: 'failed',
       output_url: null,
@@ -192,7 +230,7 @@ describe('what the API server itself refuses', () => {
     );
     await expect(patch({ account: 'someone' })).rejects.toThrow(/immutable/);
     await patch({ priority: 7 });
-    await kubectl(['delete', 'renderjob', job.metadata.name, '--timeout=15s']);
+    await kubectl(['delete', 'renderjob', job.metadata.name, '--timeout=60s']);
   });
 });
 

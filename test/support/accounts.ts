@@ -21,7 +21,7 @@ export async function createAccount(
 ): Promise<{ accountId: string; keyId: string; apiKey: string }> {
   const metadata = new Metadata();
   metadata.set('authorization', `Bearer ${readStackFile(stackFile).admin_token}`);
-  const settings = { timeoutMs: 20_000, metadata };
+  const settings = { timeoutMs: 60_000, metadata };
   const client = createClient(AdminServiceClient, readControlAddress(stackFile));
   try {
     const text = typeof balanceUsd === 'number' ? balanceUsd.toFixed(6) : balanceUsd;

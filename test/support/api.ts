@@ -98,7 +98,7 @@ export function apiOf({ baseUrl, apiKey }: { baseUrl: string; apiKey?: string })
     },
     swap: async (body, headers) => good(await api.post('/face-swap-image', body, headers)) as Submitted,
     job: async (id) => good(await api.get(`/jobs/${id}`)) as JobRecord,
-    finished: (id, withinMs = 60_000) =>
+    finished: (id, withinMs = 100_000) =>
       eventually(
         `job ${id} to finish`,
         async () => {

@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 export async function eventually<T>(
   what: string,
   look: () => Promise<T | undefined> | T | undefined,
-  { withinMs = 30_000, everyMs = 100 }: { withinMs?: number; everyMs?: number } = {},
+  { withinMs = 60_000, everyMs = 100 }: { withinMs?: number; everyMs?: number } = {},
 ): Promise<T> {
   const deadline = Date.now() + withinMs;
   let last: unknown;

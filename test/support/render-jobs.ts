@@ -28,14 +28,14 @@ export function renderJob(inputs: SwapInputs, spec: Record<string, unknown> = {}
   };
 }
 
-/** Waits until the RenderJob has that phase; throws at once when it ended in another way. */
-export async function untilPhase(
+/** Waits until the RenderJob has that phase or has ended, in whatever way. */
+export function untilPhaseOrEnd(
   kubectl: Kubectl,
   name: string,
   phase: string,
-  withinMs = 60_000,
+  withinMs = 100_000,
 ): Promise<RenderJobView> {
-  const job = await eventually(
+  return eventually(
     `${name} to be ${phase}`,
     async () => {
       const seen = await kubectl.renderJob(name);
@@ -43,8 +43,39 @@ export async function untilPhase(
       const now = seen.status?.phase;
       return now === phase || now === 'Succeeded' || now === 'Failed' ? seen : undefined;
     },
-    { withinMs, everyMs: 150 },
+    { withinMs, everyMs: 50 },
   );
+}
+
+/**
+ * Does to a job what must be done while it runs. On a busy machine a job may be over before that is heard; then another
+ * one is taken.
+ *
+ * @param begin makes a job and returns its name
+ * @param act undefined: the job was over before
+ */
+export async function whileRunning<T>(
+  kubectl: Kubectl,
+  begin: () => Promise<string>,
+  act: (name: string) => Promise<T | undefined>,
+): Promise<T> {
+  for (let left = 5; left > 0; left--) {
+    const name = await begin();
+    const job = await untilPhaseOrEnd(kubectl, name, 'Running');
+    const done = job.status?.phase === 'Running' ? await act(name) : undefined;
+    if (done !== undefined) return done;
+  }
+  throw new Error('every job was over before anything could be done to it');
+}
+
+/** Waits until the RenderJob has that phase; throws at once when it ended in another way. */
+export async function untilPhase(
+  kubectl: Kubectl,
+  name: string,
+  phase: string,
+  withinMs?: number,
+): Promise<RenderJobView> {
+  const job = await untilPhaseOrEnd(kubectl, name, phase, withinMs);
   if (job.status?.phase !== phase) {
     throw new Error(`${name} became ${job.status?.phase}, not ${phase}: ${JSON.stringify(job.status)}`);
   }

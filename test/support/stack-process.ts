@@ -61,9 +61,9 @@ export interface StackProcess {
 }
 
 /** Longest start: everything warm takes about ten seconds; other tests may be using both cores. */
-const READY_WITHIN_MS = 180_000;
+const READY_WITHIN_MS = 220_000;
 /** A stack that does not end by itself within this is killed, and whoever asked is told. */
-const STOP_WITHIN_MS = 40_000;
+const STOP_WITHIN_MS = 90_000;
 
 /**
  * Starts `node local/start.ts` and resolves when its `stack.json` is true. It ends with `close()`, or with this process,
