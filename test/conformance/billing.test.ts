@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { apiOf, type Balance } from '../support/api.ts';
+import { type Api, apiOf, type Balance } from '../support/api.ts';
 import { expectError } from '../support/expect-error.ts';
 import { ADMIRAL, ASTRONAUT, faceless, largePortrait } from '../support/media.ts';
 import { type Account, type Stack, sharedStack } from '../support/stack.ts';
@@ -215,3 +215,29 @@ describe('GET /pricing', () => {
     expectError(await bad.get('/pricing'), 'unauthorized');
   });
 });
+  test('Rates and minimum charges are administrator settings: with a key, the caller’s own; a job is charged max(minimum charge, rate x units)', async () => {
+    const own = await stack.newAccount();
+    const priceFor = async (api: Api) => {
+      const card = (await api.get('/pricing')).body as RateCard;
+      return card.capabilities.find(({ capability }) => capability === 'face-swap-image');
+    };
+    const body = await inputs(own);
+    for (const [rate_usd, minimum_usd, charge] of [
+      [0.07, 0.01, 0.07],
+      [0.02, 0.05, 0.05],
+    ] as const) {
+      await stack.admin('rates', 'set', {
+        capability: 'face-swap-image',
+        account: own.accountId,
+        'rate-usd': String(rate_usd),
+        'minimum-usd': String(minimum_usd),
+      });
+      expect(await priceFor(own.api)).toMatchObject({ minimum_usd, rates: [{ when: {}, rate_usd }] });
+      const { id } = await own.api.swap(body);
+      expect((await own.api.finished(id)).charged_usd).toBe(charge);
+    }
+    const { rates, minimum_usd } = photoSwap;
+    for (const api of [apiOf({ baseUrl: own.api.baseUrl }), (await stack.newAccount()).api])
+      expect(await priceFor(api), 'nobody else’s').toMatchObject({ rates, minimum_usd });
+  });
+
