@@ -114,16 +114,24 @@ async function running(id: string): Promise<RenderJob> {
   return setStatus(system, renderJob, { phase: 'Running', attempt: 1 });
 }
 
-/** As the operator does when the agent said that it stopped. */
+/** As the operator does when the agent said that it stopped: what the control plane takes off meanwhile stays off. */
 async function stopped(id: string) {
-  const renderJob = await untilRenderJob(system, id);
-  const { name = '', namespace, finalizers = [] } = renderJob.metadata;
-  const rest = finalizers.filter((finalizer) => finalizer !== AGENT_FINALIZER);
-  await system.kube
-    .mergePatch(RENDERJOB_RESOURCE, { name, namespace }, { metadata: { finalizers: rest } })
-    .catch((error) => {
-      if (!isKubeError(error, 'not_found')) throw error;
-    });
+  for (;;) {
+    const { metadata } = await untilRenderJob(system, id);
+    const { name = '', namespace, resourceVersion, finalizers = [] } = metadata;
+    const rest = finalizers.filter((finalizer) => finalizer !== AGENT_FINALIZER);
+    try {
+      await system.kube.mergePatch(
+        RENDERJOB_RESOURCE,
+        { name, namespace },
+        { metadata: { resourceVersion, finalizers: rest } },
+      );
+      return;
+    } catch (error) {
+      if (isKubeError(error, 'not_found')) return;
+      if (!isKubeError(error, 'conflict')) throw error;
+    }
+  }
 }
 
 test('a job that waits for an agent is cancelled: its RenderJob goes, then it ends, free of charge', async () => {

@@ -64,7 +64,8 @@ test('several relays share what is due, each debt paid once while nothing fails'
     seen.push(task.jobId);
   };
   await Promise.all(Array.from({ length: 60 }, (_, i) => owe(`job ${i}`)));
-  for (let i = 0; i < 3; i++) relay(handle).run();
+  // A lease that no pause of this process outlasts: what outlasts it is paid twice.
+  for (let i = 0; i < 3; i++) relay(handle, { leaseMs: 60_000 }).run();
   await paid();
   expect(seen).toHaveLength(60);
   expect(new Set(seen).size).toBe(60);
@@ -90,16 +91,29 @@ test('a debt that cannot be paid does not hold up the others, and keeps its reas
 
 test('a debt that hangs in one lane keeps neither its own lane nor the other from paying', async () => {
   const seen: string[] = [];
-  const { run } = relay(async (task) => {
-    if (task.jobId === 'hangs') await delay(1_000);
-    seen.push(task.jobId);
+  let begun = false;
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
   });
+  const handle = async (task: Task) => {
+    if (task.jobId === 'hangs') {
+      begun = true;
+      await held;
+    }
+    seen.push(task.jobId);
+  };
+  const { run } = relay(handle, { leaseMs: 60_000 });
   await owe('hangs');
   run();
-  await delay(60);
+  await untilTrue(() => begun, 'it hangs');
   await owe('next');
-  await untilTrue(() => seen.includes('next'), 'the next is paid');
-  expect(seen).not.toContain('hangs');
+  try {
+    await untilTrue(() => seen.includes('next'), 'the next is paid');
+    expect(seen).toEqual(['next']);
+  } finally {
+    release();
+  }
   await untilTrue(() => seen.includes('hangs'), 'the slow one ends');
 });
 
@@ -110,9 +124,11 @@ test('what a dead relay had claimed is free after its lease', async () => {
     return new Promise(() => {});
   });
   await owe('job');
-  // Never ends: as if its process had been killed between the deed and the record of it.
-  void dead.outbox.run(new AbortController().signal);
-  await untilTrue(() => entered === 1, 'it is claimed');
+  // Never ends, and claims nothing more: as if its process had been killed between the deed and the record of it.
+  const killed = new AbortController();
+  void dead.outbox.run(killed.signal);
+  await untilTrue(() => entered > 0, 'it is claimed');
+  killed.abort();
   const seen: Task[] = [];
   relay(async (task) => void seen.push(task)).run();
   await paid();
@@ -124,11 +140,13 @@ test('the uid of a RenderJob is recorded with the debt paid, and never replaced'
   const { jobId } = await db.submitter()(account.submission());
   await db.sql`update outbox set due_at = now() where job_id = ${jobId}`;
   const { run } = relay(async () => ({ renderJobUid: 'uid 1' }));
-  run();
+  const first = run();
   await paid();
   const uid = async () =>
     (await db.sql`select renderjob_uid from jobs where id = ${jobId}`)[0]?.renderjob_uid;
   expect(await uid()).toBe('uid 1');
+  first.abort();
+  await Promise.all(running.splice(0).map(({ done }) => done));
   await db.sql`insert into outbox (kind, job_id, due_at) values ('renderjob', ${jobId}, now())`;
   const later = relay(async () => ({ renderJobUid: 'uid 2' }));
   later.run();
@@ -159,11 +177,16 @@ test('what is left to the table is paid from there in the order it was owed in, 
   };
   const { outbox, run } = relay(handle, {
     lanes: { renderjob: { handle, concurrency: () => 1 }, event: { handle, concurrency: () => 1 } },
-    leaseMs: 10_000,
+    // Neither runs out while this process stands still: what falls due while it is in hand is paid twice.
+    ...{ leaseMs: 60_000, ownMs: 60_000 },
   });
   run();
-  const due = () => new Date(Date.now() + 2_000);
-  for (let i = 0; i < 150; i++) outbox.handOver('event', await owe(String(i), due()));
+  const due = () => new Date(Date.now() + 59_000);
+  // None is left to the table while there is room for it in memory.
+  for (let i = 0; i < 150; i++) {
+    outbox.handOver('event', await owe(String(i), due()));
+    while (seen.length <= i) await delay(1);
+  }
   // The first pass through memory: one at work, and so many that wait.
   const burst: Awaited<ReturnType<typeof owe>>[] = [];
   for (let i = 150; i < 300; i++) burst.push(await owe(String(i), due()));

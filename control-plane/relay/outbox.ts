@@ -41,6 +41,8 @@ export interface OutboxOptions<Contexts extends Record<TaskKind, unknown>> {
   readonly pollMs?: number;
   /** A debt claimed by a process that dies is free for others after this long. Default 10 s. */
   readonly leaseMs?: number;
+  /** How long after its commit a debt falls due for everyone. Default: that of `outbox.due_at`, 2 s. */
+  readonly ownMs?: number;
   /** Pause after the n-th failed attempt. */
   readonly backoffMs?: (attempts: number) => number;
   readonly onPaid?: (kind: TaskKind, seconds: number) => void;
@@ -77,6 +79,7 @@ export function createOutbox<Contexts extends Record<TaskKind, unknown>>(
   options: OutboxOptions<Contexts>,
 ): Outbox<Contexts> {
   const { database, logger, lanes, pollMs = 500, leaseMs = 10_000, backoffMs = defaultBackoff } = options;
+  const { ownMs = OWN_MS } = options;
   const receipts = createReceipts({ database });
   /** What has been paid, until it is recorded. */
   const unrecorded = new Set<Promise<void>>();
@@ -112,7 +115,7 @@ export function createOutbox<Contexts extends Record<TaskKind, unknown>>(
 
   /** The oldest that are due; `early`: and those that are not yet, but for what this process has in hand. */
   async function claim(kind: TaskKind, early: readonly bigint[] | undefined): Promise<Task[]> {
-    const horizonMs = early ? OWN_MS : 0;
+    const horizonMs = early ? ownMs : 0;
     const inHand = (early ?? []).map(String);
     const rows = await database.fast<
       { id: bigint; job_id: string; status: string | null; created_at: Date; attempts: number }[]
