@@ -46,7 +46,7 @@ export interface FakeAgentOptions {
   readonly script: Script;
   readonly ledger?: Ledger;
   readonly capabilities?: readonly string[];
-  /** Of the Lease. Default 8. */
+  /** Of the Lease. Default 60: no test that is not about its lapse loses an agent to a machine that stands still. */
   readonly leaseSeconds?: number;
 }
 
@@ -77,7 +77,7 @@ interface Held {
 
 /** An agent in this process that keeps the protocol of real ones to the letter and does what a script says. */
 export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAgent> {
-  const { kubeconfigPath, namespace, name, slots = 2, script, ledger } = options;
+  const { kubeconfigPath, namespace, name, slots = 2, script, ledger, leaseSeconds = 60 } = options;
   const incarnation = randomBytes(6).toString('hex');
   const client = createKubeClient({ kubeconfigPath, fieldManager: 'semblance-agent' });
   const attempts = new Map<string, Held>();
@@ -265,9 +265,9 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
   const ending = new AbortController();
   const lease = createLeaseKeeper({
     ...{ client, namespace, name, holder: incarnation, logger },
-    durationSeconds: options.leaseSeconds ?? 8,
+    durationSeconds: leaseSeconds,
     renewEveryMs: 2_000,
-    fenceAfterMs: (options.leaseSeconds ?? 8) * 1000 - 1_500,
+    fenceAfterMs: leaseSeconds * 1000 - 1_500,
     onFenced() {
       for (const key of attempts.keys()) change(key, { state: AttemptState.ATTEMPT_STATE_STOPPED });
     },

@@ -1,4 +1,4 @@
-import { createKubeClient, type KubeClient } from '#common/kube/index.ts';
+import { createKubeClient, createReflector, type KubeClient } from '#common/kube/index.ts';
 import { createLogger, silentLogger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
 import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
@@ -27,6 +27,9 @@ export function recordingObjects(): ObjectStore & { readonly deleted: string[] }
   };
 }
 
+/** When a test gives up: long after any machine that still does something would have been done. */
+const WAIT_MS = 40_000;
+
 export interface Harness {
   readonly kubeconfigPath: string;
   readonly namespace: string;
@@ -39,6 +42,8 @@ export interface Harness {
   /** Waits until the job satisfies the condition. @throws with its last status otherwise */
   until(name: string, condition: (job: RenderJob) => boolean, timeoutMs?: number): Promise<RenderJob>;
   untilGone(name: string, timeoutMs?: number): Promise<void>;
+  /** Keeps every state of the RenderJobs from now on, so that none which passes quickly is missed. */
+  history(): Promise<(name: string) => readonly RenderJob[]>;
   agentUntil(name: string, condition: (agent: GpuAgent) => boolean, timeoutMs?: number): Promise<GpuAgent>;
   close(): Promise<void>;
 }
@@ -53,6 +58,8 @@ export async function createHarness(kube?: Awaited<ReturnType<typeof testKube>>)
   const objects = recordingObjects();
   const operators: Operator[] = [];
   const agents: FakeAgent[] = [];
+  const ending = new AbortController();
+  const watching: Promise<void>[] = [];
   const level = process.env.SEMBLANCE_TEST_LOG;
   const logger = level ? createLogger({ service: 'operator', level }) : silentLogger();
 
@@ -80,7 +87,8 @@ export async function createHarness(kube?: Awaited<ReturnType<typeof testKube>>)
         ...{ kubeconfigPath, namespace, objects, logger },
         identity: `operator-${++serial}`,
         healthListen: { host: '127.0.0.1', port: 0 },
-        election: { leaseDurationMs: 6_000, renewDeadlineMs: 5_000, retryPeriodMs: 500 },
+        // Held through what a machine that stands still costs; released at once when an operator ends.
+        election: { leaseDurationMs: 60_000, renewDeadlineMs: 50_000, retryPeriodMs: 500 },
         ...overrides,
       });
       operators.push(started);
@@ -104,7 +112,7 @@ export async function createHarness(kube?: Awaited<ReturnType<typeof testKube>>)
         },
       }),
     get,
-    async until(name, condition, timeoutMs = 10_000) {
+    async until(name, condition, timeoutMs = WAIT_MS) {
       const found = await poll(
         () => get(name),
         (job) => job !== undefined && condition(job),
@@ -112,14 +120,25 @@ export async function createHarness(kube?: Awaited<ReturnType<typeof testKube>>)
       );
       return found as RenderJob;
     },
-    async untilGone(name, timeoutMs = 10_000) {
+    async untilGone(name, timeoutMs = WAIT_MS) {
       await poll(
         async () => (await client.find(RENDERJOB_RESOURCE, { namespace, name })) ?? 'gone',
         (job) => job === 'gone',
         timeoutMs,
       );
     },
-    async agentUntil(name, condition, timeoutMs = 10_000) {
+    async history() {
+      const states: RenderJob[] = [];
+      const keep = (job: RenderJob) => void states.push(job);
+      const reflector = createReflector<RenderJob>({
+        ...{ client, resource: RENDERJOB_RESOURCE, namespace, logger },
+        handlers: { onAdd: keep, onUpdate: keep },
+      });
+      watching.push(reflector.run(ending.signal));
+      await reflector.waitForSync(ending.signal);
+      return (of) => states.filter(({ metadata }) => metadata.name === of);
+    },
+    async agentUntil(name, condition, timeoutMs = WAIT_MS) {
       const found = await poll(
         () => client.get(GPUAGENT_RESOURCE, { namespace, name }),
         (agent) => agent !== undefined && condition(agent),
@@ -128,6 +147,8 @@ export async function createHarness(kube?: Awaited<ReturnType<typeof testKube>>)
       return found as GpuAgent;
     },
     async close() {
+      ending.abort(new Error('the test ends'));
+      await Promise.all(watching);
       for (const operator of operators) await operator.close();
       for (const agent of agents) await agent.kill();
       await client.close();

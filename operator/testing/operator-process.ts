@@ -44,7 +44,8 @@ export async function createOperatorProcesses(of: { kubeconfigPath: string; name
       identity,
       async ready() {
         for (;;) {
-          if (child.exitCode !== null) throw new Error(`the operator ended with ${child.exitCode}`);
+          const end = child.exitCode ?? child.signalCode;
+          if (end !== null) throw new Error(`the operator ended with ${end}`);
           const answer = await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => undefined);
           if (answer?.ok) return;
           await new Promise((resolve) => setTimeout(resolve, 25));
@@ -60,7 +61,7 @@ export async function createOperatorProcesses(of: { kubeconfigPath: string; name
   return {
     start,
     async close(): Promise<void> {
-      for (const child of running.keys()) child.kill('SIGTERM');
+      for (const child of running.keys()) child.kill('SIGKILL');
       await Promise.all(running.values());
       await rm(folder, { recursive: true, force: true });
     },
