@@ -7,11 +7,11 @@ import {
   Metadata,
   type ServiceError,
 } from '@grpc/grpc-js';
-import { TRACEPARENT } from '../tracing/traceparent.ts';
 import { tracer } from '../tracing/tracing.ts';
 import { sendToken } from './internal-token.ts';
 import { REQUEST_ID_KEY } from './status.ts';
 import { traceCalls } from './trace-calls.ts';
+import { setTrace } from './trace-metadata.ts';
 
 /** Channel settings every client of ours uses: broken connections are noticed and reopened quickly. */
 export const CHANNEL_OPTIONS: ChannelOptions = {
@@ -67,7 +67,7 @@ export function call<Request, Response>(
 ): Promise<Response> {
   const metadata = settings.metadata?.clone() ?? new Metadata();
   if (settings.requestId) metadata.set(REQUEST_ID_KEY, settings.requestId);
-  if (settings.traceparent) metadata.set(TRACEPARENT, settings.traceparent);
+  if (settings.traceparent) setTrace(metadata, settings.traceparent);
   return new Promise((resolve, reject) => {
     const { signal } = settings;
     if (signal?.aborted) return reject(signal.reason);

@@ -13,10 +13,10 @@ import { HealthImplementation } from 'grpc-health-check';
 import type { ListenAddress } from '../config.ts';
 import { ApiError, describeError } from '../errors.ts';
 import type { Logger } from '../logging.ts';
-import { TRACEPARENT } from '../tracing/traceparent.ts';
 import { type Span, tracer } from '../tracing/tracing.ts';
 import { askForToken } from './internal-token.ts';
 import { REQUEST_ID_KEY, toStatus } from './status.ts';
+import { traceIn } from './trace-metadata.ts';
 
 /** What a unary handler learns of its call besides the message. */
 export interface CallContext {
@@ -86,7 +86,7 @@ export function unary<Request, Response>(
 
 /** The server's span of a call that came with a trace. */
 function continued(call: ServerUnaryCall<unknown, unknown>): Span | undefined {
-  const parent = call.metadata.get(TRACEPARENT)[0]?.toString();
+  const parent = traceIn(call.metadata);
   if (parent === undefined) return undefined;
   const [, service = '', method = ''] = call.getPath().split('/');
   const attributes = { 'rpc.system': 'grpc', 'rpc.service': service, 'rpc.method': method };

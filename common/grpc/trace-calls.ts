@@ -1,6 +1,6 @@
 import { InterceptingCall, type Interceptor, status } from '@grpc/grpc-js';
-import { TRACEPARENT } from '../tracing/traceparent.ts';
 import type { Span, Tracer } from '../tracing/tracing.ts';
+import { setTrace, traceIn } from './trace-metadata.ts';
 
 /** Makes every call of a client that carries a traceparent a span, and has the server continue that. */
 export function traceCalls(tracer: Tracer): Interceptor {
@@ -8,11 +8,11 @@ export function traceCalls(tracer: Tracer): Interceptor {
     const [, service = '', method = ''] = options.method_definition.path.split('/');
     return new InterceptingCall(nextCall(options), {
       start(metadata, listener, next) {
-        const parent = metadata.get(TRACEPARENT)[0]?.toString();
+        const parent = traceIn(metadata);
         if (parent === undefined) return next(metadata, listener);
         const attributes = { 'rpc.system': 'grpc', 'rpc.service': service, 'rpc.method': method };
         const span: Span = tracer.start(`call ${service}/${method}`, { kind: 'client', parent, attributes });
-        metadata.set(TRACEPARENT, span.traceparent);
+        setTrace(metadata, span.traceparent);
         next(metadata, {
           onReceiveStatus(end, forward) {
             span.set({ 'rpc.grpc.status_code': end.code });

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import {
   type Attributes,
+  createTraceState,
   DiagLogLevel,
   diag,
   type Span as OtelSpan,
@@ -23,11 +24,11 @@ import {
 import { ConfigError } from '../config.ts';
 import { ApiError, describeError } from '../errors.ts';
 import type { Logger } from '../logging.ts';
-import { formatTraceparent, parseTraceparent } from './traceparent.ts';
+import { formatTraceparent, joinTrace, parseTraceparent, splitTrace } from './traceparent.ts';
 
 export interface SpanOptions {
   readonly kind?: 'internal' | 'server' | 'client' | 'producer' | 'consumer';
-  /** traceparent of the span that this one is part of; without one a trace begins. */
+  /** Of the span that this one is part of, as `Span.traceparent`; without one a trace begins. */
   readonly parent?: string | undefined;
   /** Never a secret, a key or a signed link. */
   readonly attributes?: Attributes;
@@ -36,7 +37,7 @@ export interface SpanOptions {
 
 /** A piece of work under way. */
 export interface Span {
-  /** What continues it elsewhere. */
+  /** What continues it elsewhere: its traceparent, and the tracestate that came with the trace (`joinTrace`). */
   readonly traceparent: string;
   readonly traceId: string;
   rename(name: string): void;
@@ -84,8 +85,15 @@ export function openTracer({ service, logger, env }: TracerOptions): Tracer {
   const tracer = provider.getTracer('semblance');
   return {
     start(name, { kind = 'internal', parent, attributes, startedAt } = {}) {
-      const above = parseTraceparent(parent);
-      const context = above ? trace.setSpanContext(ROOT_CONTEXT, { ...above, isRemote: true }) : ROOT_CONTEXT;
+      const { traceparent, tracestate } = splitTrace(parent ?? '');
+      const above = parseTraceparent(traceparent);
+      const context = above
+        ? trace.setSpanContext(ROOT_CONTEXT, {
+            ...above,
+            isRemote: true,
+            ...(tracestate ? { traceState: createTraceState(tracestate) } : {}),
+          })
+        : ROOT_CONTEXT;
       const options = { kind: KINDS[kind], ...(attributes ? { attributes } : {}) };
       return wrap(
         tracer.startSpan(name, { ...options, ...(startedAt ? { startTime: startedAt } : {}) }, context),
@@ -103,7 +111,7 @@ export function openTracer({ service, logger, env }: TracerOptions): Tracer {
 function wrap(span: OtelSpan): Span {
   const context = span.spanContext();
   return {
-    traceparent: formatTraceparent(context),
+    traceparent: joinTrace(formatTraceparent(context), context.traceState?.serialize()) ?? '',
     traceId: context.traceId,
     rename: (name) => void span.updateName(name),
     set: (attributes) => void span.setAttributes(attributes),

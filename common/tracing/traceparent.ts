@@ -9,8 +9,11 @@ export interface TraceContext {
 
 /** Header, metadata and annotation that carry it; see https://www.w3.org/TR/trace-context/. */
 export const TRACEPARENT = 'traceparent';
-/** Annotation of a RenderJob. */
+/** Header and metadata that carries what the tracing systems of callers keep beside it. */
+export const TRACESTATE = 'tracestate';
+/** Annotations of a RenderJob. */
 export const TRACEPARENT_ANNOTATION = 'semblance.dev/traceparent';
+const TRACESTATE_ANNOTATION = 'semblance.dev/tracestate';
 
 const SHAPE = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 
@@ -26,4 +29,30 @@ export function parseTraceparent(text: string | undefined): TraceContext | undef
 
 export function formatTraceparent({ traceId, spanId, traceFlags }: TraceContext): string {
   return `00-${traceId}-${spanId}-0${traceFlags & 1}`;
+}
+
+/** A traceparent and its tracestate as one text, a space between them: how a trace is handed on within a service. */
+export function joinTrace(traceparent: unknown, tracestate: unknown): string | undefined {
+  if (typeof traceparent !== 'string') return undefined;
+  const kept = typeof tracestate === 'string' && /^[\x20-\x7e]{1,512}$/.test(tracestate);
+  return kept ? `${traceparent} ${tracestate}` : traceparent;
+}
+
+/** The two of them, as they travel between services. */
+export function splitTrace(trace: string): { traceparent: string; tracestate: string | undefined } {
+  const space = trace.indexOf(' ');
+  if (space < 0) return { traceparent: trace, tracestate: undefined };
+  return { traceparent: trace.slice(0, space), tracestate: trace.slice(space + 1) };
+}
+
+export function traceAnnotations(trace: string): Record<string, string> {
+  const { traceparent, tracestate } = splitTrace(trace);
+  return {
+    [TRACEPARENT_ANNOTATION]: traceparent,
+    ...(tracestate === undefined ? {} : { [TRACESTATE_ANNOTATION]: tracestate }),
+  };
+}
+
+export function annotatedTrace(annotations: Readonly<Record<string, string>> = {}): string | undefined {
+  return joinTrace(annotations[TRACEPARENT_ANNOTATION], annotations[TRACESTATE_ANNOTATION]);
 }

@@ -1,11 +1,11 @@
-import { TRACEPARENT_ANNOTATION } from '#common/tracing/traceparent.ts';
+import { annotatedTrace, traceAnnotations } from '#common/tracing/traceparent.ts';
 import { inSpan, tracer } from '#common/tracing/tracing.ts';
 import type { RenderJob } from '#crds/gen/renderjobs.ts';
 import type { Sql } from '../storage/sql.ts';
 import type { Sender } from '../webhooks/sender.ts';
 import type { Settler } from './settle.ts';
 
-/** The trace that began with the job's submit; undefined: none, or none is wanted. Never throws. */
+/** The trace that began with the job's submit, its tracestate with it; undefined: none, or none is wanted. Never throws. */
 async function traceOf(sql: Sql, jobId: string): Promise<string | undefined> {
   if (!tracer) return undefined;
   const rows = await sql<{ traceparent: string }[]>`
@@ -27,7 +27,7 @@ export async function createTraced<T>(
     { kind: 'producer', parent, attributes: jobAttributes(wanted) },
     (own) => {
       if (own === undefined) return create(wanted);
-      const annotations = { ...metadata.annotations, [TRACEPARENT_ANNOTATION]: own };
+      const annotations = { ...metadata.annotations, ...traceAnnotations(own) };
       return create({ ...wanted, metadata: { ...metadata, annotations } });
     },
   );
@@ -39,7 +39,7 @@ export function traceSettler(settler: Settler): Settler {
     ...settler,
     settleFrom(renderJob) {
       if (!tracer) return settler.settleFrom(renderJob);
-      const parent = renderJob.metadata.annotations?.[TRACEPARENT_ANNOTATION];
+      const parent = annotatedTrace(renderJob.metadata.annotations);
       const attributes = { ...jobAttributes(renderJob), 'semblance.phase': renderJob.status?.phase ?? '' };
       return inSpan('settle', { kind: 'consumer', parent, attributes }, async (_own, span) => {
         const settlement = await settler.settleFrom(renderJob);

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Middleware } from 'koa';
 import { describeError } from '#common/errors.ts';
 import type { Logger } from '#common/logging.ts';
-import { TRACEPARENT } from '#common/tracing/traceparent.ts';
+import { joinTrace, TRACEPARENT, TRACESTATE } from '#common/tracing/traceparent.ts';
 import { type Span, tracer } from '#common/tracing/tracing.ts';
 import type { GatewayMetrics } from '../metrics.ts';
 import type { GatewayContext } from './context.ts';
@@ -81,10 +81,9 @@ export function observe(options: ObserveOptions): Middleware {
 
 function beginSpan(ctx: GatewayContext): Span | undefined {
   const { headers, method = '' } = ctx.req;
-  const parent = headers[TRACEPARENT];
   const span = tracer?.start(method, {
     kind: 'server',
-    parent: typeof parent === 'string' ? parent : undefined,
+    parent: joinTrace(headers[TRACEPARENT], headers[TRACESTATE]),
     attributes: { 'http.request.method': method, 'semblance.request_id': ctx.state.requestId },
   });
   if (span) ctx.state.traceparent = span.traceparent;

@@ -2,7 +2,7 @@ import { describeError } from '#common/errors.ts';
 import { jittered, pause } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
-import { TRACEPARENT_ANNOTATION } from '#common/tracing/traceparent.ts';
+import { annotatedTrace } from '#common/tracing/traceparent.ts';
 import { inSpan } from '#common/tracing/tracing.ts';
 import type { RenderJob } from '#crds/gen/renderjobs.ts';
 import type { Fleet } from '../agents/fleet.ts';
@@ -93,7 +93,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
         'semblance.agent': job.status?.agent ?? '',
         'semblance.attempt': to.ref.attempt,
       };
-      const parent = job.metadata.annotations?.[TRACEPARENT_ANNOTATION];
+      const parent = annotatedTrace(job.metadata.annotations);
       await inSpan('start attempt', { kind: 'producer', parent, attributes }, (traceparent) =>
         ask(job, signal, to, traceparent),
       );

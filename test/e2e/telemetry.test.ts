@@ -37,13 +37,14 @@ afterAll(async () => {
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 const CALLER = '00f067aa0ba902b7';
+const STATE = 'congo=t61rcWkgMzE,rojo=1';
 
 test('one trace leads from the request over gateway, control plane, operator and agent to the webhook', async () => {
   const { api } = await stack.newAccount();
   const [image_key, face_key] = await Promise.all([api.upload(ASTRONAUT), api.upload(ADMIRAL)]);
   const { id } = await api.swap(
     { image_key, face_key, callback_url: `${receiver.origin}/ok` },
-    { traceparent: `00-${TRACE}-${CALLER}-01` },
+    { traceparent: `00-${TRACE}-${CALLER}-01`, tracestate: STATE },
   );
   expect((await api.finished(id)).status).toBe('succeeded');
   const ours = () => spans.filter(({ traceId }) => traceId === TRACE);
@@ -92,10 +93,13 @@ test('one trace leads from the request over gateway, control plane, operator and
     'http.response.status_code': expect.toSatisfy((code) => Number(code) === 200),
   });
   const job = await stack.kubectl(['get', 'renderjob', id, '-o', 'json']);
-  expect(JSON.parse(String(job)).metadata.annotations['semblance.dev/traceparent']).toContain(TRACE);
+  const { annotations } = JSON.parse(String(job)).metadata;
+  expect(annotations['semblance.dev/traceparent']).toMatch(new RegExp(`^00-${TRACE}-[0-9a-f]{16}-01$`));
+  expect(annotations['semblance.dev/tracestate']).toBe(STATE);
 });
 
 test('a caller that wants no trace has none, and a malformed traceparent begins a new one', async () => {
+  for (const span of found) expect(span.traceState, `tracestate of ${span.name}`).toBe(STATE);
   const { api } = await stack.newAccount();
   const unwanted = 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa';
   await api.get('/balance', { traceparent: `00-${unwanted}-${CALLER}-00` });

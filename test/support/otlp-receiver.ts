@@ -6,6 +6,7 @@ export interface Span {
   readonly traceId: string;
   readonly spanId: string;
   readonly parentSpanId?: string;
+  readonly traceState?: string;
   readonly name: string;
   readonly service: string;
   readonly attributes: Record<string, unknown>;
