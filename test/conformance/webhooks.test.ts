@@ -1,8 +1,9 @@
 import Stripe from 'stripe';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
-import { ADMIRAL, ASTRONAUT, faceless } from '../support/media.ts';
+import { ADMIRAL, ASTRONAUT, faceless, largePortrait } from '../support/media.ts';
 import { type Received, type Receiver, startReceiver } from '../support/receiver.ts';
+import { whileRunning } from '../support/render-jobs.ts';
 import { type Account, type Stack, sharedStack } from '../support/stack.ts';
 
 let stack: Stack;
@@ -100,6 +101,33 @@ describe('Trigger and body', () => {
     });
     expect(got.headers['service-event']).toBe('job.failed');
     expect(got.body.toString()).toContain(`"data":${(await account.api.get(`/jobs/${id}`)).text}}`);
+  });
+});
+
+describe('A job cancelled internally reports `failed`', () => {
+  test('and its delivery is job.failed, with the record that GET answers, charged 0', async () => {
+    const endpoint = await receiver(200);
+    const large = await account.api.upload(await largePortrait(6_000));
+    const id = await whileRunning(
+      stack.kubectl,
+      async () => (await submit(endpoint.url, large)).id,
+      async (id) => {
+        const { body } = await account.api.post(`/jobs/${id}/cancel`, {});
+        return (body as { status: string }).status === 'succeeded' ? undefined : id;
+      },
+    );
+    const got = await eventually(
+      'its delivery',
+      () => endpoint.received.find((one) => parsed(one).data.id === id),
+      { withinMs: 60_000 },
+    );
+    expect(parsed(got)).toMatchObject({
+      event: 'job.failed',
+      data: { id, status: 'failed', charged_usd: 0, output_url: null, error: { code: 'processing_failed' } },
+    });
+    expect(got.headers['service-event']).toBe('job.failed');
+    expect(got.body.toString()).toContain(`"data":${(await account.api.get(`/jobs/${id}`)).text}}`);
+    expect(verify(got, secret)).toBe(true);
   });
 });
 
