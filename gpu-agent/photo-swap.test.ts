@@ -54,7 +54,7 @@ async function swap(image: string, face: string) {
   const watch = agent.watch();
   output = undefined;
   await agent.start(request);
-  const ended = await watch.ended(request.ref, 25_000);
+  const ended = await watch.ended(request.ref, 100_000);
   watch.cancel();
   expect(await agent.leftovers()).toEqual([]);
   return ended;

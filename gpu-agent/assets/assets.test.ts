@@ -15,14 +15,16 @@ import { createDispatcher, DEFAULT_TRANSFER_LIMITS, type TransferLimits } from '
 
 const LIMITS: TransferLimits = {
   ...DEFAULT_TRANSFER_LIMITS,
-  connectMs: 500,
-  headersMs: 400,
-  idleMs: 400,
+  connectMs: 30_000,
+  headersMs: 30_000,
+  idleMs: 30_000,
   tries: 4,
   storeTries: 4,
   pauseMs: 5,
   maxPauseMs: 20,
 };
+/** For servers that do not answer. */
+const IMPATIENT: TransferLimits = { ...LIMITS, headersMs: 400, idleMs: 400, tries: 2, storeTries: 2 };
 const BODY = randomBytes(300_000);
 const logger = silentLogger();
 
@@ -60,6 +62,16 @@ const fetchTo = (url: string, options: Partial<Parameters<typeof fetchInput>[0]>
     onRetry: () => void retries++,
     ...options,
   });
+
+/** With connections on which nobody waits long. */
+async function impatiently(act: (dispatcher: Agent) => Promise<void>): Promise<void> {
+  const own = createDispatcher(IMPATIENT);
+  try {
+    await act(own);
+  } finally {
+    await own.destroy();
+  }
+}
 
 const failure = async (promise: Promise<unknown>): Promise<AssetError> => {
   const error = await promise.then(
@@ -197,8 +209,10 @@ describe('fetching', () => {
     ],
   ])('does not wait for ever for a server that %s', async (_what, handler) => {
     store.on('/a', handler as never);
-    const error = await failure(fetchTo(store.url('/a'), { limits: { ...LIMITS, tries: 2 } }));
-    expect(error.code).toBe('transfer_failed');
+    await impatiently(async (own) => {
+      const error = await failure(fetchTo(store.url('/a'), { limits: IMPATIENT, dispatcher: own }));
+      expect(error.code).toBe('transfer_failed');
+    });
     expect(store.count('/a')).toBe(2);
   });
 
@@ -317,9 +331,10 @@ describe('storing', () => {
 
   it('gives up a store that never answers', async () => {
     store.on('/out', (request) => void request.resume());
-    expect((await failure(put('/out', { limits: { ...LIMITS, storeTries: 2 } }))).code).toBe(
-      'transfer_failed',
-    );
+    await impatiently(async (own) => {
+      const error = await failure(put('/out', { limits: IMPATIENT, dispatcher: own }));
+      expect(error.code).toBe('transfer_failed');
+    });
     expect(store.count('/out')).toBe(2);
   });
 

@@ -23,8 +23,8 @@ import { TEST_ENGINE } from './test-engine.ts';
 
 export const QUICK_TRANSFERS = {
   ...DEFAULT_TRANSFER_LIMITS,
-  headersMs: 1_000,
-  idleMs: 1_000,
+  headersMs: 10_000,
+  idleMs: 10_000,
   tries: 3,
   storeTries: 3,
   pauseMs: 10,
@@ -92,11 +92,11 @@ export async function createHarness() {
       isOver: () => over,
       request,
       start: (asked: StartAttemptRequest) =>
-        call(client.startAttempt.bind(client), asked, { timeoutMs: 5_000 }),
+        call(client.startAttempt.bind(client), asked, { timeoutMs: 30_000 }),
       stop: (ref: StartAttemptRequest['ref'], reason = '', incarnation = started.incarnation) =>
-        call(client.stopAttempt.bind(client), { ref, reason, incarnation }, { timeoutMs: 5_000 }),
+        call(client.stopAttempt.bind(client), { ref, reason, incarnation }, { timeoutMs: 30_000 }),
       acknowledge: (ref: StartAttemptRequest['ref'], incarnation = started.incarnation) =>
-        call(client.acknowledgeAttempt.bind(client), { ref, incarnation }, { timeoutMs: 5_000 }),
+        call(client.acknowledgeAttempt.bind(client), { ref, incarnation }, { timeoutMs: 30_000 }),
       watch() {
         const watching = watch(client, started.incarnation);
         watches.push(watching);
@@ -201,7 +201,7 @@ function watch(client: AgentServiceClient, incarnation: string) {
     async until(
       ref: StartAttemptRequest['ref'],
       holds: (status: AttemptStatus) => boolean,
-      timeoutMs = 10_000,
+      timeoutMs = 60_000,
     ): Promise<AttemptStatus> {
       const deadline = Date.now() + timeoutMs;
       for (;;) {
@@ -224,7 +224,7 @@ const bigints = (_key: string, value: unknown) => (typeof value === 'bigint' ? N
 export async function until(
   holds: () => boolean | Promise<boolean>,
   what: string,
-  timeoutMs = 10_000,
+  timeoutMs = 60_000,
 ): Promise<void> {
   const deadline = Date.now() + timeoutMs;
   while (!(await holds())) {

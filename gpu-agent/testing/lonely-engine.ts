@@ -12,7 +12,7 @@ const engine = await startEngineProcess({
   setup: { source: TEST_ENGINE, options: { threads: 1 } },
   tempDir: dir,
   logger: silentLogger(),
-  warmUpTimeoutMs: 20_000,
+  warmUpTimeoutMs: 100_000,
   cancelGraceMs: 1_000,
   signal: new AbortController().signal,
 });

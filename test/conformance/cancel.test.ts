@@ -3,7 +3,7 @@ import { apiOf } from '../support/api.ts';
 import { eventually } from '../support/eventually.ts';
 import { expectError } from '../support/expect-error.ts';
 import { ADMIRAL, ASTRONAUT, faceless, largePortrait } from '../support/media.ts';
-import { untilPhase } from '../support/render-jobs.ts';
+import { whileRunning } from '../support/render-jobs.ts';
 import { type Account, type Stack, sharedStack } from '../support/stack.ts';
 
 let stack: Stack;
@@ -16,7 +16,7 @@ beforeAll(async () => {
   stack = await sharedStack();
   account = await stack.newAccount();
   const [large, portrait, face] = await Promise.all([
-    account.api.upload(await largePortrait(4_000)),
+    account.api.upload(await largePortrait(6_000)),
     account.api.upload(ASTRONAUT),
     account.api.upload(ADMIRAL),
   ]);
@@ -45,12 +45,21 @@ async function expectCancelled(id: string) {
 
 describe('A failed or cancelled job is charged 0, and `charged_usd` settles at 0', () => {
   test('POST /jobs/{id}/cancel of a running job: its work is stopped, its hold returned, its slot free', async () => {
-    const before = await account.api.balance();
-    const { id } = await account.api.swap(big);
-    await untilPhase(stack.kubectl, id, 'Running');
-    const answer = await cancel(id);
-    expect(answer.status, answer.text).toBe(200);
-    expect(answer.body).toMatchObject({ id, output_url: null });
+    let before = await account.api.balance();
+    const id = await whileRunning(
+      stack.kubectl,
+      async () => {
+        before = await account.api.balance();
+        return (await account.api.swap(big)).id;
+      },
+      async (id) => {
+        const answer = await cancel(id);
+        expect(answer.status, answer.text).toBe(200);
+        if ((answer.body as { status: string }).status === 'succeeded') return undefined;
+        expect(answer.body).toMatchObject({ id, output_url: null });
+        return id;
+      },
+    );
     await expectCancelled(id);
     expect(await account.api.balance()).toEqual(before);
     await eventually('its RenderJob to be gone', async () =>
@@ -63,7 +72,7 @@ describe('A failed or cancelled job is charged 0, and `charged_usd` settles at 0
     });
     const next = await account.api.swap(small);
     expect((await account.api.finished(next.id)).status).toBe('succeeded');
-  }, 120_000);
+  }, 300_000);
 
   test('right after the submit, whatever has become of it by then', async () => {
     const { id } = await account.api.swap(big);

@@ -18,7 +18,7 @@ function raw(baseUrl: string, text: string): Promise<Pick<Answer, 'status' | 'he
   return new Promise((resolve, reject) => {
     const socket = connect({ host: hostname, port: Number(port) }, () => socket.end(text));
     let said = '';
-    socket.setTimeout(10_000, () => socket.destroy(new Error('no answer')));
+    socket.setTimeout(60_000, () => socket.destroy(new Error('no answer')));
     socket.on('data', (bytes) => {
       said += bytes.toString('utf8');
     });

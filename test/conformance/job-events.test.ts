@@ -112,11 +112,13 @@ describe('GET /jobs/{job_id}/events', () => {
   });
 
   test('counts as one request, whatever it tells', async () => {
-    const id = await submit();
-    await account.api.finished(id);
-    const { headers, ended } = await follow(`/jobs/${id}/events`);
+    // Of a key whose minute has just begun: no other begins in between.
+    const { api } = await stack.newAccount();
+    const key = await api.upload(await faceless());
+    const { id } = await api.swap({ image_key: key, face_key: key });
+    const { headers, ended } = await followBy(api, `/jobs/${id}/events`);
     await ended;
-    const next = await account.api.get('/balance');
+    const next = await api.get('/balance');
     const remaining = (from: Headers) => Number(from.get('ratelimit-remaining'));
     expect(remaining(headers) - remaining(next.headers)).toBe(1);
   });

@@ -24,7 +24,7 @@ async function submit(image: Upload, face: Upload): Promise<string> {
 /** Every record that polling sees until the charge is settled. */
 async function life(id: string): Promise<JobRecord[]> {
   const seen: JobRecord[] = [];
-  for (const deadline = Date.now() + 60_000; Date.now() < deadline; ) {
+  for (const deadline = Date.now() + 100_000; Date.now() < deadline; ) {
     const record = await account.api.job(id);
     seen.push(record);
     if (ORDER.indexOf(record.status) !== 0 && record.status !== 'processing' && record.charged_usd !== null) {
@@ -37,32 +37,35 @@ async function life(id: string): Promise<JobRecord[]> {
 
 describe('Job record', () => {
   test('its fields and nulls over the whole life of a job that succeeds', async () => {
-    const before = await account.api.balance();
-    const id = await submit(await largePortrait(1600), ADMIRAL);
-    const seen = await life(id);
-    for (const record of seen) {
-      expect(Object.keys(record)).toEqual(FIELDS);
-      expect(record.id).toBe(id);
-      // `status`: `queued`, `processing`, `succeeded` or `failed`
-      expect(ORDER).toContain(record.status);
-      // `output_url`: null until the job succeeds
-      if (record.status === 'succeeded') expect(record.output_url).toMatch(/^https?:\/\//);
-      else expect(record.output_url).toBeNull();
-      // `charged_usd`: null until billing has been reconciled
-      if (record.status !== 'succeeded') expect(record.charged_usd).toBeNull();
-      // `error`: present only on a failed job, otherwise null
-      expect(record.error).toBeNull();
+    const large = await largePortrait(2600);
+    // On a busy machine the reads may miss what lies between the first and the last; then another job is watched.
+    let processing = false;
+    for (let left = 5; left > 0 && !processing; left--) {
+      const before = await account.api.balance();
+      const id = await submit(large, ADMIRAL);
+      const seen = await life(id);
+      for (const record of seen) {
+        expect(Object.keys(record)).toEqual(FIELDS);
+        expect(record.id).toBe(id);
+        // `status`: `queued`, `processing`, `succeeded` or `failed`
+        expect(ORDER).toContain(record.status);
+        // `output_url`: null until the job succeeds
+        if (record.status === 'succeeded') expect(record.output_url).toMatch(/^https?:\/\//);
+        else expect(record.output_url).toBeNull();
+        // `charged_usd`: null until billing has been reconciled
+        if (record.status !== 'succeeded') expect(record.charged_usd).toBeNull();
+        // `error`: present only on a failed job, otherwise null
+        expect(record.error).toBeNull();
+      }
+      const places = seen.map(({ status }) => ORDER.indexOf(status));
+      expect(places, 'a status never goes back').toEqual([...places].sort());
+      const { charged_usd } = seen.at(-1) as JobRecord;
+      expect(charged_usd).toBeGreaterThan(0);
+      const after = await account.api.balance();
+      expect(after.balance_usd).toBeCloseTo(before.balance_usd - (charged_usd ?? 0), 6);
+      processing = seen.some(({ status }) => status === 'processing');
     }
-    const places = seen.map(({ status }) => ORDER.indexOf(status));
-    expect(places, 'a status never goes back').toEqual([...places].sort());
-    expect(
-      seen.some(({ status }) => status === 'processing'),
-      'processing is seen',
-    ).toBe(true);
-    const { charged_usd } = seen.at(-1) as JobRecord;
-    expect(charged_usd).toBeGreaterThan(0);
-    const after = await account.api.balance();
-    expect(after.balance_usd).toBeCloseTo(before.balance_usd - (charged_usd ?? 0), 6);
+    expect(processing, 'processing is seen').toBe(true);
   });
 
   test('`succeeded` is terminal: reading again later gives the same job', async () => {

@@ -56,7 +56,7 @@ describe('Request rate: 60 requests per minute per key by default, fixed window'
     expectError(await account.api.get('/balance'), 'rate_limited');
     await delay(Math.max(0, reopens - Date.now()));
     expect((await account.api.get('/balance')).status).toBe(200);
-  }, 120_000);
+  }, 400_000);
 
   test('All calls count: reads, submits, uploads, refused ones', async () => {
     const { answers } = await burst(({ api }) =>
@@ -68,7 +68,7 @@ describe('Request rate: 60 requests per minute per key by default, fixed window'
       }),
     );
     expect(answers.filter(limited)).toHaveLength(20);
-  }, 60_000);
+  });
 
   test('Raisable per key', async () => {
     const account = await stack.newAccount({ perMinute: 150 });
@@ -79,7 +79,7 @@ describe('Request rate: 60 requests per minute per key by default, fixed window'
       answers: await Promise.all(Array.from({ length: 30 }, () => account.api.get('/balance'))),
     };
     expect(after.filter(limited).length).toBeGreaterThanOrEqual(20);
-  }, 60_000);
+  });
 
   test('a key that is unknown is `unauthorized` however often it asks', async () => {
     const bad = apiOf({ baseUrl: stack.api.baseUrl, apiKey: 'nobody' });

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import type { Api } from '../support/api.ts';
 import { apiOf } from '../support/api.ts';
 import { expectError } from '../support/expect-error.ts';
-import { ADMIRAL, ASTRONAUT, faceless } from '../support/media.ts';
+import { ADMIRAL, ASTRONAUT, faceless, largePortrait } from '../support/media.ts';
 import { type Account, type Stack, sharedStack } from '../support/stack.ts';
 
 interface Entry {
@@ -43,14 +43,16 @@ beforeAll(async () => {
   stack = await sharedStack();
   account = await stack.newAccount();
   const { api } = account;
-  const [portrait, face, plain] = await Promise.all([
+  const [portrait, face, plain, large] = await Promise.all([
     api.upload(ASTRONAUT),
     api.upload(ADMIRAL),
     api.upload(await faceless()),
+    // Long to render, so that it is cancelled before it has ended.
+    api.upload(await largePortrait(5_000)),
   ]);
   const good = await api.swap({ image_key: portrait, face_key: face });
   const bad = await api.swap({ image_key: plain, face_key: face });
-  const ended = await api.swap({ image_key: portrait, face_key: face });
+  const ended = await api.swap({ image_key: large, face_key: face });
   await api.request('POST', `/jobs/${ended.id}/cancel`);
   ids = [good.id, bad.id, ended.id];
   for (const id of ids) await api.finished(id);

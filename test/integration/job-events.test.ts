@@ -11,6 +11,7 @@ import {
   untilRenderJob,
 } from '../../control-plane/testing.ts';
 import { type Gateway, startGateway } from '../../gateway/gateway.ts';
+import { freePort } from '../../local/process/ports.ts';
 import { apiOf } from '../support/api.ts';
 import { eventually } from '../support/eventually.ts';
 import { type Followed, follow, statusesOf } from '../support/follow.ts';
@@ -43,7 +44,9 @@ const told = (stream: Followed, what: string, is: (stream: Followed) => boolean)
   eventually(what, () => (is(stream) ? true : undefined), { everyMs: 10 });
 
 test('gateways end, control planes die and others take over: every status once, to each client', async () => {
-  const doomed = await system.startPlane();
+  // A port that nobody else takes until the next one listens there.
+  const listen = { host: '127.0.0.1', port: await freePort() };
+  const doomed = await system.startPlane({ listen });
   const { port } = doomed;
   const [one, two] = [await gatewayAt(port), await gatewayAt(system.plane.port)];
   const { apiKey } = await makeAccount(system, 10);
@@ -73,7 +76,7 @@ test('gateways end, control planes die and others take over: every status once, 
   await elsewhere.finished(id);
   expect(statusesOf(stays.events), 'told of nothing yet').toEqual(['queued', 'processing']);
 
-  await system.startPlane({ listen: { host: '127.0.0.1', port } });
+  await system.startPlane({ listen });
   await Promise.all([stays.ended, resumed.ended]);
   expect(statusesOf(stays.events)).toEqual(['queued', 'processing', 'succeeded']);
   expect(statusesOf([...moves.events, ...resumed.events])).toEqual(['queued', 'processing', 'succeeded']);

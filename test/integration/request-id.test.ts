@@ -155,7 +155,7 @@ describe('Request-Id', () => {
     const answer = await new Promise<string>((resolve, reject) => {
       let said = '';
       const socket = connect(gateway.port, '127.0.0.1', () => socket.write(text));
-      socket.setTimeout(5_000, () => socket.destroy(new Error('no end')));
+      socket.setTimeout(60_000, () => socket.destroy(new Error('no end')));
       socket.on('data', (part) => {
         said += part;
       });

@@ -127,12 +127,12 @@ test('a gateway killed between receipt and answer: retries through the other fin
   const { apiKey, accountId } = await makeAccount(system, 100);
   const [first, second] = through(apiKey) as [Api, Api];
   const key = await second.upload(ADMIRAL);
-  const keys = Array.from({ length: 95 }, (_, i) => `order ${i}`);
+  const keys: string[] = [];
   const submit = (api: Api, name: string) =>
     api.post('/face-swap-image', { image_key: key, face_key: key }, { 'idempotency-key': name });
   const answered = new Map<string, string>();
   let lost = 0;
-  const sending = keys.map((name) =>
+  const send = (name: string) =>
     submit(first, name).then(
       ({ text }) => {
         answered.set(name, text);
@@ -142,16 +142,22 @@ test('a gateway killed between receipt and answer: retries through the other fin
       () => {
         lost++;
       },
-    ),
-  );
-  await Promise.all(sending);
+    );
+  // On a busy machine all may be answered before we hear of the fifth; then a few more find nobody. With them all
+  // there are still fewer than an account may have in flight.
+  for (const size of [90, 5]) {
+    if (lost > 0) break;
+    const batch = Array.from({ length: size }, (_, i) => `order ${keys.length + i}`);
+    keys.push(...batch);
+    await Promise.all(batch.map(send));
+  }
   expect(lost).toBeGreaterThan(0);
   const retries = await Promise.all(keys.map((name) => submit(second, name)));
-  expect(retries.map(({ status }) => status)).toEqual(Array(95).fill(200));
+  expect(retries.map(({ status }) => status)).toEqual(Array(keys.length).fill(200));
   for (const [name, text] of answered) expect(retries[keys.indexOf(name)]?.text).toBe(text);
-  expect(new Set(retries.map(({ text }) => text)).size).toBe(95);
+  expect(new Set(retries.map(({ text }) => text)).size).toBe(keys.length);
   const [row] = await system.database.sql`
     select (select count(*)::int from jobs where account_id = ${accountId}) as jobs,
            (select count(*)::int from ledger_transfers where account_id = ${accountId} and kind = 'hold') as holds`;
-  expect(row).toEqual({ jobs: 95, holds: 95 });
+  expect(row).toEqual({ jobs: keys.length, holds: keys.length });
 });

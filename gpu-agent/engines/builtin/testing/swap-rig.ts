@@ -28,7 +28,7 @@ export function useSwapRig(): SwapRig {
   beforeAll(async () => {
     directory = await mkdtemp(join(tmpdir(), 'semblance-photo-swap-'));
     engine = createBuiltinEngine({ threads: 2 });
-    await engine.warmUp(AbortSignal.timeout(60_000));
+    await engine.warmUp(AbortSignal.timeout(200_000));
   });
 
   afterAll(async () => {
