@@ -95,7 +95,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     logger.warn({ err: error, requestId: ctx?.state?.requestId }, `response failed: ${describeError(error)}`),
   );
   app.use(observe({ logger, metrics, lingerMs: timing.linger, isDraining: () => draining, handlers }));
-  const streams = createEventStreams(options.eventStreams);
+  const streams = createEventStreams({ secret: options.internalToken, ...options.eventStreams });
   metrics.eventStreams(() => streams.size);
   const routes = routeTable({
     streams,

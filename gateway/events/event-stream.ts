@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { JobState } from '#proto/semblance/control/v1/control.ts';
-import { type Seen, tellNews } from './job-events.ts';
+import { type EventIds, type Seen, tellNews } from './job-events.ts';
 
 /** Milliseconds. */
 export interface StreamPace {
@@ -23,6 +23,7 @@ export const STREAM_BYTES = 16 * 1024;
  */
 export class EventStream {
   readonly #response: ServerResponse;
+  readonly #ids: EventIds;
   readonly #opened: number;
   #seen: Seen;
   #wroteAt: number;
@@ -30,8 +31,9 @@ export class EventStream {
   #waiting: JobState | undefined;
   #ended = false;
 
-  constructor(response: ServerResponse, seen: Seen, now = performance.now()) {
+  constructor(response: ServerResponse, ids: EventIds, seen: Seen, now = performance.now()) {
     this.#response = response;
+    this.#ids = ids;
     this.#seen = seen;
     this.#opened = now;
     this.#wroteAt = now;
@@ -52,7 +54,7 @@ export class EventStream {
       this.#waiting = state;
       return;
     }
-    const { text, seen, over } = tellNews(state, this.#seen);
+    const { text, seen, over } = tellNews(state, this.#seen, this.#ids);
     this.#seen = seen;
     if (text !== '') this.#write(text);
     if (over) this.end();

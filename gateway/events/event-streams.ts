@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { EventStream, STREAM_PACE, type StreamPace } from './event-stream.ts';
-import type { Seen } from './job-events.ts';
+import { createEventIds, type EventIds, type Seen } from './job-events.ts';
 
 /** Streams that one account may have open at each gateway. */
 export const STREAMS_PER_ACCOUNT = 100;
@@ -11,6 +11,7 @@ const TICK_MS = 1_000;
 
 export interface EventStreams {
   readonly size: number;
+  readonly ids: EventIds;
   /** @returns undefined when the account, or this gateway, has as many as it may have */
   enter(accountId: string, response: ServerResponse, seen: Seen): EventStream | undefined;
   /** Ends all of them with their connections, and every one that is opened from now on: clients find another gateway. */
@@ -18,6 +19,8 @@ export interface EventStreams {
 }
 
 export interface EventStreamsOptions {
+  /** What event ids are sealed with; without one they are bound to their job, but anyone could make them. */
+  readonly secret?: string | undefined;
   readonly perAccount?: number;
   readonly total?: number;
   readonly pace?: Partial<StreamPace>;
@@ -29,6 +32,7 @@ export interface EventStreamsOptions {
 export function createEventStreams(options: EventStreamsOptions = {}): EventStreams {
   const { perAccount = STREAMS_PER_ACCOUNT, total = STREAMS, tickMs = TICK_MS } = options;
   const pace = { ...STREAM_PACE, ...options.pace };
+  const ids = createEventIds(options.secret ?? '');
   const streams = new Set<EventStream>();
   const byAccount = new Map<string, number>();
   let timer: NodeJS.Timeout | undefined;
@@ -50,13 +54,14 @@ export function createEventStreams(options: EventStreamsOptions = {}): EventStre
   }
 
   return {
+    ids,
     get size() {
       return streams.size;
     },
     enter(accountId, response, seen) {
       const open = byAccount.get(accountId) ?? 0;
       if (open >= perAccount || streams.size >= total) return undefined;
-      const stream = new EventStream(response, seen);
+      const stream = new EventStream(response, ids, seen);
       byAccount.set(accountId, open + 1);
       streams.add(stream);
       timer ??= setInterval(tick, tickMs);

@@ -2,9 +2,10 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { anyText } from '#common/testing/any-text.ts';
 import type { JobProgress, JobQueue, JobState } from '#proto/semblance/control/v1/control.ts';
-import { formatSeen, NOTHING, parseSeen, type Seen, tellNews } from './job-events.ts';
+import { createEventIds, NOTHING, type Seen, tellNews } from './job-events.ts';
 
 const ID = 'job-01k9x3v7m2q8r5t1w4y6z0abcd';
+const ids = createEventIds('secret');
 
 function state(
   status: string,
@@ -22,7 +23,7 @@ function hear(states: JobState[], from: Seen = NOTHING) {
   let seen = from;
   const heard: string[] = [];
   for (const one of states) {
-    const told = tellNews(one, seen);
+    const told = tellNews(one, seen, ids);
     seen = told.seen;
     for (const event of told.text.split('\n\n').filter(Boolean)) {
       const data = JSON.parse(/^data: (.*)$/m.exec(event)?.[1] ?? '');
@@ -98,7 +99,7 @@ describe('tellNews', () => {
   });
 
   test('unknown place, size and reason are null', () => {
-    const { text } = tellNews(state('queued', queue(0, 0, '')), { ...NOTHING, status: 1 });
+    const { text } = tellNews(state('queued', queue(0, 0, '')), { ...NOTHING, status: 1 }, ids);
     expect(text).toContain('data: {"position":null,"of":null,"reason":null}');
   });
 });
@@ -126,7 +127,7 @@ test('whoever breaks off anywhere and comes back with the last id hears what one
       const heard: string[] = [];
       for (const [i, one] of life.entries()) {
         // The id of an event is all that a client brings along; before the first it has none.
-        if (breaks.includes(i)) seen = seen.status === 0 ? NOTHING : parseSeen(formatSeen(seen));
+        if (breaks.includes(i)) seen = seen.status === 0 ? NOTHING : ids.parse(ID, ids.format(ID, seen));
         const part = hear([one], seen);
         heard.push(...part.heard);
         seen = part.seen;
@@ -140,18 +141,49 @@ test('whoever breaks off anywhere and comes back with the last id hears what one
 });
 
 const near = fc.string({ unit: fc.constantFrom(...'0123456789..--_busy'), maxLength: 40 });
+const seen = fc.record({
+  status: fc.integer({ min: 1, max: 3 }),
+  attempt: number(3),
+  percent: number(100),
+  queue: fc.constantFrom('', '1-2-busy', '0-0-'),
+});
 
-describe('parseSeen', () => {
-  test('anything that is no id of ours says nothing, and never throws', () => {
+describe('event ids', () => {
+  test('say what was told, to every gateway that shares the secret', () => {
+    fc.assert(
+      fc.property(seen, (told) => {
+        const id = ids.format(ID, told);
+        expect(createEventIds('secret').parse(ID, id)).toEqual(told);
+        expect(id).toMatch(/^[\w.-]{18,64}$/);
+      }),
+    );
+  });
+
+  test('anything else says nothing: another text, another job, another secret; and nothing throws', () => {
+    const own = ids.format(ID, { ...NOTHING, status: 1 });
+    for (const id of [
+      ...[
+        undefined,
+        '',
+        '1',
+        '1.0.0.',
+        '3.0.0.',
+        '3.1.100..AAAAAAAAAAA',
+        ` ${own}`,
+        `${own}x`,
+        own.toUpperCase(),
+      ],
+      ...[own.replace('1.', '3.'), own.replace('1.0', '01.0'), own.slice(0, -1), `${own}\n`],
+    ]) {
+      expect(ids.parse(ID, id), String(id)).toBe(NOTHING);
+    }
+    expect(ids.parse(`${ID.slice(0, -1)}e`, own)).toBe(NOTHING);
+    expect(createEventIds('').parse(ID, own)).toBe(NOTHING);
     fc.assert(
       fc.property(fc.oneof(fc.string(), anyText(), near), (id) => {
-        const seen = parseSeen(id);
-        if (seen !== NOTHING) expect(parseSeen(formatSeen(seen))).toEqual(seen);
+        expect(ids.parse(ID, id)).toBe(NOTHING);
       }),
       { numRuns: 500 },
     );
-    for (const id of [undefined, '', '4.0.0.', '1', '1.1.1.1', '1.0.0.x', ' 1.0.0.', '1.0.0.\n']) {
-      expect(parseSeen(id), String(id)).toBe(NOTHING);
-    }
   });
 });

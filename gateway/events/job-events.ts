@@ -1,10 +1,8 @@
+import { createHmac } from 'node:crypto';
 import { jobRecord } from '#common/job-record.ts';
 import type { JobQueue, JobState } from '#proto/semblance/control/v1/control.ts';
 
-/**
- * What a client has been told of a job. It is the event id: whoever reconnects with it is told what is new since, by
- * any gateway.
- */
+/** What a client has been told of a job. Event ids say it: whoever reconnects with one is told what is new since. */
 export interface Seen {
   /** 0 nothing, 1 queued, 2 processing, 3 succeeded or failed. */
   readonly status: number;
@@ -19,18 +17,32 @@ export const ENDED = 3;
 
 const STAGES: Readonly<Record<string, number>> = { queued: 1, processing: 2, succeeded: 3, failed: 3 };
 
-const ID = /^([123])\.(\d{1,9})\.(\d{1,3})\.((?:\d{1,9}-\d{1,9}-[a-z_]{0,32})?)$/;
+const ID = /^([123])\.(\d{1,9})\.(\d{1,3})\.((?:\d{1,9}-\d{1,9}-[a-z_]{0,32})?)\.[\w-]{11}$/;
 
-/** What a Last-Event-ID says; anything that is no id of ours says nothing. */
-export function parseSeen(id: string | undefined): Seen {
-  const match = ID.exec(id ?? '');
-  if (!match) return NOTHING;
-  const [, status, attempt, percent, queue = ''] = match;
-  return { status: Number(status), attempt: Number(attempt), percent: Number(percent), queue };
+/** Event ids of jobs: what the client has been told, sealed for the job it was told of. */
+export interface EventIds {
+  format(jobId: string, seen: Seen): string;
+  /** What a Last-Event-ID says; one that was not sent of this job says nothing. */
+  parse(jobId: string, id: string | undefined): Seen;
 }
 
-export function formatSeen({ status, attempt, percent, queue }: Seen): string {
-  return `${status}.${attempt}.${percent}.${queue}`;
+/** @param secret shared by the gateways of an installation, so that any of them takes the ids of the others */
+export function createEventIds(secret: string): EventIds {
+  const key = `event ids ${secret}`;
+  function format(jobId: string, { status, attempt, percent, queue }: Seen): string {
+    const text = `${status}.${attempt}.${percent}.${queue}`;
+    return `${text}.${createHmac('sha256', key).update(`${jobId} ${text}`).digest('base64url').slice(0, 11)}`;
+  }
+  return {
+    format,
+    parse(jobId, id) {
+      const match = ID.exec(id ?? '');
+      if (!match) return NOTHING;
+      const [, status, attempt, percent, queue = ''] = match;
+      const seen = { status: Number(status), attempt: Number(attempt), percent: Number(percent), queue };
+      return format(jobId, seen) === id ? seen : NOTHING;
+    },
+  };
 }
 
 export interface Told {
@@ -46,7 +58,7 @@ export interface Told {
  * client was away is told too, before the present one, so that a client which follows sees them all; one that has just
  * come is told the present one alone. Of progress and place, which replace each other, only the newest is told.
  */
-export function tellNews(state: JobState, before: Seen): Told {
+export function tellNews(state: JobState, before: Seen, ids: EventIds): Told {
   const { job } = state;
   const stage = STAGES[job?.status ?? ''] ?? 0;
   // Told by a process that lags behind the one that was heard before.
@@ -55,7 +67,7 @@ export function tellNews(state: JobState, before: Seen): Told {
   let text = '';
   const tell = (name: string, change: Partial<Seen>, data: unknown) => {
     seen = { ...seen, ...change };
-    text += `id: ${formatSeen(seen)}\nevent: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
+    text += `id: ${ids.format(job.id, seen)}\nevent: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
   };
 
   if (before.status === 1 && stage === ENDED && state.begun) {

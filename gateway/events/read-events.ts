@@ -8,7 +8,7 @@ import { EXAMPLE_JOB, isJobIdShaped, jobPath, jobSchema } from '../jobs/job-sche
 import type { Operation } from '../openapi/operation.ts';
 import type { EventStream } from './event-stream.ts';
 import type { EventStreams } from './event-streams.ts';
-import { ENDED, parseSeen } from './job-events.ts';
+import { ENDED } from './job-events.ts';
 
 /** Spread, so that the clients of a gateway that ends do not all come back at the same moment. */
 const RETRY_MS = { least: 1_000, spread: 2_000 };
@@ -27,7 +27,7 @@ export function readEvents({ control, streams }: ReadEventsOptions): Handler {
       await control.authorize(ctx, { caller });
       throw new ApiError('not_found', 'There is no such job.');
     }
-    const seen = parseSeen(lastEventId(ctx));
+    const seen = streams.ids.parse(jobId, lastEventId(ctx));
     let stream: EventStream | undefined;
     let early: JobState | undefined;
     const watch = await control.watchJob(
@@ -103,17 +103,17 @@ export const jobQueueSchema = z
   })
   .meta({ id: 'JobQueue', description: 'Data of a `queue` event.' });
 
-const lastEventIdHeader = z
-  .string()
-  .optional()
-  .meta({ description: '`id` of the last event that was received: only what is new since is told.' });
+const lastEventIdHeader = z.string().optional().meta({
+  description:
+    '`id` of the last event that was received of this job: only what is new since is told. Any other counts as none.',
+});
 
 export const readEventsOperation: Operation = {
   id: 'followJob',
   tag: 'Jobs',
   summary: 'Follow a job',
   description:
-    'Server-sent events until the job has ended: `status` (data: `Job`), `progress` (data: `JobProgress`) and `queue` (data: `JobQueue`). The present state comes first. The stream ends after the `status` event of a job that succeeded or failed; before that it ends after half an hour or when the service restarts: reconnect with `Last-Event-ID`, as an EventSource does by itself.',
+    'Server-sent events until the job has ended: `status` (data: `Job`), `progress` (data: `JobProgress`) and `queue` (data: `JobQueue`). The present state comes first. The stream ends after the `status` event of a job that succeeded or failed; before that it ends after half an hour, when its key is revoked or when the service restarts: reconnect with `Last-Event-ID`, as an EventSource does by itself.',
   key: 'required',
   path: jobPath,
   headers: z.object({ 'Last-Event-ID': lastEventIdHeader }),
@@ -124,7 +124,7 @@ export const readEventsOperation: Operation = {
       type: 'text/event-stream',
       schema: z.string(),
       headers: ['Cache-Control'],
-      example: `retry: 2000\n\nid: 2.0.0.\nevent: status\ndata: ${JSON.stringify(EXAMPLE_JOB)}\n\nid: 2.1.42.\nevent: progress\ndata: {"attempt":1,"progress":0.42}\n\n`,
+      example: `retry: 2000\n\nid: 2.0.0..q3Zr8mKx1Wd\nevent: status\ndata: ${JSON.stringify(EXAMPLE_JOB)}\n\nid: 2.1.42..Yf0a7TgLc2E\nevent: progress\ndata: {"attempt":1,"progress":0.42}\n\n`,
     },
     { status: 204, description: 'By its `Last-Event-ID` the client knows how the job ended.' },
   ],
