@@ -12,9 +12,10 @@ export default defineConfig({
     pool: 'forks',
     // Two cores: more files at once only makes the real servers in them wait for each other.
     maxWorkers: 2,
-    testTimeout: 30_000,
-    hookTimeout: 120_000,
-    teardownTimeout: 20_000,
+    // What hangs is found as well by long limits, and no test fails because the machine is busy.
+    testTimeout: 120_000,
+    hookTimeout: 240_000,
+    teardownTimeout: 120_000,
     // Long enough for a server that stands still for seconds; vitest's own second is none.
     expect: { poll: { timeout: 20_000 } },
   },
