@@ -17,13 +17,13 @@ beforeAll(async () => {
   stateDir = await mkdtemp(join(tmpdir(), 'semblance-demo-'));
   demo = await new Promise((done) => {
     const env = { ...cleanEnv(), SEMBLANCE_STATE_DIR: stateDir };
-    const options = { cwd: root, env, timeout: 180_000, killSignal: 'SIGINT' as const };
+    const options = { cwd: root, env, timeout: 300_000, killSignal: 'SIGINT' as const };
     execFile(process.execPath, ['local/demo.ts'], options, (error, stdout, stderr) => {
       const code = error ? (typeof error.code === 'number' ? error.code : -1) : 0;
       done({ code, said: stdout + stderr });
     });
   });
-}, 240_000);
+}, 360_000);
 
 afterAll(() => rm(stateDir, { recursive: true, force: true }));
 
@@ -42,8 +42,10 @@ describe('npm run demo', () => {
   });
 
   test('shows the job move and where it runs', () => {
-    const order = ['queued', 'processing', 'succeeded'].map((status) => demo.said.indexOf(status));
-    expect(order, demo.said).not.toContain(-1);
+    const at = (status: string) => demo.said.indexOf(status);
+    for (const status of ['queued', 'succeeded']) expect(at(status), demo.said).toBeGreaterThan(-1);
+    // What the job was between two looks is not shown; on a busy machine that may be all of its processing.
+    const order = ['queued', 'processing', 'succeeded'].map(at).filter((place) => place >= 0);
     expect([...order].sort((a, b) => a - b)).toEqual(order);
     expect(demo.said).toMatch(/Running|Assigned|Succeeded/);
     expect(demo.said).toMatch(/agent/i);
@@ -66,7 +68,7 @@ describe('npm run demo', () => {
         if (left.length) throw new Error(JSON.stringify(left));
         return true;
       },
-      { withinMs: 10_000 },
+      { withinMs: 60_000 },
     );
   });
 });

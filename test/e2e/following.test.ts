@@ -23,7 +23,7 @@ beforeAll(async () => {
   account = await stack.newAccount();
 }, 240_000);
 
-afterAll(() => running?.close(), 60_000);
+afterAll(() => running?.close(), 200_000);
 
 async function submit({ upload, swap }: Api): Promise<string> {
   const [image_key, face_key] = await Promise.all([upload(ASTRONAUT), upload(ADMIRAL)]);

@@ -31,7 +31,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await running?.close();
   await rm(stateDir, { recursive: true, force: true });
-}, 60_000);
+}, 200_000);
 
 async function swap({ api }: Account): Promise<string> {
   const [image_key, face_key] = await Promise.all([api.upload(ASTRONAUT), api.upload(ADMIRAL)]);
@@ -95,7 +95,7 @@ describe('two stacks side by side', () => {
     expect([first.status, second.status]).toEqual(['succeeded', 'succeeded']);
     expectError(await theirAccount.api.get(`/jobs/${one}`), 'not_found');
     expect(await other.kubectl.renderJob(one)).toBeUndefined();
-  }, 120_000);
+  }, 240_000);
 });
 
 describe('a service that is killed', () => {
@@ -121,13 +121,13 @@ describe('a service that is killed', () => {
       });
       // Addresses people have written down stay good.
       expect({ ...after, services: 0 }).toEqual({ ...before, services: 0 });
-      const id = await eventually('a submit to be taken', () => swap(account), { withinMs: 60_000 });
+      const id = await eventually('a submit to be taken', () => swap(account), { withinMs: 100_000 });
       expect((await account.api.finished(id)).status).toBe('succeeded');
       for (const name of names) {
         expect(running.output()).toMatch(new RegExp(`${name}.*(killed|SIGKILL|ended|exited|restart)`, 'i'));
       }
     },
-    120_000,
+    400_000,
   );
 });
 
@@ -143,7 +143,7 @@ describe('ending and starting again', () => {
     expect(await running.interrupt()).toBe(0);
     // Guards outlive their owner by a moment.
     await eventually('all processes to end', () => (stillAlive(processes).length ? undefined : true), {
-      withinMs: 5_000,
+      withinMs: 60_000,
     });
     await eventually(
       'nothing to run in the state folder',
@@ -152,7 +152,7 @@ describe('ending and starting again', () => {
         if (left.length) throw new Error(JSON.stringify(left));
         return true;
       },
-      { withinMs: 5_000 },
+      { withinMs: 60_000 },
     );
 
     // State survives: the same key, the same account, the job of before, the same books.
@@ -171,7 +171,7 @@ describe('ending and starting again', () => {
     expect((await stack.kubectl.renderJob(id))?.status?.phase).toBe('Succeeded');
     const next = await swap(account);
     expect((await account.api.finished(next)).status).toBe('succeeded');
-  }, 240_000);
+  }, 500_000);
 
   test('a job that was running when everything ended is finished after the next start', async () => {
     const id = await swap(account);
@@ -181,5 +181,5 @@ describe('ending and starting again', () => {
     expect(job.status).toBe('succeeded');
     const shown = await stack.admin('account', 'show', { account: account.accountId });
     expect(shown).toMatchObject({ ledger_ok: true, holds: expect.anything() });
-  }, 240_000);
+  }, 500_000);
 });
