@@ -71,7 +71,7 @@ describe('POST /estimate answers what a submit would hold', () => {
       rates: [{ when: {}, rate_usd: 0.3 }],
       minimum_usd: 0.3,
     });
-  }, 60_000);
+  });
 
   test('`balance_sufficient` says whether the submit would be `insufficient_balance`', async () => {
     const poor = await stack.newAccount({ balanceUsd: 0 });

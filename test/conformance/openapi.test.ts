@@ -139,7 +139,7 @@ async function send(operation: Operation, request: Generated): Promise<Answer | 
 const RUNS = 40;
 
 describe('whatever is sent, the answer is one that the document has, and never a 500', () => {
-  test('every operation', { timeout: 120_000 }, async () => {
+  test('every operation', { timeout: 400_000 }, async () => {
     const seen = new Map<string, Set<number>>();
     for (const operation of contract.operations) {
       const statuses = new Set<number>();
