@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { LEASE_RESOURCE } from '#common/kube/index.ts';
+import { watchLag } from '#common/testing/lag.ts';
 import type { RenderJob } from '#crds/gen/renderjobs.ts';
 import { ELECTION_LEASE } from './app.ts';
 import type { FakeAgent, Ledger, Run } from './testing/fake-agent.ts';
@@ -15,12 +16,13 @@ let harness: Harness;
 let processes: Awaited<ReturnType<typeof createOperatorProcesses>>;
 let agent: FakeAgent;
 const ledger: Ledger = { entries: [] };
-const runs = new Map<string, Run & { readonly at: number }>();
+const runs = new Map<string, Run & { readonly at: number; readonly date: number }>();
 
 beforeAll(async () => {
   harness = await createHarness();
   processes = await createOperatorProcesses(harness);
-  const script = (run: Run) => void runs.set(run.request.jobName, { ...run, at: performance.now() });
+  const script = (run: Run) =>
+    void runs.set(run.request.jobName, { ...run, at: performance.now(), date: Date.now() });
   agent = await harness.agent({ name: 'one', slots: 8, ledger, script });
 });
 afterAll(async () => {
@@ -37,15 +39,16 @@ it('work that waits begins within 3 s of the leader being asked to end, and with
   await first.ready();
   await expect.poll(async () => (await lease())?.holderIdentity).toBe('first');
   await harness.job('carried');
-  await harness.until('carried', running, 20_000);
+  await harness.until('carried', running);
   const second = await processes.start('second');
   await second.ready();
 
+  let lag = watchLag(lease);
   const asked = performance.now();
   const ended = first.kill('SIGTERM');
   await harness.job('after-sigterm');
   await expect.poll(() => runs.has('after-sigterm'), { timeout: 30_000, interval: 10 }).toBe(true);
-  const afterSigterm = (runs.get('after-sigterm')?.at ?? 0) - asked;
+  const afterSigterm = (runs.get('after-sigterm')?.at ?? 0) - asked - (await lag.stop());
   await ended;
 
   const third = await processes.start('third');
@@ -54,17 +57,20 @@ it('work that waits begins within 3 s of the leader being asked to end, and with
   // The moment that costs most: the leader has just renewed.
   const { renewTime } = (await lease()) ?? {};
   await expect
-    .poll(async () => (await lease())?.renewTime, { timeout: 10_000, interval: 5 })
+    .poll(async () => (await lease())?.renewTime, { timeout: 30_000, interval: 5 })
     .not.toBe(renewTime);
+  lag = watchLag(lease);
   const killed = performance.now();
   await second.kill('SIGKILL');
+  const lastRenewal = Date.parse((await lease())?.renewTime ?? '');
   for (const name of ['after-sigkill-1', 'after-sigkill-2']) await harness.job(name);
-  await expect.poll(() => runs.size, { timeout: 40_000, interval: 10 }).toBe(4);
-  const afterSigkill = Math.max(...[...runs.values()].map(({ at }) => at)) - killed;
+  await expect.poll(() => runs.size, { timeout: 60_000, interval: 10 }).toBe(4);
+  const afterSigkill = Math.max(...[...runs.values()].map(({ at }) => at)) - killed - (await lag.stop());
+  const afterRenewal = Math.max(...[...runs.values()].map(({ date }) => date)) - lastRenewal;
 
   for (const run of runs.values()) run.succeed();
   for (const name of ['carried', 'after-sigterm', 'after-sigkill-1', 'after-sigkill-2']) {
-    const done = await harness.until(name, (job) => job.status?.phase === 'Succeeded', 20_000);
+    const done = await harness.until(name, (job) => job.status?.phase === 'Succeeded');
     expect(done.status?.attempt).toBe(1);
   }
   expect(overlaps(ledger)).toEqual([]);
@@ -73,6 +79,6 @@ it('work that waits begins within 3 s of the leader being asked to end, and with
   expect(afterSigterm).toBeLessThan(AFTER_SIGTERM_MS);
   expect(afterSigkill).toBeLessThan(AFTER_SIGKILL_MS);
   // Not earlier either: until then the killed one might have been merely slow.
-  expect(afterSigkill).toBeGreaterThan(14_000);
+  expect(afterRenewal).toBeGreaterThan(14_000);
   if (process.env.SEMBLANCE_TEST_LOG) console.log({ afterSigterm, afterSigkill });
-}, 120_000);
+}, 240_000);

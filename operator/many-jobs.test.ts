@@ -27,7 +27,7 @@ describe('many jobs', () => {
       if (attempt === 1 && run.request.jobName.endsWith('7')) run.interrupt('scripted');
       else run.succeed();
     };
-    const launch = (name: string) => harness.agent({ name, slots: 3, ledger, script, leaseSeconds: 3 });
+    const launch = (name: string) => harness.agent({ name, slots: 3, ledger, script, leaseSeconds: 8 });
     const agents: FakeAgent[] = await Promise.all(['a', 'b', 'c'].map(launch));
     await harness.operator();
     const names = Array.from({ length: 200 }, (_, i) => `many-${String(i).padStart(3, '0')}`);
@@ -86,10 +86,10 @@ describe('many jobs', () => {
     const before = await versions();
     const began = performance.now();
     for (let i = 0; i < 5; i++) {
-      await expect.poll(() => runs.length, { timeout: 20_000 }).toBeGreaterThan(i);
+      await expect.poll(() => runs.length, { timeout: 40_000 }).toBeGreaterThan(i);
       runs[i]?.succeed();
     }
-    await expect.poll(() => runs.length, { timeout: 20_000 }).toBeGreaterThan(5);
+    await expect.poll(() => runs.length, { timeout: 40_000 }).toBeGreaterThan(5);
     const after = await versions();
     const touched = [...after].filter(([name, version]) => before.get(name) !== version).length;
     const seconds = (performance.now() - began) / 1000;

@@ -26,15 +26,20 @@ it('a restart of the API server ends no work, and what ended meanwhile is record
         ...{ name: 'one', slots: 4, leaseSeconds: 120 },
         script: (run) => void runs.push(run),
       });
-      const operator = await harness.operator();
+      // A leadership shorter than some outages, so that it may be lost and won again.
+      const operator = await harness.operator({
+        election: { leaseDurationMs: 6_000, renewDeadlineMs: 5_000, retryPeriodMs: 500 },
+      });
       for (const name of ['ends-meanwhile', 'goes-on']) {
         await harness.job(name);
-        await harness.until(name, (job) => job.status?.phase === 'Running', 20_000);
+        await harness.until(name, (job) => job.status?.phase === 'Running', 40_000);
       }
       await kube.stop();
       runs[0]?.succeed();
       await expect
-        .poll(async () => (await fetch(`http://127.0.0.1:${operator.healthPort}/readyz`)).status)
+        .poll(async () => (await fetch(`http://127.0.0.1:${operator.healthPort}/readyz`)).status, {
+          timeout: 30_000,
+        })
         .toBe(503);
       kube = await startKube(options);
 
@@ -45,9 +50,9 @@ it('a restart of the API server ends no work, and what ended meanwhile is record
       );
       expect(ended.status?.attempt).toBe(1);
       runs[1]?.progress(0.5);
-      await harness.until('goes-on', (job) => job.status?.progress === '50%', 20_000);
+      await harness.until('goes-on', (job) => job.status?.progress === '50%', 40_000);
       await harness.job('after');
-      await harness.until('after', (job) => job.status?.phase === 'Running', 20_000);
+      await harness.until('after', (job) => job.status?.phase === 'Running', 40_000);
       expect((await harness.get('goes-on')).status?.attempt).toBe(1);
       expect(agent.stops).toEqual([]);
       expect(agent.starts).toHaveLength(3);
