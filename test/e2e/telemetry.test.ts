@@ -33,7 +33,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await running?.close();
   await receiver?.close();
-}, 60_000);
+}, 200_000);
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 const CALLER = '00f067aa0ba902b7';
@@ -54,7 +54,12 @@ test('one trace leads from the request over gateway, control plane, operator and
       ['webhook', 'settle', 'attempt'].every((name) => ours().some((span) => span.name === name)) ||
       undefined,
   );
-  const found = await eventually('all of them', () => (ours().length >= 13 ? ours() : undefined));
+  // Each service sends its spans in its own time: all are here when each one's parent is.
+  const found = await eventually('all of them', () => {
+    const ids = new Set([CALLER, ...ours().map(({ spanId }) => spanId)]);
+    const whole = ours().length >= 13 && ours().every(({ parentSpanId = '' }) => ids.has(parentSpanId));
+    return whole ? ours() : undefined;
+  });
 
   const one = (name: string) => {
     const named = found.filter((span) => span.name === name);
@@ -92,6 +97,7 @@ test('one trace leads from the request over gateway, control plane, operator and
     'http.route': '/api/v1/face-swap-image',
     'http.response.status_code': expect.toSatisfy((code) => Number(code) === 200),
   });
+  for (const span of found) expect(span.traceState, `tracestate of ${span.name}`).toBe(STATE);
   const job = await stack.kubectl(['get', 'renderjob', id, '-o', 'json']);
   const { annotations } = JSON.parse(String(job)).metadata;
   expect(annotations['semblance.dev/traceparent']).toMatch(new RegExp(`^00-${TRACE}-[0-9a-f]{16}-01$`));
@@ -99,7 +105,6 @@ test('one trace leads from the request over gateway, control plane, operator and
 });
 
 test('a caller that wants no trace has none, and a malformed traceparent begins a new one', async () => {
-  for (const span of found) expect(span.traceState, `tracestate of ${span.name}`).toBe(STATE);
   const { api } = await stack.newAccount();
   const unwanted = 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa';
   await api.get('/balance', { traceparent: `00-${unwanted}-${CALLER}-00` });
@@ -162,7 +167,7 @@ describe('nothing secret is written down', () => {
       const list = (await stack.admin('delivery', 'list', { account: accountId })) as unknown as {
         attempts: unknown[];
       }[];
-      return list.every(({ attempts }) => attempts.length > 0) || undefined;
+      return (list.length === 5 && list.every(({ attempts }) => attempts.length > 0)) || undefined;
     });
 
     // Refusals of every kind.
@@ -186,16 +191,18 @@ describe('nothing secret is written down', () => {
     await api.request('DELETE', `/uploads/${face_key}`);
 
     // A service that dies is missed by those that call it.
-    process.kill(file.services['control-plane'] ?? 0, 'SIGKILL');
-    await eventually('a failing call', async () => (await api.get('/balance')).status === 502 || undefined);
+    const victim = stack.read().services['control-plane'] ?? 0;
+    process.kill(victim, 'SIGSTOP');
+    expect((await api.get('/balance')).status).toBe(502);
+    process.kill(victim, 'SIGKILL');
     await eventually(
       'the next control plane',
       async () => (await api.get('/balance')).status === 200 || undefined,
       {
-        withinMs: 60_000,
+        withinMs: 100_000,
       },
     );
-  }, 180_000);
+  }, 400_000);
 
   test('is in no log', () => {
     const folder = join(running.stateDir, 'logs');
@@ -260,17 +267,16 @@ describe('metrics', () => {
   });
 
   test('money is counted', async () => {
-    const text = await scrape('control-plane');
-    const value = (name: string) => {
+    const value = (text: string, name: string) => {
       const lines = [...text.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'gm'))];
       expect(lines.length, name).toBeGreaterThan(0);
       return lines.reduce((sum, line) => sum + Number(line[1]), 0);
     };
     // Of the control plane that was started last: one job at most may have ended at the former.
-    expect(value('semblance_money_held_micros')).toBe(0);
-    expect(value('semblance_outbox_owed')).toBe(0);
     await eventually('the books of all accounts', async () => {
       const lines = await scrape('control-plane');
+      expect(value(lines, 'semblance_money_held_micros')).toBe(0);
+      expect(value(lines, 'semblance_outbox_owed')).toBe(0);
       return /^semblance_ledger_faults(\{[^}]*\})? 0$/m.test(lines) || undefined;
     });
     const { api } = await stack.newAccount();
