@@ -1,4 +1,4 @@
-import { createHmac } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { jobRecord } from '#common/job-record.ts';
 import type { JobQueue, JobState } from '#proto/semblance/control/v1/control.ts';
 
@@ -28,10 +28,19 @@ export interface EventIds {
 
 /** @param secret shared by the gateways of an installation, so that any of them takes the ids of the others */
 export function createEventIds(secret: string): EventIds {
-  const key = `event ids ${secret}`;
+  const key = hash('sha256', `event ids ${secret}`, 'base64url');
+  // Those who follow one job are told the same one after the other: the newest id is made once for all of them.
+  let newest = '';
+  let sealed = '';
   function format(jobId: string, { status, attempt, percent, queue }: Seen): string {
     const text = `${status}.${attempt}.${percent}.${queue}`;
-    return `${text}.${createHmac('sha256', key).update(`${jobId} ${text}`).digest('base64url').slice(0, 11)}`;
+    const named = `${key} ${jobId} ${text}`;
+    if (named === newest) return sealed;
+    newest = named;
+    // Not an Hmac object, of which each keeps kilobytes outside of the heap until it is collected. So little of the
+    // digest is shown that nobody can go on from it to that of a longer text.
+    sealed = `${text}.${hash('sha256', named, 'base64url').slice(0, 11)}`;
+    return sealed;
   }
   return {
     format,
