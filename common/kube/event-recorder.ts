@@ -116,8 +116,11 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
     for (;;) {
       const entry = waiting[0];
       if (!entry || signal.aborted) return;
+      const { count } = entry.series;
       try {
         await write(entry, signal);
+        // It happened again while it was being written: the new count is still to be told.
+        if (entry.series.count > count && waiting.includes(entry)) continue;
       } catch (error) {
         if (signal.aborted) return;
         if (isKubeError(error) && error.retryable) {

@@ -188,6 +188,46 @@ describe('events', () => {
     const { items } = await client.list(EVENT_RESOURCE, { namespace: kube.namespace });
     expect(items.map(({ reason }) => reason)).toContain('Last');
   });
+
+  it('that happen again while they are being written are counted too', async () => {
+    let isStored = false;
+    let answer = () => {};
+    const answered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const slow: KubeClient = {
+      ...client,
+      async create(...request) {
+        const created = await client.create(...request);
+        isStored = true;
+        await answered;
+        return created;
+      },
+    };
+    const stop = new AbortController();
+    const recorder = createEventRecorder({
+      client: slow,
+      component: 'semblance.dev/test',
+      instance: 't',
+      logger,
+    });
+    const running = recorder.run(stop.signal);
+    const regarding = await get('kept');
+    const event = { type: 'Normal', reason: 'Slow', action: 'Write', note: 'n' } as const;
+    recorder.event(regarding, event);
+    await expect.poll(() => isStored).toBe(true);
+    recorder.event(regarding, event);
+    recorder.event(regarding, event);
+    answer();
+    await expect
+      .poll(async () => {
+        const { items } = await client.list(EVENT_RESOURCE, { namespace: kube.namespace });
+        return items.filter(({ reason }) => reason === 'Slow').map(({ series }) => series?.count);
+      })
+      .toEqual([3]);
+    stop.abort();
+    await running;
+  });
 });
 
 it('a fence that a paused process finds closed was closed before it opens again', async () => {
