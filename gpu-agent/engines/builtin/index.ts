@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { type Engine, RenderError, type RenderRequest, type RenderResult } from '../engine.ts';
+import { BUILTIN_CAPABILITIES } from './capabilities.ts';
 import { WorkerPool } from './pool/worker-pool.ts';
 
 export interface BuiltinEngineOptions {
@@ -9,9 +10,6 @@ export interface BuiltinEngineOptions {
   readonly cacheDir?: string;
   readonly logger?: { warn(fields: object, message: string): void };
 }
-
-/** Peak resident memory: 1002 MiB measured with two pictures of 40 megapixels, 8 bits and alpha; 16 bits need more. */
-const PHOTO_SWAP_MEMORY_MIB = 1536;
 
 /** The engine that runs everywhere: shipped networks and classical image processing on the CPU. */
 export function createBuiltinEngine(options: BuiltinEngineOptions = {}): Engine {
@@ -26,7 +24,11 @@ export function createBuiltinEngine(options: BuiltinEngineOptions = {}): Engine 
   return {
     name: 'builtin',
     version: '1',
-    capabilities: [{ capability: 'face-swap-image', slots: 1, memoryMib: PHOTO_SWAP_MEMORY_MIB }],
+    capabilities: BUILTIN_CAPABILITIES.map(({ capability, slots, memoryMib }) => ({
+      capability,
+      slots,
+      memoryMib,
+    })),
     warmUp: (signal) => pool.warmUp(signal),
     render: (request) => render(pool, request),
     close: () => pool.close(),
@@ -34,11 +36,9 @@ export function createBuiltinEngine(options: BuiltinEngineOptions = {}): Engine 
 }
 
 async function render(pool: WorkerPool, request: RenderRequest): Promise<RenderResult> {
-  if (request.capability !== 'face-swap-image') {
-    throw new RenderError('processing_failed', `The builtin engine has no capability ${request.capability}.`);
+  const { capability, inputs, parameters, outputDir, signal, onProgress } = request;
+  if (!BUILTIN_CAPABILITIES.some((offered) => offered.capability === capability)) {
+    throw new RenderError('processing_failed', `The builtin engine has no capability ${capability}.`);
   }
-  const { image, face } = request.inputs;
-  if (!image || !face)
-    throw new RenderError('processing_failed', 'Photo Swap needs the inputs image and face.');
-  return pool.photoSwap({ image, face, outputDir: request.outputDir }, request.signal, request.onProgress);
+  return pool.render({ capability, inputs, parameters, outputDir }, signal, onProgress);
 }

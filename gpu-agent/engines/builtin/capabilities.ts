@@ -1,0 +1,20 @@
+import type { EngineCapability } from '../engine.ts';
+import type { Renderer } from './renderer.ts';
+
+/** A capability of the builtin engine and the module that does it, imported by worker threads that need it. */
+export interface BuiltinCapability extends EngineCapability {
+  /** Offered only where the media tools (ffmpeg and ffprobe) are found. */
+  readonly needsMedia: boolean;
+  readonly load: () => Promise<Renderer>;
+}
+
+export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
+  {
+    capability: 'face-swap-image',
+    slots: 1,
+    // 1002 MiB measured with two pictures of 40 megapixels, 8 bits and alpha; 16 bits need more.
+    memoryMib: 1536,
+    needsMedia: false,
+    load: async () => (await import('./photo-swap.ts')).renderPhotoSwap,
+  },
+];
