@@ -34,6 +34,8 @@ export interface VideoInfo {
   readonly variableRate: boolean;
   /** Frames in the stream, as far as known without decoding it; progress is counted against it. */
   readonly frameCount: number;
+  /** When the last frame stops being shown, microseconds; what `finish` of a writer wants. */
+  readonly endUs?: number;
   readonly codec: string;
   readonly color: ColorTags;
 }
@@ -101,7 +103,10 @@ export interface Media {
   decodeVideo(path: string, info: MediaInfo, options: DecodeOptions): AsyncIterable<VideoFrame>;
   openWriter(options: WriterOptions): Promise<VideoWriter>;
   /** Mono samples in [-1, 1], in chunks of about a second. @throws RenderError */
-  decodeAudio(path: string, options: { readonly sampleRate: number; readonly signal: AbortSignal }): AsyncIterable<Float32Array>;
+  decodeAudio(
+    path: string,
+    options: { readonly sampleRate: number; readonly signal: AbortSignal },
+  ): AsyncIterable<Float32Array>;
 }
 
 /** Size for an output whose shorter side is `shorter` pixels: aspect kept, even, never larger than `from`. */
