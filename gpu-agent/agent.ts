@@ -9,7 +9,7 @@ import { createAgentService } from './attempts/agent-service.ts';
 import { createAttempts } from './attempts/attempts.ts';
 import { createEngineSet } from './engines/engine-set.ts';
 import { createEnginePool } from './engines/host/engine-pool.ts';
-import { type EngineSource, engineSource } from './engines/registry.ts';
+import { type EngineSource, engineSource, sidecarSource } from './engines/registry.ts';
 import { type AgentMetrics, createAgentMetrics } from './metrics.ts';
 import {
   type AgentStatement,
@@ -89,14 +89,23 @@ async function startParts(
   const dispatcher = createDispatcher(limits);
   started.push(() => dispatcher.destroy());
 
-  const pools = (options.engines ?? settings.engines.map(engineSource)).map((source) =>
+  const sources = options.engines ?? [
+    ...settings.sidecars.map(sidecarSource),
+    ...settings.engines.map(engineSource),
+  ];
+  const pools = sources.map((source) =>
     createEnginePool({
       setup: {
         source,
-        options: { threads: 1, ...(settings.cacheDir ? { cacheDir: settings.cacheDir } : {}) },
+        options: {
+          threads: 1,
+          ...(settings.cacheDir ? { cacheDir: settings.cacheDir } : {}),
+          ...(source.settings ? { settings: source.settings } : {}),
+        },
       },
-      processes: settings.slots,
-      rendersPerProcess: 1,
+      processes: source.remote ? 1 : settings.slots,
+      rendersPerProcess: source.remote ? settings.slots : 1,
+      offeredWhileDown: !source.remote,
       tempDir: workDir.engines,
       logger,
       onChange: () => registration.changed(),
@@ -167,6 +176,14 @@ async function startParts(
   started.push(() => health.close());
 
   function statement(): AgentStatement {
+    const names = new Set<string>();
+    // The resource lists engines by name, and two sidecars may run the same program.
+    const ownName = (name: string): string => {
+      let own = name;
+      for (let count = 2; names.has(own); count++) own = `${name}-${count}`;
+      names.add(own);
+      return own;
+    };
     return {
       incarnation,
       address,
@@ -174,15 +191,15 @@ async function startParts(
       version: AGENT_VERSION,
       slots: ending ? 0 : engines.capacity,
       draining: ending,
-      engines: pools.flatMap(({ engine }) =>
-        engine
+      engines: pools.flatMap((pool) =>
+        pool.engine
           ? {
-              name: engine.name,
-              version: engine.version,
-              capabilities: engine.capabilities.map(({ capability, slots, memoryMib }) => ({
-                name: capability,
-                slots: Math.max(1, Math.round(slots)),
-                memoryMib: Math.max(0, Math.round(memoryMib)),
+              name: ownName(pool.engine.name),
+              version: pool.engine.version,
+              capabilities: pool.engine.capabilities.map((offer) => ({
+                name: offer.capability,
+                slots: engines.slotsOf(pool, offer),
+                memoryMib: Math.max(0, Math.round(offer.memoryMib)),
               })),
             }
           : [],

@@ -1,5 +1,5 @@
 import { availableParallelism, hostname, tmpdir } from 'node:os';
-import { isAbsolute, join } from 'node:path';
+import { dirname, isAbsolute, join } from 'node:path';
 import { z } from 'zod';
 import { baseShape, ConfigError, kubeShape, listenAddress, loadConfig } from '#common/config.ts';
 import { ENGINE_NAMES } from './engines/registry.ts';
@@ -10,6 +10,9 @@ const whole = (least: number, most: number) =>
     .regex(/^\d{1,9}$/, 'must be a whole number')
     .transform(Number)
     .refine((value) => value >= least && value <= most, `must be ${least} to ${most}`);
+
+/** A path that fits into the address of a Unix socket. */
+const isSocketPath = (path: string) => isAbsolute(path) && Buffer.byteLength(path) <= 100;
 
 /** The agent's settings; see common/config for those it shares. */
 export const agentShape = {
@@ -40,6 +43,15 @@ export const agentShape = {
       message: `must be a list of: ${ENGINE_NAMES.join(', ')}`,
     })
     .refine((names) => new Set(names).size === names.length, 'names an engine twice'),
+  /** Unix sockets of engines beside the agent, preferred to those above. */
+  SEMBLANCE_SIDECAR_SOCKETS: z
+    .string()
+    .default('')
+    .transform((text) => text.split(',').flatMap((path) => path.trim() || []))
+    .refine((paths) => paths.every(isSocketPath), 'must be absolute paths of at most 100 bytes')
+    .refine((paths) => new Set(paths.map(dirname)).size === paths.length, {
+      message: 'needs a directory of its own for each socket',
+    }),
   SEMBLANCE_CACHE_DIR: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
   /** Pod that the process runs in; the GpuAgent is then removed together with it. */
   SEMBLANCE_POD_NAME: z.string().max(253).optional(),
@@ -74,6 +86,7 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
     workDir: config.SEMBLANCE_AGENT_WORK_DIR ?? join(tmpdir(), `semblance-${name}`),
     drainMs: config.SEMBLANCE_AGENT_DRAIN_SECONDS * 1000,
     engines: config.SEMBLANCE_AGENT_ENGINES,
+    sidecars: config.SEMBLANCE_SIDECAR_SOCKETS,
     cacheDir: config.SEMBLANCE_CACHE_DIR,
     pod,
   };

@@ -8,8 +8,14 @@ import { fetchInput } from '../assets/fetch-input.ts';
 import { fileSha256, type Sink, storeOutput } from '../assets/store-output.ts';
 import type { TransferLimits } from '../assets/transfer.ts';
 import { checkedOutput, type WorkDir } from '../assets/work-dir.ts';
-import { RenderError, type RenderResult } from '../engines/engine.ts';
-import { type EnginePool, EngineUnavailableError } from '../engines/host/engine-pool.ts';
+import {
+  EngineInterruptedError,
+  type OnProgress,
+  RenderError,
+  type RenderResult,
+} from '../engines/engine.ts';
+import type { ChosenEngine } from '../engines/engine-set.ts';
+import { EngineUnavailableError } from '../engines/host/engine-pool.ts';
 import { EngineCrashedError } from '../engines/host/engine-process.ts';
 import type { AgentMetrics } from '../metrics.ts';
 import type { AttemptOutput, Outcome } from './attempt-table.ts';
@@ -21,14 +27,15 @@ const TRANSFER_SHARE = 0.05;
 
 export interface RunAttemptOptions {
   readonly work: AttemptWork;
-  readonly pool: EnginePool;
+  /** Chosen when the start was decided. */
+  readonly engine: Pick<ChosenEngine, 'pool' | 'offer'>;
   readonly workDir: WorkDir;
   readonly dispatcher: Dispatcher;
   readonly metrics: AgentMetrics;
   readonly logger: Logger;
   /** Aborted with an AttemptEnded when the attempt must end. */
   readonly signal: AbortSignal;
-  readonly onProgress: (fraction: number, stage: string) => void;
+  readonly onProgress: OnProgress;
   /**
    * Throws AttemptEnded when the agent's lease has lapsed by the clock. After a pause of the whole process, I/O may be
    * served before the timer that aborts `signal`.
@@ -77,7 +84,8 @@ async function fetchRenderStore(
   traceparent: string | undefined,
 ): Promise<AttemptOutput> {
   const step = { parent: traceparent };
-  const { work, pool, signal, metrics, logger, onProgress } = options;
+  const { work, engine, signal, metrics, logger, onProgress } = options;
+  const { pool, offer } = engine;
   const transfer = {
     dispatcher: options.dispatcher,
     signal,
@@ -99,7 +107,7 @@ async function fetchRenderStore(
             ...transfer,
             url,
             path,
-            maxBytes,
+            maxBytes: Math.min(maxBytes, offer.limits?.maxInputBytes || maxBytes),
             what: `input ${role}`,
             signal: fetchSignal,
             onBytes: (count) => metrics.fetchedBytes.inc(count),
@@ -124,8 +132,8 @@ async function fetchRenderStore(
       { capability: work.capability, inputs, parameters: work.parameters, outputDir: dir.output },
       {
         signal,
-        onProgress: (fraction, stage) =>
-          onProgress(TRANSFER_SHARE + (1 - 2 * TRANSFER_SHARE) * fraction, stage),
+        onProgress: (fraction, stage, secondsLeft) =>
+          onProgress(TRANSFER_SHARE + (1 - 2 * TRANSFER_SHARE) * fraction, stage, secondsLeft),
       },
     ),
   );
@@ -159,7 +167,7 @@ async function fetchRenderStore(
     );
   }
   logger.info({ details: result.details, sizeBytes, milliUnits }, 'rendered');
-  const engine = pool.engine ? `${pool.engine.name} ${pool.engine.version}` : '';
+  const by = pool.known ? `${pool.known.name} ${pool.known.version}` : '';
   return {
     key: sink.key,
     contentType: sink.contentType,
@@ -168,7 +176,7 @@ async function fetchRenderStore(
     unit: result.units.unit,
     milliUnits,
     stages,
-    engine,
+    engine: by,
   };
 }
 
@@ -201,6 +209,7 @@ function failedOutcome(error: unknown, logger: Logger): Outcome {
   const transient =
     error instanceof AssetError ||
     error instanceof EngineCrashedError ||
+    error instanceof EngineInterruptedError ||
     error instanceof EngineUnavailableError ||
     isSystemError(error);
   if (transient) {

@@ -5,6 +5,13 @@ export interface EngineSource {
   readonly module: string;
   /** Exported function `(options: EngineOptions) => Engine | Promise<Engine>`. */
   readonly factory: string;
+  /** What this engine alone is told. */
+  readonly settings?: Readonly<Record<string, string>>;
+  /**
+   * One process holds all renders of the agent, as far as the engine's own `concurrency` goes, and nothing is offered
+   * while it is down: for a process that only speaks to an engine elsewhere.
+   */
+  readonly remote?: boolean;
 }
 
 /** What every engine's factory is given. */
@@ -12,6 +19,8 @@ export interface EngineOptions {
   /** Worker threads one process of the engine may keep busy. */
   readonly threads: number;
   readonly cacheDir?: string;
+  /** `settings` of its EngineSource. */
+  readonly settings?: Readonly<Record<string, string>>;
 }
 
 const SOURCES: readonly EngineSource[] = [
@@ -23,6 +32,17 @@ const SOURCES: readonly EngineSource[] = [
 ];
 
 export const ENGINE_NAMES: readonly string[] = SOURCES.map(({ name }) => name);
+
+/** The engine behind a Unix socket; the first is called `sidecar`, the next `sidecar-2`. */
+export function sidecarSource(socket: string, index: number): EngineSource {
+  return {
+    name: index === 0 ? 'sidecar' : `sidecar-${index + 1}`,
+    module: new URL('./sidecar/index.ts', import.meta.url).href,
+    factory: 'createSidecarEngine',
+    settings: { socket },
+    remote: true,
+  };
+}
 
 /** @throws Error for a name not in ENGINE_NAMES */
 export function engineSource(name: string): EngineSource {

@@ -111,7 +111,7 @@ async function render(request: RenderRequest): Promise<RenderResult> {
       await writeFile(outputPath, Buffer.alloc(32 * 1024 * 1024, 7));
       return result(outputPath, 'image/png');
   }
-  onProgress(0.9, 'last');
+  onProgress(0.9, 'last', 2);
   const hash = createHash('sha256');
   for (const path of Object.values(request.inputs)) hash.update(await readFile(path));
   await writeFile(outputPath, hash.digest());

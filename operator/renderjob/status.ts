@@ -102,7 +102,7 @@ export function finish(
       completionTime: new Date(now).toISOString(),
       ...(failed ? { failure: change.failure } : { progress: '100%' }),
     },
-    clear: ['queuePosition', 'retryTime', 'stage', ...(change.clear ?? [])],
+    clear: ['queuePosition', 'retryTime', 'stage', 'etaSeconds', ...(change.clear ?? [])],
   });
   return {
     type: 'status',
