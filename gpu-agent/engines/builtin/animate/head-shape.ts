@@ -1,0 +1,151 @@
+import { smoothstep } from '../swap/plane.ts';
+import { POINTS } from '../vision/face-mesh.ts';
+import { FACE_OVAL } from '../vision/face-regions.ts';
+import { FACE_TRIANGLES } from '../vision/face-topology.ts';
+import { type FaceFrame, toFaceFrame } from './face-frame.ts';
+
+/** How far outside of the face's outline the rings of the head lie, in IOD. */
+const RINGS = [0.08, 0.2, 0.36, 0.56, 0.8, 1.1, 1.5, 2, 2.6, 3.4] as const;
+const SIDES = FACE_OVAL.length;
+/** How deep the outline of the head and the neck lie behind the eyes, in IOD. */
+const OUTLINE_DEPTH = 1;
+/** The joint about which a head turns, in the face's own frame. */
+export const NECK: readonly [number, number, number] = [0, 1.25, 0.95];
+
+/** The face's mesh continued over hair, ears, neck and shoulders to where nothing moves. */
+export interface HeadShape {
+  /** x, y, z of each vertex at rest, in pixels: the mesh's points, then ring after ring. */
+  readonly rest: Float32Array;
+  /** The same in the face's own frame. */
+  readonly own: Float32Array;
+  /** x and y of each vertex at rest: its place on the texture. */
+  readonly texture: Float32Array;
+  /** How far each vertex goes along with the head, 0–1: 1 on the head, 0 on the shoulders. */
+  readonly follow: Float32Array;
+  /** Triangles between the face's outline and the rings, outermost first. */
+  readonly surround: Uint16Array;
+  /** The mesh's own triangles without the eyes' openings. */
+  readonly skin: Uint16Array;
+  /** The eyes' openings. */
+  readonly eyes: Uint16Array;
+}
+
+/**
+ * Builds the rings around a face.
+ * @param cut how near to each border of the picture the head is cut off; there it cannot move
+ */
+export function headShape(
+  points: Float32Array,
+  frame: FaceFrame,
+  cut: { readonly left: number; readonly right: number; readonly top: number },
+): HeadShape {
+  const { iod, axes } = frame;
+  const count = POINTS + SIDES * RINGS.length;
+  const rest = new Float32Array(count * 3);
+  rest.set(points);
+  const center = [0, 0];
+  for (const i of FACE_OVAL) {
+    center[0] = (center[0] as number) + (points[i * 3] as number) / SIDES;
+    center[1] = (center[1] as number) + (points[i * 3 + 1] as number) / SIDES;
+  }
+  const depth = frame.origin[2] + OUTLINE_DEPTH * iod;
+  FACE_OVAL.forEach((index, side) => {
+    const x = points[index * 3] as number;
+    const y = points[index * 3 + 1] as number;
+    const z = points[index * 3 + 2] as number;
+    const ox = x - (center[0] as number);
+    const oy = y - (center[1] as number);
+    const length = Math.hypot(ox, oy);
+    RINGS.forEach((distance, ring) => {
+      const v = (POINTS + ring * SIDES + side) * 3;
+      rest[v] = x + (ox / length) * distance * iod;
+      rest[v + 1] = y + (oy / length) * distance * iod;
+      rest[v + 2] = z + (depth - z) * smoothstep(0, 0.7, distance);
+    });
+  });
+  const own = toFaceFrame(frame, rest);
+  const texture = new Float32Array(count * 2);
+  const follow = new Float32Array(count).fill(1);
+  // The face's down in the picture; a turned face's shoulders lie where the picture's do.
+  const down = [axes[1] as number, axes[4] as number];
+  const norm = Math.hypot(...down);
+  const chin = heightOf(rest, 152);
+  function heightOf(from: Float32Array, v: number): number {
+    const dx = (from[v * 3] as number) - frame.origin[0];
+    const dy = (from[v * 3 + 1] as number) - frame.origin[1];
+    return (dx * (down[0] as number) + dy * (down[1] as number)) / norm / iod;
+  }
+  for (let v = 0; v < count; v++) {
+    const x = rest[v * 3] as number;
+    const y = rest[v * 3 + 1] as number;
+    texture[v * 2] = x;
+    texture[v * 2 + 1] = y;
+    if (v < POINTS) continue;
+    const outside = RINGS[Math.floor((v - POINTS) / SIDES)] as number;
+    const below = heightOf(rest, v) - (chin - 0.65);
+    let w = 1 - smoothstep(0, 1.6, below) * smoothstep(0, 0.8, outside);
+    w *= 1 - smoothstep(1.5, 3.4, outside);
+    const room = 0.8 * iod;
+    w *= smoothstep(0, room, x - cut.left) * smoothstep(0, room, cut.right - x);
+    w *= smoothstep(0, room, y - cut.top);
+    follow[v] = w;
+  }
+  return { rest, own, texture, follow, surround: surroundTriangles(), ...splitFace() };
+}
+
+/** Strips between neighbouring rings. */
+function surroundTriangles(): Uint16Array {
+  const vertex = (ring: number, side: number): number =>
+    ring < 0 ? (FACE_OVAL[side % SIDES] as number) : POINTS + ring * SIDES + (side % SIDES);
+  const out: number[] = [];
+  for (let ring = RINGS.length - 1; ring >= 0; ring--) {
+    for (let side = 0; side < SIDES; side++) {
+      const [a, b] = [vertex(ring - 1, side), vertex(ring - 1, side + 1)];
+      const [c, d] = [vertex(ring, side), vertex(ring, side + 1)];
+      // FACE_OVAL runs clockwise on the picture; triangles seen from the front run the other way.
+      out.push(a, b, c, b, d, c);
+    }
+  }
+  return Uint16Array.from(out);
+}
+
+/** Rings of points that bound the eyes' openings. */
+const EYE_POINTS = [
+  new Set([33, 7, 163, 144, 145, 153, 154, 155, 133, 173, 157, 158, 159, 160, 161, 246]),
+  new Set([263, 249, 390, 373, 374, 380, 381, 382, 362, 398, 384, 385, 386, 387, 388, 466]),
+];
+
+function splitFace(): { skin: Uint16Array; eyes: Uint16Array } {
+  const skin: number[] = [];
+  const eyes: number[] = [];
+  for (let t = 0; t < FACE_TRIANGLES.length; t += 3) {
+    const corners = [...FACE_TRIANGLES.subarray(t, t + 3)];
+    const inEye = EYE_POINTS.some((set) => corners.every((corner) => set.has(corner)));
+    (inEye ? eyes : skin).push(...corners);
+  }
+  return { skin: Uint16Array.from(skin), eyes: Uint16Array.from(eyes) };
+}
+
+/** The triangles ordered so that the farthest from the viewer come first. */
+export function farthestFirst(triangles: Uint16Array, depth: Float32Array): Uint16Array {
+  const count = triangles.length / 3;
+  // Depth in the upper half of a key and the triangle's number in the lower: plain numbers sort fastest.
+  const keys = new Float64Array(count);
+  for (let t = 0; t < count; t++) {
+    const z =
+      (depth[triangles[t * 3] as number] as number) +
+      (depth[triangles[t * 3 + 1] as number] as number) +
+      (depth[triangles[t * 3 + 2] as number] as number);
+    keys[t] = Math.round(-z * 16) * 4096 + t;
+  }
+  keys.sort();
+  const out = new Uint16Array(triangles.length);
+  for (let k = 0; k < count; k++) {
+    const key = keys[k] as number;
+    const t = key - Math.floor(key / 4096) * 4096;
+    out[k * 3] = triangles[t * 3] as number;
+    out[k * 3 + 1] = triangles[t * 3 + 1] as number;
+    out[k * 3 + 2] = triangles[t * 3 + 2] as number;
+  }
+  return out;
+}

@@ -1,0 +1,158 @@
+/** Bytes over a grid of pixels: one plane of a frame or of a texture. */
+export interface BytePlane {
+  readonly width: number;
+  readonly height: number;
+  readonly data: Uint8Array;
+}
+
+/** Where the corners of triangles lie, x and y in turn, in pixels (the centre of pixel i is at i + 0.5). */
+export interface TriangleGeometry {
+  /** On the target. */
+  readonly to: Float32Array;
+  /** On the textures. */
+  readonly from: Float32Array;
+  /** Corner indices, three to a triangle, in drawing order. */
+  readonly triangles: Uint16Array;
+  /** Pixels of the planes per unit of the coordinates: 1, or 0.5 for chroma. */
+  readonly scale: number;
+}
+
+/**
+ * Rows of one triangle at a time: the pixels `x0` ≤ x < `x1` of row `y`, and the texture's place at the first of them
+ * with its change from pixel to pixel.
+ */
+export type Span = (
+  y: number,
+  x0: number,
+  x1: number,
+  sx: number,
+  sy: number,
+  dx: number,
+  dy: number,
+) => void;
+
+/**
+ * Walks over the triangles that are seen from the front (the mesh winds anticlockwise on a picture with y down).
+ * Neighbours share no pixel and leave none out.
+ * @param starts called before the spans of a triangle; false leaves it out
+ */
+export function scanTriangles(
+  size: { readonly width: number; readonly height: number },
+  geometry: TriangleGeometry,
+  span: Span,
+  starts?: (a: number, b: number, c: number) => boolean,
+): void {
+  const { to, from, triangles, scale } = geometry;
+  const { width, height } = size;
+  for (let t = 0; t < triangles.length; t += 3) {
+    const a = triangles[t] as number;
+    const b = triangles[t + 1] as number;
+    const c = triangles[t + 2] as number;
+    const ax = (to[a * 2] as number) * scale;
+    const ay = (to[a * 2 + 1] as number) * scale;
+    const bx = (to[b * 2] as number) * scale;
+    const by = (to[b * 2 + 1] as number) * scale;
+    const cx = (to[c * 2] as number) * scale;
+    const cy = (to[c * 2 + 1] as number) * scale;
+    const area = (bx - ax) * (cy - ay) - (by - ay) * (cx - ax);
+    if (area > -1e-6) continue;
+    const top = Math.max(0, Math.ceil(Math.min(ay, by, cy) - 0.5));
+    const bottom = Math.min(height - 1, Math.ceil(Math.max(ay, by, cy) - 0.5) - 1);
+    if (bottom < top) continue;
+    if (starts && !starts(a, b, c)) continue;
+    const fax = (from[a * 2] as number) * scale;
+    const fay = (from[a * 2 + 1] as number) * scale;
+    const ux = (from[b * 2] as number) * scale - fax;
+    const uy = (from[b * 2 + 1] as number) * scale - fay;
+    const vx = (from[c * 2] as number) * scale - fax;
+    const vy = (from[c * 2 + 1] as number) * scale - fay;
+    const dx = ((cy - ay) * ux - (by - ay) * vx) / area;
+    const dy = ((cy - ay) * uy - (by - ay) * vy) / area;
+    const ex = ((bx - ax) * vx - (cx - ax) * ux) / area;
+    const ey = ((bx - ax) * vy - (cx - ax) * uy) / area;
+    for (let y = top; y <= bottom; y++) {
+      const line = y + 0.5;
+      let left = -Infinity;
+      let right = Infinity;
+      // Each edge bounds the row on one side: a falling edge from the left, a rising one from the right.
+      let rise = by - ay;
+      if (rise !== 0) {
+        const x = ((line - ay) * bx + (by - line) * ax) / rise;
+        if (rise > 0) left = x;
+        else right = x;
+      }
+      rise = cy - by;
+      if (rise !== 0) {
+        const x = ((line - by) * cx + (cy - line) * bx) / rise;
+        if (rise > 0) {
+          if (x > left) left = x;
+        } else if (x < right) right = x;
+      }
+      rise = ay - cy;
+      if (rise !== 0) {
+        const x = ((line - cy) * ax + (ay - line) * cx) / rise;
+        if (rise > 0) {
+          if (x > left) left = x;
+        } else if (x < right) right = x;
+      }
+      const x0 = Math.max(0, Math.ceil(left - 0.5));
+      const x1 = Math.min(width, Math.ceil(right - 0.5));
+      if (x1 <= x0) continue;
+      const px = x0 + 0.5 - ax;
+      const py = line - ay;
+      span(y, x0, x1, fax + px * dx + py * ex, fay + px * dy + py * ey, dx, dy);
+    }
+  }
+}
+
+/**
+ * Draws triangles of a texture over a plane, between the texture's pixels.
+ * @param alpha how much of the texture is seen, 0–255, as large as the texture; all of it by default
+ */
+export function drawTexture(
+  target: BytePlane,
+  texture: BytePlane,
+  geometry: TriangleGeometry,
+  alpha?: BytePlane,
+): void {
+  const { width, height, data } = texture;
+  const out = target.data;
+  const stride = target.width;
+  const lastX = width - 1.001;
+  const lastY = height - 1.001;
+  const opacity = alpha?.data;
+  scanTriangles(target, geometry, (y, x0, x1, sx, sy, dx, dy) => {
+    let px = sx - 0.5;
+    let py = sy - 0.5;
+    const row = y * stride;
+    for (let x = x0; x < x1; x++, px += dx, py += dy) {
+      const qx = px < 0 ? 0 : px > lastX ? lastX : px;
+      const qy = py < 0 ? 0 : py > lastY ? lastY : py;
+      const ix = qx | 0;
+      const iy = qy | 0;
+      const fx = qx - ix;
+      const fy = qy - iy;
+      const i = iy * width + ix;
+      const t0 = data[i] as number;
+      const b0 = data[i + width] as number;
+      const upper = t0 + ((data[i + 1] as number) - t0) * fx;
+      const lower = b0 + ((data[i + width + 1] as number) - b0) * fx;
+      const value = upper + (lower - upper) * fy;
+      if (opacity === undefined) {
+        out[row + x] = value + 0.5;
+        continue;
+      }
+      const a0 = opacity[i] as number;
+      const a1 = opacity[i + width] as number;
+      const au = a0 + ((opacity[i + 1] as number) - a0) * fx;
+      const al = a1 + ((opacity[i + width + 1] as number) - a1) * fx;
+      const a = au + (al - au) * fy;
+      if (a <= 0) continue;
+      if (a >= 254.9) out[row + x] = value + 0.5;
+      else {
+        const under = out[row + x] as number;
+        out[row + x] = under + ((value - under) * a) / 255 + 0.5;
+      }
+    }
+  });
+}
