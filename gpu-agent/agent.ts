@@ -91,27 +91,30 @@ async function startParts(
 
   const sources = options.engines ?? [
     ...settings.sidecars.map(sidecarSource),
-    ...settings.engines.map(engineSource),
+    ...settings.engines.map((name) => engineSource(name, settings.engineSettings)),
   ];
-  const pools = sources.map((source) =>
-    createEnginePool({
+  const pools = sources.map((source) => {
+    const oneProcess = source.remote || source.shared;
+    return createEnginePool({
       setup: {
         source,
         options: {
-          threads: 1,
+          threads: source.shared ? settings.slots : 1,
           ...(settings.cacheDir ? { cacheDir: settings.cacheDir } : {}),
           ...(source.settings ? { settings: source.settings } : {}),
         },
       },
-      processes: source.remote ? 1 : settings.slots,
-      rendersPerProcess: source.remote ? settings.slots : 1,
+      processes: oneProcess ? 1 : settings.slots,
+      rendersPerProcess: oneProcess ? settings.slots : 1,
       offeredWhileDown: !source.remote,
+      // Waiting for a program elsewhere costs nothing, and large models take their time.
+      ...(oneProcess ? { warmUpTimeoutMs: 900_000 } : {}),
       tempDir: workDir.engines,
       logger,
       onChange: () => registration.changed(),
       onCrash: () => metrics.engineRestarts.inc({ engine: source.name }),
-    }),
-  );
+    });
+  });
   const engines = createEngineSet({ pools, slots: settings.slots });
   started.push(() => engines.close());
 

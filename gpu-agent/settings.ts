@@ -2,6 +2,7 @@ import { availableParallelism, hostname, tmpdir } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
 import { z } from 'zod';
 import { baseShape, ConfigError, kubeShape, listenAddress, loadConfig } from '#common/config.ts';
+import { onnxShape } from './engines/onnx/settings.ts';
 import { ENGINE_NAMES } from './engines/registry.ts';
 
 const whole = (least: number, most: number) =>
@@ -18,6 +19,7 @@ const isSocketPath = (path: string) => isAbsolute(path) && Buffer.byteLength(pat
 export const agentShape = {
   ...baseShape,
   ...kubeShape,
+  ...onnxShape,
   SEMBLANCE_AGENT_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 0 }),
   /** host:port that the operator and the gateway reach the agent at. */
   SEMBLANCE_AGENT_ADVERTISE: z
@@ -67,6 +69,11 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
       'The environment is not usable:\n  SEMBLANCE_AGENT_ADVERTISE: must say where others reach the agent when it listens on every address',
     );
   }
+  if (config.SEMBLANCE_AGENT_ENGINES.includes('onnx') && !config.SEMBLANCE_MODEL_DIR) {
+    throw new ConfigError(
+      'The environment is not usable:\n  SEMBLANCE_MODEL_DIR: must say where the models are when SEMBLANCE_AGENT_ENGINES names onnx',
+    );
+  }
   const name = config.SEMBLANCE_AGENT_NAME;
   const pod =
     config.SEMBLANCE_POD_NAME && config.SEMBLANCE_POD_UID
@@ -86,6 +93,13 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
     workDir: config.SEMBLANCE_AGENT_WORK_DIR ?? join(tmpdir(), `semblance-${name}`),
     drainMs: config.SEMBLANCE_AGENT_DRAIN_SECONDS * 1000,
     engines: config.SEMBLANCE_AGENT_ENGINES,
+    engineSettings: {
+      onnx: {
+        ...(config.SEMBLANCE_MODEL_DIR ? { modelDir: config.SEMBLANCE_MODEL_DIR } : {}),
+        providers: config.SEMBLANCE_ONNX_PROVIDERS,
+        devices: config.SEMBLANCE_ONNX_DEVICES,
+      },
+    },
     sidecars: config.SEMBLANCE_SIDECAR_SOCKETS,
     cacheDir: config.SEMBLANCE_CACHE_DIR,
     pod,

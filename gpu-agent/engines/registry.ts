@@ -12,6 +12,8 @@ export interface EngineSource {
    * while it is down: for a process that only speaks to an engine elsewhere.
    */
   readonly remote?: boolean;
+  /** One process holds all renders of the agent: for an engine whose models are too large to be loaded for each. */
+  readonly shared?: boolean;
 }
 
 /** What every engine's factory is given. */
@@ -29,6 +31,12 @@ const SOURCES: readonly EngineSource[] = [
     module: new URL('./builtin/index.ts', import.meta.url).href,
     factory: 'createBuiltinEngine',
   },
+  {
+    name: 'onnx',
+    module: new URL('./onnx/index.ts', import.meta.url).href,
+    factory: 'createOnnxEngine',
+    shared: true,
+  },
 ];
 
 export const ENGINE_NAMES: readonly string[] = SOURCES.map(({ name }) => name);
@@ -44,9 +52,15 @@ export function sidecarSource(socket: string, index: number): EngineSource {
   };
 }
 
-/** @throws Error for a name not in ENGINE_NAMES */
-export function engineSource(name: string): EngineSource {
+/**
+ * @param settings what engines are told, by engine
+ * @throws Error for a name not in ENGINE_NAMES
+ */
+export function engineSource(
+  name: string,
+  settings: Readonly<Record<string, EngineSource['settings']>> = {},
+): EngineSource {
   const source = SOURCES.find((candidate) => candidate.name === name);
   if (!source) throw new Error(`there is no engine called ${name}`);
-  return source;
+  return settings[name] ? { ...source, settings: settings[name] } : source;
 }

@@ -46,15 +46,18 @@ export async function parserField(
   const transform = alignFace(face.five, 'ffhq_512', size);
   const crop = cropRgb(picture, transform, size, size);
   const { data, dims } = await parser.run({ input: toPlanes(crop, traits) }, signal);
-  const classes = dims[1] ?? 0;
-  const pixels = size * size;
   const field = plane(size, size);
-  for (let i = 0; i < pixels; i++) {
-    let best = 0;
-    for (let c = 1; c < classes; c++) {
-      if ((data[c * pixels + i] as number) > (data[best * pixels + i] as number)) best = c;
+  const best = data.slice(0, size * size);
+  // Class by class: the values of one class lie side by side.
+  for (let c = 1; c < (dims[1] ?? 0); c++) {
+    const inFace = FACE_CLASSES.has(c) ? 1 : 0;
+    const base = c * best.length;
+    for (let i = 0; i < best.length; i++) {
+      const value = data[base + i] as number;
+      if (value <= (best[i] as number)) continue;
+      best[i] = value;
+      field.data[i] = inFace;
     }
-    field.data[i] = FACE_CLASSES.has(best) ? 1 : 0;
   }
   return { transform, field: sharpen(field) };
 }
