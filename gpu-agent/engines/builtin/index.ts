@@ -1,6 +1,13 @@
 import { availableParallelism } from 'node:os';
-import { type Engine, RenderError, type RenderRequest, type RenderResult } from '../engine.ts';
-import { BUILTIN_CAPABILITIES } from './capabilities.ts';
+import { findMediaTools } from '../../media/media.ts';
+import {
+  type Engine,
+  type EngineCapability,
+  RenderError,
+  type RenderRequest,
+  type RenderResult,
+} from '../engine.ts';
+import { BUILTIN_CAPABILITIES, type BuiltinCapability } from './capabilities.ts';
 import { WorkerPool } from './pool/worker-pool.ts';
 
 export interface BuiltinEngineOptions {
@@ -8,6 +15,8 @@ export interface BuiltinEngineOptions {
   readonly threads?: number;
   /** Where converted networks are kept; default as the model cache says. */
   readonly cacheDir?: string;
+  /** Looks for ffmpeg; default: on PATH. */
+  readonly findMedia?: typeof findMediaTools;
   readonly logger?: { warn(fields: object, message: string): void };
 }
 
@@ -21,23 +30,41 @@ export function createBuiltinEngine(options: BuiltinEngineOptions = {}): Engine 
     cacheDir: options.cacheDir,
     onCrash: (error) => options.logger?.warn({ err: error }, 'a render thread ended and will be replaced'),
   });
+  // Until the media tools were looked for, only what does without them.
+  let offered: readonly BuiltinCapability[] = BUILTIN_CAPABILITIES.filter(({ needsMedia }) => !needsMedia);
   return {
     name: 'builtin',
     version: '1',
-    capabilities: BUILTIN_CAPABILITIES.map(({ capability, slots, memoryMib }) => ({
-      capability,
-      slots,
-      memoryMib,
-    })),
-    warmUp: (signal) => pool.warmUp(signal),
-    render: (request) => render(pool, request),
+    get capabilities() {
+      return offered.map(toEngineCapability);
+    },
+    async warmUp(signal) {
+      const tools = await (options.findMedia ?? findMediaTools)();
+      if (tools.available) offered = BUILTIN_CAPABILITIES;
+      else {
+        const missing = BUILTIN_CAPABILITIES.filter(({ needsMedia }) => needsMedia);
+        const names = missing.map(({ capability }) => capability);
+        if (names.length)
+          options.logger?.warn({ capabilities: names }, `not offered without video tools: ${tools.reason}`);
+      }
+      await pool.warmUp(signal);
+    },
+    render: (request) => render(pool, offered, request),
     close: () => pool.close(),
   };
 }
 
-async function render(pool: WorkerPool, request: RenderRequest): Promise<RenderResult> {
+function toEngineCapability({ capability, slots, memoryMib, limits }: BuiltinCapability): EngineCapability {
+  return { capability, slots, memoryMib, ...(limits && { limits }) };
+}
+
+async function render(
+  pool: WorkerPool,
+  offered: readonly BuiltinCapability[],
+  request: RenderRequest,
+): Promise<RenderResult> {
   const { capability, inputs, parameters, outputDir, signal, onProgress } = request;
-  if (!BUILTIN_CAPABILITIES.some((offered) => offered.capability === capability)) {
+  if (!offered.some((one) => one.capability === capability)) {
     throw new RenderError('processing_failed', `The builtin engine has no capability ${capability}.`);
   }
   return pool.render({ capability, inputs, parameters, outputDir }, signal, onProgress);

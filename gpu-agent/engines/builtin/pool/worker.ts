@@ -1,4 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
+import { createMedia, findMediaTools } from '../../../media/media.ts';
+import type { Media } from '../../../media/types.ts';
 import { RenderError, type RenderResult } from '../../engine.ts';
 import { openSession } from '../../models/session.ts';
 import { BUILTIN_CAPABILITIES } from '../capabilities.ts';
@@ -24,6 +26,16 @@ function loadFinder(): Promise<FaceFinder> {
     ([blazeface, facemesh]) => new FaceFinder({ blazeface, facemesh }),
   );
   return finder;
+}
+
+let media: Promise<Media> | undefined;
+
+function openMedia(): Promise<Media> {
+  media ??= findMediaTools().then((tools) => {
+    if (!tools.available) throw new RenderError('processing_failed', tools.reason);
+    return createMedia({ tools });
+  });
+  return media;
 }
 
 function send(message: FromWorker): void {
@@ -58,6 +70,7 @@ async function render(
     const renderer = await chosen.load();
     return await renderer(work, {
       finder: loaded,
+      media: openMedia,
       cacheDir,
       signal: controller.signal,
       checkpoint: () => {
