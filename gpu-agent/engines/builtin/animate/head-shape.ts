@@ -3,6 +3,7 @@ import { POINTS } from '../vision/face-mesh.ts';
 import { FACE_OVAL } from '../vision/face-regions.ts';
 import { FACE_TRIANGLES } from '../vision/face-topology.ts';
 import { type FaceFrame, toFaceFrame } from './face-frame.ts';
+import { anglesOf } from './rotation.ts';
 
 /** How far outside of the face's outline the rings of the head lie, in IOD. */
 const RINGS = [0.08, 0.2, 0.36, 0.56, 0.8, 1.1, 1.5, 2, 2.6, 3.4] as const;
@@ -42,8 +43,11 @@ export function headShape(
   const { iod, axes } = frame;
   const count = POINTS + SIDES * RINGS.length;
   const rest = new Float32Array(count * 3);
-  rest.set(points);
+  rest.set(flattenFarSide(points, frame));
   const center = [0, 0];
+  // The face's down in the picture.
+  const down = [axes[1] as number, axes[4] as number];
+  const norm = Math.hypot(...down);
   for (const i of FACE_OVAL) {
     center[0] = (center[0] as number) + (points[i * 3] as number) / SIDES;
     center[1] = (center[1] as number) + (points[i * 3 + 1] as number) / SIDES;
@@ -52,23 +56,23 @@ export function headShape(
   FACE_OVAL.forEach((index, side) => {
     const x = points[index * 3] as number;
     const y = points[index * 3 + 1] as number;
-    const z = points[index * 3 + 2] as number;
+    const z = rest[index * 3 + 2] as number;
     const ox = x - (center[0] as number);
     const oy = y - (center[1] as number);
     const length = Math.hypot(ox, oy);
+    // Above the forehead the skull goes back slowly; beside it the face's outline is as deep as the head's already.
+    const up = -(ox * (down[0] as number) + oy * (down[1] as number)) / norm / length;
+    const reach = 0.75 + 0.85 * Math.max(0, up);
     RINGS.forEach((distance, ring) => {
       const v = (POINTS + ring * SIDES + side) * 3;
       rest[v] = x + (ox / length) * distance * iod;
       rest[v + 1] = y + (oy / length) * distance * iod;
-      rest[v + 2] = z + (depth - z) * smoothstep(0, 0.7, distance);
+      rest[v + 2] = z + (depth - z) * smoothstep(0, reach, distance);
     });
   });
   const own = toFaceFrame(frame, rest);
   const texture = new Float32Array(count * 2);
   const follow = new Float32Array(count).fill(1);
-  // The face's down in the picture; a turned face's shoulders lie where the picture's do.
-  const down = [axes[1] as number, axes[4] as number];
-  const norm = Math.hypot(...down);
   const chin = heightOf(rest, 152);
   function heightOf(from: Float32Array, v: number): number {
     const dx = (from[v * 3] as number) - frame.origin[0];
@@ -91,6 +95,55 @@ export function headShape(
     follow[v] = w;
   }
   return { rest, own, texture, follow, surround: surroundTriangles(), ...splitFace() };
+}
+
+/** A surface seen at a flatter angle than this (cosine) shows next to nothing of itself. */
+const EDGE_ON = 0.4;
+
+/**
+ * A turned face shows its farther cheek edge-on, and the mesh goes on behind it. Turned back, that would be spread out
+ * from the few pixels there are, which show hair and background as well: it is made as flat as the part that is seen.
+ */
+function flattenFarSide(points: Float32Array, frame: FaceFrame): Float32Array {
+  const out = points.slice();
+  const turn = anglesOf(frame.axes).yaw;
+  const strength = smoothstep(0.08, 0.3, Math.abs(turn));
+  if (strength === 0) return out;
+  const own = toFaceFrame(frame, points);
+  const facing = facings(points);
+  const isFar = (v: number): boolean => (own[v * 3] as number) * Math.sign(turn) > 0.3;
+  let deepest = -Infinity;
+  for (let v = 0; v < POINTS; v++) {
+    if (isFar(v) && (facing[v] as number) >= EDGE_ON)
+      deepest = Math.max(deepest, points[v * 3 + 2] as number);
+  }
+  for (let v = 0; v < POINTS; v++) {
+    const z = points[v * 3 + 2] as number;
+    if (isFar(v) && z > deepest) out[v * 3 + 2] = z + (deepest - z) * strength;
+  }
+  return out;
+}
+
+/** How far each point of the mesh faces the viewer: 1 straight on, 0 edge-on, below 0 away. */
+function facings(points: Float32Array): Float32Array {
+  const normals = new Float32Array(POINTS * 3);
+  for (let t = 0; t < FACE_TRIANGLES.length; t += 3) {
+    const [a, b, c] = [...FACE_TRIANGLES.subarray(t, t + 3)].map((v) => v * 3) as [number, number, number];
+    const d = (from: number, to: number, k: number): number =>
+      (points[to + k] as number) - (points[from + k] as number);
+    const normal = [
+      d(a, b, 1) * d(a, c, 2) - d(a, b, 2) * d(a, c, 1),
+      d(a, b, 2) * d(a, c, 0) - d(a, b, 0) * d(a, c, 2),
+      d(a, b, 0) * d(a, c, 1) - d(a, b, 1) * d(a, c, 0),
+    ];
+    for (const v of [a, b, c]) {
+      for (let k = 0; k < 3; k++) normals[v + k] = (normals[v + k] as number) + (normal[k] as number);
+    }
+  }
+  return Float32Array.from({ length: POINTS }, (_, v) => {
+    const [x, y, z] = normals.subarray(v * 3, v * 3 + 3) as unknown as [number, number, number];
+    return -z / (Math.hypot(x, y, z) || 1);
+  });
 }
 
 /** Strips between neighbouring rings. */

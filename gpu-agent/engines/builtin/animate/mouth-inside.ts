@@ -1,6 +1,7 @@
 import { smoothstep } from '../swap/plane.ts';
 import { LIP_COLUMNS, LIP_CORNERS, lipColumn } from './lips.ts';
-import { type Planes, type Shader, sampleByte } from './openings.ts';
+import type { Planes, Shader } from './openings.ts';
+import { sampleByte } from './raster.ts';
 
 /** A rest opening wider than this shows the still's own teeth or mouth. */
 const SHOWS_INSIDE = 0.05;

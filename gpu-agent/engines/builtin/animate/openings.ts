@@ -137,18 +137,4 @@ export function fitAffine(from: Float32Array, to: Float32Array): Affine {
   return [a, b, ux - a * mx - b * my, d, e, uy - d * mx - e * my];
 }
 
-/** A plane's value between its pixels; x and y in pixels of the plane, the edge repeating. */
-export function sampleByte({ width, height, data }: BytePlane, x: number, y: number): number {
-  const px = Math.min(width - 1.001, Math.max(0, x - 0.5));
-  const py = Math.min(height - 1.001, Math.max(0, y - 0.5));
-  const x0 = px | 0;
-  const y0 = py | 0;
-  const fx = px - x0;
-  const fy = py - y0;
-  const i = y0 * width + x0;
-  const a = data[i] as number;
-  const b = data[i + width] as number;
-  const top = a + ((data[i + 1] as number) - a) * fx;
-  const bottom = b + ((data[i + width + 1] as number) - b) * fx;
-  return top + (bottom - top) * fy;
-}
+export { sampleByte } from './raster.ts';

@@ -8,8 +8,13 @@ import { scanTriangles } from './raster.ts';
 
 /** Resolution at which head and background are told apart: distance of the eyes in pixels. */
 const WORK_IOD = 28;
-/** How far the background may be needed behind the head's edge, and is carried along with it, IOD. */
-const MARGIN = 0.07;
+/**
+ * Around the edge of the head, in IOD: what of the background goes along with it, from where the background behind it is
+ * made up, and from where it is taken.
+ */
+const CARRIED = 0.13;
+const PLATE = 0.07;
+const SOURCE = 0.22;
 
 /** What a head moves over, and what of the picture moves. */
 export interface Layers {
@@ -60,19 +65,23 @@ export function separate(picture: Picture, points: Float32Array, frame: FaceFram
   };
   const shape = headShape(points, frame, cut);
   const follow = followPlane(shape, crop, width, height);
-  // A little of the background is carried along, so that an edge found too far inside cuts nothing off.
-  const wide = blur(grow(threshold(matte, 0.35), MARGIN * WORK_IOD), 0.05 * WORK_IOD);
+  // A little of the background is carried along, so that an edge found too far inside cuts nothing off, and so that
+  // all that the plate makes up lies hidden behind the still head.
+  const edge = threshold(matte, 0.15);
+  const wide = blur(grow(edge, CARRIED * WORK_IOD), 0.045 * WORK_IOD);
+  const hidden = blur(grow(edge, PLATE * WORK_IOD), 0.03 * WORK_IOD);
   const alpha = plane(width, height);
   for (let i = 0; i < alpha.data.length; i++) {
-    const own = Math.max(matte.data[i] as number, wide.data[i] as number);
+    const own = smoothstep(0.02, 0.7, wide.data[i] as number);
     const still = 1 - smoothstep(0.01, 0.22, follow.data[i] as number);
     alpha.data[i] = own + (1 - own) * still;
   }
-  const hidden = blur(grow(threshold(matte, 0.12), 3 * MARGIN * WORK_IOD), 1.2);
+  // What the background is continued from keeps away from single hairs.
+  const near = grow(edge, SOURCE * WORK_IOD);
   const seen = plane(width, height);
   for (let i = 0; i < seen.data.length; i++) {
-    const h = hidden.data[i] as number;
-    seen.data[i] = h < 0.02 ? 1 : h < 0.5 ? 0.02 * (1 - h) : 0;
+    const far = (near.data[i] as number) < 0.5;
+    seen.data[i] = far ? 1 : (hidden.data[i] as number) < 0.02 ? 0.03 : 0;
   }
   const filled = pushPull(image, seen);
   return { shape, box, ...enlarge(picture, box, crop, { filled, hidden: moving(hidden, follow), alpha }) };

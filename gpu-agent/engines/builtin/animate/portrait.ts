@@ -5,9 +5,9 @@ import { type Expression, ExpressionRig } from './expression.ts';
 import { type FaceFrame, faceFrame } from './face-frame.ts';
 import { farthestFirst, type HeadShape, NECK } from './head-shape.ts';
 import { MouthInside } from './mouth-inside.ts';
-import { fitAffine, type Planes, paintOpening, sampleByte } from './openings.ts';
+import { fitAffine, type Planes, paintOpening, type Shader } from './openings.ts';
 import { separate } from './plate.ts';
-import { drawTexture, type TriangleGeometry } from './raster.ts';
+import { type BytePlane, drawTexture, sampleByte, scanTriangles, type TriangleGeometry } from './raster.ts';
 import { type Angles, rotationOf } from './rotation.ts';
 import { planesOf, rgbToYuv } from './yuv.ts';
 
@@ -41,6 +41,8 @@ export interface Portrait {
   /** The still's size; outside the box as the still. */
   readonly background: Planes;
   readonly alpha: { readonly luma: Uint8Array; readonly chroma: Uint8Array };
+  /** Triangles around the face that are seen: wholly opaque ones, and those the edge of the head runs through. */
+  readonly surround: { readonly opaque: Uint16Array; readonly soft: Uint16Array };
   readonly mouth: MouthInside;
 }
 
@@ -88,8 +90,34 @@ export function preparePortrait(picture: Picture, face: Face): Portrait {
     box,
     background: planesOf(rgbToYuv(whole, width, height), width, height),
     alpha: { luma, chroma },
+    surround: sortSurround(shape, { width, height, data: luma }),
     mouth: mouthOf(stillPlanes, shape, rig),
   };
+}
+
+/** Leaves out what never moves and what is never seen. */
+function sortSurround(shape: HeadShape, alpha: BytePlane): Portrait['surround'] {
+  const opaque: number[] = [];
+  const soft: number[] = [];
+  const { surround, texture, follow } = shape;
+  for (let t = 0; t < surround.length; t += 3) {
+    const triangles = surround.subarray(t, t + 3);
+    if (triangles.every((v) => (follow[v] as number) < 1e-3)) continue;
+    let least = 255;
+    let most = 0;
+    scanTriangles(alpha, { to: texture, from: texture, triangles, scale: 1 }, (y, x0, x1) => {
+      // One pixel more on all sides: colours are read between pixels.
+      for (let row = Math.max(0, y - 1); row <= Math.min(alpha.height - 1, y + 1); row++) {
+        for (let x = Math.max(0, x0 - 1); x < Math.min(alpha.width, x1 + 1); x++) {
+          const value = alpha.data[row * alpha.width + x] as number;
+          if (value < least) least = value;
+          if (value > most) most = value;
+        }
+      }
+    });
+    if (most > 0) (least === 255 ? opaque : soft).push(...triangles);
+  }
+  return { opaque: Uint16Array.from(opaque), soft: Uint16Array.from(soft) };
 }
 
 function mouthOf(still: Planes, shape: HeadShape, rig: ExpressionRig): MouthInside {
@@ -119,10 +147,14 @@ function pick(points: Float32Array, indices: readonly number[]): Float32Array {
   return Float32Array.from(indices.flatMap((i) => [points[i * 2] as number, points[i * 2 + 1] as number]));
 }
 
-/** Draws a portrait in a pose. @returns a new frame, 4:2:0 */
-export function drawPortrait(portrait: Portrait, pose: Pose): Uint8Array {
-  const { shape, width, height, box, background, alpha } = portrait;
-  const out = portrait.still.slice();
+/**
+ * Draws a portrait in a pose.
+ * @param into a frame drawn before of the same portrait, to be drawn over
+ * @returns a frame, 4:2:0
+ */
+export function drawPortrait(portrait: Portrait, pose: Pose, into?: Uint8Array): Uint8Array {
+  const { shape, surround, width, height, box, background, alpha } = portrait;
+  const out = into ?? portrait.still.slice();
   const planes = planesOf(out, width, height);
   const placed = placeVertices(portrait, pose);
   const still = planesOf(portrait.still, width, height);
@@ -131,7 +163,8 @@ export function drawPortrait(portrait: Portrait, pose: Pose): Uint8Array {
   copyBox(planes.v, background.v, box, 2);
   const skin = farthestFirst(shape.skin, placed.depth);
   const layers = [
-    { triangles: shape.surround, transparent: true },
+    { triangles: surround.soft, transparent: true },
+    { triangles: surround.opaque, transparent: false },
     { triangles: shape.eyes, transparent: false },
     { triangles: skin, transparent: false },
   ];
@@ -144,7 +177,7 @@ export function drawPortrait(portrait: Portrait, pose: Pose): Uint8Array {
     drawTexture(planes.v, still.v, half, coarse);
   }
   paintEyes(planes, still, portrait, placed, pose.expression);
-  paintMouth(planes, portrait, placed, pose.expression);
+  paintMouth(planes, still, portrait, placed, pose.expression);
   return out;
 }
 
@@ -218,28 +251,42 @@ function paintEyes(
   if (!eyes) return;
   [RIGHT_EYE, LEFT_EYE].forEach((points, side) => {
     if ((eyes[side] as number) > 0.97) return;
-    const [a, b, c, d, e, f] = fitAffine(pick(turned, points), pick(shape.texture, points));
-    paintOpening(planes, pick(moved, points), (x, y, out) => {
-      const tx = a * x + b * y + c;
-      const ty = d * x + e * y + f;
-      out[0] = sampleByte(still.y, tx, ty);
-      out[1] = sampleByte(still.u, tx / 2, ty / 2);
-      out[2] = sampleByte(still.v, tx / 2, ty / 2);
-    });
+    paintOpening(planes, pick(moved, points), stillShader(still, turned, shape, points));
   });
 }
 
 function paintMouth(
   planes: Planes,
+  still: Planes,
   { shape, rig, mouth }: Portrait,
   { moved, turned, jaw }: Placed,
   { lips }: Expression,
 ): void {
-  // Unmoved lips show what the still shows.
-  if (!lips) return;
+  if (!lips) {
+    // Unmoved lips show what the still shows.
+    paintOpening(planes, pick(moved, LIPS_INNER), stillShader(still, turned, shape, LIPS_INNER));
+    return;
+  }
   const now = rig.lips.slice();
   for (let i = 0; i < now.length; i++) now[i] = (now[i] as number) + (lips[i] as number);
   const [a, b, c, d, e, f] = fitAffine(pick(turned, LIPS_INNER), ownPlane(shape, LIPS_INNER));
   const shade = mouth.shader(now, jaw, (x, y) => [a * x + b * y + c, d * x + e * y + f]);
   paintOpening(planes, pick(moved, LIPS_INNER), shade);
+}
+
+/** The still as it would be seen around some points if they had not moved but with the head. */
+function stillShader(
+  still: Planes,
+  turned: Float32Array,
+  { texture }: HeadShape,
+  points: readonly number[],
+): Shader {
+  const [a, b, c, d, e, f] = fitAffine(pick(turned, points), pick(texture, points));
+  return (x, y, out) => {
+    const tx = a * x + b * y + c;
+    const ty = d * x + e * y + f;
+    out[0] = sampleByte(still.y, tx, ty);
+    out[1] = sampleByte(still.u, tx / 2, ty / 2);
+    out[2] = sampleByte(still.v, tx / 2, ty / 2);
+  };
 }

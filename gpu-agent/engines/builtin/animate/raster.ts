@@ -105,6 +105,9 @@ export function scanTriangles(
   }
 }
 
+/** Fractions of a pixel are counted in 65,536ths: whole numbers are quicker than floats here. */
+const ONE = 65_536;
+
 /**
  * Draws triangles of a texture over a plane, between the texture's pixels.
  * @param alpha how much of the texture is seen, 0–255, as large as the texture; all of it by default
@@ -122,37 +125,101 @@ export function drawTexture(
   const lastY = height - 1.001;
   const opacity = alpha?.data;
   scanTriangles(target, geometry, (y, x0, x1, sx, sy, dx, dy) => {
-    let px = sx - 0.5;
-    let py = sy - 0.5;
     const row = y * stride;
-    for (let x = x0; x < x1; x++, px += dx, py += dy) {
-      const qx = px < 0 ? 0 : px > lastX ? lastX : px;
-      const qy = py < 0 ? 0 : py > lastY ? lastY : py;
-      const ix = qx | 0;
-      const iy = qy | 0;
-      const fx = qx - ix;
-      const fy = qy - iy;
-      const i = iy * width + ix;
-      const t0 = data[i] as number;
-      const b0 = data[i + width] as number;
-      const upper = t0 + ((data[i + 1] as number) - t0) * fx;
-      const lower = b0 + ((data[i + width + 1] as number) - b0) * fx;
-      const value = upper + (lower - upper) * fy;
-      if (opacity === undefined) {
-        out[row + x] = value + 0.5;
-        continue;
+    const steps = x1 - 1 - x0;
+    const fromX = sx - 0.5;
+    const fromY = sy - 0.5;
+    const toX = fromX + steps * dx;
+    const toY = fromY + steps * dy;
+    const within =
+      fromX >= 0 &&
+      toX >= 0 &&
+      fromX < lastX &&
+      toX < lastX &&
+      fromY >= 0 &&
+      toY >= 0 &&
+      fromY < lastY &&
+      toY < lastY;
+    if (!within) {
+      clampedSpan(target, texture, opacity, { row, x0, x1, fromX, fromY, dx, dy });
+      return;
+    }
+    let px = (fromX * ONE) | 0;
+    let py = (fromY * ONE) | 0;
+    const stepX = Math.trunc(dx * ONE);
+    const stepY = Math.trunc(dy * ONE);
+    if (opacity === undefined) {
+      for (let o = row + x0, end = row + x1; o < end; o++, px += stepX, py += stepY) {
+        const i = (py >> 16) * width + (px >> 16);
+        const fx = (px >> 8) & 255;
+        const t = data[i] as number;
+        const b = data[i + width] as number;
+        const upper = (t << 8) + ((data[i + 1] as number) - t) * fx;
+        const lower = (b << 8) + ((data[i + width + 1] as number) - b) * fx;
+        out[o] = ((upper << 8) + (lower - upper) * ((py >> 8) & 255) + 32_768) >> 16;
       }
-      const a0 = opacity[i] as number;
-      const a1 = opacity[i + width] as number;
-      const au = a0 + ((opacity[i + 1] as number) - a0) * fx;
-      const al = a1 + ((opacity[i + width + 1] as number) - a1) * fx;
-      const a = au + (al - au) * fy;
-      if (a <= 0) continue;
-      if (a >= 254.9) out[row + x] = value + 0.5;
+      return;
+    }
+    for (let o = row + x0, end = row + x1; o < end; o++, px += stepX, py += stepY) {
+      const i = (py >> 16) * width + (px >> 16);
+      // Where the edge runs is told finely enough by the nearest pixel: the matte is smooth.
+      const share = opacity[i] as number;
+      if (share === 0) continue;
+      const fx = (px >> 8) & 255;
+      const t = data[i] as number;
+      const b = data[i + width] as number;
+      const upper = (t << 8) + ((data[i + 1] as number) - t) * fx;
+      const lower = (b << 8) + ((data[i + width + 1] as number) - b) * fx;
+      const value = ((upper << 8) + (lower - upper) * ((py >> 8) & 255) + 32_768) >> 16;
+      if (share === 255) out[o] = value;
       else {
-        const under = out[row + x] as number;
-        out[row + x] = under + ((value - under) * a) / 255 + 0.5;
+        const under = out[o] as number;
+        out[o] = (under * 255 + (value - under) * share + 127) / 255;
       }
     }
   });
+}
+
+interface ClampedSpan {
+  readonly row: number;
+  readonly x0: number;
+  readonly x1: number;
+  readonly fromX: number;
+  readonly fromY: number;
+  readonly dx: number;
+  readonly dy: number;
+}
+
+/** A row that reaches beyond the texture, whose edge repeats. */
+function clampedSpan(
+  target: BytePlane,
+  texture: BytePlane,
+  opacity: Uint8Array | undefined,
+  { row, x0, x1, fromX, fromY, dx, dy }: ClampedSpan,
+): void {
+  const { width, height } = texture;
+  for (let x = x0, px = fromX, py = fromY; x < x1; x++, px += dx, py += dy) {
+    const value = sampleByte(texture, px + 0.5, py + 0.5);
+    const ix = Math.min(width - 1, Math.max(0, Math.round(px)));
+    const iy = Math.min(height - 1, Math.max(0, Math.round(py)));
+    const share = opacity ? (opacity[iy * width + ix] as number) : 255;
+    const under = target.data[row + x] as number;
+    target.data[row + x] = under + ((value - under) * share) / 255 + 0.5;
+  }
+}
+
+/** A plane's value between its pixels; x and y in pixels of the plane, the edge repeating. */
+export function sampleByte({ width, height, data }: BytePlane, x: number, y: number): number {
+  const px = Math.min(width - 1.001, Math.max(0, x - 0.5));
+  const py = Math.min(height - 1.001, Math.max(0, y - 0.5));
+  const x0 = px | 0;
+  const y0 = py | 0;
+  const fx = px - x0;
+  const fy = py - y0;
+  const i = y0 * width + x0;
+  const a = data[i] as number;
+  const b = data[i + width] as number;
+  const top = a + ((data[i + 1] as number) - a) * fx;
+  const bottom = b + ((data[i + width + 1] as number) - b) * fx;
+  return top + (bottom - top) * fy;
 }
