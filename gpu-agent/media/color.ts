@@ -5,6 +5,37 @@ const KNOWN_MATRICES: ReadonlySet<string> = new Set([
   ...['bt709', 'smpte170m', 'bt470bg', 'fcc', 'smpte240m', 'bt2020nc', 'bt2020c'],
 ]);
 
+/** Names that a decoder gives and an encoder takes. */
+const PRIMARIES: ReadonlySet<string> = new Set([
+  ...[
+    'bt709',
+    'bt470m',
+    'bt470bg',
+    'smpte170m',
+    'smpte240m',
+    'film',
+    'bt2020',
+    'smpte428',
+    'smpte431',
+    'smpte432',
+  ],
+]);
+const TRANSFERS: ReadonlySet<string> = new Set([
+  ...[
+    'bt709',
+    'bt470m',
+    'bt470bg',
+    'smpte170m',
+    'smpte240m',
+    'linear',
+    'log100',
+    'log316',
+    'iec61966-2-4',
+    'bt1361e',
+  ],
+  ...['iec61966-2-1', 'bt2020-10', 'bt2020-12', 'smpte2084', 'smpte428', 'arib-std-b67'],
+]);
+
 const UNSTATED: ReadonlySet<string> = new Set(['unknown', 'reserved', 'unspecified']);
 
 /** Whether numbers of this matrix can be read without a converter: known, unstated, or RGB. */
@@ -35,4 +66,15 @@ export function resolveColor(
   if (rgb) return { ...stored, range: 'tv', space: 'bt709' };
   if (needsMatrixChange(stored.space)) return { ...stored, space: 'bt709' };
   return UNSTATED.has(stored.space) ? { ...stored, space: assumedMatrix(facts.coded) } : stored;
+}
+
+/** Tags as an encoder takes them: a name it does not know is left open. */
+export function knownTags({ range, space, primaries, transfer }: ColorTags): ColorTags {
+  const among = (names: ReadonlySet<string>, name: string) => (names.has(name) ? name : 'unknown');
+  return {
+    range: range === 'pc' ? 'pc' : 'tv',
+    space: among(KNOWN_MATRICES, space),
+    primaries: among(PRIMARIES, primaries),
+    transfer: among(TRANSFERS, transfer),
+  };
 }

@@ -45,9 +45,11 @@ export async function* decodeVideo(
   const bytes = (size.width * size.height * 3) / 2;
   let index = 0;
   let last = Number.NEGATIVE_INFINITY;
+  let offsetUs = PIPE_OFFSET_US;
   for await (const frame of prefetch(readNut(kit.patient(tool, tool.stdout), bytes), AHEAD)) {
-    const ownUs = index === 0 ? 0 : frame.ptsUs - PIPE_OFFSET_US;
-    const ptsUs = Math.max(ownUs, index === 0 ? 0 : last + LEAST_DISTANCE_US);
+    if (index === 0 && video.untimed) offsetUs = frame.ptsUs;
+    // Whatever comes first is shown from the beginning: what was before it could not be decoded, or was only sound.
+    const ptsUs = index === 0 ? 0 : Math.max(frame.ptsUs - offsetUs, last + LEAST_DISTANCE_US);
     if (ptsUs > kit.limits.maxDurationSec * 1e6 || index >= kit.limits.maxFrames) {
       throw new RenderError(
         'input_too_large',

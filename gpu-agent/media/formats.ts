@@ -1,3 +1,5 @@
+import { resolve } from 'node:path';
+
 /** What is taken in: the containers that the upload accepts, and the codecs that people's files in them have. */
 
 /** Demuxers by ffmpeg's names. None of them opens another file: no playlists, no lists of pictures, no scripts. */
@@ -99,6 +101,13 @@ export const MAX_STREAMS = 128;
 export function inputArgs(path: string): string[] {
   return [
     ...['-protocol_whitelist', 'file', '-format_whitelist', DEMUXERS.join(',')],
-    ...['-codec_whitelist', DECODERS.join(','), '-max_streams', String(MAX_STREAMS), '-i', `file:${path}`],
+    ...[
+      '-codec_whitelist',
+      DECODERS.join(','),
+      '-max_streams',
+      String(MAX_STREAMS),
+      '-i',
+      `file:${resolve(path)}`,
+    ],
   ];
 }

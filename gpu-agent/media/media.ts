@@ -20,6 +20,8 @@ export interface MediaOptions {
   /** From `findMediaTools()`. */
   readonly tools: MediaTools;
   readonly limits?: Partial<MediaLimits>;
+  /** Whether high dynamic range is brought to the standard one. Default: where ffmpeg can. */
+  readonly toneMapping?: boolean;
   /** Threads that one decoder, and one encoder, may keep busy. Default 2. */
   readonly threads?: number;
   /** Address space of one child process, MiB. */
@@ -37,7 +39,7 @@ export interface OpenMedia extends Media {
 export function createMedia(options: MediaOptions): OpenMedia {
   const guard = createGuard({ graceMs: 200 });
   const kit = createKit({
-    tools: options.tools,
+    tools: { ...options.tools, toneMapping: options.tools.toneMapping && options.toneMapping !== false },
     guard,
     limits: { ...DEFAULT_MEDIA_LIMITS, ...options.limits },
     threads: options.threads ?? 2,

@@ -12,6 +12,8 @@ export interface VideoDetails {
   readonly stream: number;
   /** Microseconds in the file's own time at which the output's time begins. */
   readonly zeroUs: number;
+  /** The file does not say when each frame is shown; the first one that is decoded is the beginning. */
+  readonly untimed: boolean;
   readonly quarterTurns: 0 | 1 | 2 | 3;
   readonly mirrored: boolean;
   /** As stored, before it is turned and made square. */
@@ -228,6 +230,7 @@ function describeVideo(
   return {
     stream: stream.index,
     zeroUs: lead > frameUs ? times.startUs - lead : times.startUs,
+    untimed: times.untimed,
     quarterTurns,
     mirrored,
     coded: { width: stream.width ?? 0, height: stream.height ?? 0 },
@@ -258,6 +261,8 @@ interface PacketTimes {
   readonly endUs: number;
   readonly durationUs: number;
   readonly variable: boolean;
+  /** Some packets do not say when they are shown, only when they are decoded, as in AVI. */
+  readonly untimed: boolean;
 }
 
 /** Reads the times of one stream's packets without decoding them: headers claim what they like. */
@@ -276,49 +281,67 @@ async function scanPackets(
   const isVideo = stream.codec_type === 'video';
   const most = isVideo ? kit.limits.maxFrames : Number.POSITIVE_INFINITY;
   const toUs = (1e6 * num) / den;
-  const times: number[] = [];
-  let first = Number.POSITIVE_INFINITY;
-  let last = Number.NEGATIVE_INFINITY;
-  let end = Number.NEGATIVE_INFINITY;
+  const shown = new Span();
+  const decoded = new Span();
   let packets = 0;
   for await (const line of createInterface({ input: tool.stdout })) {
     const fields = new Map(line.split(',').map((part) => part.split('=') as [string, string]));
-    if (fields.get('size') === '0' || fields.get('flags')?.includes('D')) continue;
-    const own = fields.get('pts') ?? 'N/A';
-    const pts = Number(own === 'N/A' ? fields.get('dts') : own);
+    // Empty ones repeat the frame before; those marked D are cut away by an edit list.
+    if (!fields.has('size') || fields.get('size') === '0' || fields.get('flags')?.includes('D')) continue;
     packets++;
-    if (Number.isFinite(pts)) {
-      const duration = Number(fields.get('duration')) || 0;
-      if (isVideo) times.push(pts);
-      first = Math.min(first, pts);
-      last = Math.max(last, pts);
-      end = Math.max(end, pts + duration);
-    }
+    const duration = Number(fields.get('duration')) || 0;
+    shown.add(Number(fields.get('pts')), duration, isVideo);
+    decoded.add(Number(fields.get('dts')), duration, isVideo);
     if (packets > most) throw new RenderError('input_too_large', `The video has more than ${most} frames.`);
-    if ((end - first) * toUs > kit.limits.maxDurationSec * 1e6)
-      throw tooLong(kit, ((end - first) * toUs) / 1e6);
+    const soFar = Math.max(shown.length, decoded.length) * toUs;
+    if (soFar > kit.limits.maxDurationSec * 1e6) throw tooLong(kit, soFar / 1e6);
   }
   await tool.exited;
   signal.throwIfAborted();
   if (packets === 0)
     throw unsupported('Nothing in the file can be decoded: it is damaged or cut off at its beginning.');
-  const sorted = Float64Array.from(times).sort();
-  if (!Number.isFinite(first)) {
-    // A bare stream without times: they are counted off while decoding.
-    first = 0;
-    last = (packets - 1) * statedDistance(stream, toUs);
-  }
-  const mean = packets > 1 && last > first ? (last - first) / (packets - 1) : statedDistance(stream, toUs);
+  const untimed = shown.count < packets;
+  const span = untimed ? decoded : shown;
+  const sorted = Float64Array.from(span.times).sort();
+  // A bare stream may have no times at all: they are counted off while decoding.
+  let { first, last, end } = span.count > 0 ? span : { first: 0, last: 0, end: 0 };
+  const mean =
+    span.count > 1 && last > first ? (last - first) / (span.count - 1) : statedDistance(stream, toUs);
+  if (span.count === 0) last = (packets - 1) * mean;
   // Not every container says how long the last frame is shown: as long as the mean one.
   if (isVideo && !(end > last)) end = last + mean;
   end = Math.max(end, last);
+  const late = untimed && shown.count > 0 ? shown.first - first : 0;
   return {
     packets,
-    startUs: Math.round(first * toUs),
-    endUs: Math.round(end * toUs),
+    startUs: Math.round((first + late) * toUs),
+    endUs: Math.round((end + late) * toUs),
     durationUs: Math.round((end - first) * toUs),
     variable: isVariable(sorted, toUs),
+    untimed,
   };
+}
+
+/** Where times lie, in ticks. */
+class Span {
+  readonly times: number[] = [];
+  count = 0;
+  first = Number.POSITIVE_INFINITY;
+  last = Number.NEGATIVE_INFINITY;
+  end = Number.NEGATIVE_INFINITY;
+
+  add(time: number, duration: number, keep: boolean): void {
+    if (!Number.isFinite(time)) return;
+    this.count++;
+    if (keep) this.times.push(time);
+    this.first = Math.min(this.first, time);
+    this.last = Math.max(this.last, time);
+    this.end = Math.max(this.end, time + duration);
+  }
+
+  get length(): number {
+    return this.count > 0 ? this.end - this.first : 0;
+  }
 }
 
 function statedDistance(stream: RawStream, toUs: number): number {

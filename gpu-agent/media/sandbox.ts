@@ -42,9 +42,19 @@ export interface Tool {
   kill(): void;
 }
 
-export interface ToolOptions {
+export interface ToolOptions extends ProgramLimits {
   readonly tools: MediaTools;
   readonly program: 'ffmpeg' | 'ffprobe';
+}
+
+export interface ProgramOptions extends ProgramLimits {
+  /** Path of the program. */
+  readonly file: string;
+  /** As in {@link MediaTools}. */
+  readonly isolate: readonly string[];
+}
+
+interface ProgramLimits {
   readonly args: readonly string[];
   readonly limits: ChildLimits;
   readonly guard: Guard;
@@ -54,16 +64,21 @@ export interface ToolOptions {
   readonly feed?: boolean;
 }
 
-/** Starts ffmpeg or ffprobe in a process group of its own, limited, without a network where the kernel allows that. */
-export async function startTool(options: ToolOptions): Promise<Tool> {
-  const { tools, limits, guard, signal } = options;
+/** Starts ffmpeg or ffprobe as {@link startProgram} does. */
+export function startTool({ tools, program, ...options }: ToolOptions): Promise<Tool> {
+  return startProgram({ ...options, file: tools[program], isolate: tools.isolate });
+}
+
+/** Starts a program in a process group of its own, limited, without a network where the kernel allows that. */
+export async function startProgram(options: ProgramOptions): Promise<Tool> {
+  const { file, isolate, limits, guard, signal } = options;
   signal.throwIfAborted();
   const child = spawn(
     '/bin/sh',
     [
       ...['-c', WRAPPER, 'media'],
       ...[String(limits.cpuSec), String(limits.fileMib * 2048), String(limits.memoryMib * 1024)],
-      ...[...tools.isolate, tools[options.program], ...options.args],
+      ...[...isolate, file, ...options.args],
     ],
     {
       detached: true,
@@ -76,7 +91,7 @@ export async function startTool(options: ToolOptions): Promise<Tool> {
   const pid = child.pid;
   if (pid === undefined) {
     const cause = await new Promise<unknown>((resolve) => child.once('error', resolve));
-    throw new Error(`cannot start ${options.program}`, { cause });
+    throw new Error(`cannot start ${file}`, { cause });
   }
   child.on('error', () => {});
   child.stdin?.on('error', () => {});

@@ -69,7 +69,8 @@ async function output(file: string, what: string): Promise<string> {
   return stdout;
 }
 
-async function findIsolation(path: string | undefined): Promise<readonly string[]> {
+/** Arguments before a command that give it a network of its own, where the kernel allows that. */
+export async function findIsolation(path: string | undefined): Promise<readonly string[]> {
   const unshare = findOnPath('unshare', path);
   if (!unshare) return [];
   for (const kind of NETWORK_NAMESPACES) {

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { rename, rm } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { RenderError } from '../engines/engine.ts';
+import { knownTags } from './color.ts';
 import type { HeldTool, Kit } from './kit.ts';
 import { measure } from './measure.ts';
 import { TICKS_PER_SECOND } from './mp4-times.ts';
@@ -22,7 +23,7 @@ export async function openWriter(kit: Kit, options: WriterOptions): Promise<Vide
   const { path, signal, width, height } = options;
   if (width % 2 || height % 2) throw new RangeError('frames have even sides');
   const sound = options.audio && (await findSound(kit, options.audio.path, signal));
-  const stem = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}`);
+  const stem = join(dirname(resolve(path)), `.${basename(path)}.${randomBytes(6).toString('hex')}`);
   const parts = { video: `${stem}.video`, whole: `${stem}.whole` };
   for (const part of Object.values(parts)) await kit.guard.removeOnDeath(part);
   const tool = await kit.start('ffmpeg', encoderArgs(kit, options, parts.video), {
@@ -34,7 +35,7 @@ export async function openWriter(kit: Kit, options: WriterOptions): Promise<Vide
 }
 
 function encoderArgs(kit: Kit, options: WriterOptions, to: string): string[] {
-  const { range, space, primaries, transfer } = options.color;
+  const { range, space, primaries, transfer } = knownTags(options.color);
   const rate = Math.min(Math.max(options.frameRate, 1), 240);
   return [
     ...['-hide_banner', '-nostdin', '-loglevel', 'error', '-protocol_whitelist', 'pipe', '-copyts'],
