@@ -20,7 +20,19 @@ import type {
 const port = parentPort;
 if (!port) throw new Error('session-thread.ts runs in a worker thread only');
 const options = workerData as ThreadOptions;
+hideFloat16Array();
 const sessions = new Map<string, { session: InferenceSession; model: ThreadModel }>();
+
+/**
+ * Tensors of half floats hold a Float16Array where there is one when the first tensor is made, which the native part
+ * cannot read ("not enough space: expected 98304, got 0"). Without it they hold the bits, which it can.
+ */
+function hideFloat16Array(): void {
+  const { Float16Array: hidden } = globalThis;
+  Reflect.deleteProperty(globalThis, 'Float16Array');
+  new Tensor('float32', new Float32Array(1), [1]);
+  Object.defineProperty(globalThis, 'Float16Array', { value: hidden, configurable: true, writable: true });
+}
 
 async function open(): Promise<void> {
   const { providers } = options;
@@ -105,9 +117,8 @@ function toTensor({ type }: ThreadTensor, { data, dims }: FloatTensor): Tensor {
   return new Tensor('float32', data, dims);
 }
 
-/** The binding takes half floats as Float16Array, its types only know the bits. */
 function halves(data: Float32Array): Uint16Array {
-  return new Float16Array(data) as unknown as Uint16Array;
+  return new Uint16Array(new Float16Array(data).buffer);
 }
 
 function fromTensor(tensor: Tensor): FloatTensor {

@@ -28,7 +28,7 @@ export function tinyArcface(batch: number | string = 'batch'): Uint8Array<ArrayB
   return graph.build();
 }
 
-export const COLOUR_WEIGHTS = noise(LENGTH * 3, 13);
+export const COLOUR_WEIGHTS = noise(LENGTH * 3, 13).map((value) => 0.1 * value);
 export const EMAP = noise(LENGTH * LENGTH, 14);
 /** Of the colour in the swapper's output, the rest is the target. */
 export const COLOUR_SHARE = 0.6;
