@@ -83,12 +83,15 @@ export interface Engine {
 }
 
 /** Codes a failed job can carry; fixed by the public API. */
-export type RenderErrorCode =
-  | 'face_not_detected'
-  | 'unsupported_format'
-  | 'input_too_large'
-  | 'content_rejected'
-  | 'processing_failed';
+export const RENDER_ERROR_CODES = [
+  'face_not_detected',
+  'unsupported_format',
+  'input_too_large',
+  'content_rejected',
+  'processing_failed',
+] as const;
+
+export type RenderErrorCode = (typeof RENDER_ERROR_CODES)[number];
 
 /** A render that failed for a reason its owner should read; `message` is shown to the caller. */
 export class RenderError extends Error {

@@ -48,6 +48,8 @@ export interface EnginePool {
   readonly places: number;
   /** Renders that the warm processes hold at most. */
   readonly capacity: number;
+  /** The warm processes, to look at. */
+  readonly warm: readonly Pick<EngineProcess, 'pid' | 'busy'>[];
   /** Why no process is warm; undefined when one is. */
   readonly trouble: string | undefined;
   /** @throws EngineUnavailableError and whatever `EngineProcess.render` throws */
@@ -188,6 +190,9 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
     },
     get capacity() {
       return [...warm].reduce((sum, process) => sum + placesOf(process.engine), 0);
+    },
+    get warm() {
+      return [...warm];
     },
     get trouble() {
       return warm.size > 0 ? undefined : trouble;

@@ -1,0 +1,22 @@
+import { join } from 'node:path';
+import sharp from 'sharp';
+import type { BadSample, Inputs } from './samples.ts';
+
+const MEDIA = join(import.meta.dirname, '../../../media');
+
+/** Samples for an engine that does Photo Swap: two portraits of this repository, and pictures without a face. */
+export async function portraits(dir: string): Promise<{ inputs: Inputs; bad: readonly BadSample[] }> {
+  const blank = join(dir, 'blank.png');
+  await sharp({ create: { width: 320, height: 240, channels: 3, background: '#789' } })
+    .png()
+    .toFile(blank);
+  const inputs = { image: join(MEDIA, 'astronaut.png'), face: join(MEDIA, 'grace_hopper.jpg') };
+  const code = 'face_not_detected' as const;
+  return {
+    inputs,
+    bad: [
+      { name: 'a base image without a face', inputs: { ...inputs, image: blank }, code },
+      { name: 'a face picture without a face', inputs: { ...inputs, face: blank }, code },
+    ],
+  };
+}
