@@ -17,4 +17,18 @@ export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
     needsMedia: false,
     load: async () => (await import('./photo-swap.ts')).renderPhotoSwap,
   },
+  {
+    capability: 'lip-sync',
+    slots: 1,
+    memoryMib: 1024,
+    needsMedia: true,
+    load: async () => (await import('./lip-sync/lip-sync.ts')).renderLipSync,
+  },
+  {
+    capability: 'face-swap',
+    slots: 1,
+    memoryMib: 2048,
+    needsMedia: true,
+    load: async () => (await import('./video-swap/video-swap.ts')).renderVideoSwap,
+  },
 ];
