@@ -2,8 +2,9 @@ import { RenderError } from '../engines/engine.ts';
 import { ByteReader } from './byte-reader.ts';
 import { failureOf } from './failure.ts';
 import { inputArgs } from './formats.ts';
+import { unsupported } from './headers.ts';
 import type { Kit } from './kit.ts';
-import { type Probed, unsupported } from './probe.ts';
+import type { Sound } from './probe.ts';
 
 /**
  * Mono sound from the time at which the file's picture begins (or, without one, the sound itself): silence where it
@@ -12,21 +13,19 @@ import { type Probed, unsupported } from './probe.ts';
 export async function* decodeAudio(
   kit: Kit,
   path: string,
-  probed: Probed | undefined,
+  sound: Sound | undefined,
   options: { readonly sampleRate: number; readonly signal: AbortSignal },
 ): AsyncGenerator<Float32Array> {
-  const { audio, video } = probed ?? {};
-  if (!audio) throw unsupported('The file has no sound track that can be decoded.');
+  if (!sound) throw unsupported('The file has no sound track that can be decoded.');
   const { sampleRate, signal } = options;
-  const zeroUs = video?.zeroUs ?? audio.startUs;
   const filter = [
-    `asetpts=PTS-(${zeroUs}/1000000)/TB`,
+    `asetpts=PTS-(${sound.zeroUs}/1000000)/TB`,
     `aresample=${sampleRate}:async=1:first_pts=0`,
     'aformat=sample_fmts=flt:channel_layouts=mono',
   ].join(',');
   const args = [
     ...['-hide_banner', '-nostdin', '-loglevel', 'error', '-max_error_rate', '1', '-threads', '1'],
-    ...['-copyts', ...inputArgs(path), '-map', `0:${audio.stream}`, '-map_metadata', '-1'],
+    ...['-copyts', ...inputArgs(path), '-map', `0:${sound.stream}`, '-map_metadata', '-1'],
     ...['-af', filter, '-c:a', 'pcm_f32le', '-f', 'f32le', 'pipe:1'],
   ];
   await using tool = await kit.start('ffmpeg', args, { signal, limits: { cpuSec: 600 } });

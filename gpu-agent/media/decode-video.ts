@@ -2,10 +2,11 @@ import { RenderError } from '../engines/engine.ts';
 import { needsMatrixChange } from './color.ts';
 import { failureOf } from './failure.ts';
 import { inputArgs } from './formats.ts';
+import { unsupported } from './headers.ts';
 import type { Kit } from './kit.ts';
 import { readNut } from './nut-reader.ts';
 import { prefetch } from './prefetch.ts';
-import { type Probed, unsupported, type VideoDetails } from './probe.ts';
+import type { Probed, VideoDetails } from './probe.ts';
 import type { DecodeOptions, Size, VideoFrame, VideoInfo } from './types.ts';
 
 /** Added to all times on their way through the pipe, where none may be negative. */

@@ -1,4 +1,5 @@
 import type { Guard } from '../../local/process/guard.ts';
+import { createFileReader, type OpenFile } from './open-files.ts';
 import { type ChildLimits, startTool, type Tool } from './sandbox.ts';
 import type { MediaTools } from './tools.ts';
 import type { MediaLimits } from './types.ts';
@@ -11,6 +12,8 @@ export interface Kit {
   readonly threads: number;
   readonly memoryMib: number;
   readonly stallSec: number;
+  /** Reads a file's headers. @throws RenderError */
+  open(path: string, signal: AbortSignal): Promise<OpenFile>;
   /** Starts a tool that is gone when the block that holds it (`await using`) is left. */
   start(program: 'ffmpeg' | 'ffprobe', args: readonly string[], options: StartOptions): Promise<HeldTool>;
   /** Chunks as they come; a tool that gives none for `stallSec` while it is asked for one is killed. */
@@ -27,9 +30,10 @@ export interface StartOptions {
 
 export type HeldTool = Tool & AsyncDisposable;
 
-export function createKit(base: Omit<Kit, 'start' | 'patient'>): Kit {
-  return {
+export function createKit(base: Omit<Kit, 'open' | 'start' | 'patient'>): Kit {
+  const kit: Kit = {
     ...base,
+    open: createFileReader(() => kit),
     async start(program, args, { signal, wallSec, limits, feed = false }) {
       const tool = await startTool({
         ...{ tools: base.tools, program, args, guard: base.guard, signal, feed },
@@ -68,4 +72,5 @@ export function createKit(base: Omit<Kit, 'start' | 'patient'>): Kit {
       }
     },
   };
+  return kit;
 }

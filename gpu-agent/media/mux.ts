@@ -2,32 +2,18 @@ import { rm } from 'node:fs/promises';
 import { COPIED_AUDIO, inputArgs } from './formats.ts';
 import type { Kit } from './kit.ts';
 import { TICKS_PER_SECOND } from './mp4-times.ts';
-import { probeSound } from './probe.ts';
+import type { Sound } from './probe.ts';
 import { processing } from './writer.ts';
 
-/** A sound track and when it begins. */
-export interface Sound {
-  readonly path: string;
-  readonly stream: number;
-  readonly codec: string;
-  /** Microseconds in the file's own time that coincide with the beginning of the picture. */
-  readonly zeroUs: number;
-}
-
-/** The sound of a file; undefined when it has none. @throws RenderError for a file that cannot be read */
-export async function findSound(kit: Kit, path: string, signal: AbortSignal): Promise<Sound | undefined> {
-  const probed = await probeSound(kit, path, signal);
-  if (!probed?.audio || !probed.info.audio) return undefined;
-  const zeroUs = probed.video?.zeroUs ?? probed.audio.startUs;
-  return { path, stream: probed.audio.stream, codec: probed.info.audio.codec, zeroUs };
-}
+/** FLAC in MP4 is a standard that this muxer still calls an experiment. */
+const COPY = ['-c:a', 'copy', '-strict', 'experimental'];
 
 /** Puts picture and sound into one MP4 whose index comes first, and gives the last frame its length. */
 export async function addSound(
   kit: Kit,
   options: {
     readonly video: string;
-    readonly sound: Sound | undefined;
+    readonly sound: (Sound & { readonly path: string }) | undefined;
     readonly to: string;
     readonly frames: number;
     readonly lastFrameUs: number;
@@ -53,7 +39,7 @@ export async function addSound(
     return exit;
   };
   const encode = ['-c:a', 'aac', '-b:a', '160k', '-max_error_rate', '1'];
-  let exit = await attempt(sound && COPIED_AUDIO.has(sound.codec) ? ['-c:a', 'copy'] : encode);
+  let exit = await attempt(sound && COPIED_AUDIO.has(sound.codec) ? COPY : encode);
   // Some sound that MP4 could carry is stored in a way that cannot be taken over as it is.
   if (exit.code !== 0 && sound) exit = await attempt(encode);
   if (exit.code !== 0) {

@@ -1,9 +1,9 @@
-import { stat } from 'node:fs/promises';
-import { createInterface } from 'node:readline';
 import { RenderError } from '../engines/engine.ts';
 import { isResolvable, resolveColor } from './color.ts';
-import { inputArgs } from './formats.ts';
+import { pickStream, type RawStream, unsupported } from './headers.ts';
 import type { Kit } from './kit.ts';
+import type { OpenFile } from './open-files.ts';
+import { type PacketTimes, tooLong } from './packets.ts';
 import { uprightSize } from './size.ts';
 import type { AudioInfo, ColorTags, MediaInfo, Size } from './types.ts';
 
@@ -26,56 +26,18 @@ export interface VideoDetails {
   readonly hdr: boolean;
 }
 
-export interface AudioDetails {
+/** A sound track and where the time of the picture begins in it. */
+export interface Sound {
   readonly stream: number;
-  /** Microseconds in the file's own time. */
-  readonly startUs: number;
+  readonly codec: string;
+  /** Microseconds in the file's own time that coincide with the beginning of the picture. */
+  readonly zeroUs: number;
 }
 
 export interface Probed {
   readonly info: MediaInfo;
   readonly video?: VideoDetails;
-  readonly audio?: AudioDetails;
 }
-
-interface RawStream {
-  index: number;
-  codec_type?: string;
-  codec_name?: string;
-  width?: number;
-  height?: number;
-  pix_fmt?: string;
-  sample_aspect_ratio?: string;
-  avg_frame_rate?: string;
-  r_frame_rate?: string;
-  time_base?: string;
-  start_time?: string;
-  duration?: string;
-  nb_frames?: string;
-  field_order?: string;
-  color_range?: string;
-  color_space?: string;
-  color_transfer?: string;
-  color_primaries?: string;
-  sample_rate?: string;
-  channels?: number;
-  disposition?: { attached_pic?: number; default?: number };
-  side_data_list?: { side_data_type?: string; displaymatrix?: string }[];
-}
-
-interface RawProbe {
-  streams?: RawStream[];
-  format?: { format_name?: string; duration?: string; start_time?: string };
-}
-
-const ENTRIES = [
-  'format=format_name,duration,start_time',
-  'stream=index,codec_type,codec_name,width,height,pix_fmt,sample_aspect_ratio,avg_frame_rate,r_frame_rate,time_base,' +
-    'start_time,duration,nb_frames,field_order,color_range,color_space,color_transfer,color_primaries,sample_rate,channels',
-  'stream_disposition=attached_pic,default',
-  'stream_side_data=side_data_type,displaymatrix',
-].join(':');
-const MAX_PROBE_TEXT = 1 << 20;
 
 /** Looks into a file: streams by their headers, times by its packets. @throws RenderError */
 export async function probe(
@@ -84,116 +46,73 @@ export async function probe(
   need: 'video' | 'audio',
   signal: AbortSignal,
 ): Promise<Probed> {
-  return inspect(kit, path, need, await probeHeaders(kit, path, signal), signal);
+  const file = await kit.open(path, signal);
+  return need === 'video' ? probeVideo(kit, file, signal) : probeAudio(kit, file, signal);
 }
 
-/** As {@link probe} for sound, with the beginning of the picture beside it; undefined for a file without sound. */
-export async function probeSound(kit: Kit, path: string, signal: AbortSignal): Promise<Probed | undefined> {
-  const raw = await probeHeaders(kit, path, signal);
-  if (!pick(raw.streams ?? [], 'audio')) return undefined;
-  const sound = await inspect(kit, path, 'audio', raw, signal);
-  if (!pick(raw.streams ?? [], 'video')) return sound;
-  const { video } = await inspect(kit, path, 'video', raw, signal).catch((error: unknown) => {
+/** The sound of a file, with the beginning of its picture beside it; undefined for a file without sound. */
+export async function probeSound(kit: Kit, path: string, signal: AbortSignal): Promise<Sound | undefined> {
+  const file = await kit.open(path, signal);
+  const stream = pickStream(file.streams, 'audio');
+  if (!stream) return undefined;
+  const startUs = startOf(stream, file);
+  const sound = { stream: stream.index, codec: stream.codec_name ?? 'unknown', zeroUs: startUs };
+  if (!pickStream(file.streams, 'video')) return sound;
+  try {
+    const { video } = await probeVideo(kit, file, signal);
+    return { ...sound, zeroUs: video?.zeroUs ?? startUs };
+  } catch (error) {
     // A picture track that cannot be used does not matter to the sound.
-    if (error instanceof RenderError) return { video: undefined };
+    if (error instanceof RenderError) return sound;
     throw error;
-  });
-  return video ? { ...sound, video } : sound;
+  }
 }
 
-async function inspect(
-  kit: Kit,
-  path: string,
-  need: 'video' | 'audio',
-  raw: RawProbe,
-  signal: AbortSignal,
-): Promise<Probed> {
-  const streams = raw.streams ?? [];
-  const video = pick(streams, 'video');
-  const audio = pick(streams, 'audio');
-  if (need === 'video' && !video) throw unsupported('The video has no picture track that can be decoded.');
-  if (need === 'audio' && !audio) throw unsupported('The file has no sound track that can be decoded.');
-  const container = raw.format?.format_name ?? 'unknown';
-  const audioInfo = audio && describeAudio(audio);
-  const measured = need === 'video' ? video : audio;
-  const times = await scanPackets(kit, path, measured as RawStream, signal);
-  refuseCutOff(measured as RawStream, raw, times, need);
+async function probeAudio(kit: Kit, file: OpenFile, signal: AbortSignal): Promise<Probed> {
+  const stream = pickStream(file.streams, 'audio');
+  if (!stream) throw unsupported('The file has no sound track that can be decoded.');
+  const times = await file.times(stream, signal);
+  refuseCutOff(stream, file, times, 'The sound');
   const durationSec = times.durationUs / 1e6;
   if (durationSec > kit.limits.maxDurationSec) throw tooLong(kit, durationSec);
+  return { info: { container: file.container, durationSec, audio: describeAudio(stream) } };
+}
 
-  const audioStartUs = audio ? microseconds(audio.start_time ?? raw.format?.start_time) : 0;
-  const audioDetails = audio && { stream: audio.index, startUs: audioStartUs };
-  if (need === 'audio' || !video) {
-    return {
-      info: { container, durationSec, ...(audioInfo ? { audio: audioInfo } : {}) },
-      ...(audioDetails ? { audio: audioDetails } : {}),
-    };
-  }
-  const details = describeVideo(kit, video, times, audio ? audioStartUs : undefined);
-  const size = uprightSize(details.coded, aspect(video.sample_aspect_ratio), details.quarterTurns);
-  if (times.packets > kit.limits.maxFrames) {
-    throw new RenderError('input_too_large', `The video has more than ${kit.limits.maxFrames} frames.`);
-  }
-  refuseLarge(kit, details.coded);
+async function probeVideo(kit: Kit, file: OpenFile, signal: AbortSignal): Promise<Probed> {
+  const stream = pickStream(file.streams, 'video');
+  if (!stream) throw unsupported('The file has no picture track that can be decoded.');
+  refuseLarge(kit, { width: stream.width ?? 0, height: stream.height ?? 0 });
+  const times = await file.times(stream, signal);
+  refuseCutOff(stream, file, times, 'The video');
+  const durationSec = times.durationUs / 1e6;
+  if (durationSec > kit.limits.maxDurationSec) throw tooLong(kit, durationSec);
+  const audio = pickStream(file.streams, 'audio');
+  const video = describeVideo(kit, stream, times, audio ? startOf(audio, file) : undefined);
+  const size = uprightSize(video.coded, aspect(stream.sample_aspect_ratio), video.quarterTurns);
   refuseLarge(kit, size);
+  const audioSec = Math.min(Number(audio?.duration) || 0, kit.limits.maxDurationSec);
   const frameRate = (times.packets * 1e6) / Math.max(1, times.durationUs);
-  const audioSec = Number(audio?.duration) || 0;
   return {
     info: {
-      container,
-      durationSec: Math.max(durationSec, Math.min(audioSec, kit.limits.maxDurationSec)),
+      container: file.container,
+      durationSec: Math.max(durationSec, audioSec),
       video: {
         ...size,
         frameRate: Math.round(frameRate * 1000) / 1000,
         variableRate: times.variable,
         frameCount: times.packets,
-        endUs: times.endUs - details.zeroUs,
-        codec: video.codec_name ?? 'unknown',
-        color: resolveColor(details.storedColor, details, kit.tools.toneMapping),
+        endUs: times.endUs - video.zeroUs,
+        codec: stream.codec_name ?? 'unknown',
+        color: resolveColor(video.storedColor, video, kit.tools.toneMapping),
       },
-      ...(audioInfo ? { audio: audioInfo } : {}),
+      ...(audio ? { audio: describeAudio(audio) } : {}),
     },
-    video: details,
-    ...(audioDetails ? { audio: audioDetails } : {}),
+    video,
   };
 }
 
-export const unsupported = (message: string, cause?: unknown) =>
-  new RenderError('unsupported_format', message, cause === undefined ? undefined : { cause });
-
-async function probeHeaders(kit: Kit, path: string, signal: AbortSignal): Promise<RawProbe> {
-  if ((await stat(path)).size === 0) throw unsupported('The file is empty.');
-  const args = ['-v', 'error', '-print_format', 'json', '-show_entries', ENTRIES, ...inputArgs(path)];
-  await using tool = await kit.start('ffprobe', args, { signal, wallSec: 60 });
-  let text = '';
-  for await (const chunk of tool.stdout.setEncoding('utf8')) {
-    text += chunk;
-    if (text.length > MAX_PROBE_TEXT) throw unsupported('The file has too many streams.');
-  }
-  const exit = await tool.exited;
-  signal.throwIfAborted();
-  if (exit.code !== 0)
-    throw unsupported('The file is damaged, or no video or sound of a kind that is accepted.', exit.stderr);
-  try {
-    return JSON.parse(text) as RawProbe;
-  } catch (cause) {
-    throw unsupported('The file is damaged.', cause);
-  }
-}
-
-/** The track that players choose: the one marked as default, else the first; never a cover picture. */
-function pick(streams: readonly RawStream[], kind: 'video' | 'audio'): RawStream | undefined {
-  const usable = streams.filter(
-    (stream) =>
-      stream.codec_type === kind &&
-      stream.codec_name !== undefined &&
-      stream.disposition?.attached_pic !== 1 &&
-      (kind === 'audio'
-        ? Number(stream.sample_rate) > 0
-        : (stream.width ?? 0) > 0 && (stream.height ?? 0) > 0),
-  );
-  return usable.find((stream) => stream.disposition?.default === 1) ?? usable[0];
-}
+/** Microseconds in the file's own time at which a stream begins, by its header. */
+const startOf = (stream: RawStream, file: OpenFile) => microseconds(stream.start_time ?? file.startTime);
 
 function describeAudio(stream: RawStream): AudioInfo {
   return {
@@ -255,131 +174,19 @@ export function orientation(matrix: string | undefined): { quarterTurns: 0 | 1 |
   return { quarterTurns: ((Math.round(angle / (Math.PI / 2)) + 4) % 4) as 0 | 1 | 2 | 3, mirrored };
 }
 
-interface PacketTimes {
-  readonly packets: number;
-  readonly startUs: number;
-  readonly endUs: number;
-  readonly durationUs: number;
-  readonly variable: boolean;
-  /** Some packets do not say when they are shown, only when they are decoded, as in AVI. */
-  readonly untimed: boolean;
-}
-
-/** Reads the times of one stream's packets without decoding them: headers claim what they like. */
-async function scanPackets(
-  kit: Kit,
-  path: string,
-  stream: RawStream,
-  signal: AbortSignal,
-): Promise<PacketTimes> {
-  const [num = 1, den = 1] = (stream.time_base ?? '1/1').split('/').map(Number);
-  const args = [
-    ...['-v', 'error', '-select_streams', String(stream.index)],
-    ...['-show_entries', 'packet=pts,dts,duration,size,flags', '-of', 'compact=p=0:s=,', ...inputArgs(path)],
-  ];
-  await using tool = await kit.start('ffprobe', args, { signal, wallSec: 120 });
-  const isVideo = stream.codec_type === 'video';
-  const most = isVideo ? kit.limits.maxFrames : Number.POSITIVE_INFINITY;
-  const toUs = (1e6 * num) / den;
-  const shown = new Span();
-  const decoded = new Span();
-  let packets = 0;
-  for await (const line of createInterface({ input: tool.stdout })) {
-    const fields = new Map(line.split(',').map((part) => part.split('=') as [string, string]));
-    // Empty ones repeat the frame before; those marked D are cut away by an edit list.
-    if (!fields.has('size') || fields.get('size') === '0' || fields.get('flags')?.includes('D')) continue;
-    packets++;
-    const duration = Number(fields.get('duration')) || 0;
-    shown.add(Number(fields.get('pts')), duration, isVideo);
-    decoded.add(Number(fields.get('dts')), duration, isVideo);
-    if (packets > most) throw new RenderError('input_too_large', `The video has more than ${most} frames.`);
-    const soFar = Math.max(shown.length, decoded.length) * toUs;
-    if (soFar > kit.limits.maxDurationSec * 1e6) throw tooLong(kit, soFar / 1e6);
-  }
-  await tool.exited;
-  signal.throwIfAborted();
-  if (packets === 0)
-    throw unsupported('Nothing in the file can be decoded: it is damaged or cut off at its beginning.');
-  const untimed = shown.count < packets;
-  const span = untimed ? decoded : shown;
-  const sorted = Float64Array.from(span.times).sort();
-  // A bare stream may have no times at all: they are counted off while decoding.
-  let { first, last, end } = span.count > 0 ? span : { first: 0, last: 0, end: 0 };
-  const mean =
-    span.count > 1 && last > first ? (last - first) / (span.count - 1) : statedDistance(stream, toUs);
-  if (span.count === 0) last = (packets - 1) * mean;
-  // Not every container says how long the last frame is shown: as long as the mean one.
-  if (isVideo && !(end > last)) end = last + mean;
-  end = Math.max(end, last);
-  const late = untimed && shown.count > 0 ? shown.first - first : 0;
-  return {
-    packets,
-    startUs: Math.round((first + late) * toUs),
-    endUs: Math.round((end + late) * toUs),
-    durationUs: Math.round((end - first) * toUs),
-    variable: isVariable(sorted, toUs),
-    untimed,
-  };
-}
-
-/** Where times lie, in ticks. */
-class Span {
-  readonly times: number[] = [];
-  count = 0;
-  first = Number.POSITIVE_INFINITY;
-  last = Number.NEGATIVE_INFINITY;
-  end = Number.NEGATIVE_INFINITY;
-
-  add(time: number, duration: number, keep: boolean): void {
-    if (!Number.isFinite(time)) return;
-    this.count++;
-    if (keep) this.times.push(time);
-    this.first = Math.min(this.first, time);
-    this.last = Math.max(this.last, time);
-    this.end = Math.max(this.end, time + duration);
-  }
-
-  get length(): number {
-    return this.count > 0 ? this.end - this.first : 0;
-  }
-}
-
-function statedDistance(stream: RawStream, toUs: number): number {
-  const [num = 0, den = 0] = (stream.avg_frame_rate ?? '').split('/').map(Number);
-  return (num > 0 && den > 0 ? (1e6 * den) / num : 40_000) / toUs;
-}
-
-/** Whether distances differ by more than two ticks, or two milliseconds where ticks are finer than files are exact. */
-function isVariable(sorted: Float64Array, toUs: number): boolean {
-  let least = Number.POSITIVE_INFINITY;
-  let most = 0;
-  for (let i = 1; i < sorted.length; i++) {
-    const distance = (sorted[i] as number) - (sorted[i - 1] as number);
-    least = Math.min(least, distance);
-    most = Math.max(most, distance);
-  }
-  return sorted.length > 2 && (most - least) * toUs > Math.max(1.5 * toUs, 2_000);
-}
-
 /** A download that broke off must not be charged as if it were the whole. */
-function refuseCutOff(stream: RawStream, raw: RawProbe, times: PacketTimes, need: 'video' | 'audio'): void {
+function refuseCutOff(stream: RawStream, file: OpenFile, times: PacketTimes, what: string): void {
   const claimed = Number(stream.duration);
   const has = times.durationUs / 1e6;
-  if (!(claimed > 0) || raw.format?.format_name === 'mp3' || raw.format?.format_name === 'aac') return;
+  // These two state no length: what they have for one is a guess by their rate.
+  if (!(claimed > 0) || file.container === 'mp3' || file.container === 'aac') return;
   if (has < claimed - Math.max(1, claimed * 0.05)) {
-    const what = need === 'video' ? 'The video' : 'The sound';
     throw unsupported(
       `${what} is cut off: it says that it is ${claimed.toFixed(1)} s long, but has only ${has.toFixed(1)} s. ` +
         'Upload the whole file.',
     );
   }
 }
-
-const tooLong = (kit: Kit, seconds: number) =>
-  new RenderError(
-    'input_too_large',
-    `The input is ${Math.round(seconds)} s long or longer; at most ${kit.limits.maxDurationSec} s are taken.`,
-  );
 
 function refuseLarge(kit: Kit, { width, height }: Size): void {
   if (width * height > kit.limits.maxPixels) {

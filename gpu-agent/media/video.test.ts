@@ -51,7 +51,7 @@ describe('frames', () => {
     ['mkv', '-c:v ffv1 -pix_fmt yuv420p10le'],
     ['avi', '-c:v mpeg4 -q:v 2 -bf 2'],
     ['ts', '-c:v libx264 -qp 5'],
-    ['mpg', '-c:v mpeg2video -q:v 2'],
+    ['mpg', '-c:v mpeg2video -q:v 2 -sc_threshold 1000000000'],
     ['m2v', '-c:v mpeg2video -q:v 2'],
     ['ogv', '-c:v libtheora -q:v 9'],
     ['3gp', '-c:v libx264 -qp 5'],

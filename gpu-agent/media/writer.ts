@@ -6,8 +6,9 @@ import { knownTags } from './color.ts';
 import type { HeldTool, Kit } from './kit.ts';
 import { measure } from './measure.ts';
 import { TICKS_PER_SECOND } from './mp4-times.ts';
-import { addSound, findSound, type Sound } from './mux.ts';
+import { addSound } from './mux.ts';
 import { nutFrameHeader, nutHeader } from './nut.ts';
+import { probeSound, type Sound } from './probe.ts';
 import type { VideoWriter, WriterOptions } from './types.ts';
 
 /** Frames held beside the one being taken by the encoder. */
@@ -22,7 +23,7 @@ const CRF = 19;
 export async function openWriter(kit: Kit, options: WriterOptions): Promise<VideoWriter> {
   const { path, signal, width, height } = options;
   if (width % 2 || height % 2) throw new RangeError('frames have even sides');
-  const sound = options.audio && (await findSound(kit, options.audio.path, signal));
+  const sound = options.audio && (await probeSound(kit, options.audio.path, signal));
   const stem = join(dirname(resolve(path)), `.${basename(path)}.${randomBytes(6).toString('hex')}`);
   const parts = { video: `${stem}.video`, whole: `${stem}.whole` };
   for (const part of Object.values(parts)) await kit.guard.removeOnDeath(part);
@@ -113,7 +114,12 @@ class Mp4Writer implements VideoWriter {
       if (exit.code !== 0) throw processing('The video could not be encoded.', exit.stderr || exit.signal);
       const lastFrameUs = Math.max(1_000, Math.round(endUs) - this.lastUs);
       await addSound(this.kit, {
-        ...{ video: this.parts.video, sound: this.sound, to: this.parts.whole, signal },
+        ...{
+          video: this.parts.video,
+          sound: this.sound && { ...this.sound, path: this.options.audio?.path ?? '' },
+          to: this.parts.whole,
+          signal,
+        },
         ...{ frames: this.frames, lastFrameUs },
       });
       const measured = await measure(this.kit, this.parts.whole, signal);

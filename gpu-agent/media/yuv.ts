@@ -158,7 +158,7 @@ interface ToRgb {
 
 const tables = new Map<string, ToRgb>();
 
-function facts(frame: Planes, { range, space }: Colors) {
+function facts(frame: Pick<VideoFrame, 'width' | 'height'>, { range, space }: Colors) {
   const matrix = WEIGHTS[space] ? space : assumedMatrix(frame);
   const [kr, kb] = WEIGHTS[matrix] as readonly [number, number];
   const full = range === 'pc';
@@ -193,7 +193,8 @@ function toRgbTables(frame: Planes, color: Colors): ToRgb {
   return made;
 }
 
-function fromRgbFactors(frame: Planes, color: Colors) {
+/** What brightness and the two colour values are made of: y0 + yr·R + yg·G + yb·B, and 128 + ur·R + … for U, V. */
+export function fromRgbFactors(frame: Pick<VideoFrame, 'width' | 'height'>, color: Colors) {
   const { kr, kb, kg, y0, ySpan, cSpan } = facts(frame, color);
   const yScale = ySpan / 255;
   const uScale = cSpan / 255 / (2 * (1 - kb));
