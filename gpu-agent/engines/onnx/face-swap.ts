@@ -32,6 +32,8 @@ export interface PlacedFace {
   readonly five: readonly Point[];
   /** Undefined when `builtin` sees no face where the detector does. */
   readonly mesh: Face | undefined;
+  /** Share of the new face in the picture; default all. */
+  readonly opacity?: number;
 }
 
 /** Whom to put in: what the swapper wants of the face, and the face itself for where `builtin` swaps. */
@@ -103,19 +105,44 @@ export class FaceSwap {
   }
 
   /** Puts an identity onto every suitable face of a picture, in place. @returns how many there were */
-  async swapFrame(picture: Picture, identity: Identity, signal: AbortSignal, log: StageLog): Promise<number> {
+  async swapPicture(
+    picture: Picture,
+    identity: Identity,
+    signal: AbortSignal,
+    log: StageLog,
+  ): Promise<number> {
     const found = await this.findFaces(picture, signal, log);
+    const faces = this.#models.get('swapper') ? found : found.filter(({ mesh }) => mesh);
+    await this.swapFaces(picture, faces, identity, signal, log);
+    return faces.length;
+  }
+
+  /**
+   * Puts an identity onto faces whose places are known, in place, as those of a video that are followed.
+   * @returns what was changed, face by face
+   */
+  async swapFaces(
+    picture: Picture,
+    faces: readonly PlacedFace[],
+    identity: Identity,
+    signal: AbortSignal,
+    log: StageLog,
+  ): Promise<readonly PasteMask[]> {
+    if (faces.length === 0) return [];
     const swapper = this.#models.get('swapper');
-    const faces = swapper ? found : found.filter(({ mesh }) => mesh);
-    if (faces.length === 0) return 0;
     const template = swapper?.traits.template ?? 'ffhq_512';
     const masks: PasteMask[] = [];
     for (const face of faces) masks.push(await this.#mask(picture, face, template, signal, log));
     if (swapper) await this.#swapByModel(swapper, picture, faces, masks, identity, signal, log);
     else await this.#swapByMesh(picture, faces, identity, signal, log);
-    const enhancer = this.#models.get('enhancer');
-    if (enhancer) await this.#enhance(enhancer, picture, faces, masks, signal, log);
-    return faces.length;
+    await this.enhanceFaces(picture, faces, masks, signal, log);
+    return masks;
+  }
+
+  /** A face that is known by its mesh, as one that is followed through a video. */
+  async place(picture: Picture, mesh: Face, signal: AbortSignal, log: StageLog): Promise<PlacedFace> {
+    const box = boxOf(mesh);
+    return { width: box.width, five: await this.#fivePoints(picture, box, signal, log), mesh };
   }
 
   async #swapByModel(
@@ -144,7 +171,8 @@ export class FaceSwap {
     await log.own('paste', () => {
       for (const [i, [transform, crop]] of swapped.entries()) {
         signal.throwIfAborted();
-        pasteBack(picture, crop, transform, withinEdge(masks[i] as PasteMask, transform, size));
+        const mask = withinEdge(masks[i] as PasteMask, transform, size);
+        pasteBack(picture, crop, transform, mask, faces[i]?.opacity);
       }
     });
   }
@@ -167,14 +195,16 @@ export class FaceSwap {
     });
   }
 
-  async #enhance(
-    enhancer: OpenModel,
+  /** Restores faces where their masks allow, in place, when there is a model for it. */
+  async enhanceFaces(
     picture: Picture,
     faces: readonly PlacedFace[],
     masks: readonly PasteMask[],
     signal: AbortSignal,
     log: StageLog,
   ): Promise<void> {
+    const enhancer = this.#models.get('enhancer');
+    if (!enhancer) return;
     const { template = 'ffhq_512', size = 512 } = enhancer.traits;
     const { blend = 1, weight = 0.5 } = enhancer.options;
     const weighted = enhancer.model.inputs.some(({ role }) => role === 'weight');
@@ -193,7 +223,8 @@ export class FaceSwap {
     await log.own('paste', () => {
       for (const [i, [transform, crop]] of better.entries()) {
         signal.throwIfAborted();
-        pasteBack(picture, crop, transform, withinEdge(masks[i] as PasteMask, transform, size), blend);
+        const mask = withinEdge(masks[i] as PasteMask, transform, size);
+        pasteBack(picture, crop, transform, mask, blend * (faces[i]?.opacity ?? 1));
       }
     });
   }

@@ -29,7 +29,7 @@ export async function photoSwap(swap: FaceSwap, request: RenderRequest): Promise
     throw new RenderError('face_not_detected', 'No face was found in the face picture (face_key).');
   step(0.3, 'swap');
   const { picture } = base;
-  const faces = await swap.swapFrame(picture, identity, signal, log);
+  const faces = await swap.swapPicture(picture, identity, signal, log);
   if (faces === 0) {
     throw new RenderError('face_not_detected', 'No face was found in the base image (image_key).');
   }

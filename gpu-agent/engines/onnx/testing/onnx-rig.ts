@@ -57,7 +57,8 @@ export class OnnxRig {
 
   /** A warm engine over these models. */
   async engine(models: readonly GivenModel[]): Promise<Engine> {
-    const engine = createOnnxEngine({ threads: 1, settings: { modelDir: await this.modelDir(models) } });
+    const settings = { modelDir: await this.modelDir(models) };
+    const engine = createOnnxEngine({ threads: 1, settings, say: () => undefined });
     this.#engines.push(engine);
     await engine.warmUp(AbortSignal.timeout(60_000));
     return engine;

@@ -144,13 +144,15 @@ export function tiny2dfan4(
   return graph.build();
 }
 
-/** Output: the target's last three planes (the whole face) plus the mean of the sound. */
+/** Output: half of the target's last three planes (the whole face), half how loud the sound is (sigmoid of its mean). */
 export function tinyWav2lip(batch: number | string = 'batch'): Uint8Array<ArrayBuffer> {
   const graph = new GraphBuilder();
   const source = graph.input('source', [batch, 1, 80, 16]);
   const target = graph.input('target', [batch, 6, 96, 96]);
   const face = graph.op('Slice', [target, graph.integers([3]), graph.integers([6]), graph.integers([1])]);
-  const sound = graph.op('GlobalAveragePool', [source]);
-  graph.output(graph.op('Add', [face, sound]), 'output', [batch, 3, 96, 96]);
+  const loudness = graph.op('Sigmoid', [graph.op('GlobalAveragePool', [source])]);
+  const half = graph.weight([0.5], []);
+  const mixed = graph.op('Mul', [graph.op('Add', [face, loudness]), half]);
+  graph.output(mixed, 'output', [batch, 3, 96, 96]);
   return graph.build();
 }
