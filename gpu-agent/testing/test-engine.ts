@@ -147,8 +147,8 @@ async function blurred(
   } catch {
     throw new RenderError('unsupported_format', 'An input is no picture.');
   }
-  for (let step = 1; step < 10; step++) {
-    onProgress(step / 10, 'blur', (10 - step) / 50);
+  for (let step = 1; step < 6; step++) {
+    onProgress(step / 6, 'blur', (6 - step) / 50);
     await delay(20, undefined, { signal });
   }
   await sharp(inputs.image).blur(3).png().toFile(outputPath);

@@ -11,8 +11,16 @@ import { portraits } from './portraits.ts';
 import { hosted, inProcess } from './subject.ts';
 import { engineConformance } from './vitest.ts';
 
-const pictures = async (dir: string) => ({ inputs: (await portraits(dir)).inputs });
-const test = { capability: 'face-swap-image', parameters: { mode: 'picture' }, samples: pictures } as const;
+/** Small, for what matters here is how often they are rendered. */
+const pictures = async (dir: string) => ({ inputs: (await portraits(dir, 96)).inputs });
+/** The machine that runs the tests may stand still for a moment. */
+const cancelMs = 5_000;
+const test = {
+  capability: 'face-swap-image',
+  parameters: { mode: 'picture' },
+  samples: pictures,
+  cancelMs,
+} as const;
 
 engineConformance({
   title: 'the test engine in this process',
@@ -25,6 +33,7 @@ engineConformance({
   start: hosted(engineSource('builtin')),
   capability: 'face-swap-image',
   samples: portraits,
+  cancelMs,
 });
 
 describe('the conformance suite', () => {
@@ -101,7 +110,7 @@ describe('the conformance suite', () => {
         ...(await engine.render(request)),
         units: { unit: 'image', quantity: 0 },
       })),
-      ['renders  the', 'tells progress that', 'does as many'],
+      ['renders  the'],
     ],
     [
       'says another type',

@@ -4,13 +4,26 @@ import type { BadSample, Inputs } from './samples.ts';
 
 const MEDIA = join(import.meta.dirname, '../../../media');
 
-/** Samples for an engine that does Photo Swap: two portraits of this repository, and pictures without a face. */
-export async function portraits(dir: string): Promise<{ inputs: Inputs; bad: readonly BadSample[] }> {
+/**
+ * Samples for an engine that does Photo Swap: two portraits of this repository, and pictures without a face.
+ * @param side of the portraits, pixels; default as they are
+ */
+export async function portraits(
+  dir: string,
+  side?: number,
+): Promise<{ inputs: Inputs; bad: readonly BadSample[] }> {
   const blank = join(dir, 'blank.png');
   await sharp({ create: { width: 320, height: 240, channels: 3, background: '#789' } })
     .png()
     .toFile(blank);
-  const inputs = { image: join(MEDIA, 'astronaut.png'), face: join(MEDIA, 'grace_hopper.jpg') };
+  const scaled = async (name: string) => {
+    const path = join(MEDIA, name);
+    if (side === undefined) return path;
+    const smaller = join(dir, `${name}-${side}.png`);
+    await sharp(path).resize(side, side, { fit: 'inside' }).png().toFile(smaller);
+    return smaller;
+  };
+  const inputs = { image: await scaled('astronaut.png'), face: await scaled('grace_hopper.jpg') };
   const code = 'face_not_detected' as const;
   return {
     inputs,

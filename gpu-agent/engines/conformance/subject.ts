@@ -1,4 +1,3 @@
-import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { silentLogger } from '#common/logging.ts';
@@ -8,6 +7,7 @@ import type { RenderOptions } from '../host/engine-process.ts';
 import type { EngineInfo, RenderWork } from '../host/protocol.ts';
 import type { EngineSource } from '../registry.ts';
 import { createSidecarEngine } from '../sidecar/index.ts';
+import { startProgram } from './program.ts';
 
 /** An engine that was started to be looked at, whichever way it is reached. */
 export interface Subject {
@@ -47,11 +47,20 @@ function ofEngine(engine: Engine, more: Partial<Subject> = {}): Subject {
   return {
     info: { name, version, capabilities, ...(concurrency === undefined ? {} : { concurrency }) },
     warmUp: (signal) => engine.warmUp(signal),
-    render: (work, { signal, onProgress }) => engine.render({ ...work, signal, onProgress }),
+    render: (work, options) => rendered(engine, work, options),
     places: concurrency ?? 1,
     close: () => engine.close(),
     ...more,
   };
+}
+
+/** As the host does it: whatever a cancelled render says, it was cancelled. */
+async function rendered(engine: Engine, work: RenderWork, { signal, onProgress }: RenderOptions) {
+  try {
+    return await engine.render({ ...work, signal, onProgress });
+  } catch (error) {
+    throw signal.aborted ? signal.reason : error;
+  }
 }
 
 /** An engine in processes of its own, as the agent has it. */
@@ -105,9 +114,9 @@ export function sidecar(socket: string, command?: readonly string[]): StartSubje
     return ofEngine(engine, {
       places: engine.concurrency ?? 1,
       warmUp: (each) => engine.warmUp(each),
-      async render(work, { signal: each, onProgress }) {
+      async render(work, each) {
         await restarted;
-        return engine.render({ ...work, signal: each, onProgress });
+        return rendered(engine, work, each);
       },
       ...(command
         ? {
@@ -130,32 +139,5 @@ export function sidecar(socket: string, command?: readonly string[]): StartSubje
         await program?.end();
       },
     });
-  };
-}
-
-function startProgram([file = '', ...args]: readonly string[], socket: string) {
-  const child: ChildProcess = spawn(file, args, {
-    env: { ...process.env, SEMBLANCE_SIDECAR_SOCKET: socket },
-    stdio: ['ignore', 'inherit', 'inherit'],
-  });
-  let ended = false;
-  const over = new Promise<string>((resolve) => {
-    child.once('error', (error) => resolve(error.message));
-    child.once('exit', (code, by) => resolve(`the sidecar ended (${by ?? `status ${code}`})`));
-  }).finally(() => {
-    ended = true;
-  });
-  const died = over.then((reason) => Promise.reject(new Error(reason)));
-  died.catch(() => {});
-  return {
-    died,
-    kill: () => void child.kill('SIGKILL'),
-    async end() {
-      if (ended) return;
-      child.kill('SIGTERM');
-      const timer = setTimeout(() => child.kill('SIGKILL'), 5_000);
-      await over;
-      clearTimeout(timer);
-    },
   };
 }

@@ -13,6 +13,9 @@ export interface EngineConformance extends Omit<ConformanceInputs, 'inputs' | 'b
   readonly samples: (dir: string) => Promise<Pick<ConformanceInputs, 'inputs' | 'bad'>>;
 }
 
+/** A sidecar's packages may have to be installed first. */
+const START_MS = 300_000;
+
 /** Names of the checks, for they must be known before a subject is. */
 const NAMES = conformanceChecks(
   { places: 1 } as Subject,
@@ -28,9 +31,9 @@ export function engineConformance({ title, start, samples, ...given }: EngineCon
     let checks: readonly Check[];
     beforeAll(async () => {
       dir = await mkdtemp(join(tmpdir(), 'semblance-conformance-'));
-      subject = await start({ dir, signal: AbortSignal.timeout(110_000) });
+      subject = await start({ dir, signal: AbortSignal.timeout(START_MS) });
       checks = conformanceChecks(subject, { ...given, ...(await samples(dir)) }, dir);
-    });
+    }, START_MS);
     afterAll(async () => {
       await subject?.close();
       await rm(dir, { recursive: true, force: true });

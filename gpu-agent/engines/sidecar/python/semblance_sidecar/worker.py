@@ -15,7 +15,27 @@ _context = multiprocessing.get_context("spawn")
 CANCEL_GRACE_S = 0.5
 
 
+class _Pipe:
+    """The worker's end: with nobody at the other there is nothing left to do."""
+
+    def __init__(self, pipe):
+        self._pipe = pipe
+
+    def send(self, message) -> None:
+        try:
+            self._pipe.send(message)
+        except OSError:
+            os._exit(1)
+
+    def recv(self):
+        try:
+            return self._pipe.recv()
+        except (EOFError, OSError, KeyboardInterrupt):
+            os._exit(0)
+
+
 def _main(engine_class, pipe, cancelled) -> None:
+    pipe = _Pipe(pipe)
     os.umask(0o007)
     threading.Thread(target=_die_with_parent, daemon=True).start()
     try:
@@ -26,11 +46,7 @@ def _main(engine_class, pipe, cancelled) -> None:
         return
     pipe.send(("ready",))
     while True:
-        try:
-            work = pipe.recv()
-        except (EOFError, KeyboardInterrupt):
-            return
-        pipe.send(_render(engine, work, pipe, cancelled))
+        pipe.send(_render(engine, pipe.recv(), pipe, cancelled))
 
 
 def _render(engine, work, pipe, cancelled):
