@@ -58,6 +58,13 @@ describe('the engines of an agent', () => {
     expect(set.find('avatar')?.slots).toBe(1);
   });
 
+  it('takes no more slots than are warm, while other engines are down', () => {
+    const sidecar = poolOf(1, [offer('lip-sync')]);
+    const down = poolOf(8, [offer('avatar')], { warm: 0 });
+    const set = createEngineSet({ pools: [sidecar, down], slots: 8 });
+    expect([set.capacity, set.find('lip-sync')?.slots]).toEqual([1, 1]);
+  });
+
   it('counts the slots of warm processes, and costs that do not change while one restarts', () => {
     const restarting = poolOf(4, [offer('avatar')], { warm: 3 });
     const set = createEngineSet({ pools: [restarting], slots: 4 });

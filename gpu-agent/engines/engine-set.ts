@@ -36,7 +36,18 @@ export function createEngineSet(options: { pools: readonly EnginePool[]; slots: 
     // Counted by what all processes hold when they are warm, so that a restart does not change what a render costs.
     const all = capacityOf((each) => each.places);
     const own = Math.max(1, Math.round(offer.slots));
-    return Math.max(own, Math.floor(all / (pool.places + 1)) + 1);
+    const alone = Math.floor(all / (pool.places + 1)) + 1;
+    // Never more than there are now: while others are down, one render at a time is few enough.
+    return Math.max(
+      own,
+      Math.min(
+        alone,
+        Math.max(
+          1,
+          capacityOf((each) => each.capacity),
+        ),
+      ),
+    );
   }
 
   return {

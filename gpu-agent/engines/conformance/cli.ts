@@ -1,7 +1,7 @@
 /**
  * For whoever writes a sidecar: runs the conformance suite against it.
  *
- *   node gpu-agent/engines/conformance/cli.ts --socket /tmp/x/engine.sock --capability face-swap-image -- python3 my_engine.py
+ *   npm run --silent conformance -- --socket /tmp/x/engine.sock --capability face-swap-image -- python3 my_engine.py
  *
  * What stands after `--` is started with SEMBLANCE_SIDECAR_SOCKET set, killed for the check of crashes, and ended.
  * Without it the sidecar has to run already. Prints a line for each check and ends with status 1 when one failed.
