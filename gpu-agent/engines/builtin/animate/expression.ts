@@ -2,7 +2,7 @@ import { smoothstep } from '../swap/plane.ts';
 import { POINTS } from '../vision/face-mesh.ts';
 import { LEFT_BROW, LIPS_OUTER, RIGHT_BROW } from '../vision/face-regions.ts';
 import type { HeadShape } from './head-shape.ts';
-import { LIP_POINTS, lipColumn, lipGaps, lipsOf } from './lips.ts';
+import { LIP_POINTS, LIP_ROWS, lipColumn, lipGaps, lipsOf } from './lips.ts';
 
 /** How a face differs from the still; lengths in IOD, in the face's own frame. */
 export interface Expression {
@@ -60,7 +60,7 @@ export class ExpressionRig {
     const count = own.length / 3;
     const lipBand = new Set<number>([
       ...LIP_POINTS,
-      ...MIDDLE_ROWS.flatMap((row) => [...row.upper, ...row.lower]),
+      ...LIP_ROWS.flatMap((row) => [...row.upper, ...row.lower]),
     ]);
     const free = Array.from({ length: count }, (_, v) => v).filter((v) => !lipBand.has(v));
     const mouthY = (yOf(own, 61) + yOf(own, 291)) / 2;
@@ -97,7 +97,7 @@ export class ExpressionRig {
         offsets[index * 2] = (offsets[index * 2] as number) + (lips[i * 2] as number);
         offsets[index * 2 + 1] = (offsets[index * 2 + 1] as number) + (lips[i * 2 + 1] as number);
       });
-      for (const { upper, lower, share } of MIDDLE_ROWS) {
+      for (const { upper, lower, share } of LIP_ROWS) {
         for (let k = 0; k < upper.length; k++) {
           const { upperOuter, upperInner, lowerInner, lowerOuter } = lipColumn(k);
           between(lips, upperOuter, upperInner, share, offsets, upper[k] as number);
@@ -158,19 +158,6 @@ export class ExpressionRig {
   }
 }
 
-/** Rows of the lips between outline and opening, in the columns' order, with their share of the way inwards. */
-const MIDDLE_ROWS = [
-  {
-    upper: [184, 74, 73, 72, 11, 302, 303, 304, 408],
-    lower: [77, 90, 180, 85, 16, 315, 404, 320, 307],
-    share: 0.4,
-  },
-  {
-    upper: [183, 42, 41, 38, 12, 268, 271, 272, 407],
-    lower: [96, 89, 179, 86, 15, 316, 403, 319, 325],
-    share: 0.8,
-  },
-] as const;
 const RIMS = new Set(
   [RIGHT_LIDS, LEFT_LIDS].flatMap((lids) => [...lids.lower, ...lids.upper, ...lids.below]),
 );
@@ -248,10 +235,7 @@ function follow(
   }
 }
 
-const LIP_BAND = new Set<number>([
-  ...LIP_POINTS,
-  ...MIDDLE_ROWS.flatMap((row) => [...row.upper, ...row.lower]),
-]);
+const LIP_BAND = new Set<number>([...LIP_POINTS, ...LIP_ROWS.flatMap((row) => [...row.upper, ...row.lower])]);
 
 function between(
   lips: Float32Array,

@@ -3,6 +3,7 @@ import { POINTS } from '../vision/face-mesh.ts';
 import { FACE_OVAL } from '../vision/face-regions.ts';
 import { FACE_TRIANGLES } from '../vision/face-topology.ts';
 import { type FaceFrame, toFaceFrame } from './face-frame.ts';
+import { LIP_COLUMNS, LIP_POINTS, LIP_ROWS, lipColumn } from './lips.ts';
 import { anglesOf } from './rotation.ts';
 
 /** How far outside of the face's outline the rings of the head lie, in IOD. */
@@ -94,7 +95,34 @@ export function headShape(
     w *= smoothstep(0, room, y - cut.top);
     follow[v] = w;
   }
+  insetLips(own, texture);
   return { rest, own, texture, follow, surround: surroundTriangles(), ...splitFace() };
+}
+
+/** Lips this far apart at the middle show teeth between them, IOD. */
+const PARTED = 0.05;
+/** Share of the way from a lip's edge to the row of points beside it. */
+const INSET = 0.6;
+
+/**
+ * Of parted lips, the mesh's edges lie a little inside the opening, on teeth. These would be drawn along between lips
+ * that close, so the edges' colours are taken from the lips.
+ */
+function insetLips(own: Float32Array, texture: Float32Array): void {
+  if ((own[14 * 3 + 1] as number) - (own[13 * 3 + 1] as number) < PARTED) return;
+  const row = LIP_ROWS[1];
+  for (let k = 0; k < LIP_COLUMNS; k++) {
+    const { upperInner, lowerInner } = lipColumn(k);
+    for (const [edge, beside] of [
+      [LIP_POINTS[upperInner] as number, row.upper[k] as number],
+      [LIP_POINTS[lowerInner] as number, row.lower[k] as number],
+    ] as const) {
+      for (const i of [0, 1]) {
+        const from = texture[edge * 2 + i] as number;
+        texture[edge * 2 + i] = from + INSET * ((texture[beside * 2 + i] as number) - from);
+      }
+    }
+  }
 }
 
 /** A surface seen at a flatter angle than this (cosine) shows next to nothing of itself. */

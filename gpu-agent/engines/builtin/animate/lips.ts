@@ -21,6 +21,20 @@ export const lipColumn = (
 /** Places of the corners in {@link LIP_POINTS}: outer right, outer left, inner right, inner left. */
 export const LIP_CORNERS = [0, 10, OUTER, OUTER + 10] as const;
 
+/** Rows of the lips between outline and opening, in the columns' order, with their share of the way inwards. */
+export const LIP_ROWS = [
+  {
+    upper: [184, 74, 73, 72, 11, 302, 303, 304, 408],
+    lower: [77, 90, 180, 85, 16, 315, 404, 320, 307],
+    share: 0.4,
+  },
+  {
+    upper: [183, 42, 41, 38, 12, 268, 271, 272, 407],
+    lower: [96, 89, 179, 86, 15, 316, 403, 319, 325],
+    share: 0.8,
+  },
+] as const;
+
 /** The lips of a mesh in the face's own frame. */
 export function lipsOf(own: Float32Array): Float32Array {
   const out = new Float32Array(LIP_POINTS.length * 2);

@@ -121,8 +121,8 @@ function sortSurround(shape: HeadShape, alpha: BytePlane): Portrait['surround'] 
 }
 
 function mouthOf(still: Planes, shape: HeadShape, rig: ExpressionRig): MouthInside {
-  const own = ownPlane(shape, LIPS_INNER);
-  const texture = pick(shape.texture, LIPS_INNER);
+  const own = xyOf(shape.own, LIPS_INNER);
+  const texture = xyOf(shape.rest, LIPS_INNER);
   // The corners' plane stands for the mouth's: teeth lie behind it, lips before.
   const [a, b, c, d, e, f] = fitAffine(own, texture);
   const skin: [number, number, number] = [0, 0, 0];
@@ -137,12 +137,12 @@ function mouthOf(still: Planes, shape: HeadShape, rig: ExpressionRig): MouthInsi
   return new MouthInside(still, rig.lips, (x, y) => [a * x + b * y + c, d * x + e * y + f], skin);
 }
 
-function ownPlane(shape: HeadShape, indices: readonly number[]): Float32Array {
-  return Float32Array.from(
-    indices.flatMap((i) => [shape.own[i * 3] as number, shape.own[i * 3 + 1] as number]),
-  );
+/** x and y of some points of which each has x, y and z. */
+function xyOf(points: Float32Array, indices: readonly number[]): Float32Array {
+  return Float32Array.from(indices.flatMap((i) => [points[i * 3] as number, points[i * 3 + 1] as number]));
 }
 
+/** The same of points with x and y only. */
 function pick(points: Float32Array, indices: readonly number[]): Float32Array {
   return Float32Array.from(indices.flatMap((i) => [points[i * 2] as number, points[i * 2 + 1] as number]));
 }
@@ -269,7 +269,7 @@ function paintMouth(
   }
   const now = rig.lips.slice();
   for (let i = 0; i < now.length; i++) now[i] = (now[i] as number) + (lips[i] as number);
-  const [a, b, c, d, e, f] = fitAffine(pick(turned, LIPS_INNER), ownPlane(shape, LIPS_INNER));
+  const [a, b, c, d, e, f] = fitAffine(pick(turned, LIPS_INNER), xyOf(shape.own, LIPS_INNER));
   const shade = mouth.shader(now, jaw, (x, y) => [a * x + b * y + c, d * x + e * y + f]);
   paintOpening(planes, pick(moved, LIPS_INNER), shade);
 }
@@ -278,10 +278,10 @@ function paintMouth(
 function stillShader(
   still: Planes,
   turned: Float32Array,
-  { texture }: HeadShape,
+  { rest }: HeadShape,
   points: readonly number[],
 ): Shader {
-  const [a, b, c, d, e, f] = fitAffine(pick(turned, points), pick(texture, points));
+  const [a, b, c, d, e, f] = fitAffine(pick(turned, points), xyOf(rest, points));
   return (x, y, out) => {
     const tx = a * x + b * y + c;
     const ty = d * x + e * y + f;

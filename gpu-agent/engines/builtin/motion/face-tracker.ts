@@ -56,10 +56,8 @@ export class FaceTracker {
   }
 
   async #refit(frame: Frame, last: Face): Promise<Face | undefined> {
-    const { picture, left, top, step } = aroundFace(frame, last);
-    const face = await this.#finder.refit(picture, moved(last, -left, -top, 1 / step));
-    if (face.score < KEEP_SCORE || Math.abs(yaw(face)) > MAX_YAW) return undefined;
-    return moved(face, left / step, top / step, step);
+    const face = await refitFace(this.#finder, frame, last);
+    return face.score < KEEP_SCORE || Math.abs(yaw(face)) > MAX_YAW ? undefined : face;
   }
 
   async #search(frame: Frame): Promise<Face | undefined> {
@@ -82,6 +80,13 @@ export class FaceTracker {
     );
     return nearest && far(nearest) < 0.8 ? nearest : faces[0];
   }
+}
+
+/** Fits the mesh of a known face again in a frame. Both in pixels of the frame. */
+export async function refitFace(finder: FaceFinder, frame: Frame, face: Face): Promise<Face> {
+  const { picture, left, top, step } = aroundFace(frame, face);
+  const fitted = await finder.refit(picture, moved(face, -left, -top, 1 / step));
+  return moved(fitted, left / step, top / step, step);
 }
 
 /** The part of a frame that the mesh network looks at. */

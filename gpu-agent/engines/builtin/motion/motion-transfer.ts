@@ -10,6 +10,7 @@ import type { Renderer, RenderTools } from '../renderer.ts';
 import type { Picture } from '../vision/picture.ts';
 import { FaceTracker } from './face-tracker.ts';
 import { DriverReference, type Motion } from './measure.ts';
+import { type MouthScale, measureMouth } from './mouth-scale.ts';
 import { neutralOf, Retargeter } from './retarget.ts';
 
 /** Longest shorter side of the output. */
@@ -67,14 +68,15 @@ export async function transferMotion(
   const info = await media.probe(job.driver, 'video', signal);
   const { video } = info;
   if (!video) throw new RenderError('unsupported_format', 'The motion video has no picture.');
-  const portrait = await timed('portrait', async () => {
+  const { portrait, mouth } = await timed('portrait', async () => {
     const picture = await readStill(job.image);
     checkpoint();
     const [face] = await finder.find(picture, checkpoint);
     if (!face) {
       throw new RenderError('face_not_detected', 'No face was found in the character picture (image_key).');
     }
-    return preparePortrait(picture, face);
+    const prepared = preparePortrait(picture, face);
+    return { portrait: prepared, mouth: await measureMouth(prepared, face, finder, checkpoint) };
   });
   checkpoint();
   const outputPath = join(job.outputDir, 'output.mp4');
@@ -84,7 +86,7 @@ export async function transferMotion(
     ...(info.audio ? { audio: { path: job.driver } } : {}),
   });
   try {
-    const animation = new Animation(portrait, writer, (frames) => {
+    const animation = new Animation({ portrait, mouth }, writer, (frames) => {
       onProgress(0.03 + 0.92 * Math.min(1, frames / Math.max(1, video.frameCount)), 'animate');
     });
     const tracker = new FaceTracker(finder, checkpoint);
@@ -142,6 +144,7 @@ async function readStill(path: string): Promise<Picture> {
 /** Puts the driver's motion onto the portrait, in the order of its frames. */
 class Animation {
   readonly #portrait: Portrait;
+  readonly #mouth: MouthScale;
   readonly #writer: VideoWriter;
   readonly #onFrame: (frames: number) => void;
   readonly #waiting: { readonly ptsUs: number; readonly motion: Motion | undefined }[] = [];
@@ -153,8 +156,13 @@ class Animation {
   /** Frames in which the driver's face was not seen. */
   unseen = 0;
 
-  constructor(portrait: Portrait, writer: VideoWriter, onFrame: (frames: number) => void) {
+  constructor(
+    { portrait, mouth }: { portrait: Portrait; mouth: MouthScale },
+    writer: VideoWriter,
+    onFrame: (frames: number) => void,
+  ) {
     this.#portrait = portrait;
+    this.#mouth = mouth;
     this.#writer = writer;
     this.#onFrame = onFrame;
   }
@@ -180,7 +188,7 @@ class Animation {
   async drawAll(): Promise<void> {
     if (!this.#retargeter && this.#seen > 0) {
       const motions = this.#waiting.flatMap(({ motion }) => (motion ? [motion] : []));
-      this.#retargeter = new Retargeter(this.#portrait, neutralOf(motions));
+      this.#retargeter = new Retargeter(this.#portrait, neutralOf(motions), this.#mouth);
     }
     for (const { ptsUs, motion } of this.#waiting.splice(0)) {
       const pose = this.#retargeter?.pose(motion, ptsUs) ?? REST;

@@ -2,18 +2,19 @@ import { lipGaps, mouthWidth, setGaps } from '../animate/lips.ts';
 import { type Portrait, type Pose, REST } from '../animate/portrait.ts';
 import { anglesOf } from '../animate/rotation.ts';
 import type { Motion } from './measure.ts';
+import { type MouthScale, middleGap } from './mouth-scale.ts';
 import { OneEuroFilter } from './one-euro.ts';
 
-/** The mesh reads closed lips as this far open, IOD. */
-const CLOSED_GAP = 0.012;
+/** The mesh reads closed lips as this far open, IOD: less and more than this is something else. */
+const CLOSED_GAP = [0.012, 0.04] as const;
+/** An opening this much wider than a closed one is taken as it is seen. */
+const SURELY_OPEN = 0.035;
 /**
  * A closed eye's openness as the mesh reads it, as a share of the open eye's (measured: 0.70 to 0.85 of six faces), and
  * from where an eye counts as open: small changes are noise.
  */
 const CLOSED_EYE = 0.76;
 const OPEN_EYE = 0.94;
-/** The mesh makes turns smaller than they are (measured: 0.8 and 0.85 of known ones). */
-const TURN_GAIN = { yaw: 1.18, pitch: 1.12 };
 /** Furthest that a still can be turned from facing the camera, radians: beyond it shows sides that no picture has. */
 const MOST = { yaw: 0.68, pitch: 0.5, roll: 0.8, shift: 0.5, size: 0.25 };
 /** How a held pose goes over into a face that was found again, and into rest when none is: seconds. */
@@ -52,10 +53,13 @@ export class Retargeter {
   readonly #neutral: Neutral;
   readonly #room: { readonly yaw: readonly [number, number]; readonly pitch: readonly [number, number] };
   readonly #gain: number;
+  readonly #mouth: MouthScale;
+  /** The driver's closed lips as the mesh reads them. */
+  readonly #closed: number;
   readonly #filters = {
     turn: new OneEuroFilter({ atRest: 2, withSpeed: 12 }),
     place: new OneEuroFilter({ atRest: 1.5, withSpeed: 10 }),
-    lips: new OneEuroFilter({ atRest: 4, withSpeed: 12 }),
+    lips: new OneEuroFilter({ atRest: 6, withSpeed: 30 }),
     eyes: new OneEuroFilter({ atRest: 5, withSpeed: 4 }),
     brows: new OneEuroFilter({ atRest: 1.5, withSpeed: 12 }),
   };
@@ -67,8 +71,10 @@ export class Retargeter {
   #seen = false;
   #everSeen = false;
 
-  constructor(portrait: Portrait, neutral: Neutral) {
+  constructor(portrait: Portrait, neutral: Neutral, mouth: MouthScale) {
     this.#portrait = portrait;
+    this.#mouth = mouth;
+    this.#closed = clamp(middleGap(neutral.lips), ...CLOSED_GAP);
     this.#neutral = neutral;
     const still = anglesOf(portrait.frame.axes);
     // A still that is turned already has less room: to the one side it would show its back, to the other a cheek of
@@ -119,8 +125,8 @@ export class Retargeter {
     );
     return {
       roll: within(roll as number, MOST.roll, MOST.roll),
-      yaw: within(TURN_GAIN.yaw * (yaw as number), ...this.#room.yaw),
-      pitch: within(TURN_GAIN.pitch * (pitch as number), ...this.#room.pitch),
+      yaw: within(yaw as number, ...this.#room.yaw),
+      pitch: within(pitch as number, ...this.#room.pitch),
       dx: within(dx as number, MOST.shift, MOST.shift),
       dy: within(dy as number, MOST.shift, MOST.shift),
       scale: Math.exp(within(size as number, MOST.size, MOST.size)),
@@ -146,7 +152,11 @@ export class Retargeter {
     for (let i = 0; i < lips.length; i++) {
       offsets[i] = this.#gain * ((lips[i] as number) - (this.#neutral.lips[i] as number));
     }
-    const gaps = lipGaps(lips).map((gap) => this.#gain * Math.max(0, gap - CLOSED_GAP));
+    const seen = middleGap(lips);
+    // The profile along the lips is the driver's, its height what the portrait needs to be seen as open.
+    const wanted = seen * clamp((seen - this.#closed) / SURELY_OPEN, 0, 1);
+    const scale = this.#mouth(wanted) / Math.max(1e-3, seen);
+    const gaps = lipGaps(lips).map((gap) => scale * Math.max(0, gap));
     setGaps(rig.lips, offsets, gaps);
     return offsets;
   }
