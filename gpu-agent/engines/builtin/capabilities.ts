@@ -31,4 +31,11 @@ export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
     needsMedia: true,
     load: async () => (await import('./video-swap/video-swap.ts')).renderVideoSwap,
   },
+  {
+    capability: 'motion-control',
+    slots: 1,
+    memoryMib: 1024,
+    needsMedia: true,
+    load: async () => (await import('./motion/motion-transfer.ts')).renderMotionTransfer,
+  },
 ];

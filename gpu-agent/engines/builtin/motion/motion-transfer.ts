@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 import sharp from 'sharp';
-import { createMedia, findMediaTools } from '../../../media/media.ts';
 import { outputSize } from '../../../media/size.ts';
 import type { ColorTags, Media, VideoFrame, VideoWriter } from '../../../media/types.ts';
 import { RenderError, type RenderResult, type RenderStage } from '../../engine.ts';
@@ -30,14 +29,7 @@ export const renderMotionTransfer: Renderer = async (work, tools) => {
   if (!image || !driver) {
     throw new RenderError('processing_failed', 'Motion Transfer needs the inputs image and motion_video.');
   }
-  const found = await findMediaTools();
-  if (!found.available) throw new RenderError('processing_failed', `No video can be read: ${found.reason}.`);
-  const media = createMedia({ tools: found });
-  try {
-    return await transferMotion({ image, driver, outputDir: work.outputDir }, media, tools);
-  } finally {
-    await media.close();
-  }
+  return transferMotion({ image, driver, outputDir: work.outputDir }, await tools.media(), tools);
 };
 
 export interface MotionTransferJob {
@@ -52,7 +44,7 @@ export interface MotionTransferJob {
 export async function transferMotion(
   job: MotionTransferJob,
   media: Media,
-  tools: RenderTools,
+  tools: Pick<RenderTools, 'finder' | 'checkpoint' | 'signal' | 'onProgress'>,
 ): Promise<RenderResult> {
   const { finder, checkpoint, signal, onProgress } = tools;
   const stages = new Map<string, number>();
