@@ -1,7 +1,7 @@
 import { RenderError } from '../engines/engine.ts';
 import { needsMatrixChange } from './color.ts';
 import { failureOf } from './failure.ts';
-import { inputArgs } from './formats.ts';
+import { inputArgs, maxPixelsArgs } from './formats.ts';
 import { unsupported } from './headers.ts';
 import type { Kit } from './kit.ts';
 import { readNut } from './nut-reader.ts';
@@ -33,7 +33,7 @@ export async function* decodeVideo(
   if (size.width % 2 || size.height % 2) throw new RangeError('frames have even sides');
   const args = [
     ...['-hide_banner', '-nostdin', '-loglevel', 'error', '-max_error_rate', '1'],
-    ...['-threads', String(kit.threads), '-max_pixels', String(kit.limits.maxPixels)],
+    ...['-threads', String(kit.threads), ...maxPixelsArgs(kit.limits.maxPixels)],
     ...['-copyts', '-noautorotate', ...inputArgs(path), '-map', `0:${video.stream}`],
     ...['-map_metadata', '-1', '-map_chapters', '-1', '-vf', filters(kit, video, info.video, size)],
     ...['-fps_mode', 'passthrough', '-enc_time_base', '1:1000000', '-c:v', 'rawvideo', '-pix_fmt', 'yuv420p'],
@@ -64,7 +64,7 @@ export async function* decodeVideo(
   const exit = await tool.exited;
   signal.throwIfAborted();
   const failure = failureOf(exit, 'The video');
-  if (failure && failure.code !== 'unsupported_format') throw failure;
+  if (failure?.code === 'input_too_large') throw failure;
   if (index === 0)
     throw failure ?? unsupported('No picture of the video can be decoded: it is damaged.', exit.stderr);
   if (index < info.video.frameCount / 2) {

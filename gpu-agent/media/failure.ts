@@ -3,7 +3,8 @@ import type { ToolExit } from './sandbox.ts';
 
 /** What the end of a tool that read an input means for the input's owner; undefined for a good end. */
 export function failureOf(exit: ToolExit, what: string): RenderError | undefined {
-  if (exit.code === 0) return undefined;
+  const tooManyPixels = exit.stderr.includes('exceeds specified max pixel count');
+  if (exit.code === 0 && !tooManyPixels) return undefined;
   const cause = new Error(`exit ${exit.code ?? exit.signal}: ${exit.stderr.trim()}`);
   if (exit.signal === 'SIGXCPU' || exit.signal === 'SIGKILL') {
     return new RenderError('input_too_large', `${what} takes too long to decode.`, { cause });
@@ -13,7 +14,7 @@ export function failureOf(exit: ToolExit, what: string): RenderError | undefined
       cause,
     });
   }
-  if (/max_pixels|exceeds|Picture size .* is invalid/.test(exit.stderr)) {
+  if (tooManyPixels) {
     return new RenderError('input_too_large', `${what} has larger frames than are taken.`, { cause });
   }
   return new RenderError('unsupported_format', `${what} is damaged and cannot be decoded.`, { cause });

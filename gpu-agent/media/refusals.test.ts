@@ -126,10 +126,7 @@ describe('refused as too large', () => {
   });
 
   it('a picture bomb: few bytes, many pixels', async () => {
-    const file = await rig.make(
-      'bomb.mkv',
-      '-f lavfi -i "color=gray:s=12000x12000:r=1:d=1" -c:v ffv1 -threads 2',
-    );
+    const file = await rig.make('bomb.mkv', '-f lavfi -i "color=gray:s=8000x8000:r=1:d=1" -c:v mjpeg');
     expect(await fate(file)).toBe('input_too_large');
   });
 
@@ -142,9 +139,9 @@ describe('refused as too large', () => {
     );
     const file = await text('grows.m2v', Buffer.concat([small, large]));
     const limited = rig.withOptions({ limits: { maxPixels: 64 * 48 } });
-    expect(['input_too_large', 'unsupported_format', 5, 6]).toContain(await fate(file, limited));
-    // Allowed, they all come in the size that the file began with.
-    expect(await fate(file)).toBe(10);
+    expect(await fate(file, limited)).toBe('input_too_large');
+    // Allowed, they come in the size that the file began with; this codec loses one where sizes change.
+    expect(await fate(file)).toBe(9);
   });
 });
 
