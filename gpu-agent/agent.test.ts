@@ -108,6 +108,19 @@ describe('an attempt', () => {
     expect(refused).toMatchObject({ state: FAILED, failure: { code: 'input_too_large' } });
   });
 
+  it('fails when an input is larger than its engine takes', async () => {
+    const { face } = agent.request('ok').inputs;
+    const video = (name: string) => ({ url: harness.store.url(name), maxBytes: 0n });
+    harness.store.objects.set('/in/long', Buffer.alloc(5_501));
+    const swap = (name: string) =>
+      run('ok', {
+        capability: 'face-swap',
+        inputs: { video: video(name), face: face as NonNullable<typeof face> },
+      });
+    expect(await swap('/in/image')).toMatchObject({ state: SUCCEEDED });
+    expect(await swap('/in/long')).toMatchObject({ state: FAILED, failure: { code: 'input_too_large' } });
+  });
+
   it('is interrupted when the store refuses the output', async () => {
     harness.store.on('/refusing', (request, response) => {
       request.resume();

@@ -25,7 +25,7 @@ export function createTestEngine(_options: EngineOptions): Engine {
     version: '1',
     capabilities: [
       { capability: 'face-swap-image', slots: 1, memoryMib: 64 },
-      { capability: 'face-swap', slots: 2, memoryMib: 64 },
+      { capability: 'face-swap', slots: 2, memoryMib: 64, limits: { maxInputBytes: 5_500 } },
     ],
     warmUp: async () => {},
     async render(request) {

@@ -74,8 +74,9 @@ export function connect(socket: string, times: SidecarTimes): Connection {
           if (signal.aborted) throw signal.reason;
           if (error instanceof ContractError || isTooLarge(error)) throw error;
           const waited = Math.floor((performance.now() - began) / 1_000);
-          if (told === 0 || waited >= told * 2) {
-            told = Math.max(5, waited);
+          // One that has only just been started is not worth a word.
+          if (waited >= Math.max(2, told * 2)) {
+            told = waited;
             console.warn(`waiting for the sidecar at ${socket} (${waited} s): ${describeError(error)}`);
           }
           await delay(Math.min(2_000, 100 + waited * 100), undefined, { signal });

@@ -12,10 +12,10 @@ const PROTO = join(import.meta.dirname, '../../../../proto');
 /** What builds the package, as its pyproject.toml says. */
 const BUILD = ['setuptools==80.9.0', 'wheel==0.45.1', 'grpcio-tools==1.85.1'];
 
-/** Whether this machine can make virtual environments; tests of Python sidecars are left out where it cannot. */
+/** Whether this machine can make virtual environments of a Python that the pinned packages are for; tests of Python sidecars are left out where it cannot. */
 export async function hasPython(): Promise<boolean> {
   try {
-    await run('python3', ['-c', 'import venv, ensurepip']);
+    await run('python3', ['-c', 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))']);
     return true;
   } catch {
     return false;
