@@ -17,6 +17,8 @@ import { runSubmitRateBench } from './jobs/submit-rate.ts';
 import { runLedgerBench } from './ledger/ledger-bench.ts';
 import { formatSection, machineLine } from './lib/report.ts';
 import { type BenchContext, figure, type Section } from './lib/section.ts';
+import { runLipSyncBench } from './lip-sync/lip-sync-bench.ts';
+import { runMotionBench } from './motion/motion-bench.ts';
 import { type BenchRow, runPhotoSwapBench } from './photo-swap/photo-swap-bench.ts';
 import { runLongHistoryBench } from './usage/long-history.ts';
 import { runWebhookBench } from './webhooks/webhook-bench.ts';
@@ -28,6 +30,8 @@ const SECTIONS: Record<string, readonly Run[]> = {
   http: [runGetJobBench, runUploadBench],
   events: [runEventStreamsBench],
   'photo-swap': [photoSwap],
+  motion: [runMotionBench],
+  'lip-sync': [runLipSyncBench],
   usage: [runLongHistoryBench],
   ledger: [runLedgerBench],
   webhooks: [runWebhookBench],

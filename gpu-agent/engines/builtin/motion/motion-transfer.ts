@@ -103,8 +103,8 @@ export async function transferMotion(
       throw new RenderError('face_not_detected', 'No face was found in the motion video (motion_video_key).');
     }
     await timed('draw', () => animation.drawAll());
-    onProgress(0.95, 'write');
-    const written = await timed('write', () => writer.finish(lastUs + gapUs));
+    onProgress(0.96, 'write');
+    const written = await timed('write', () => writer.finish(video.endUs ?? lastUs + gapUs));
     onProgress(1, 'done');
     return {
       outputPath,

@@ -18,7 +18,7 @@ const OPEN_EYE = 0.94;
 /** Furthest that a still can be turned from facing the camera, radians: beyond it shows sides that no picture has. */
 const MOST = { yaw: 0.68, pitch: 0.5, roll: 0.8, shift: 0.5, size: 0.25 };
 /** How a held pose goes over into a face that was found again, and into rest when none is: seconds. */
-const EASE_IN_SEC = 0.25;
+const EASE_IN_SEC = 0.4;
 const HOLD_SEC = 0.5;
 const EASE_OUT_SEC = 0.8;
 
