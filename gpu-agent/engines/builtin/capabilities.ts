@@ -5,6 +5,8 @@ import type { Renderer } from './renderer.ts';
 export interface BuiltinCapability extends EngineCapability {
   /** Offered only where the media tools (ffmpeg and ffprobe) are found. */
   readonly needsMedia: boolean;
+  /** Offered only where a speech synthesiser (flite or espeak-ng) is found. */
+  readonly needsSpeech?: boolean;
   readonly load: () => Promise<Renderer>;
 }
 
@@ -37,5 +39,13 @@ export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
     memoryMib: 1024,
     needsMedia: true,
     load: async () => (await import('./motion/motion-transfer.ts')).renderMotionTransfer,
+  },
+  {
+    capability: 'avatar',
+    slots: 1,
+    memoryMib: 1024,
+    needsMedia: true,
+    needsSpeech: true,
+    load: async () => (await import('./avatar/avatar.ts')).renderAvatar,
   },
 ];

@@ -9,6 +9,7 @@ import {
 } from '../engine.ts';
 import { BUILTIN_CAPABILITIES, type BuiltinCapability } from './capabilities.ts';
 import { WorkerPool } from './pool/worker-pool.ts';
+import { findSpeechTools } from './speech/tools.ts';
 
 export interface BuiltinEngineOptions {
   /** Renders at once, one thread each; default: one for each core. */
@@ -17,6 +18,8 @@ export interface BuiltinEngineOptions {
   readonly cacheDir?: string;
   /** Looks for ffmpeg; default: on PATH. */
   readonly findMedia?: typeof findMediaTools;
+  /** Looks for flite and espeak-ng; default: on PATH. */
+  readonly findSpeech?: typeof findSpeechTools;
   readonly logger?: { warn(fields: object, message: string): void };
 }
 
@@ -39,14 +42,25 @@ export function createBuiltinEngine(options: BuiltinEngineOptions = {}): Engine 
       return offered.map(toEngineCapability);
     },
     async warmUp(signal) {
-      const tools = await (options.findMedia ?? findMediaTools)();
-      if (tools.available) offered = BUILTIN_CAPABILITIES;
-      else {
-        const missing = BUILTIN_CAPABILITIES.filter(({ needsMedia }) => needsMedia);
-        const names = missing.map(({ capability }) => capability);
+      const [media, speech] = await Promise.all([
+        (options.findMedia ?? findMediaTools)(),
+        (options.findSpeech ?? findSpeechTools)(),
+      ]);
+      const without = (
+        what: string,
+        reason: string,
+        needs: (one: BuiltinCapability) => boolean | undefined,
+      ) => {
+        const names = BUILTIN_CAPABILITIES.filter(needs).map(({ capability }) => capability);
         if (names.length)
-          options.logger?.warn({ capabilities: names }, `not offered without video tools: ${tools.reason}`);
-      }
+          options.logger?.warn({ capabilities: names }, `not offered without ${what}: ${reason}`);
+      };
+      if (!media.available) without('video tools', media.reason, ({ needsMedia }) => needsMedia);
+      if (!speech.available) without('a speech synthesiser', speech.reason, ({ needsSpeech }) => needsSpeech);
+      offered = BUILTIN_CAPABILITIES.filter(
+        ({ needsMedia, needsSpeech }) =>
+          (media.available || !needsMedia) && (speech.available || !needsSpeech),
+      );
       await pool.warmUp(signal);
     },
     render: (request) => render(pool, offered, request),
