@@ -19,6 +19,7 @@ import { formatSection, machineLine } from './lib/report.ts';
 import { type BenchContext, figure, type Section } from './lib/section.ts';
 import { runLipSyncBench } from './lip-sync/lip-sync-bench.ts';
 import { runMotionBench } from './motion/motion-bench.ts';
+import { runOnnxBench } from './onnx/session-bench.ts';
 import { type BenchRow, runPhotoSwapBench } from './photo-swap/photo-swap-bench.ts';
 import { runLongHistoryBench } from './usage/long-history.ts';
 import { runWebhookBench } from './webhooks/webhook-bench.ts';
@@ -32,6 +33,7 @@ const SECTIONS: Record<string, readonly Run[]> = {
   'photo-swap': [photoSwap],
   motion: [runMotionBench],
   'lip-sync': [runLipSyncBench],
+  onnx: [runOnnxBench],
   usage: [runLongHistoryBench],
   ledger: [runLedgerBench],
   webhooks: [runWebhookBench],

@@ -6,6 +6,9 @@ import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { ConfigError } from '#common/config.ts';
 import { silentLogger } from '#common/logging.ts';
 import { loadSettings } from '../../settings.ts';
+import { portraits } from '../conformance/portraits.ts';
+import { hosted } from '../conformance/subject.ts';
+import { engineConformance } from '../conformance/vitest.ts';
 import { createEngineSet } from '../engine-set.ts';
 import { createEnginePool, type EnginePool } from '../host/engine-pool.ts';
 import { engineSource } from '../registry.ts';
@@ -27,6 +30,18 @@ afterEach(async () => {
   for (const pool of pools.splice(0)) await pool.close();
 });
 afterAll(() => rm(tempDir, { recursive: true, force: true }));
+
+engineConformance({
+  title: 'the onnx engine',
+  start: async (options) => {
+    const settings = { modelDir: await rig.modelDir(models), providers: 'cpu', devices: '0' };
+    return hosted(engineSource('onnx', { onnx: settings }), 1)(options);
+  },
+  capability: 'face-swap-image',
+  samples: portraits,
+  // The machine that runs the tests may stand still for a moment.
+  cancelMs: 5_000,
+});
 
 function start(name: string, modelDir: string): EnginePool {
   const { engineSettings } = loadSettings({

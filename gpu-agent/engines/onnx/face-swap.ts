@@ -117,18 +117,15 @@ export class FaceSwap {
     return faces.length;
   }
 
-  /**
-   * Puts an identity onto faces whose places are known, in place, as those of a video that are followed.
-   * @returns what was changed, face by face
-   */
+  /** Puts an identity onto faces whose places are known, in place, as those of a video that are followed. */
   async swapFaces(
     picture: Picture,
     faces: readonly PlacedFace[],
     identity: Identity,
     signal: AbortSignal,
     log: StageLog,
-  ): Promise<readonly PasteMask[]> {
-    if (faces.length === 0) return [];
+  ): Promise<void> {
+    if (faces.length === 0) return;
     const swapper = this.#models.get('swapper');
     const template = swapper?.traits.template ?? 'ffhq_512';
     const masks: PasteMask[] = [];
@@ -136,7 +133,6 @@ export class FaceSwap {
     if (swapper) await this.#swapByModel(swapper, picture, faces, masks, identity, signal, log);
     else await this.#swapByMesh(picture, faces, identity, signal, log);
     await this.enhanceFaces(picture, faces, masks, signal, log);
-    return masks;
   }
 
   /** A face that is known by its mesh, as one that is followed through a video. */

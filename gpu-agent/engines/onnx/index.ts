@@ -32,6 +32,7 @@ export function createOnnxEngine(options: OnnxEngineOptions): Engine {
   const settings = parseOnnxSettings(options.settings ?? {});
   let capabilities: readonly EngineCapability[] = [];
   let open: Promise<OpenEngine> | undefined;
+  let closed = false;
   const ended = Promise.withResolvers<string>();
   return {
     name: 'onnx',
@@ -50,10 +51,11 @@ export function createOnnxEngine(options: OnnxEngineOptions): Engine {
       }
     },
     async render(request) {
-      if (!open) throw new Error('the engine is not warm');
+      if (!open || closed) throw new Error(`the engine is ${closed ? 'closed' : 'not warm'}`);
       return (await open).render(request);
     },
     async close() {
+      closed = true;
       await (await open?.catch(() => undefined))?.close();
     },
   };

@@ -112,7 +112,7 @@ async function drawMouth(
   mel: Float32Array<ArrayBuffer>,
   signal: AbortSignal,
   log: StageLog,
-) {
+): Promise<void> {
   const lips = models.need('lips');
   const mask = await log.onnx('lips', lips, () => speak(lips, picture, face, mel, signal));
   if (models.get('enhancer')) {
@@ -120,7 +120,6 @@ async function drawMouth(
     const placed = await swap.place(picture, face, signal, log);
     await swap.enhanceFaces(picture, [placed], [mask], signal, log);
   }
-  return [mask];
 }
 
 /** Seconds of sound. */

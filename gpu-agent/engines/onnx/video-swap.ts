@@ -120,7 +120,7 @@ async function drawFrame(
   for (const { face, opacity } of faces) {
     await editAround(frame, face, colors, async (picture, mesh) => {
       const placed = await swap.place(picture, mesh, signal, log);
-      return swap.swapFaces(picture, [{ ...placed, opacity }], identity, signal, log);
+      await swap.swapFaces(picture, [{ ...placed, opacity }], identity, signal, log);
     });
   }
   if (faces.length > 0) counts.swapped++;

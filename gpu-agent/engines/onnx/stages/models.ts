@@ -45,9 +45,17 @@ export class Models {
   }
 }
 
+interface StageTime {
+  readonly engine: string | undefined;
+  milliseconds: number;
+  /** How many are at it now, and since when. */
+  active: number;
+  since: number;
+}
+
 /** What a job record says of how it was made: time by stage, and which engine and model made it. */
 export class StageLog {
-  readonly #times = new Map<string, { engine: string | undefined; milliseconds: number }>();
+  readonly #times = new Map<string, StageTime>();
   readonly #makers = new Map<string, string>();
 
   /** Runs a stage of this engine by a model. */
@@ -80,14 +88,15 @@ export class StageLog {
     return Object.fromEntries(this.#makers);
   }
 
+  /** Frames are worked on several at once: the time of a stage is that during which any of them was in it. */
   async #time<T>(name: string, engine: string | undefined, work: () => T | Promise<T>): Promise<T> {
-    const began = performance.now();
+    const entry = this.#times.get(name) ?? { engine, milliseconds: 0, active: 0, since: 0 };
+    this.#times.set(name, entry);
+    if (entry.active++ === 0) entry.since = performance.now();
     try {
       return await work();
     } finally {
-      const entry = this.#times.get(name);
-      const milliseconds = (entry?.milliseconds ?? 0) + performance.now() - began;
-      this.#times.set(name, { engine, milliseconds });
+      if (--entry.active === 0) entry.milliseconds += performance.now() - entry.since;
     }
   }
 }

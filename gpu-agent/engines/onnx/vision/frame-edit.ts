@@ -1,27 +1,24 @@
 import type { ColorTags, VideoFrame } from '../../../media/types.ts';
 import { evenRect, regionToRgb, rgbToRegion } from '../../../media/yuv.ts';
-import { sample } from '../../builtin/swap/plane.ts';
 import { type Face, faceFromPoints } from '../../builtin/vision/face-mesh.ts';
 import type { Picture } from '../../builtin/vision/picture.ts';
-import type { PasteMask } from './paste.ts';
 
 type Frame = Pick<VideoFrame, 'width' | 'height' | 'data'>;
 type Colors = Pick<ColorTags, 'range' | 'space'>;
 
 /** How far the crops of the models reach around a face, as a share of its extent. */
-const REACH = 0.6;
+const REACH = 0.4;
 const SMALLEST = 16;
 
 /**
- * Changes the surroundings of a face in a frame, as RGB. Outside of the masks that `edit` gives back the frame keeps its
- * bytes.
+ * Changes the surroundings of a face in a frame, as RGB. Pixels that `edit` leaves alone keep the frame's own bytes.
  * @param edit gets the part of the frame and the face in pixels of that part
  */
 export async function editAround(
   frame: Frame,
   face: Face,
   colors: Colors,
-  edit: (picture: Picture, face: Face) => Promise<readonly PasteMask[]>,
+  edit: (picture: Picture, face: Face) => Promise<void>,
 ): Promise<void> {
   const xs = face.points.filter((_, i) => i % 3 === 0);
   const ys = face.points.filter((_, i) => i % 3 === 1);
@@ -36,22 +33,17 @@ export async function editAround(
   const rect = evenRect(box, frame);
   if (rect.width < SMALLEST || rect.height < SMALLEST) return;
   const picture = regionToRgb(frame, rect, colors);
-  const masks = await edit(picture, shifted(face, -rect.x, -rect.y));
-  rgbToRegion(frame, rect, picture.data, colors, changedPixels(picture, masks));
+  const before = picture.data.slice();
+  await edit(picture, shifted(face, -rect.x, -rect.y));
+  rgbToRegion(frame, rect, picture.data, colors, changedPixels(before, picture.data));
 }
 
-/** 255 where one of the masks changes something. */
-function changedPixels({ width, height }: Picture, masks: readonly PasteMask[]): Uint8Array {
-  const changed = new Uint8Array(width * height);
-  for (const { originX, originY, scale, share } of masks) {
-    const bottom = Math.min(height, Math.ceil(originY + share.height * scale));
-    const right = Math.min(width, Math.ceil(originX + share.width * scale));
-    for (let y = Math.max(0, Math.floor(originY)); y < bottom; y++) {
-      for (let x = Math.max(0, Math.floor(originX)); x < right; x++) {
-        const inside = sample(share, (x + 0.5 - originX) / scale, (y + 0.5 - originY) / scale) > 0;
-        if (inside) changed[y * width + x] = 255;
-      }
-    }
+/** 255 where a pixel is another than it was. */
+function changedPixels(before: Uint8Array, after: Uint8Array): Uint8Array {
+  const changed = new Uint8Array(before.length / 3);
+  for (let pixel = 0, i = 0; pixel < changed.length; pixel++, i += 3) {
+    const same = before[i] === after[i] && before[i + 1] === after[i + 1] && before[i + 2] === after[i + 2];
+    if (!same) changed[pixel] = 255;
   }
   return changed;
 }
