@@ -13,8 +13,8 @@ export interface MouthCommand {
 }
 
 /** Share of its half width by which the mouth grows and shrinks. */
-const WIDEN = 0.1;
-const PURSE = 0.26;
+const WIDEN = 0.12;
+const PURSE = 0.32;
 /** How much fuller pursed lips look, and how much thinner spread and pressed ones. */
 const FULLER = 0.16;
 const THINNER = 0.1;

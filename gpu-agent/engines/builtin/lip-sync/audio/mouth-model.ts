@@ -27,13 +27,14 @@ export interface MouthWeights {
 export interface MouthWeightsFile {
   readonly format: 'semblance-mouth/1';
   readonly hidden: number;
-  readonly context: readonly number[];
+  /** {@link CONTEXT}, separated by spaces. */
+  readonly context: string;
   readonly bands: number;
   readonly arrays: Readonly<Record<(typeof ARRAYS)[number], string>>;
   /** What the training found with voices it did not train on, and what a training on few sentences must give again. */
   readonly notes: {
     readonly heldOut: Readonly<Record<string, number>>;
-    readonly probe: readonly number[];
+    readonly probe: string;
   };
 }
 
@@ -46,12 +47,9 @@ export function readWeightsFile(): MouthWeightsFile {
 
 /** @throws Error for weights made for other features */
 export function decodeWeights(file: MouthWeightsFile): MouthWeights {
-  if (file.format !== 'semblance-mouth/1' || file.bands !== BANDS || `${file.context}` !== `${CONTEXT}`)
+  if (file.format !== 'semblance-mouth/1' || file.bands !== BANDS || file.context !== CONTEXT.join(' '))
     throw new Error('the mouth weights were made for other features; train them again');
-  const array = (name: (typeof ARRAYS)[number]): Float32Array => {
-    const bytes = Buffer.from(file.arrays[name], 'base64');
-    return Float32Array.from({ length: bytes.length / 4 }, (_, i) => bytes.readFloatLE(i * 4));
-  };
+  const array = (name: (typeof ARRAYS)[number]): Float32Array => decodeFloats(file.arrays[name]);
   return {
     hidden: file.hidden,
     mean: array('mean'),
@@ -64,22 +62,26 @@ export function decodeWeights(file: MouthWeightsFile): MouthWeights {
 }
 
 export function encodeWeights(weights: MouthWeights, notes: MouthWeightsFile['notes']): MouthWeightsFile {
-  const text = (values: Float32Array): string => {
-    const bytes = Buffer.alloc(values.length * 4);
-    values.forEach((value, i) => {
-      bytes.writeFloatLE(value, i * 4);
-    });
-    return bytes.toString('base64');
-  };
-  const arrays = Object.fromEntries(ARRAYS.map((name) => [name, text(weights[name])]));
+  const arrays = Object.fromEntries(ARRAYS.map((name) => [name, encodeFloats(weights[name])]));
   return {
     format: 'semblance-mouth/1',
     hidden: weights.hidden,
-    context: CONTEXT,
+    context: CONTEXT.join(' '),
     bands: BANDS,
     arrays: arrays as MouthWeightsFile['arrays'],
     notes,
   };
+}
+
+export function encodeFloats(values: ArrayLike<number>): string {
+  const bytes = Buffer.alloc(values.length * 4);
+  for (let i = 0; i < values.length; i++) bytes.writeFloatLE(values[i] as number, i * 4);
+  return bytes.toString('base64');
+}
+
+export function decodeFloats(text: string): Float32Array {
+  const bytes = Buffer.from(text, 'base64');
+  return Float32Array.from({ length: bytes.length / 4 }, (_, i) => bytes.readFloatLE(i * 4));
 }
 
 /** Least and most of a band relative to the level of the recording: below is silence, above clipping. */

@@ -5,7 +5,7 @@
  *     node gpu-agent/engines/builtin/lip-sync/training/train.ts
  */
 import { writeFile } from 'node:fs/promises';
-import { decodeWeights, encodeWeights, MouthModel } from '../audio/mouth-model.ts';
+import { decodeWeights, encodeFloats, encodeWeights, MouthModel } from '../audio/mouth-model.ts';
 import { heldOutSet, rehearsed, TRAINING_VOICES, trainingSet, wordless } from './corpus.ts';
 import { type Figures, measure } from './measure.ts';
 import { trainNetwork } from './network.ts';
@@ -13,17 +13,17 @@ import { trainProbe } from './probe.ts';
 
 const log = (line: string): void => console.log(line);
 const random = rehearsed();
-const recordings = [...(await trainingSet(TRAINING_VOICES, random, log)), ...wordless(60, random)];
+const recordings = [...(await trainingSet(TRAINING_VOICES, random, log)), ...wordless(160, random)];
 log(`${Math.round(recordings.reduce((sum, { count }) => sum + count, 0) / 6000)} minutes of sound`);
 const weights = trainNetwork(recordings, {
-  hidden: 56,
-  epochs: 14,
+  hidden: 64,
+  epochs: 12,
   stride: 2,
   rate: 1.5e-3,
   random,
   log,
 });
-const file = encodeWeights(weights, { heldOut: {}, probe: [] });
+const file = encodeWeights(weights, { heldOut: {}, probe: '' });
 const model = new MouthModel(decodeWeights(file));
 const heldOut: Record<string, Figures> = {};
 for (const [voice, utterances] of await heldOutSet()) {
@@ -34,8 +34,9 @@ const all = [...(await heldOutSet()).values()].flat();
 const figures = await measure(all, model);
 log(`all held-out voices: ${JSON.stringify(figures)}`);
 const probe = await trainProbe();
-const notes = { heldOut: { ...figures }, probe };
+const rounded = Object.entries(figures).map(([name, value]) => [name, Number(value.toFixed(4))]);
+const notes = { heldOut: Object.fromEntries(rounded), probe: encodeFloats(probe) };
 await writeFile(
   new URL('../audio/mouth-weights.json', import.meta.url),
-  `${JSON.stringify(encodeWeights(weights, notes))}\n`,
+  `${JSON.stringify(encodeWeights(weights, notes), null, 2)}\n`,
 );
