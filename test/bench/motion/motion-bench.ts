@@ -32,18 +32,21 @@ const RATE = 25;
 const SHEET_EVERY = 25;
 const JUDGE_EVERY = 10;
 
-const ASTRONAUT = [join(ROOT, 'media', 'astronaut.png'), 0] as const;
-const ADMIRAL = [join(ROOT, 'media', 'grace_hopper.jpg'), 0] as const;
+/** A file, and which of its faces from left to right. */
+type Photograph = readonly [string, number];
+
+const ASTRONAUT: Photograph = [join(ROOT, 'media', 'astronaut.png'), 0];
+const ADMIRAL: Photograph = [join(ROOT, 'media', 'grace_hopper.jpg'), 0];
 
 /** Driver, how it is made, and whose portrait it moves. */
-const RUNS = [
+const RUNS: readonly (readonly [Photograph, 'animator' | 'ellipsoid', Photograph])[] = [
   [ADMIRAL, 'animator', ASTRONAUT],
   [ASTRONAUT, 'ellipsoid', ADMIRAL],
   [ASTRONAUT, 'animator', sample(6, 2)],
   [ADMIRAL, 'ellipsoid', sample(5, 1)],
-] as const;
+];
 
-function sample(n: number, place: number): readonly [string, number] {
+function sample(n: number, place: number): Photograph {
   const demo = join(dirname(createRequire(import.meta.url).resolve('@vladmandic/face-api')), '..', 'demo');
   return [join(demo, `sample${n}.jpg`), place];
 }

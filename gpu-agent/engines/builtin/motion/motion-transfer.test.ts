@@ -72,11 +72,12 @@ function uniform(frames: number): Scene {
   return { picture: admiral, frames, view: () => ({ x: 250, y: 480, zoom: 2.2 }) };
 }
 
-describe('Motion Transfer', () => {
+// Seconds of video are drawn, encoded and looked at: on a machine that does other things too that takes a while.
+describe('Motion Transfer', { timeout: 120_000 }, () => {
   it('follows turns, mouth and eyes of a driver, and keeps its length and sound', async () => {
     const sound = await rig.make('tone.wav', '-f lavfi -i sine=300:d=3');
     const driver = rig.path('talk.mp4');
-    const seconds = 3.2;
+    const seconds = 3;
     // The part of the driver's motion with roll and yaw, then talk.
     await writeDriver(rig.media, subject, 'animator', {
       ...{ path: driver, frameRate: 20, seconds, audio: sound },
@@ -87,7 +88,7 @@ describe('Motion Transfer', () => {
     expect(result).toMatchObject({
       contentType: 'video/mp4',
       units: { unit: 'second' },
-      details: { frames: 64, width: 512, height: 512, frames_without_face: 0 },
+      details: { frames: 60, width: 512, height: 512, frames_without_face: 0 },
     });
     expect(result.units.quantity).toBeCloseTo(seconds, 1);
     const probed = await rig.ffprobe(result.outputPath, '-show_streams');
@@ -110,12 +111,12 @@ describe('Motion Transfer', () => {
     const size = { width: 360, height: 360 };
     await makeClip(rig.media, {
       ...{ path: driver, ...size, timeUs },
-      scenes: [turning(30), uniform(8), turning(12)],
+      scenes: [turning(24), uniform(8), turning(12)],
     });
     const still = join(directory, 'odd.png');
     await sharp(ASTRONAUT).resize(401, 333).png().toFile(still);
     const result = await transfer(still, driver);
-    expect(result.details).toMatchObject({ frames: 50, width: 400, height: 332 });
+    expect(result.details).toMatchObject({ frames: 44, width: 400, height: 332 });
     expect(result.details.frames_without_face).toBeGreaterThanOrEqual(8);
     expect(result.details.frames_without_face).toBeLessThan(18);
     const [before, after] = [await rig.frames(driver), await rig.frames(result.outputPath)];
@@ -125,9 +126,9 @@ describe('Motion Transfer', () => {
       await measureVideo(rig.media, finder, result.outputPath),
     ];
     expect(b.missing).toBe(0);
-    expect(correlation(a.roll.slice(0, 30), b.roll.slice(0, 30))).toBeGreaterThan(0.95);
+    expect(correlation(a.roll.slice(0, 24), b.roll.slice(0, 24))).toBeGreaterThan(0.95);
     // While the driver is gone the head holds still: no frame jumps.
-    for (let i = 30; i < 50; i++)
+    for (let i = 24; i < 44; i++)
       expect(Math.abs((b.roll[i] as number) - (b.roll[i - 1] as number))).toBeLessThan(0.12);
   });
 
@@ -159,7 +160,7 @@ describe('Motion Transfer', () => {
 
   it('ends within a second of a cancellation, and leaves nothing behind', async () => {
     const driver = rig.path('long.mp4');
-    await makeClip(rig.media, { path: driver, width: 320, height: 320, scenes: [turning(400)] });
+    await makeClip(rig.media, { path: driver, width: 320, height: 320, scenes: [turning(150)] });
     const abort = new AbortController();
     let cancelledAt = 0;
     const running = transfer(ASTRONAUT, driver, abort.signal, (fraction) => {
