@@ -41,13 +41,16 @@ function groups(named: readonly (readonly number[])[]): readonly (readonly numbe
 }
 
 /** A mesh as the place, turn and size of the head and its shape within them. */
-interface Posed {
+export interface Posed {
   readonly centreX: number;
   readonly centreY: number;
   /** Turn and size as one complex number. */
   readonly re: number;
   readonly im: number;
   readonly shape: Float64Array;
+  readonly points: Float32Array;
+  /** Distance between the eyes of the reference. */
+  readonly eyes: number;
 }
 
 /**
@@ -56,22 +59,20 @@ interface Posed {
  * motion is averaged over all of them, and one that starts, stops, blinks or speaks over none (a bilateral filter in
  * time: Tomasi and Manduchi 1998). The head's motion and each part of the face are judged by themselves.
  */
-export function smoothedMesh(at: (index: number) => Float32Array | undefined, index: number): Float32Array {
-  const here = at(index) as Float32Array;
-  const own = pose(here, here);
-  const eyes = eyeDistance(here);
+export function smoothedMesh(at: (index: number) => Posed | undefined, index: number): Float32Array {
+  const own = at(index) as Posed;
   const pairs: [Posed, Posed][] = [];
   for (let d = 1; d <= SMOOTHING_REACH; d++) {
     const before = at(index - d);
     const after = at(index + d);
     if (!before || !after) break;
-    pairs.push([pose(before, here), pose(after, here)]);
+    pairs.push([before, after]);
   }
-  if (pairs.length === 0) return here;
-  const head = smoothedHead(own, pairs, eyes);
+  if (pairs.length === 0) return own.points;
+  const head = smoothedHead(own, pairs);
   const shape = own.shape.slice();
-  for (const group of GROUPS) smoothGroup(shape, own, pairs, group, eyes);
-  const out = new Float32Array(here.length);
+  for (const group of GROUPS) smoothGroup(shape, own, pairs, group);
+  const out = new Float32Array(shape.length);
   const size = Math.hypot(head.re, head.im);
   for (let i = 0; i < out.length; i += 3) {
     const x = shape[i] as number;
@@ -83,8 +84,8 @@ export function smoothedMesh(at: (index: number) => Float32Array | undefined, in
   return out;
 }
 
-/** Splits a mesh into pose, relative to a reference by least squares, and shape. */
-function pose(points: Float32Array, reference: Float32Array): Posed {
+/** Splits a mesh into pose, relative to a reference by least squares, and shape in units of the reference. */
+export function posed(points: Float32Array, reference: Float32Array): Posed {
   const [cx, cy] = mean(points);
   const [rx, ry] = mean(reference);
   let re = 0;
@@ -111,24 +112,28 @@ function pose(points: Float32Array, reference: Float32Array): Posed {
     shape[i + 1] = (re * py - im * px) / squared;
     shape[i + 2] = (points[i + 2] as number) / size;
   }
-  return { centreX: cx, centreY: cy, re, im, shape };
+  return { centreX: cx, centreY: cy, re, im, shape, points, eyes: eyeDistance(reference) };
 }
 
-function smoothedHead(own: Posed, pairs: readonly [Posed, Posed][], eyes: number): Posed {
-  const values = (p: Posed): number[] => [p.centreX, p.centreY, p.re * eyes, p.im * eyes];
+function smoothedHead(own: Posed, pairs: readonly [Posed, Posed][]): Posed {
+  // All in pixels of the frame: turn and size as they move a point that is as far off as the eyes are apart.
+  const reach = own.eyes;
+  const eyes = reach * Math.hypot(own.re, own.im);
+  const values = (p: Posed): number[] => [p.centreX, p.centreY, p.re * reach, p.im * reach];
   const base = values(own);
   const sums = base.slice();
   let total = 1;
   let weight = 1;
   for (const [before, after] of pairs) {
-    const pair = values(before).map((v, k) => (v + (values(after)[k] as number)) / 2);
+    const later = values(after);
+    const pair = values(before).map((v, k) => (v + (later[k] as number)) / 2);
     const deviation = Math.hypot(...pair.map((v, k) => v - (base[k] as number))) / eyes;
     weight *= likely(deviation);
     total += 2 * weight;
     for (let k = 0; k < sums.length; k++) sums[k] = (sums[k] as number) + 2 * weight * (pair[k] as number);
   }
   const [x = 0, y = 0, re = 0, im = 0] = sums.map((v) => v / total);
-  return { ...own, centreX: x, centreY: y, re: re / eyes, im: im / eyes };
+  return { ...own, centreX: x, centreY: y, re: re / reach, im: im / reach };
 }
 
 function smoothGroup(
@@ -136,7 +141,6 @@ function smoothGroup(
   own: Posed,
   pairs: readonly [Posed, Posed][],
   group: readonly number[],
-  eyes: number,
 ): void {
   let weight = 1;
   let total = 1;
@@ -149,7 +153,7 @@ function smoothGroup(
         squares += (middle - (own.shape[k] as number)) ** 2;
       }
     }
-    weight *= likely(Math.sqrt(squares / group.length) / eyes);
+    weight *= likely(Math.sqrt(squares / group.length) / own.eyes);
     weights.push(weight);
     total += 2 * weight;
   }

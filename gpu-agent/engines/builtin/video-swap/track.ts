@@ -1,7 +1,7 @@
 import { smoothstep } from '../swap/plane.ts';
 import { MAX_YAW, yaw } from '../vision/face-finder.ts';
 import { type Face, faceFromPoints } from '../vision/face-mesh.ts';
-import { smoothedMesh } from './smooth.ts';
+import { type Posed, posed, smoothedMesh } from './smooth.ts';
 
 /** Longest loss of a face that is bridged, frames. */
 export const LONGEST_GAP = 5;
@@ -30,6 +30,9 @@ export class Track {
   readonly id: number;
   readonly shotStart: number;
   #samples = new Map<number, Sample>();
+  /** Samples split into pose and shape, relative to the first one that was. */
+  #posed = new Map<number, Posed>();
+  #reference: Float32Array | undefined;
   #first = Infinity;
   #last = -1;
   open = true;
@@ -52,6 +55,7 @@ export class Track {
 
   set(index: number, sample: Sample): void {
     this.#samples.set(index, sample);
+    this.#posed.delete(index);
     this.#first = Math.min(this.#first, index);
     this.#last = Math.max(this.#last, index);
   }
@@ -81,11 +85,22 @@ export class Track {
   placed(index: number): PlacedFace | undefined {
     const sample = this.#samples.get(index);
     if (!sample) return undefined;
-    const points = smoothedMesh((i) => this.#samples.get(i)?.points, index);
+    const points = smoothedMesh((i) => this.#pose(i), index);
     const face = faceFromPoints(points, sample.score);
     const turned = 1 - smoothstep(FADING_YAW, MAX_YAW, Math.abs(yaw(face)));
     const opacity = Math.min(sample.seen, turned, this.#fade(index));
     return opacity > 0.01 ? { track: this.id, face, opacity } : undefined;
+  }
+
+  #pose(index: number): Posed | undefined {
+    let pose = this.#posed.get(index);
+    if (pose) return pose;
+    const sample = this.#samples.get(index);
+    if (!sample) return undefined;
+    this.#reference ??= sample.points;
+    pose = posed(sample.points, this.#reference);
+    this.#posed.set(index, pose);
+    return pose;
   }
 
   /** Within a shot a face comes and goes by and by; with a cut, at once. */
@@ -103,6 +118,10 @@ export class Track {
 
   /** Forgets what came before a frame. */
   forgetBefore(index: number): void {
-    for (const key of this.#samples.keys()) if (key < index) this.#samples.delete(key);
+    for (const key of this.#samples.keys()) {
+      if (key >= index) continue;
+      this.#samples.delete(key);
+      this.#posed.delete(key);
+    }
   }
 }

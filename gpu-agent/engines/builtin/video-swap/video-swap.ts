@@ -6,10 +6,16 @@ import { readFace } from '../image/picture-file.ts';
 import type { Renderer, RenderTools } from '../renderer.ts';
 import type { Colors } from './frame-part.ts';
 import { SwapFrames } from './swap-frames.ts';
+import { swapThreads } from './swap-threads.ts';
 import { FaceTracker } from './tracker.ts';
 
-/** Frames followed at a time; a face is looked for once in each run. Longer than any loss that is bridged. */
-const RUN = 10;
+/**
+ * Frames followed at a time, in which faces are looked for and analysed once, as long as their pixels are not too many
+ * to be held; never fewer than the frames that say how one is to be drawn.
+ */
+const RUN = 20;
+const SHORT_RUN = 10;
+const MOST_HELD = 1920 * 1088;
 
 /** Video Swap as the worker threads run it: the face of a picture (`face`) put onto the faces of a video (`video`). */
 export const renderVideoSwap: Renderer = async (work, tools) => {
@@ -52,7 +58,7 @@ export async function videoSwap(
     const [face] = await finder.find(picture, checkpoint);
     if (!face)
       throw new RenderError('face_not_detected', 'No face was found in the face picture (face_key).');
-    return { picture, face };
+    return { picture, points: face.points, score: face.score };
   });
   checkpoint();
   const info = await media.probe(job.video, 'video', signal);
@@ -60,6 +66,7 @@ export async function videoSwap(
   if (!video) throw new RenderError('unsupported_format', 'The video has no picture.');
   const size = outputSize(video, job.shorterSide);
   const colors: Colors = video.color;
+  const longest = size.width * size.height > MOST_HELD ? SHORT_RUN : RUN;
   const tracker = new FaceTracker(finder, colors, checkpoint);
   const outputPath = join(job.outputDir, 'output.mp4');
   const writer = await media.openWriter({
@@ -68,7 +75,8 @@ export async function videoSwap(
   });
   let swap: SwapFrames | undefined;
   try {
-    swap = new SwapFrames({ source, colors, size, writer: counted(writer), checkpoint });
+    const threads = swapThreads();
+    swap = new SwapFrames({ threads, source, colors, writer: counted(writer), checkpoint });
     let waiting: VideoFrame[] = [];
     let run: VideoFrame[] = [];
     let [lastUs, gapUs] = [0, 1e6 / Math.max(1, video.frameRate)];
@@ -77,14 +85,14 @@ export async function videoSwap(
       [waiting, run] = [now, []];
       await timed('track', () => tracker.follow(now, before));
       await timed('swap', () => (swap as SwapFrames).add(before, tracker));
-      tracker.forgetBefore((now[0]?.index ?? 0) - RUN);
+      tracker.forgetBefore((now[0]?.index ?? 0) - SHORT_RUN);
     };
     for await (const frame of media.decodeVideo(job.video, info, { signal, size })) {
       checkpoint();
       if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
       lastUs = frame.ptsUs;
       run.push(frame);
-      if (run.length === RUN) await advance();
+      if (run.length === longest) await advance();
     }
     if (run.length > 0) await advance();
     const last = waiting.at(-1);
