@@ -24,7 +24,8 @@ export async function addSound(
   const attempt = async (codec: string[]) => {
     const last = Math.round((options.lastFrameUs * TICKS_PER_SECOND) / 1e6);
     const args = [
-      ...['-hide_banner', '-nostdin', '-loglevel', 'error', '-y', '-copyts', ...inputArgs(options.video)],
+      ...['-hide_banner', '-nostdin', '-loglevel', 'error', '-y', '-copyts'],
+      ...['-protocol_whitelist', 'file', '-f', 'nut', '-i', `file:${options.video}`],
       ...(sound ? ['-itsoffset', `${-sound.zeroUs}us`, ...inputArgs(sound.path)] : []),
       ...['-map', '0:v:0', '-c:v', 'copy'],
       ...['-bsf:v', `setts=duration=if(eq(N\\,${options.frames - 1})\\,${last}\\,DURATION)`],

@@ -51,7 +51,8 @@ function encoderArgs(kit: Kit, options: WriterOptions, to: string): string[] {
     ...['-c:v', 'libx264', '-preset', 'veryfast', '-crf', String(CRF), '-bf', '0', '-pix_fmt', 'yuv420p'],
     // The encoder would take the time base for the rate, and choose the level by it.
     ...['-x264-params', `fps=${Math.round(rate * 1000)}/1000`, '-threads', String(kit.threads)],
-    ...['-video_track_timescale', String(TICKS_PER_SECOND), '-map_metadata', '-1', '-f', 'mp4', `file:${to}`],
+    // MP4 wants to know how long the last frame is; NUT does not.
+    ...['-map_metadata', '-1', '-f', 'nut', '-write_index', '0', `file:${to}`],
   ];
 }
 
