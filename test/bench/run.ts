@@ -22,6 +22,7 @@ import { runMotionBench } from './motion/motion-bench.ts';
 import { runOnnxBench } from './onnx/session-bench.ts';
 import { type BenchRow, runPhotoSwapBench } from './photo-swap/photo-swap-bench.ts';
 import { runLongHistoryBench } from './usage/long-history.ts';
+import { runVideoSwapBench } from './video-swap/video-swap-bench.ts';
 import { runWebhookBench } from './webhooks/webhook-bench.ts';
 
 type Run = (context: BenchContext) => Promise<Section | readonly Section[]>;
@@ -31,6 +32,7 @@ const SECTIONS: Record<string, readonly Run[]> = {
   http: [runGetJobBench, runUploadBench],
   events: [runEventStreamsBench],
   'photo-swap': [photoSwap],
+  'video-swap': [runVideoSwapBench],
   motion: [runMotionBench],
   'lip-sync': [runLipSyncBench],
   onnx: [runOnnxBench],
