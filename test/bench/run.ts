@@ -9,6 +9,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stackAt } from '../support/stack.ts';
 import { root, startStackProcess } from '../support/stack-process.ts';
+import { runAvatarBench } from './avatar/avatar-bench.ts';
 import { runEventStreamsBench } from './http/event-streams.ts';
 import { runGetJobBench } from './http/get-job.ts';
 import { runUploadBench } from './http/upload.ts';
@@ -33,6 +34,7 @@ const SECTIONS: Record<string, readonly Run[]> = {
   events: [runEventStreamsBench],
   'photo-swap': [photoSwap],
   'video-swap': [runVideoSwapBench],
+  avatar: [runAvatarBench],
   motion: [runMotionBench],
   'lip-sync': [runLipSyncBench],
   onnx: [runOnnxBench],

@@ -16,6 +16,9 @@ import {
 /** More than flite says of any passage's sounds. */
 const MOST_OUTPUT = 1 << 20;
 
+/** The one voice that flite has twice is taken at 16 kHz. */
+export const PROGRAM_NAMES: Readonly<Record<string, string>> = { kal: 'kal16' };
+
 /** Speaks English with flite: a process for each passage, text in by a file. */
 export function openFlite(voice: string, options: SynthesiserOptions): Synthesiser {
   const { tools, guard, signal, directory } = options;
@@ -48,7 +51,7 @@ export function openFlite(voice: string, options: SynthesiserOptions): Synthesis
       for (const path of [script, wav]) await guard.removeOnDeath(path);
       try {
         await writeFile(script, `${toAscii(text)}\n`, { mode: 0o600 });
-        const said = await run(['-voice', voice, '-psdur', '-f', script, '-o', wav]);
+        const said = await run(['-voice', PROGRAM_NAMES[voice] ?? voice, '-psdur', '-f', script, '-o', wav]);
         return utterance(said, await readFile(wav));
       } finally {
         for (const path of [script, wav]) {
@@ -61,7 +64,7 @@ export function openFlite(voice: string, options: SynthesiserOptions): Synthesis
   };
 }
 
-/** Reads `name:end` of each sound; every line begins at the end of the one before. */
+/** Reads a WAV file of 16 bits, mono. */
 function utterance(said: string, wav: Buffer): Utterance {
   const sampleRate = wav.length >= 44 ? wav.readUInt32LE(24) : 0;
   const data = wav.indexOf('data');
@@ -69,20 +72,34 @@ function utterance(said: string, wav: Buffer): Utterance {
   const at = data + 8;
   const samples = new Int16Array((wav.length - at) >> 1);
   for (let i = 0; i < samples.length; i++) samples[i] = wav.readInt16LE(at + 2 * i);
+  return { sampleRate, samples, phones: readDurations(said, samples.length / sampleRate) };
+}
+
+/**
+ * Reads `name:end` of each sound; every line begins at the end of the one before.
+ * @param seconds of the sound: voices made of diphones begin in the middle of the first silence that they tell of
+ */
+export function readDurations(said: string, seconds: number): Phone[] {
+  const lines = said
+    .split('\n')
+    .map((line) =>
+      [...line.matchAll(/([a-z]+):([\d.]+)/g)].map(([, name = '', end]) => ({ name, end: Number(end) })),
+    )
+    .filter((line) => line.length > 0);
+  const told = lines.reduce((sum, line) => sum + (line.at(-1)?.end ?? 0), 0);
+  const cut = Math.max(0, told - seconds) / Math.max(1, lines.length);
   const phones: Phone[] = [];
   let base = 0;
-  let start = 0;
-  for (const line of said.split('\n')) {
-    for (const item of line.trim().split(/\s+/)) {
-      const [, name, time] = /^([a-z]+):([\d.]+)$/.exec(item) ?? [];
-      if (name === undefined) continue;
-      const end = Math.max(start, base + Number(time));
-      phones.push({ sound: soundOfArpabet(name), start, end });
-      start = end;
+  for (const line of lines) {
+    let start = base;
+    for (const { name, end } of line) {
+      const until = Math.max(start, base + end - cut);
+      phones.push({ sound: soundOfArpabet(name), start, end: until });
+      start = until;
     }
     base = start;
   }
-  return { sampleRate, samples, phones };
+  return phones;
 }
 
 const LETTERS: Readonly<Record<string, string>> = {

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { findOnPath } from '../../../../local/process/find-on-path.ts';
 import { findIsolation } from '../../../media/tools.ts';
+import { PROGRAM_NAMES } from './flite.ts';
 import { FLITE_VOICES } from './voices.ts';
 
 const run = promisify(execFile);
@@ -49,7 +50,7 @@ async function findFlite(path: string | undefined): Promise<SpeechTools['flite']
   try {
     const { stdout } = await run(file, ['-lv'], { timeout: 20_000 });
     const there = new Set(stdout.replace(/^.*:/, '').trim().split(/\s+/));
-    const voices = FLITE_VOICES.filter((name) => there.has(name));
+    const voices = FLITE_VOICES.filter((name) => there.has(PROGRAM_NAMES[name] ?? name));
     return voices.length ? { file, voices } : `${file} has none of the voices ${FLITE_VOICES.join(', ')}`;
   } catch (error) {
     return `${file} does not run: ${messageOf(error)}`;
