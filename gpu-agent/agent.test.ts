@@ -55,7 +55,13 @@ describe('an attempt', () => {
       },
       failure: undefined,
     });
-    expect(ended.output?.stages.map(({ name }) => name)).toEqual(['fetch', 'render', 'store']);
+    expect(ended.output?.stages.map(({ name }) => name)).toEqual([
+      'fetch',
+      'check',
+      'render',
+      'mark',
+      'store',
+    ]);
     expect(harness.store.stored.get(`/out/${request.ref?.jobUid}`)?.bytes).toBe(32);
     expect(await agent.leftovers()).toEqual([]);
     await agent.acknowledge(request.ref);

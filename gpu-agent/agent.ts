@@ -7,10 +7,12 @@ import { createDispatcher, DEFAULT_TRANSFER_LIMITS, type TransferLimits } from '
 import { openWorkDir } from './assets/work-dir.ts';
 import { createAgentService } from './attempts/agent-service.ts';
 import { createAttempts } from './attempts/attempts.ts';
+import { createContentChecks } from './content-check/content-checks.ts';
 import { createEngineSet } from './engines/engine-set.ts';
 import { createEnginePool } from './engines/host/engine-pool.ts';
 import { type EngineSource, engineSource, sidecarSource } from './engines/registry.ts';
 import { type AgentMetrics, createAgentMetrics } from './metrics.ts';
+import { createProvenance, type Provenance } from './provenance/provenance.ts';
 import {
   type AgentStatement,
   createRegistration,
@@ -30,6 +32,8 @@ export interface AgentOptions {
   readonly signal: AbortSignal;
   /** Default: those named in the settings. */
   readonly engines?: readonly EngineSource[];
+  /** Default: by the certificate named in the settings. */
+  readonly provenance?: Provenance;
   readonly leaseTimes?: LeaseTimes;
   readonly transferLimits?: TransferLimits;
 }
@@ -118,9 +122,26 @@ async function startParts(
   const engines = createEngineSet({ pools, slots: settings.slots });
   started.push(() => engines.close());
 
+  const contentChecks = createContentChecks({
+    settings: settings.contentCheck,
+    logger,
+    onResult: (check, phase, result) => metrics.contentChecks.inc({ check, phase, result }),
+  });
+  started.push(() => contentChecks.close());
+  const provenance =
+    options.provenance ??
+    (await createProvenance({
+      signer: settings.signer,
+      generator: { name: 'Semblance', version: AGENT_VERSION },
+      logger,
+      onChange: () => registration.changed(),
+    }));
+
   const attempts = createAttempts({
     engines,
     workDir,
+    contentChecks,
+    provenance,
     dispatcher,
     metrics,
     logger,
@@ -207,6 +228,8 @@ async function startParts(
             }
           : [],
       ),
+      contentCheck: contentChecks.statement,
+      provenance: provenance.statement,
     };
   }
 

@@ -2,6 +2,7 @@ import { availableParallelism, hostname, tmpdir } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
 import { z } from 'zod';
 import { baseShape, ConfigError, kubeShape, listenAddress, loadConfig } from '#common/config.ts';
+import { contentCheckSettings, contentCheckShape } from './content-check/settings.ts';
 import { onnxShape } from './engines/onnx/settings.ts';
 import { ENGINE_NAMES } from './engines/registry.ts';
 
@@ -20,6 +21,7 @@ export const agentShape = {
   ...baseShape,
   ...kubeShape,
   ...onnxShape,
+  ...contentCheckShape,
   SEMBLANCE_AGENT_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 0 }),
   /** host:port that the operator and the gateway reach the agent at. */
   SEMBLANCE_AGENT_ADVERTISE: z
@@ -54,6 +56,9 @@ export const agentShape = {
     .refine((paths) => new Set(paths.map(dirname)).size === paths.length, {
       message: 'needs a directory of its own for each socket',
     }),
+  /** PEM files: the certificate that signs outputs, with those that issued it, and its private key. */
+  SEMBLANCE_PROVENANCE_CERTIFICATE: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
+  SEMBLANCE_PROVENANCE_KEY: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
   SEMBLANCE_CACHE_DIR: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
   /** Pod that the process runs in; the GpuAgent is then removed together with it. */
   SEMBLANCE_POD_NAME: z.string().max(253).optional(),
@@ -72,6 +77,13 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
   if (config.SEMBLANCE_AGENT_ENGINES.includes('onnx') && !config.SEMBLANCE_MODEL_DIR) {
     throw new ConfigError(
       'The environment is not usable:\n  SEMBLANCE_MODEL_DIR: must say where the models are when SEMBLANCE_AGENT_ENGINES names onnx',
+    );
+  }
+  const certificateFile = config.SEMBLANCE_PROVENANCE_CERTIFICATE;
+  const keyFile = config.SEMBLANCE_PROVENANCE_KEY;
+  if ((certificateFile === undefined) !== (keyFile === undefined)) {
+    throw new ConfigError(
+      'The environment is not usable:\n  SEMBLANCE_PROVENANCE_CERTIFICATE and SEMBLANCE_PROVENANCE_KEY: are needed both, or neither',
     );
   }
   const name = config.SEMBLANCE_AGENT_NAME;
@@ -101,6 +113,8 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
       },
     },
     sidecars: config.SEMBLANCE_SIDECAR_SOCKETS,
+    contentCheck: contentCheckSettings(config),
+    signer: certificateFile && keyFile ? { certificateFile, keyFile } : undefined,
     cacheDir: config.SEMBLANCE_CACHE_DIR,
     pod,
   };

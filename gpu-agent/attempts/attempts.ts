@@ -2,8 +2,10 @@ import type { Dispatcher } from 'undici';
 import type { Logger } from '#common/logging.ts';
 import type { TransferLimits } from '../assets/transfer.ts';
 import type { WorkDir } from '../assets/work-dir.ts';
+import type { ContentChecks } from '../content-check/content-checks.ts';
 import type { ChosenEngine, EngineSet } from '../engines/engine-set.ts';
 import type { AgentMetrics } from '../metrics.ts';
+import type { Provenance } from '../provenance/provenance.ts';
 import { type Attempt, type AttemptRef, createAttemptTable, type StartDecision } from './attempt-table.ts';
 import { AttemptEnded } from './endings.ts';
 import { runAttempt } from './run-attempt.ts';
@@ -27,6 +29,8 @@ export class StartRefusedError extends Error {
 export interface AttemptsOptions {
   readonly engines: EngineSet;
   readonly workDir: WorkDir;
+  readonly contentChecks: ContentChecks;
+  readonly provenance: Provenance;
   readonly dispatcher: Dispatcher;
   readonly metrics: AgentMetrics;
   readonly logger: Logger;
@@ -153,6 +157,8 @@ export function createAttempts(options: AttemptsOptions): Attempts {
       work,
       engine,
       workDir: options.workDir,
+      contentChecks: options.contentChecks,
+      provenance: options.provenance,
       dispatcher: options.dispatcher,
       metrics,
       logger,
