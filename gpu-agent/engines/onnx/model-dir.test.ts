@@ -350,6 +350,22 @@ describe('the check', () => {
     expect(lines[3]).toBe('ignored   stray.onnx: the manifest does not name it');
   });
 
+  it('runs what fits when it is given providers', async () => {
+    const good = await checkDirectory(await rig.make([arcface, swapper]), 'cuda,cpu');
+    expect(good.fits).toBe(true);
+    expect(good.text).toContain('runs      inswapper_128 on cpu\n');
+    expect(good.text).toMatch(/^note {6}the execution provider cuda is not available: /m);
+    const graph = new GraphBuilder();
+    const input = graph.input('input', [1, 3, 512, 512]);
+    graph.output(graph.op('NoSuchOperation', [input]), 'output', [1, 3, 512, 512]);
+    const bad = await checkDirectory(
+      await rig.make([{ contract: 'gfpgan_1.4', bytes: graph.build() }]),
+      'cpu',
+    );
+    expect(bad.fits).toBe(false);
+    expect(bad.text).toMatch(/^DOES NOT {2}gfpgan_1\.4 cannot be loaded \(cpu\): /m);
+  });
+
   it('is a program whose status tells', async () => {
     const run = (args: string[]) =>
       promisify(execFile)(process.execPath, [join(import.meta.dirname, 'check.ts'), ...args]);

@@ -245,6 +245,33 @@ describe('what the directory has no model for, builtin makes, and the result say
     expect(Math.abs(pixel(after, 256, 300, 0) - pixel(before, 256, 300, 0))).toBeGreaterThan(2);
   });
 
+  it('takes the middle of the crop where it sees no face itself', async () => {
+    const engine = await rig.engine([detector, arcface, inswapper]);
+    const blank = sharp({ create: { width: SIDE, height: SIDE, channels: 3, background: '#4080c0' } });
+    const image = await rig.file('plain.png', blank.png().toBuffer());
+    const { outputPath, details } = await rig.swap(engine, { inputs: { image, face: rig.face } });
+    expect(details).toMatchObject({ faces: 1, detector: 'onnx scrfd_2.5g' });
+    const [before, after] = [await rgb(image), await rgb(outputPath)];
+    // By the template, the crop of 128 pixels reaches from (27, 55) to (485, 513).
+    let [left, top, right, bottom] = [SIDE, SIDE, 0, 0];
+    for (let y = 0; y < SIDE; y++) {
+      for (let x = 0; x < SIDE; x++) {
+        if (pixel(after, x, y, 0) === pixel(before, x, y, 0)) continue;
+        [left, top, right, bottom] = [
+          Math.min(left, x),
+          Math.min(top, y),
+          Math.max(right, x),
+          Math.max(bottom, y),
+        ];
+      }
+    }
+    expect(left).toBeGreaterThan(40);
+    expect(right).toBeLessThan(472);
+    expect(top).toBeGreaterThan(60);
+    expect(right - left).toBeGreaterThan(300);
+    expect(bottom - top).toBeGreaterThan(300);
+  });
+
   it('swaps without a swapper', async () => {
     const engine = await rig.engine([
       { contract: 'yunet_2023_mar', bytes: tinyYunet([FACE]) },

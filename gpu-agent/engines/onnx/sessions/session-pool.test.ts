@@ -173,6 +173,19 @@ describe('opening', () => {
     ]);
   });
 
+  it('does not take a damaged second model for a missing provider', async () => {
+    const graph = new GraphBuilder();
+    graph.output(
+      graph.op('NoSuchOperation', [graph.input('input', [1, 3, 512, 512])]),
+      'output',
+      [1, 3, 512, 512],
+    );
+    const bad = { contract: 'gfpgan_1.4', bytes: graph.build() };
+    await expect(open([arcface, bad], ['cuda', 'cpu'])).rejects.toThrow(
+      /^gfpgan_1\.4 cannot be loaded \(cpu\): /,
+    );
+  });
+
   it('names a model whose sizes turn out wrong when it runs', async () => {
     const graph = new GraphBuilder();
     const input = graph.input('input', [1, 3, 512, 512]);

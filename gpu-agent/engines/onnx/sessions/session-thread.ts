@@ -34,41 +34,41 @@ function hideFloat16Array(): void {
   Object.defineProperty(globalThis, 'Float16Array', { value: hidden, configurable: true, writable: true });
 }
 
+/**
+ * A provider that cannot load the first model is taken for missing (its library, the driver, the device) and passed over
+ * for good. One that has loaded a model is there: what it cannot load then is a fault.
+ */
 async function open(): Promise<void> {
-  const { providers } = options;
-  const notes: string[] = [];
-  /** Providers that cannot be used at all, with the reason. */
-  const refused = new Map<Provider, string>();
+  const missing = new Map<Provider, string>();
   const runs: FirstRun[] = [];
   for (const model of options.models) {
-    let found: { session: InferenceSession; provider: Provider } | undefined;
-    for (const provider of providers) {
-      if (refused.has(provider)) continue;
-      try {
-        found = { session: await create(model, provider), provider };
-        break;
-      } catch (error) {
-        const reason = describeError(error);
-        if (
-          provider === 'cpu' ||
-          !/load shared library|not supported|not enabled|backend not found/i.test(reason)
-        ) {
-          throw new Error(`${model.name} cannot be loaded (${provider}): ${reason}`);
-        }
-        refused.set(provider, reason);
-        notes.push(`the execution provider ${provider} is not available: ${reason}`);
-      }
-    }
-    if (!found) {
-      const why = [...refused].map(([provider, reason]) => `${provider}: ${reason}`).join('; ');
-      throw new Error(
-        `no execution provider of ${providers.join(', ')} is available (${why}); install what it needs, or add cpu to SEMBLANCE_ONNX_PROVIDERS`,
-      );
-    }
-    sessions.set(model.name, { session: found.session, model });
-    runs.push({ model: model.name, provider: found.provider, shapes: await firstRun(model) });
+    const provider = await load(model, missing, runs.length === 0);
+    runs.push({ model: model.name, provider, shapes: await firstRun(model) });
   }
+  const notes = [...missing].map(
+    ([provider, reason]) => `the execution provider ${provider} is not available: ${reason}`,
+  );
   send({ type: 'ready', runs, notes });
+}
+
+async function load(model: ThreadModel, missing: Map<Provider, string>, first: boolean): Promise<Provider> {
+  for (const provider of options.providers) {
+    if (missing.has(provider)) continue;
+    try {
+      sessions.set(model.name, { session: await create(model, provider), model });
+      return provider;
+    } catch (error) {
+      const reason = describeError(error);
+      if (provider === 'cpu' || !first) {
+        throw new Error(`${model.name} cannot be loaded (${provider}): ${reason}`);
+      }
+      missing.set(provider, reason);
+    }
+  }
+  const why = [...missing].map(([provider, reason]) => `${provider}: ${reason}`).join('; ');
+  throw new Error(
+    `no execution provider of ${options.providers.join(', ')} is available (${why}); install what it needs, or add cpu to SEMBLANCE_ONNX_PROVIDERS`,
+  );
 }
 
 function create(model: ThreadModel, provider: Provider): Promise<InferenceSession> {
