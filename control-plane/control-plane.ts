@@ -6,8 +6,10 @@ import { startGrpcServer } from '#common/grpc/server.ts';
 import { createReflector, type KubeClient, type Reflector } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
+import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
 import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
 import { createGate } from './accounts/gate.ts';
+import { createEnginesSeen } from './agents/engines-seen.ts';
 import { keepHouse } from './chores/housekeeping.ts';
 import { type Canceller, createCanceller } from './jobs/cancel.ts';
 import { createJobView } from './jobs/job-view.ts';
@@ -99,6 +101,15 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     logger,
     registry,
   });
+
+  const agents = createReflector<GpuAgent>({
+    client: kube,
+    resource: GPUAGENT_RESOURCE,
+    namespace,
+    logger,
+    registry,
+  });
+  const enginesSeen = createEnginesSeen({ database, reflector: agents, logger });
 
   const outbox: Outbox<Contexts> = createOutbox<Contexts>({
     database,
@@ -239,6 +250,8 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       watcher.run(signal),
       watchHub.run(signal),
       reflector.run(signal),
+      agents.run(signal),
+      enginesSeen.run(signal),
       webhooks.run(signal),
       keepHouse(
         {

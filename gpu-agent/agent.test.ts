@@ -55,7 +55,13 @@ describe('an attempt', () => {
       },
       failure: undefined,
     });
-    expect(ended.output?.stages.map(({ name }) => name)).toEqual(['fetch', 'render', 'store']);
+    expect(ended.output?.stages.map(({ name }) => name)).toEqual([
+      'fetch',
+      'check',
+      'render',
+      'mark',
+      'store',
+    ]);
     expect(harness.store.stored.get(`/out/${request.ref?.jobUid}`)?.bytes).toBe(32);
     expect(await agent.leftovers()).toEqual([]);
     await agent.acknowledge(request.ref);
@@ -106,6 +112,19 @@ describe('an attempt', () => {
     const large = { ...inputs, face: { url: harness.store.url('/in/face'), maxBytes: 999n } };
     const refused = await run('ok', { inputs: large });
     expect(refused).toMatchObject({ state: FAILED, failure: { code: 'input_too_large' } });
+  });
+
+  it('fails when an input is larger than its engine takes', async () => {
+    const { face } = agent.request('ok').inputs;
+    const video = (name: string) => ({ url: harness.store.url(name), maxBytes: 0n });
+    harness.store.objects.set('/in/long', Buffer.alloc(5_501));
+    const swap = (name: string) =>
+      run('ok', {
+        capability: 'face-swap',
+        inputs: { video: video(name), face: face as NonNullable<typeof face> },
+      });
+    expect(await swap('/in/image')).toMatchObject({ state: SUCCEEDED });
+    expect(await swap('/in/long')).toMatchObject({ state: FAILED, failure: { code: 'input_too_large' } });
   });
 
   it('is interrupted when the store refuses the output', async () => {

@@ -7,10 +7,12 @@ import { createDispatcher, DEFAULT_TRANSFER_LIMITS, type TransferLimits } from '
 import { openWorkDir } from './assets/work-dir.ts';
 import { createAgentService } from './attempts/agent-service.ts';
 import { createAttempts } from './attempts/attempts.ts';
+import { createContentChecks } from './content-check/content-checks.ts';
 import { createEngineSet } from './engines/engine-set.ts';
 import { createEnginePool } from './engines/host/engine-pool.ts';
-import { type EngineSource, engineSource } from './engines/registry.ts';
+import { type EngineSource, engineSource, sidecarSource } from './engines/registry.ts';
 import { type AgentMetrics, createAgentMetrics } from './metrics.ts';
+import { createProvenance, type Provenance } from './provenance/provenance.ts';
 import {
   type AgentStatement,
   createRegistration,
@@ -30,6 +32,8 @@ export interface AgentOptions {
   readonly signal: AbortSignal;
   /** Default: those named in the settings. */
   readonly engines?: readonly EngineSource[];
+  /** Default: by the certificate named in the settings. */
+  readonly provenance?: Provenance;
   readonly leaseTimes?: LeaseTimes;
   readonly transferLimits?: TransferLimits;
 }
@@ -89,26 +93,55 @@ async function startParts(
   const dispatcher = createDispatcher(limits);
   started.push(() => dispatcher.destroy());
 
-  const pools = (options.engines ?? settings.engines.map(engineSource)).map((source) =>
-    createEnginePool({
+  const sources = options.engines ?? [
+    ...settings.sidecars.map(sidecarSource),
+    ...settings.engines.map((name) => engineSource(name, settings.engineSettings)),
+  ];
+  const pools = sources.map((source) => {
+    const oneProcess = source.remote || source.shared;
+    return createEnginePool({
       setup: {
         source,
-        options: { threads: 1, ...(settings.cacheDir ? { cacheDir: settings.cacheDir } : {}) },
+        options: {
+          threads: source.shared ? settings.slots : 1,
+          ...(settings.cacheDir ? { cacheDir: settings.cacheDir } : {}),
+          ...(source.settings ? { settings: source.settings } : {}),
+        },
       },
-      processes: settings.slots,
-      rendersPerProcess: 1,
+      processes: oneProcess ? 1 : settings.slots,
+      rendersPerProcess: oneProcess ? settings.slots : 1,
+      offeredWhileDown: !source.remote,
+      // Waiting for a program elsewhere costs nothing, and large models take their time.
+      ...(oneProcess ? { warmUpTimeoutMs: 900_000 } : {}),
       tempDir: workDir.engines,
       logger,
       onChange: () => registration.changed(),
       onCrash: () => metrics.engineRestarts.inc({ engine: source.name }),
-    }),
-  );
+    });
+  });
   const engines = createEngineSet({ pools, slots: settings.slots });
   started.push(() => engines.close());
+
+  const contentChecks = createContentChecks({
+    settings: settings.contentCheck,
+    logger,
+    onResult: (check, phase, result) => metrics.contentChecks.inc({ check, phase, result }),
+  });
+  started.push(() => contentChecks.close());
+  const provenance =
+    options.provenance ??
+    (await createProvenance({
+      signer: settings.signer,
+      generator: { name: 'Semblance', version: AGENT_VERSION },
+      logger,
+      onChange: () => registration.changed(),
+    }));
 
   const attempts = createAttempts({
     engines,
     workDir,
+    contentChecks,
+    provenance,
     dispatcher,
     metrics,
     logger,
@@ -167,6 +200,14 @@ async function startParts(
   started.push(() => health.close());
 
   function statement(): AgentStatement {
+    const names = new Set<string>();
+    // The resource lists engines by name, and two sidecars may run the same program.
+    const ownName = (name: string): string => {
+      let own = name;
+      for (let count = 2; names.has(own); count++) own = `${name}-${count}`;
+      names.add(own);
+      return own;
+    };
     return {
       incarnation,
       address,
@@ -174,19 +215,21 @@ async function startParts(
       version: AGENT_VERSION,
       slots: ending ? 0 : engines.capacity,
       draining: ending,
-      engines: pools.flatMap(({ engine }) =>
-        engine
+      engines: pools.flatMap((pool) =>
+        pool.engine
           ? {
-              name: engine.name,
-              version: engine.version,
-              capabilities: engine.capabilities.map(({ capability, slots, memoryMib }) => ({
-                name: capability,
-                slots: Math.max(1, Math.round(slots)),
-                memoryMib: Math.max(0, Math.round(memoryMib)),
+              name: ownName(pool.engine.name),
+              version: pool.engine.version,
+              capabilities: pool.engine.capabilities.map((offer) => ({
+                name: offer.capability,
+                slots: engines.slotsOf(pool, offer),
+                memoryMib: Math.max(0, Math.round(offer.memoryMib)),
               })),
             }
           : [],
       ),
+      contentCheck: contentChecks.statement,
+      provenance: provenance.statement,
     };
   }
 

@@ -67,6 +67,12 @@ export function createAgentMetrics(
       labelNames: ['direction'],
       registers,
     }),
+    contentChecks: new Counter({
+      name: 'semblance_agent_content_checks_total',
+      help: 'Content checks made, by check, what was looked at, and result',
+      labelNames: ['check', 'phase', 'result'],
+      registers,
+    }),
     engineRestarts: new Counter({
       name: 'semblance_agent_engine_restarts_total',
       help: 'Engine processes that ended or did not start, and were started again',

@@ -1,7 +1,9 @@
 import { availableParallelism, hostname, tmpdir } from 'node:os';
-import { isAbsolute, join } from 'node:path';
+import { dirname, isAbsolute, join } from 'node:path';
 import { z } from 'zod';
 import { baseShape, ConfigError, kubeShape, listenAddress, loadConfig } from '#common/config.ts';
+import { contentCheckSettings, contentCheckShape } from './content-check/settings.ts';
+import { onnxShape } from './engines/onnx/settings.ts';
 import { ENGINE_NAMES } from './engines/registry.ts';
 
 const whole = (least: number, most: number) =>
@@ -11,10 +13,15 @@ const whole = (least: number, most: number) =>
     .transform(Number)
     .refine((value) => value >= least && value <= most, `must be ${least} to ${most}`);
 
+/** A path that fits into the address of a Unix socket. */
+const isSocketPath = (path: string) => isAbsolute(path) && Buffer.byteLength(path) <= 100;
+
 /** The agent's settings; see common/config for those it shares. */
 export const agentShape = {
   ...baseShape,
   ...kubeShape,
+  ...onnxShape,
+  ...contentCheckShape,
   SEMBLANCE_AGENT_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 0 }),
   /** host:port that the operator and the gateway reach the agent at. */
   SEMBLANCE_AGENT_ADVERTISE: z
@@ -40,6 +47,18 @@ export const agentShape = {
       message: `must be a list of: ${ENGINE_NAMES.join(', ')}`,
     })
     .refine((names) => new Set(names).size === names.length, 'names an engine twice'),
+  /** Unix sockets of engines beside the agent, preferred to those above. */
+  SEMBLANCE_SIDECAR_SOCKETS: z
+    .string()
+    .default('')
+    .transform((text) => text.split(',').flatMap((path) => path.trim() || []))
+    .refine((paths) => paths.every(isSocketPath), 'must be absolute paths of at most 100 bytes')
+    .refine((paths) => new Set(paths.map(dirname)).size === paths.length, {
+      message: 'needs a directory of its own for each socket',
+    }),
+  /** PEM files: the certificate that signs outputs, with those that issued it, and its private key. */
+  SEMBLANCE_PROVENANCE_CERTIFICATE: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
+  SEMBLANCE_PROVENANCE_KEY: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
   SEMBLANCE_CACHE_DIR: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
   /** Pod that the process runs in; the GpuAgent is then removed together with it. */
   SEMBLANCE_POD_NAME: z.string().max(253).optional(),
@@ -53,6 +72,18 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
   if (['0.0.0.0', '::', '*'].includes(listen.host) && !config.SEMBLANCE_AGENT_ADVERTISE) {
     throw new ConfigError(
       'The environment is not usable:\n  SEMBLANCE_AGENT_ADVERTISE: must say where others reach the agent when it listens on every address',
+    );
+  }
+  if (config.SEMBLANCE_AGENT_ENGINES.includes('onnx') && !config.SEMBLANCE_MODEL_DIR) {
+    throw new ConfigError(
+      'The environment is not usable:\n  SEMBLANCE_MODEL_DIR: must say where the models are when SEMBLANCE_AGENT_ENGINES names onnx',
+    );
+  }
+  const certificateFile = config.SEMBLANCE_PROVENANCE_CERTIFICATE;
+  const keyFile = config.SEMBLANCE_PROVENANCE_KEY;
+  if ((certificateFile === undefined) !== (keyFile === undefined)) {
+    throw new ConfigError(
+      'The environment is not usable:\n  SEMBLANCE_PROVENANCE_CERTIFICATE and SEMBLANCE_PROVENANCE_KEY: are needed both, or neither',
     );
   }
   const name = config.SEMBLANCE_AGENT_NAME;
@@ -74,6 +105,16 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
     workDir: config.SEMBLANCE_AGENT_WORK_DIR ?? join(tmpdir(), `semblance-${name}`),
     drainMs: config.SEMBLANCE_AGENT_DRAIN_SECONDS * 1000,
     engines: config.SEMBLANCE_AGENT_ENGINES,
+    engineSettings: {
+      onnx: {
+        ...(config.SEMBLANCE_MODEL_DIR ? { modelDir: config.SEMBLANCE_MODEL_DIR } : {}),
+        providers: config.SEMBLANCE_ONNX_PROVIDERS,
+        devices: config.SEMBLANCE_ONNX_DEVICES,
+      },
+    },
+    sidecars: config.SEMBLANCE_SIDECAR_SOCKETS,
+    contentCheck: contentCheckSettings(config),
+    signer: certificateFile && keyFile ? { certificateFile, keyFile } : undefined,
     cacheDir: config.SEMBLANCE_CACHE_DIR,
     pod,
   };

@@ -182,6 +182,7 @@ function statusOf(attempt: Attempt): AttemptStatus {
     state: outcome ? STATE[outcome.state] : AttemptState.ATTEMPT_STATE_RUNNING,
     progress: attempt.progress,
     stage: attempt.stage,
+    etaSeconds: attempt.etaSeconds,
     output:
       outcome?.state === 'succeeded'
         ? {
@@ -191,7 +192,11 @@ function statusOf(attempt: Attempt): AttemptStatus {
             sha256Hex: outcome.output.sha256Hex,
             unit: outcome.output.unit,
             milliUnits: BigInt(outcome.output.milliUnits),
-            stages: outcome.output.stages.map(({ name, milliseconds }) => ({ name, milliseconds })),
+            stages: outcome.output.stages.map(({ name, milliseconds, engine = '' }) => ({
+              name,
+              milliseconds,
+              engine,
+            })),
             engine: outcome.output.engine,
           }
         : undefined,

@@ -121,19 +121,37 @@ describe('running and ending', () => {
   ])('progress %s', (_what, first, second, seen) => {
     const table = createAttemptTable();
     start(table, 'a', 1);
-    table.progress(ref('a', 1), first, 'x');
-    table.progress(ref('a', 1), second, 'y');
+    table.progress(ref('a', 1), { fraction: first, stage: 'x', now: 0 });
+    table.progress(ref('a', 1), { fraction: second, stage: 'y', now: 0 });
     expect(table.get(ref('a', 1))).toMatchObject({ progress: seen, stage: 'y' });
+  });
+
+  it('estimates the time left from the pace since the fetch, and takes the engine at its word', () => {
+    const table = createAttemptTable();
+    start(table, 'a', 1);
+    const left = (fraction: number, now: number, secondsLeft?: number) =>
+      table.progress(ref('a', 1), { fraction, stage: 'swap', now, secondsLeft })?.etaSeconds;
+    table.progress(ref('a', 1), { fraction: 0.05, stage: 'fetch', now: 50_000 });
+    expect(left(0.1, 60_000)).toBeUndefined();
+    // Half a second says nothing, nor does one part in a hundred.
+    expect(left(0.2, 60_500)).toBeUndefined();
+    // Four tenths in 8 s: five tenths more take 10 s.
+    expect(left(0.5, 68_000)).toBeCloseTo(10);
+    expect(left(0.6, 69_000, 3)).toBe(3);
+    expect(left(0.9, 76_000, Number.NaN)).toBeCloseTo(2);
+    expect(left(0.91, 76_000, -1)).toBeCloseTo(1.78, 2);
+    table.finish(ref('a', 1), SUCCEEDED, 80_000);
+    expect(table.get(ref('a', 1))?.etaSeconds).toBeUndefined();
   });
 
   it('tells no change where there is none', () => {
     const table = createAttemptTable();
-    expect(table.progress(ref('a', 1), 0.5, 'x')).toBeUndefined();
+    expect(table.progress(ref('a', 1), { fraction: 0.5, stage: 'x', now: 0 })).toBeUndefined();
     start(table, 'a', 1);
-    expect(table.progress(ref('a', 1), 0.5, 'x')).toBeDefined();
-    expect(table.progress(ref('a', 1), 0.5, 'x')).toBeUndefined();
+    expect(table.progress(ref('a', 1), { fraction: 0.5, stage: 'x', now: 0 })).toBeDefined();
+    expect(table.progress(ref('a', 1), { fraction: 0.5, stage: 'x', now: 0 })).toBeUndefined();
     table.finish(ref('a', 1), SUCCEEDED, 1);
-    expect(table.progress(ref('a', 1), 0.9, 'z')).toBeUndefined();
+    expect(table.progress(ref('a', 1), { fraction: 0.9, stage: 'z', now: 0 })).toBeUndefined();
   });
 
   it('holds a result until it is acknowledged, and nothing else can be', () => {

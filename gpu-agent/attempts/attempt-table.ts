@@ -41,6 +41,8 @@ export interface Attempt {
   /** Fraction done in [0, 1]; never falls. */
   readonly progress: number;
   readonly stage: string;
+  /** Estimate of the time left, seconds; undefined until there is something to estimate from. */
+  readonly etaSeconds: number | undefined;
   /** Undefined while it runs. */
   readonly outcome: Outcome | undefined;
 }
@@ -71,6 +73,14 @@ export const DEFAULT_LIMITS: AttemptTableLimits = {
   resultMs: 24 * 3_600_000,
 };
 
+export interface Progress {
+  readonly fraction: number;
+  readonly stage: string;
+  /** The engine's own estimate. */
+  readonly secondsLeft?: number | undefined;
+  readonly now: number;
+}
+
 /**
  * What the agent knows of attempts, and the rules for them; no clock, no I/O (times are passed in, Unix milliseconds).
  *
@@ -86,7 +96,7 @@ export interface AttemptTable {
   /** Forbids the attempt and every older one of its job; returns those that run and must be ended. */
   stop(ref: AttemptRef, now: number): AttemptRef[];
   /** Returns the attempt when that changed it; progress of an attempt that ended or is unknown changes nothing. */
-  progress(ref: AttemptRef, fraction: number, stage: string): Attempt | undefined;
+  progress(ref: AttemptRef, said: Progress): Attempt | undefined;
   /** Ends a running attempt; the first outcome stays. */
   finish(ref: AttemptRef, outcome: Outcome, now: number): Attempt | undefined;
   /** Forgets an attempt that ended. `running`: it has not, and stays. */
@@ -97,7 +107,24 @@ export interface AttemptTable {
   readonly slotsUsed: number;
 }
 
-type Entry = { -readonly [K in keyof Attempt]: Attempt[K] } & { endedAtMs: number | undefined };
+type Entry = { -readonly [K in keyof Attempt]: Attempt[K] } & {
+  endedAtMs: number | undefined;
+  /** Where the present pace began: with the first stage after the fetch, whose pace says nothing of the rest. */
+  pace: { readonly at: number; readonly progress: number } | undefined;
+};
+
+/** So much must be done, in so much time, before the rest is estimated from it. */
+const LEAST_SHARE = 0.02;
+const LEAST_MS = 1_000;
+
+function estimate(entry: Entry, { secondsLeft, now }: Progress): number | undefined {
+  if (secondsLeft !== undefined && Number.isFinite(secondsLeft) && secondsLeft >= 0) return secondsLeft;
+  const { pace } = entry;
+  if (!pace) return undefined;
+  const [done, took] = [entry.progress - pace.progress, now - pace.at];
+  if (done < LEAST_SHARE || took < LEAST_MS) return undefined;
+  return ((took / done) * (1 - entry.progress)) / 1_000;
+}
 
 const keyOf = (ref: AttemptRef) => `${ref.jobUid}/${ref.attempt}`;
 
@@ -165,6 +192,8 @@ export function createAttemptTable(limits: AttemptTableLimits = DEFAULT_LIMITS):
         startedAtMs: now,
         progress: 0,
         stage: 'fetch',
+        etaSeconds: undefined,
+        pace: undefined,
         outcome: undefined,
         endedAtMs: undefined,
       };
@@ -177,7 +206,8 @@ export function createAttemptTable(limits: AttemptTableLimits = DEFAULT_LIMITS):
         .filter((entry) => runs(entry) && entry.ref.jobUid === ref.jobUid && entry.ref.attempt <= ref.attempt)
         .map((entry) => entry.ref);
     },
-    progress(ref, fraction, stage) {
+    progress(ref, said) {
+      const { fraction, stage } = said;
       const entry = entries.get(keyOf(ref));
       if (!entry || !runs(entry)) return undefined;
       // An engine is free to send nonsense; what others see stays in range and never falls.
@@ -188,12 +218,15 @@ export function createAttemptTable(limits: AttemptTableLimits = DEFAULT_LIMITS):
       if (value === entry.progress && named === entry.stage) return undefined;
       entry.progress = value;
       entry.stage = named;
+      if (named !== 'fetch') entry.pace ??= { at: said.now, progress: value };
+      entry.etaSeconds = estimate(entry, said);
       return entry;
     },
     finish(ref, outcome, now) {
       const entry = entries.get(keyOf(ref));
       if (!entry || !runs(entry)) return undefined;
       entry.outcome = outcome;
+      entry.etaSeconds = undefined;
       entry.endedAtMs = now;
       if (outcome.state === 'succeeded') entry.progress = 1;
       return entry;

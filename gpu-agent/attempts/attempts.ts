@@ -2,8 +2,10 @@ import type { Dispatcher } from 'undici';
 import type { Logger } from '#common/logging.ts';
 import type { TransferLimits } from '../assets/transfer.ts';
 import type { WorkDir } from '../assets/work-dir.ts';
-import type { EngineSet } from '../engines/engine-set.ts';
+import type { ContentChecks } from '../content-check/content-checks.ts';
+import type { ChosenEngine, EngineSet } from '../engines/engine-set.ts';
 import type { AgentMetrics } from '../metrics.ts';
+import type { Provenance } from '../provenance/provenance.ts';
 import { type Attempt, type AttemptRef, createAttemptTable, type StartDecision } from './attempt-table.ts';
 import { AttemptEnded } from './endings.ts';
 import { runAttempt } from './run-attempt.ts';
@@ -27,6 +29,8 @@ export class StartRefusedError extends Error {
 export interface AttemptsOptions {
   readonly engines: EngineSet;
   readonly workDir: WorkDir;
+  readonly contentChecks: ContentChecks;
+  readonly provenance: Provenance;
   readonly dispatcher: Dispatcher;
   readonly metrics: AgentMetrics;
   readonly logger: Logger;
@@ -79,13 +83,14 @@ export function createAttempts(options: AttemptsOptions): Attempts {
 
   async function start(work: AttemptWork): Promise<void> {
     for (;;) {
-      const decision = decide(work);
+      const engine = choose(work);
+      const decision = decide(work, engine);
       if (decision.kind === 'known') return;
       if (decision.kind === 'refused') {
         metrics.refusals.inc({ why: decision.why });
         throw new StartRefusedError(decision.why, decision.message);
       }
-      if (decision.kind === 'begin') return begin(work);
+      if (decision.kind === 'begin') return begin(work, engine);
       await end(
         decision.older,
         new AttemptEnded('stopped', `attempt ${work.ref.attempt} of the job has come`),
@@ -93,9 +98,18 @@ export function createAttempts(options: AttemptsOptions): Attempts {
     }
   }
 
-  function decide(work: AttemptWork): StartDecision {
-    const engine = engines.find(work.capability);
-    if (!engine) throw new StartRefusedError('no-engine', `no engine here does ${work.capability}`);
+  function choose({ capability }: AttemptWork): ChosenEngine {
+    const engine = engines.find(capability);
+    if (engine) return engine;
+    // Announced until a moment ago: the start was no mistake, and another agent may take it.
+    if (engines.misses(capability)) {
+      metrics.refusals.inc({ why: 'no-slot' });
+      throw new StartRefusedError('no-slot', `the engine that does ${capability} does not answer`);
+    }
+    throw new StartRefusedError('no-engine', `no engine here does ${capability}`);
+  }
+
+  function decide(work: AttemptWork, engine: ChosenEngine): StartDecision {
     if (!options.live() && !table.get(work.ref)) {
       throw new StartRefusedError('no-lease', 'the agent cannot renew its lease');
     }
@@ -107,7 +121,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
     });
   }
 
-  function begin(work: AttemptWork): void {
+  function begin(work: AttemptWork, engine: ChosenEngine): void {
     const { ref } = work;
     const logger = options.logger.child({
       jobUid: ref.jobUid,
@@ -117,12 +131,17 @@ export function createAttempts(options: AttemptsOptions): Attempts {
       ...(work.requestId ? { requestId: work.requestId } : {}),
     });
     const controller = new AbortController();
-    running.set(keyOf(ref), { controller, ended: carryOut(work, controller, logger) });
+    running.set(keyOf(ref), { controller, ended: carryOut(work, engine, controller, logger) });
     logger.info('attempt begun');
     tell(ref);
   }
 
-  async function carryOut(work: AttemptWork, controller: AbortController, logger: Logger): Promise<void> {
+  async function carryOut(
+    work: AttemptWork,
+    engine: ChosenEngine,
+    controller: AbortController,
+    logger: Logger,
+  ): Promise<void> {
     const { ref, deadlineMs } = work;
     const deadline =
       deadlineMs === undefined
@@ -132,14 +151,14 @@ export function createAttempts(options: AttemptsOptions): Attempts {
             controller.abort(new AttemptEnded('interrupted', message));
           }, deadlineMs);
     const progress = thinned(() => tell(ref));
-    const engine = engines.find(work.capability);
     // The table must know of the attempt's beginning before anything of it happens.
     await Promise.resolve();
     const outcome = await runAttempt({
       work,
-      // Chosen when the start was decided; engines are never taken away while the agent runs.
-      pool: (engine as NonNullable<typeof engine>).pool,
+      engine,
       workDir: options.workDir,
+      contentChecks: options.contentChecks,
+      provenance: options.provenance,
       dispatcher: options.dispatcher,
       metrics,
       logger,
@@ -147,9 +166,11 @@ export function createAttempts(options: AttemptsOptions): Attempts {
       assertLive() {
         if (!options.live()) throw new AttemptEnded('stopped', 'the agent lost its lease');
       },
-      onProgress(fraction, stage) {
+      onProgress(fraction, stage, secondsLeft) {
         const stageBefore = table.get(ref)?.stage;
-        if (table.progress(ref, fraction, stage)) progress.changed(stage !== stageBefore);
+        const now = Date.now();
+        if (table.progress(ref, { fraction, stage, secondsLeft, now }))
+          progress.changed(stage !== stageBefore);
       },
       ...(options.transferLimits ? { transferLimits: options.transferLimits } : {}),
     });

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import type { Dispatcher } from 'undici';
+import { CAPABILITIES, type MediaKind } from '#common/capabilities.ts';
 import { describeError } from '#common/errors.ts';
 import type { Logger } from '#common/logging.ts';
 import { inSpan } from '#common/tracing/tracing.ts';
@@ -8,10 +9,20 @@ import { fetchInput } from '../assets/fetch-input.ts';
 import { fileSha256, type Sink, storeOutput } from '../assets/store-output.ts';
 import type { TransferLimits } from '../assets/transfer.ts';
 import { checkedOutput, type WorkDir } from '../assets/work-dir.ts';
-import { RenderError, type RenderResult } from '../engines/engine.ts';
-import { type EnginePool, EngineUnavailableError } from '../engines/host/engine-pool.ts';
+import { ContentCheckError } from '../content-check/check.ts';
+import type { ContentChecks } from '../content-check/content-checks.ts';
+import {
+  EngineInterruptedError,
+  type OnProgress,
+  RenderError,
+  type RenderResult,
+} from '../engines/engine.ts';
+import type { ChosenEngine } from '../engines/engine-set.ts';
+import { EngineUnavailableError } from '../engines/host/engine-pool.ts';
 import { EngineCrashedError } from '../engines/host/engine-process.ts';
 import type { AgentMetrics } from '../metrics.ts';
+import type { Provenance } from '../provenance/provenance.ts';
+import { SigningCredentialError } from '../provenance/signer.ts';
 import type { AttemptOutput, Outcome } from './attempt-table.ts';
 import { AttemptEnded } from './endings.ts';
 import type { AttemptWork } from './start-request.ts';
@@ -21,14 +32,17 @@ const TRANSFER_SHARE = 0.05;
 
 export interface RunAttemptOptions {
   readonly work: AttemptWork;
-  readonly pool: EnginePool;
+  /** Chosen when the start was decided. */
+  readonly engine: Pick<ChosenEngine, 'pool' | 'offer'>;
   readonly workDir: WorkDir;
+  readonly contentChecks: ContentChecks;
+  readonly provenance: Provenance;
   readonly dispatcher: Dispatcher;
   readonly metrics: AgentMetrics;
   readonly logger: Logger;
   /** Aborted with an AttemptEnded when the attempt must end. */
   readonly signal: AbortSignal;
-  readonly onProgress: (fraction: number, stage: string) => void;
+  readonly onProgress: OnProgress;
   /**
    * Throws AttemptEnded when the agent's lease has lapsed by the clock. After a pause of the whole process, I/O may be
    * served before the timer that aborts `signal`.
@@ -38,7 +52,7 @@ export interface RunAttemptOptions {
 }
 
 /**
- * Carries one attempt out: fetch, render, store. Never rejects. When it resolves, nothing of the attempt runs any more
+ * Carries one attempt out: fetch, check, render, check, mark, store. Never rejects. When it resolves, nothing of the attempt runs any more
  * and its files are gone.
  */
 export async function runAttempt(options: RunAttemptOptions): Promise<Outcome> {
@@ -77,7 +91,10 @@ async function fetchRenderStore(
   traceparent: string | undefined,
 ): Promise<AttemptOutput> {
   const step = { parent: traceparent };
-  const { work, pool, signal, metrics, logger, onProgress } = options;
+  const { work, engine, signal, metrics, logger, onProgress } = options;
+  const { pool, offer } = engine;
+  // Work whose output could not be stored is not begun.
+  await options.provenance.ready();
   const transfer = {
     dispatcher: options.dispatcher,
     signal,
@@ -99,7 +116,7 @@ async function fetchRenderStore(
             ...transfer,
             url,
             path,
-            maxBytes,
+            maxBytes: Math.min(maxBytes, offer.limits?.maxInputBytes || maxBytes),
             what: `input ${role}`,
             signal: fetchSignal,
             onBytes: (count) => metrics.fetchedBytes.inc(count),
@@ -119,28 +136,46 @@ async function fetchRenderStore(
   for (const result of fetched) if (result.status === 'rejected') throw result.reason;
   const fetchMs = performance.now() - fetchBegan;
 
+  const checkMs = await timed(() => inSpan('check', step, () => checkInputs(options, inputs)));
+
   const result = await inSpan('render', step, () =>
     pool.render(
       { capability: work.capability, inputs, parameters: work.parameters, outputDir: dir.output },
       {
         signal,
-        onProgress: (fraction, stage) =>
-          onProgress(TRANSFER_SHARE + (1 - 2 * TRANSFER_SHARE) * fraction, stage),
+        onProgress: (fraction, stage, secondsLeft) =>
+          onProgress(TRANSFER_SHARE + (1 - 2 * TRANSFER_SHARE) * fraction, stage, secondsLeft),
       },
     ),
   );
-  const sizeBytes = await checkedOutput(result.outputPath, dir.output);
+  await checkedOutput(result.outputPath, dir.output);
   const milliUnits = billedMilliUnits(result);
   const sink = sinkFor(work.sinks, result.contentType);
+  const by = { name: pool.known?.name ?? '', version: pool.known?.version ?? '' };
+  const outputCheckMs = await timed(() => inSpan('check', step, () => checkOutput(options, result)));
+  let markedPath = '';
+  const markMs = await timed(() =>
+    inSpan('mark', step, async () => {
+      markedPath = await options.provenance.mark({
+        path: result.outputPath,
+        contentType: result.contentType,
+        capability: work.capability,
+        engine: by,
+        inputs,
+        signal,
+      });
+    }),
+  );
+  const sizeBytes = await checkedOutput(markedPath, dir.output);
 
   onProgress(1 - TRANSFER_SHARE, 'store');
   const storeBegan = performance.now();
-  const sha256Hex = await fileSha256(result.outputPath, signal);
+  const sha256Hex = await fileSha256(markedPath, signal);
   options.assertLive();
   await inSpan('store', step, () =>
     storeOutput({
       ...transfer,
-      path: result.outputPath,
+      path: markedPath,
       sizeBytes,
       sink,
       onBytes: (count) => metrics.storedBytes.inc(count),
@@ -149,7 +184,9 @@ async function fetchRenderStore(
   );
   const stages = [
     { name: 'fetch', milliseconds: fetchMs },
-    ...result.stages.slice(0, 30),
+    { name: 'check', milliseconds: checkMs + outputCheckMs },
+    ...result.stages.slice(0, 28),
+    { name: 'mark', milliseconds: markMs },
     { name: 'store', milliseconds: performance.now() - storeBegan },
   ];
   for (const stage of stages) {
@@ -159,7 +196,6 @@ async function fetchRenderStore(
     );
   }
   logger.info({ details: result.details, sizeBytes, milliUnits }, 'rendered');
-  const engine = pool.engine ? `${pool.engine.name} ${pool.engine.version}` : '';
   return {
     key: sink.key,
     contentType: sink.contentType,
@@ -168,8 +204,35 @@ async function fetchRenderStore(
     unit: result.units.unit,
     milliUnits,
     stages,
-    engine,
+    engine: pool.known ? `${by.name} ${by.version}` : '',
   };
+}
+
+function checkInputs(options: RunAttemptOptions, inputs: Readonly<Record<string, string>>): Promise<void> {
+  const { work, contentChecks, signal, logger } = options;
+  const { capability, parameters, jobName } = work;
+  const facts: Readonly<Record<string, { readonly kind: MediaKind }>> = CAPABILITIES[capability].inputs;
+  const files = Object.entries(inputs).flatMap(([role, path]) => {
+    const kind = facts[role]?.kind;
+    return kind ? [{ role, path, kind }] : [];
+  });
+  const subject = { phase: 'input' as const, jobName, capability, parameters, files };
+  return contentChecks.assertAllowed(subject, { signal, logger });
+}
+
+function checkOutput(options: RunAttemptOptions, { outputPath, contentType }: RenderResult): Promise<void> {
+  const { work, contentChecks, signal, logger } = options;
+  const { capability, parameters, jobName } = work;
+  const kind: MediaKind = contentType.startsWith('image/') ? 'image' : 'video';
+  const files = [{ role: 'output', path: outputPath, kind, contentType }];
+  const subject = { phase: 'output' as const, jobName, capability, parameters, files };
+  return contentChecks.assertAllowed(subject, { signal, logger });
+}
+
+async function timed(work: () => Promise<void>): Promise<number> {
+  const began = performance.now();
+  await work();
+  return performance.now() - began;
 }
 
 function sinkFor(sinks: readonly Sink[], contentType: string): Sink {
@@ -198,9 +261,18 @@ function failedOutcome(error: unknown, logger: Logger): Outcome {
     return { state: 'failed', failure: { code: 'input_too_large', message: error.message } };
   }
   logger.error({ err: error }, `attempt failed: ${describeError(error)}`);
+  if (error instanceof ContentCheckError || error instanceof SigningCredentialError) {
+    // What the owner's service or files are called is nothing for callers.
+    const what = error instanceof ContentCheckError ? 'A content check' : 'The signing of the result';
+    return {
+      state: 'interrupted',
+      failure: { code: 'processing_failed', message: `${what} did not work.` },
+    };
+  }
   const transient =
     error instanceof AssetError ||
     error instanceof EngineCrashedError ||
+    error instanceof EngineInterruptedError ||
     error instanceof EngineUnavailableError ||
     isSystemError(error);
   if (transient) {

@@ -1,9 +1,11 @@
 import type { Capability } from '#common/capabilities.ts';
+import type { EngineCapability } from './engine.ts';
 import type { EnginePool } from './host/engine-pool.ts';
 
 /** The engine that does a capability, and the slots one render takes of it. */
 export interface ChosenEngine {
   readonly pool: EnginePool;
+  readonly offer: EngineCapability;
   readonly slots: number;
 }
 
@@ -11,6 +13,13 @@ export interface ChosenEngine {
 export interface EngineSet {
   /** The first warmed-up engine that does the capability, its processes alive or just being restarted. */
   find(capability: Capability): ChosenEngine | undefined;
+  /** Whether an engine did the capability before, and is down now. */
+  misses(capability: Capability): boolean;
+  /**
+   * Slots that one render of the pool takes: what its engine says, and so many that no more renders fit into the agent
+   * than the pool can hold. Otherwise they would wait for each other here while another agent is free.
+   */
+  slotsOf(pool: EnginePool, offer: EngineCapability): number;
   /** Slots that can be used now: those configured, and no more than warm processes hold. */
   readonly capacity: number;
   readonly pools: readonly EnginePool[];
@@ -21,17 +30,43 @@ export interface EngineSet {
 
 export function createEngineSet(options: { pools: readonly EnginePool[]; slots: number }): EngineSet {
   const { pools, slots } = options;
+  const capacityOf = (held: (pool: EnginePool) => number) => Math.min(slots, Math.max(0, ...pools.map(held)));
+
+  function slotsOf(pool: EnginePool, offer: EngineCapability): number {
+    // Counted by what all processes hold when they are warm, so that a restart does not change what a render costs.
+    const all = capacityOf((each) => each.places);
+    const own = Math.max(1, Math.round(offer.slots));
+    const alone = Math.floor(all / (pool.places + 1)) + 1;
+    // Never more than there are now: while others are down, one render at a time is few enough.
+    return Math.max(
+      own,
+      Math.min(
+        alone,
+        Math.max(
+          1,
+          capacityOf((each) => each.capacity),
+        ),
+      ),
+    );
+  }
+
   return {
     pools,
     find(capability) {
       for (const pool of pools) {
-        const found = pool.engine?.capabilities.find((candidate) => candidate.capability === capability);
-        if (found) return { pool, slots: Math.max(1, found.slots) };
+        const offer = pool.engine?.capabilities.find((candidate) => candidate.capability === capability);
+        if (offer) return { pool, offer, slots: slotsOf(pool, offer) };
       }
       return undefined;
     },
+    misses: (capability) =>
+      pools.some(
+        ({ engine, known }) =>
+          !engine && known?.capabilities.some((offer) => offer.capability === capability),
+      ),
+    slotsOf,
     get capacity() {
-      return Math.min(slots, Math.max(0, ...pools.map((pool) => pool.capacity)));
+      return capacityOf((pool) => pool.capacity);
     },
     get trouble() {
       return pools.find((pool) => pool.trouble !== undefined)?.trouble;

@@ -5,6 +5,15 @@ export interface EngineSource {
   readonly module: string;
   /** Exported function `(options: EngineOptions) => Engine | Promise<Engine>`. */
   readonly factory: string;
+  /** What this engine alone is told. */
+  readonly settings?: Readonly<Record<string, string>>;
+  /**
+   * One process holds all renders of the agent, as far as the engine's own `concurrency` goes, and nothing is offered
+   * while it is down: for a process that only speaks to an engine elsewhere.
+   */
+  readonly remote?: boolean;
+  /** One process holds all renders of the agent: for an engine whose models are too large to be loaded for each. */
+  readonly shared?: boolean;
 }
 
 /** What every engine's factory is given. */
@@ -12,6 +21,8 @@ export interface EngineOptions {
   /** Worker threads one process of the engine may keep busy. */
   readonly threads: number;
   readonly cacheDir?: string;
+  /** `settings` of its EngineSource. */
+  readonly settings?: Readonly<Record<string, string>>;
 }
 
 const SOURCES: readonly EngineSource[] = [
@@ -20,13 +31,36 @@ const SOURCES: readonly EngineSource[] = [
     module: new URL('./builtin/index.ts', import.meta.url).href,
     factory: 'createBuiltinEngine',
   },
+  {
+    name: 'onnx',
+    module: new URL('./onnx/index.ts', import.meta.url).href,
+    factory: 'createOnnxEngine',
+    shared: true,
+  },
 ];
 
 export const ENGINE_NAMES: readonly string[] = SOURCES.map(({ name }) => name);
 
-/** @throws Error for a name not in ENGINE_NAMES */
-export function engineSource(name: string): EngineSource {
+/** The engine behind a Unix socket; the first is called `sidecar`, the next `sidecar-2`. */
+export function sidecarSource(socket: string, index: number): EngineSource {
+  return {
+    name: index === 0 ? 'sidecar' : `sidecar-${index + 1}`,
+    module: new URL('./sidecar/index.ts', import.meta.url).href,
+    factory: 'createSidecarEngine',
+    settings: { socket },
+    remote: true,
+  };
+}
+
+/**
+ * @param settings what engines are told, by engine
+ * @throws Error for a name not in ENGINE_NAMES
+ */
+export function engineSource(
+  name: string,
+  settings: Readonly<Record<string, EngineSource['settings']>> = {},
+): EngineSource {
   const source = SOURCES.find((candidate) => candidate.name === name);
   if (!source) throw new Error(`there is no engine called ${name}`);
-  return source;
+  return settings[name] ? { ...source, settings: settings[name] } : source;
 }

@@ -10,7 +10,18 @@ export const FIELD_MANAGER = 'semblance-agent';
 
 /** What the agent says of itself: the part of the status that it owns. */
 export type AgentStatement = Required<
-  Pick<GpuAgentStatus, 'incarnation' | 'address' | 'node' | 'version' | 'slots' | 'draining' | 'engines'>
+  Pick<
+    GpuAgentStatus,
+    | 'incarnation'
+    | 'address'
+    | 'node'
+    | 'version'
+    | 'slots'
+    | 'draining'
+    | 'engines'
+    | 'contentCheck'
+    | 'provenance'
+  >
 >;
 
 export interface LeaseTimes {

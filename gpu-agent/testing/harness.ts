@@ -17,9 +17,17 @@ import {
 import { testKube } from '../../local/testing.ts';
 import { type Agent, type AgentOptions, startAgent } from '../agent.ts';
 import { DEFAULT_TRANSFER_LIMITS } from '../assets/transfer.ts';
+import type { Provenance } from '../provenance/provenance.ts';
 import { loadSettings } from '../settings.ts';
 import { type HttpStore, startHttpStore } from './http-store.ts';
 import { TEST_ENGINE } from './test-engine.ts';
+
+/** The engine of these tests makes no pictures: its bytes are stored as they are. */
+export const NO_MARKS: Provenance = {
+  statement: { manifests: false, message: 'outputs of tests are not marked' },
+  ready: async () => {},
+  mark: async ({ path }) => path,
+};
 
 export const QUICK_TRANSFERS = {
   ...DEFAULT_TRANSFER_LIMITS,
@@ -65,6 +73,7 @@ export async function createHarness() {
       signal: new AbortController().signal,
       engines: [TEST_ENGINE],
       transferLimits: QUICK_TRANSFERS,
+      provenance: NO_MARKS,
       ...rest,
     });
     let over = false;

@@ -3,6 +3,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import sharp from 'sharp';
 import { type Engine, RenderError, type RenderRequest, type RenderResult } from '../engines/engine.ts';
 import type { EngineOptions, EngineSource } from '../engines/registry.ts';
 
@@ -18,16 +19,22 @@ export const HANGING_WARM_UP: EngineSource = { ...TEST_ENGINE, factory: 'createH
 export const SECOND_TIME: EngineSource = { ...TEST_ENGINE, factory: 'createSecondTimeEngine' };
 
 export function createTestEngine(_options: EngineOptions): Engine {
+  let closed = false;
   return {
     name: 'test',
     version: '1',
     capabilities: [
       { capability: 'face-swap-image', slots: 1, memoryMib: 64 },
-      { capability: 'face-swap', slots: 2, memoryMib: 64 },
+      { capability: 'face-swap', slots: 2, memoryMib: 64, limits: { maxInputBytes: 5_500 } },
     ],
     warmUp: async () => {},
-    render,
-    close: async () => {},
+    async render(request) {
+      if (closed) throw new Error('the engine was closed');
+      return render(request);
+    },
+    async close() {
+      closed = true;
+    },
   };
 }
 
@@ -55,6 +62,8 @@ async function render(request: RenderRequest): Promise<RenderResult> {
   const outputPath = join(outputDir, 'out.png');
   onProgress(0.1, 'first');
   switch (mode) {
+    case 'picture':
+      return blurred(request, outputPath);
     case 'refuse':
       throw new RenderError('face_not_detected', 'There is no face in the image.');
     case 'throw':
@@ -111,7 +120,7 @@ async function render(request: RenderRequest): Promise<RenderResult> {
       await writeFile(outputPath, Buffer.alloc(32 * 1024 * 1024, 7));
       return result(outputPath, 'image/png');
   }
-  onProgress(0.9, 'last');
+  onProgress(0.9, 'last', 2);
   const hash = createHash('sha256');
   for (const path of Object.values(request.inputs)) hash.update(await readFile(path));
   await writeFile(outputPath, hash.digest());
@@ -126,4 +135,22 @@ function result(outputPath: string, contentType: string): RenderResult {
     stages: [{ name: 'render', milliseconds: 1 }],
     details: {},
   };
+}
+
+/** The one mode in which it really makes something of its inputs, slowly enough to be cancelled. */
+async function blurred(
+  { inputs, signal, onProgress }: RenderRequest,
+  outputPath: string,
+): Promise<RenderResult> {
+  try {
+    for (const path of Object.values(inputs)) await sharp(path).stats();
+  } catch {
+    throw new RenderError('unsupported_format', 'An input is no picture.');
+  }
+  for (let step = 1; step < 6; step++) {
+    onProgress(step / 6, 'blur', (6 - step) / 50);
+    await delay(20, undefined, { signal });
+  }
+  await sharp(inputs.image).blur(3).png().toFile(outputPath);
+  return result(outputPath, 'image/png');
 }

@@ -8,6 +8,7 @@ import { httpGet } from '../process/http-get.ts';
 import type { ServiceSpec } from '../process/service.ts';
 import { environmentFor } from './environment.ts';
 import { type PortName, reachable, type StackSettings } from './settings.ts';
+import { signingCertificate } from './signing-certificate.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -84,6 +85,7 @@ export function ownServices(settings: StackSettings, addresses: Addresses): Serv
     })),
     service('gpu-agent', agentShape, ['kube-apiserver'], async () => ({
       ...kube,
+      ...(await signing(settings.stateDir)),
       SEMBLANCE_AGENT_LISTEN: listen.agent,
       SEMBLANCE_AGENT_NAME: settings.agentName,
       SEMBLANCE_AGENT_SLOTS: settings.agentSlots,
@@ -93,4 +95,12 @@ export function ownServices(settings: StackSettings, addresses: Addresses): Serv
       SEMBLANCE_CACHE_DIR: settings.cacheDir,
     })),
   ];
+}
+
+/** What the agent signs outputs with: what was set, else a certificate of this stack's own. */
+async function signing(stateDir: string): Promise<Record<string, string>> {
+  const { SEMBLANCE_PROVENANCE_CERTIFICATE: set, SEMBLANCE_PROVENANCE_KEY: key } = process.env;
+  if (set || key) return {};
+  const { certificateFile, keyFile } = await signingCertificate(join(stateDir, 'provenance'));
+  return { SEMBLANCE_PROVENANCE_CERTIFICATE: certificateFile, SEMBLANCE_PROVENANCE_KEY: keyFile };
 }

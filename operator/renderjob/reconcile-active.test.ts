@@ -197,6 +197,20 @@ describe('reconcile of a job that is bound', () => {
 });
 
 describe('an output', () => {
+  it('shows the time left in whole seconds, and no longer than it is known', () => {
+    const running = jobOf(bound('Running'));
+    const at = (etaSeconds?: number) => report(RUNNING, { progress: 0.42, stage: 'swap', etaSeconds });
+    expect(decide(running, { facts: { report: at(12.3) } }).status?.etaSeconds).toBe(13);
+    expect(decide(running, { facts: { report: at(Number.POSITIVE_INFINITY) } }).status).not.toHaveProperty(
+      'etaSeconds',
+    );
+    expect(decide(running, { facts: { report: at(1e12) } }).status?.etaSeconds).toBe(604_800);
+    const before = jobOf({ ...bound('Running'), etaSeconds: 13 });
+    expect(decide(before, { facts: { report: at() } }).status).not.toHaveProperty('etaSeconds');
+    const over = report(SUCCEEDED, { output });
+    expect(decide(before, { facts: { report: over } }).status).not.toHaveProperty('etaSeconds');
+  });
+
   it('never writes what the schema would refuse, whatever an agent says', () => {
     const wild = report(RUNNING, { progress: Number.NaN, stage: 's'.repeat(500), startedAtMs: -5n });
     expect(decide(jobOf(bound('Assigned')), { facts: { report: wild } }).status).toMatchObject({
@@ -208,14 +222,22 @@ describe('an output', () => {
       output: {
         ...output,
         ...{ engine: 'e'.repeat(500), sha256Hex: 'f'.repeat(500) },
-        stages: Array.from({ length: 99 }, () => ({ name: 'n'.repeat(99), milliseconds: -3.7 })),
+        stages: Array.from({ length: 99 }, () => ({
+          name: 'n'.repeat(99),
+          milliseconds: -3.7,
+          engine: 'o'.repeat(99),
+        })),
       },
     });
     const written = decide(jobOf(bound('Running')), { facts: { report: huge } }).status?.output;
     expect(written?.engine).toHaveLength(64);
     expect(written?.sha256).toHaveLength(64);
     expect(written?.stages).toHaveLength(32);
-    expect(written?.stages?.[0]).toEqual({ name: `${'n'.repeat(63)}…`, milliseconds: 0 });
+    expect(written?.stages?.[0]).toEqual({
+      name: `${'n'.repeat(63)}…`,
+      milliseconds: 0,
+      engine: `${'o'.repeat(63)}…`,
+    });
   });
 
   const second = { unit: 'second', milliUnits: 1_500n } as const;

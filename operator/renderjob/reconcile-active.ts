@@ -1,7 +1,7 @@
 import { backoffMs } from '#common/kube/index.ts';
 import { AttemptState } from '#proto/semblance/agent/v1/agent.ts';
 import type { JobSnapshot } from './reconcile.ts';
-import { failureOf, outputOf, percent, startTimeOf } from './report.ts';
+import { etaOf, failureOf, outputOf, percent, startTimeOf } from './report.ts';
 import { attemptOf, finish, PLACE, phaseOf, type StatusChange, statusWith } from './status.ts';
 import type { Action, Decision } from './types.ts';
 
@@ -125,7 +125,7 @@ function stopped(snapshot: JobSnapshot): Decision {
       phase: 'Suspended',
       reason: 'Suspended',
       message: `Held back by spec.suspend; attempt ${attemptOf(job)} on ${job.status?.agent} was stopped.`,
-      clear: ['progress', 'stage', 'startTime', ...PLACE, 'retryTime'],
+      clear: ['progress', 'stage', 'etaSeconds', 'startTime', ...PLACE, 'retryTime'],
     });
     const note = `Attempt ${attemptOf(job)} was stopped and the job held back`;
     const event = { type: 'Normal', reason: 'Suspended', action: 'Stop', note } as const;
@@ -157,7 +157,14 @@ function requeue(
       queueTime: new Date(now).toISOString(),
       ...(waitMs > 0 ? { retryTime: new Date(now + waitMs).toISOString() } : {}),
     },
-    clear: ['progress', 'stage', 'startTime', ...PLACE, ...(waitMs > 0 ? [] : ['retryTime' as const])],
+    clear: [
+      'progress',
+      'stage',
+      'etaSeconds',
+      'startTime',
+      ...PLACE,
+      ...(waitMs > 0 ? [] : ['retryTime' as const]),
+    ],
   });
   const event = { type: 'Warning', reason: change.reason, action: 'Retry', note: change.message } as const;
   return {
@@ -198,6 +205,7 @@ function going(snapshot: JobSnapshot): Decision {
 
   if (report) {
     const progress = percent(report);
+    const eta = etaOf(report);
     const began = phaseOf(job) === 'Running';
     if (began && job.status?.progress === progress && job.status.stage === (report.stage || undefined)) {
       return { actions: [], requeueAfterMs };
@@ -211,9 +219,13 @@ function going(snapshot: JobSnapshot): Decision {
       set: {
         progress,
         ...(report.stage ? { stage: report.stage.slice(0, 64) } : {}),
+        ...(eta === undefined ? {} : { etaSeconds: eta }),
         ...(job.status?.startTime ? {} : { startTime: startTimeOf(report, now) }),
       },
-      clear: report.stage ? [] : ['stage'],
+      clear: [
+        ...(report.stage ? [] : (['stage'] as const)),
+        ...(eta === undefined ? (['etaSeconds'] as const) : []),
+      ],
     });
     return { actions: [{ type: 'status', status }], requeueAfterMs };
   }

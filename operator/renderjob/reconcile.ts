@@ -181,7 +181,7 @@ function bind({ job, now }: JobSnapshot, placement: Placement): Action {
     reason: 'Assigned',
     message,
     set: { attempt, agent: placement.agent, agentIncarnation: placement.incarnation },
-    clear: [...PLACE, 'retryTime', 'startTime', 'progress', 'stage'],
+    clear: [...PLACE, 'retryTime', 'startTime', 'progress', 'stage', 'etaSeconds'],
   });
   const event = { type: 'Normal', reason: 'Assigned', action: 'Bind', note: message } as const;
   return { type: 'status', status, hold: true, event };

@@ -53,9 +53,10 @@ export function outputOf(
     unit,
     milliUnits,
     ...(output.engine ? { engine: clip(output.engine, 64) } : {}),
-    stages: output.stages.slice(0, 32).map(({ name, milliseconds }) => ({
+    stages: output.stages.slice(0, 32).map(({ name, milliseconds, engine }) => ({
       name: clip(name, 64),
       milliseconds: Math.max(0, Math.round(milliseconds) || 0),
+      ...(engine ? { engine: clip(engine, 64) } : {}),
     })),
   };
 }
@@ -74,6 +75,12 @@ export function failureOf(report: AttemptStatus): Failure {
 export function percent(report: AttemptStatus): string {
   const done = Number.isFinite(report.progress) ? report.progress : 0;
   return `${Math.min(99, Math.max(0, Math.floor(done * 100)))}%`;
+}
+
+/** Seconds that are left, as the agent estimates; a week at most. */
+export function etaOf({ etaSeconds }: AttemptStatus): number | undefined {
+  if (etaSeconds === undefined || !Number.isFinite(etaSeconds)) return undefined;
+  return Math.min(604_800, Math.max(0, Math.ceil(etaSeconds)));
 }
 
 /** When the agent began, by its clock where that is credible, else now. */

@@ -105,7 +105,7 @@ export function finish(
       completionTime: new Date(now).toISOString(),
       ...(failed ? { failure: change.failure } : { progress: '100%' }),
     },
-    clear: [...PLACE, 'retryTime', 'stage', ...(change.clear ?? [])],
+    clear: [...PLACE, 'retryTime', 'stage', 'etaSeconds', ...(change.clear ?? [])],
   });
   return {
     type: 'status',

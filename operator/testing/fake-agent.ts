@@ -143,7 +143,7 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
             sha256Hex: 'ab'.repeat(32),
             unit: 'image',
             milliUnits: 1000n,
-            stages: [{ name: 'swap', milliseconds: 12.5 }],
+            stages: [{ name: 'swap', milliseconds: 12.5, engine: '' }],
             engine: 'scripted/1',
           },
         }),

@@ -9,6 +9,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stackAt } from '../support/stack.ts';
 import { root, startStackProcess } from '../support/stack-process.ts';
+import { runAvatarBench } from './avatar/avatar-bench.ts';
 import { runEventStreamsBench } from './http/event-streams.ts';
 import { runGetJobBench } from './http/get-job.ts';
 import { runUploadBench } from './http/upload.ts';
@@ -17,8 +18,12 @@ import { runSubmitRateBench } from './jobs/submit-rate.ts';
 import { runLedgerBench } from './ledger/ledger-bench.ts';
 import { formatSection, machineLine } from './lib/report.ts';
 import { type BenchContext, figure, type Section } from './lib/section.ts';
+import { runLipSyncBench } from './lip-sync/lip-sync-bench.ts';
+import { runMotionBench } from './motion/motion-bench.ts';
+import { runOnnxBench } from './onnx/session-bench.ts';
 import { type BenchRow, runPhotoSwapBench } from './photo-swap/photo-swap-bench.ts';
 import { runLongHistoryBench } from './usage/long-history.ts';
+import { runVideoSwapBench } from './video-swap/video-swap-bench.ts';
 import { runWebhookBench } from './webhooks/webhook-bench.ts';
 
 type Run = (context: BenchContext) => Promise<Section | readonly Section[]>;
@@ -28,6 +33,11 @@ const SECTIONS: Record<string, readonly Run[]> = {
   http: [runGetJobBench, runUploadBench],
   events: [runEventStreamsBench],
   'photo-swap': [photoSwap],
+  'video-swap': [runVideoSwapBench],
+  avatar: [runAvatarBench],
+  motion: [runMotionBench],
+  'lip-sync': [runLipSyncBench],
+  onnx: [runOnnxBench],
   usage: [runLongHistoryBench],
   ledger: [runLedgerBench],
   webhooks: [runWebhookBench],

@@ -1,17 +1,27 @@
 import { availableParallelism } from 'node:os';
-import { type Engine, RenderError, type RenderRequest, type RenderResult } from '../engine.ts';
+import { findMediaTools } from '../../media/media.ts';
+import {
+  type Engine,
+  type EngineCapability,
+  RenderError,
+  type RenderRequest,
+  type RenderResult,
+} from '../engine.ts';
+import { BUILTIN_CAPABILITIES, type BuiltinCapability } from './capabilities.ts';
 import { WorkerPool } from './pool/worker-pool.ts';
+import { findSpeechTools } from './speech/tools.ts';
 
 export interface BuiltinEngineOptions {
   /** Renders at once, one thread each; default: one for each core. */
   readonly threads?: number;
   /** Where converted networks are kept; default as the model cache says. */
   readonly cacheDir?: string;
+  /** Looks for ffmpeg; default: on PATH. */
+  readonly findMedia?: typeof findMediaTools;
+  /** Looks for flite and espeak-ng; default: on PATH. */
+  readonly findSpeech?: typeof findSpeechTools;
   readonly logger?: { warn(fields: object, message: string): void };
 }
-
-/** Peak resident memory: 1002 MiB measured with two pictures of 40 megapixels, 8 bits and alpha; 16 bits need more. */
-const PHOTO_SWAP_MEMORY_MIB = 1536;
 
 /** The engine that runs everywhere: shipped networks and classical image processing on the CPU. */
 export function createBuiltinEngine(options: BuiltinEngineOptions = {}): Engine {
@@ -23,22 +33,53 @@ export function createBuiltinEngine(options: BuiltinEngineOptions = {}): Engine 
     cacheDir: options.cacheDir,
     onCrash: (error) => options.logger?.warn({ err: error }, 'a render thread ended and will be replaced'),
   });
+  // Until the media tools were looked for, only what does without them.
+  let offered: readonly BuiltinCapability[] = BUILTIN_CAPABILITIES.filter(({ needsMedia }) => !needsMedia);
   return {
     name: 'builtin',
     version: '1',
-    capabilities: [{ capability: 'face-swap-image', slots: 1, memoryMib: PHOTO_SWAP_MEMORY_MIB }],
-    warmUp: (signal) => pool.warmUp(signal),
-    render: (request) => render(pool, request),
+    get capabilities() {
+      return offered.map(toEngineCapability);
+    },
+    async warmUp(signal) {
+      const [media, speech] = await Promise.all([
+        (options.findMedia ?? findMediaTools)(),
+        (options.findSpeech ?? findSpeechTools)(),
+      ]);
+      const without = (
+        what: string,
+        reason: string,
+        needs: (one: BuiltinCapability) => boolean | undefined,
+      ) => {
+        const names = BUILTIN_CAPABILITIES.filter(needs).map(({ capability }) => capability);
+        if (names.length)
+          options.logger?.warn({ capabilities: names }, `not offered without ${what}: ${reason}`);
+      };
+      if (!media.available) without('video tools', media.reason, ({ needsMedia }) => needsMedia);
+      if (!speech.available) without('a speech synthesiser', speech.reason, ({ needsSpeech }) => needsSpeech);
+      offered = BUILTIN_CAPABILITIES.filter(
+        ({ needsMedia, needsSpeech }) =>
+          (media.available || !needsMedia) && (speech.available || !needsSpeech),
+      );
+      await pool.warmUp(signal);
+    },
+    render: (request) => render(pool, offered, request),
     close: () => pool.close(),
   };
 }
 
-async function render(pool: WorkerPool, request: RenderRequest): Promise<RenderResult> {
-  if (request.capability !== 'face-swap-image') {
-    throw new RenderError('processing_failed', `The builtin engine has no capability ${request.capability}.`);
+function toEngineCapability({ capability, slots, memoryMib, limits }: BuiltinCapability): EngineCapability {
+  return { capability, slots, memoryMib, ...(limits && { limits }) };
+}
+
+async function render(
+  pool: WorkerPool,
+  offered: readonly BuiltinCapability[],
+  request: RenderRequest,
+): Promise<RenderResult> {
+  const { capability, inputs, parameters, outputDir, signal, onProgress } = request;
+  if (!offered.some((one) => one.capability === capability)) {
+    throw new RenderError('processing_failed', `The builtin engine has no capability ${capability}.`);
   }
-  const { image, face } = request.inputs;
-  if (!image || !face)
-    throw new RenderError('processing_failed', 'Photo Swap needs the inputs image and face.');
-  return pool.photoSwap({ image, face, outputDir: request.outputDir }, request.signal, request.onProgress);
+  return pool.render({ capability, inputs, parameters, outputDir }, signal, onProgress);
 }

@@ -2,6 +2,7 @@ import { rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { RenderError, type RenderResult, type RenderStage } from '../engine.ts';
 import { CONTENT_TYPES, EXTENSIONS, encodeBase, readBase, readFace } from './image/picture-file.ts';
+import type { Renderer } from './renderer.ts';
 import { prepareSource } from './swap/source-face.ts';
 import { swapFace } from './swap/swap-face.ts';
 import type { FaceFinder } from './vision/face-finder.ts';
@@ -20,6 +21,14 @@ export interface PhotoSwapTools {
   readonly checkpoint: () => void;
   readonly onProgress: (fraction: number, stage: string) => void;
 }
+
+/** Photo Swap as the worker threads run it. */
+export const renderPhotoSwap: Renderer = ({ inputs, outputDir }, tools) => {
+  const { image, face } = inputs;
+  if (!image || !face)
+    throw new RenderError('processing_failed', 'Photo Swap needs the inputs image and face.');
+  return photoSwap({ image, face, outputDir }, tools);
+};
 
 /**
  * Puts the most prominent face of one picture onto the faces of another and writes the result as

@@ -79,15 +79,15 @@ describe('an engine process', () => {
   it('renders, with progress, and says what it is', async () => {
     const engine = await startProcess();
     expect(engine.engine).toMatchObject({ name: 'test', version: '1' });
-    const seen: [number, string][] = [];
+    const seen: [number, string, number?][] = [];
     const result = await engine.render(await work('ok'), {
       signal: idle,
       onProgress: (...args) => seen.push(args),
     });
     expect(result).toMatchObject({ contentType: 'image/png', units: { unit: 'image', quantity: 1 } });
     expect(seen).toEqual([
-      [0.1, 'first'],
-      [0.9, 'last'],
+      [0.1, 'first', undefined],
+      [0.9, 'last', 2],
     ]);
     expect(engine.busy).toBe(0);
   });

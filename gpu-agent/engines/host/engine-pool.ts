@@ -20,6 +20,11 @@ export interface EnginePoolOptions {
   readonly processes: number;
   /** Renders one process holds at once. 1 isolates renders from each other; more share the engine's memory. */
   readonly rendersPerProcess: number;
+  /**
+   * Whether its capabilities are offered while no process is warm, so that work waits for the restart. Default true;
+   * false for what may stay away for long.
+   */
+  readonly offeredWhileDown?: boolean;
   /** Existing private directory; each process gets a temporary folder in it. */
   readonly tempDir: string;
   readonly logger: Logger;
@@ -35,10 +40,16 @@ export interface EnginePoolOptions {
 }
 
 export interface EnginePool {
-  /** Undefined until the first process is warm. */
+  /** What can be asked of it now. Undefined until the first process is warm. */
   readonly engine: EngineInfo | undefined;
+  /** What it last said of itself, whether or not it can be asked now. */
+  readonly known: EngineInfo | undefined;
+  /** Renders that all its processes hold when they are warm; 0 until the first is. */
+  readonly places: number;
   /** Renders that the warm processes hold at most. */
   readonly capacity: number;
+  /** The warm processes, to look at. */
+  readonly warm: readonly Pick<EngineProcess, 'pid' | 'busy'>[];
   /** Why no process is warm; undefined when one is. */
   readonly trouble: string | undefined;
   /** @throws EngineUnavailableError and whatever `EngineProcess.render` throws */
@@ -69,8 +80,10 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
   let engine: EngineInfo | undefined;
   let trouble: string | undefined = 'warming up';
 
+  const placesOf = (of: EngineInfo) =>
+    Math.max(1, Math.min(rendersPerProcess, of.concurrency ?? rendersPerProcess));
   const freeProcess = () => {
-    for (const process of warm) if (process.alive && process.busy < rendersPerProcess) return process;
+    for (const process of warm) if (process.alive && process.busy < placesOf(process.engine)) return process;
     return undefined;
   };
   const handOut = () => {
@@ -100,7 +113,8 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
     while (!signal.aborted) {
       try {
         const process = await startOne(index);
-        engine ??= process.engine;
+        // The newest word counts: an engine that is a program of its own may come back as another version.
+        engine = process.engine;
         trouble = undefined;
         warm.add(process);
         const since = performance.now();
@@ -166,10 +180,19 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
 
   return {
     get engine() {
+      return warm.size > 0 || options.offeredWhileDown !== false ? engine : undefined;
+    },
+    get known() {
       return engine;
     },
+    get places() {
+      return engine ? processes * placesOf(engine) : 0;
+    },
     get capacity() {
-      return warm.size * rendersPerProcess;
+      return [...warm].reduce((sum, process) => sum + placesOf(process.engine), 0);
+    },
+    get warm() {
+      return [...warm];
     },
     get trouble() {
       return warm.size > 0 ? undefined : trouble;

@@ -3,7 +3,7 @@ import { setPriority } from 'node:os';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import type { Logger } from '#common/logging.ts';
-import { RenderError, type RenderResult } from '../engine.ts';
+import { EngineInterruptedError, type OnProgress, RenderError, type RenderResult } from '../engine.ts';
 import type { EngineInfo, EngineSetup, FromEngine, RenderWork, ToEngine } from './protocol.ts';
 
 /** Variables an engine process is given of the agent's environment. Credentials are not among them. */
@@ -54,7 +54,7 @@ export interface EngineProcess {
   readonly exited: Promise<string>;
   /**
    * Renders in the process. Aborting cancels; when the promise settles, nothing of the render runs any more.
-   * @throws the signal's reason, RenderError, EngineFaultError or EngineCrashedError
+   * @throws the signal's reason, RenderError, EngineInterruptedError, EngineFaultError or EngineCrashedError
    */
   render(work: RenderWork, options: RenderOptions): Promise<RenderResult>;
   /** Ends the process: asked first, killed after `graceMs`. */
@@ -63,7 +63,7 @@ export interface EngineProcess {
 
 export interface RenderOptions {
   readonly signal: AbortSignal;
-  readonly onProgress: (fraction: number, stage: string) => void;
+  readonly onProgress: OnProgress;
 }
 
 interface Held {
@@ -90,6 +90,8 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
   });
   const held = new Map<number, Held>();
   let dead: string | undefined;
+  /** Why the engine ends its process, in its own words. */
+  let lastWords: string | undefined;
   const exited = new Promise<string>((resolve) => {
     const end = (reason: string) => {
       if (dead !== undefined) return;
@@ -99,7 +101,9 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
       }
       resolve(reason);
     };
-    child.once('exit', (code, killedBy) => end(killedBy ? `killed by ${killedBy}` : `exit status ${code}`));
+    child.once('exit', (code, killedBy) =>
+      end(lastWords ?? (killedBy ? `killed by ${killedBy}` : `exit status ${code}`)),
+    );
     child.once('error', (error) => {
       // Only a process that never was reports no exit.
       if (child.pid === undefined) end(`cannot be started: ${error.message}`);
@@ -111,9 +115,11 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
 
   const engine = await warmedUp(child, options, exited);
   child.on('message', (message: FromEngine) => {
-    if (message.type === 'progress') held.get(message.id)?.onProgress(message.fraction, message.stage);
+    if (message.type === 'progress')
+      held.get(message.id)?.onProgress(message.fraction, message.stage, message.secondsLeft);
     else if (message.type === 'result') held.get(message.id)?.settle({ result: message.result });
     else if (message.type === 'error') held.get(message.id)?.settle({ error: renderFailure(message) });
+    else if (message.type === 'ended') lastWords = message.reason.slice(0, 1_000);
   });
 
   let lastId = 0;
@@ -215,9 +221,9 @@ function tell(child: ChildProcess, message: ToEngine): void {
 }
 
 function renderFailure(message: Extract<FromEngine, { type: 'error' }>): Error {
-  return message.code
-    ? new RenderError(message.code, message.message)
-    : new EngineFaultError(message.message);
+  if (!message.code) return new EngineFaultError(message.message);
+  if (message.code === 'engine_interrupted') return new EngineInterruptedError(message.message);
+  return new RenderError(message.code, message.message);
 }
 
 /** Renders must never keep the agent's own loop, which renews the lease, from the processor. */

@@ -5,7 +5,7 @@
  */
 import { Worker } from 'node:worker_threads';
 import { describeError } from '#common/errors.ts';
-import { type Engine, RenderError } from '../engine.ts';
+import { type Engine, EngineInterruptedError, RenderError } from '../engine.ts';
 import type { EngineOptions } from '../registry.ts';
 import type { EngineSetup, FromEngine, RenderWork, ToEngine } from './protocol.ts';
 
@@ -52,11 +52,16 @@ async function start(setup: EngineSetup): Promise<void> {
   if (typeof factory !== 'function') throw new Error(`the module exports no ${setup.source.factory}`);
   engine = await (factory as (options: EngineOptions) => Engine | Promise<Engine>)(setup.options);
   await engine.warmUp(new AbortController().signal);
-  const { name, version, capabilities } = engine;
+  const { name, version, capabilities, concurrency } = engine;
   send({
     type: 'ready',
-    engine: { name, version, capabilities },
+    engine: { name, version, capabilities, ...(concurrency === undefined ? {} : { concurrency }) },
     warmUpMs: Math.round(performance.now() - began),
+  });
+  void engine.ended?.then((reason) => {
+    process.send?.({ type: 'ended', reason } satisfies FromEngine, undefined, undefined, () =>
+      process.exit(1),
+    );
   });
 }
 
@@ -69,17 +74,19 @@ async function render(host: Engine, id: number, work: RenderWork): Promise<void>
     const result = await host.render({
       ...work,
       signal: controller.signal,
-      onProgress(fraction, stage) {
+      onProgress(fraction, stage, secondsLeft) {
         const now = performance.now();
         if (stage === lastStage && now - lastAt < PROGRESS_MS) return;
         lastAt = now;
         lastStage = stage;
-        send({ type: 'progress', id, fraction, stage });
+        const left = secondsLeft === undefined ? {} : { secondsLeft };
+        send({ type: 'progress', id, fraction, stage, ...left });
       },
     });
     send({ type: 'result', id, result });
   } catch (error) {
-    if (error instanceof RenderError) send({ type: 'error', id, code: error.code, message: error.message });
+    const known = error instanceof RenderError || error instanceof EngineInterruptedError;
+    if (known) send({ type: 'error', id, code: error.code, message: error.message });
     else send({ type: 'error', id, message: describeError(error) });
   } finally {
     running.delete(id);

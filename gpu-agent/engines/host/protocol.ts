@@ -12,6 +12,8 @@ export interface EngineInfo {
   readonly name: string;
   readonly version: string;
   readonly capabilities: readonly EngineCapability[];
+  /** Renders one process of it does at once; absent: as many as it is given. */
+  readonly concurrency?: number;
 }
 
 /** One render as it crosses to the engine process. */
@@ -32,12 +34,20 @@ export type ToEngine =
 export type FromEngine =
   | { readonly type: 'ready'; readonly engine: EngineInfo; readonly warmUpMs: number }
   | { readonly type: 'unusable'; readonly message: string }
-  | { readonly type: 'progress'; readonly id: number; readonly fraction: number; readonly stage: string }
+  | {
+      readonly type: 'progress';
+      readonly id: number;
+      readonly fraction: number;
+      readonly stage: string;
+      readonly secondsLeft?: number;
+    }
   | { readonly type: 'result'; readonly id: number; readonly result: RenderResult }
   | {
       readonly type: 'error';
       readonly id: number;
-      /** Absent for an error that is not a RenderError. */
-      readonly code?: RenderErrorCode;
+      /** Absent for an error that is neither a RenderError nor an EngineInterruptedError. */
+      readonly code?: RenderErrorCode | 'engine_interrupted';
       readonly message: string;
-    };
+    }
+  /** The engine cannot render any more; its process ends next. */
+  | { readonly type: 'ended'; readonly reason: string };

@@ -7,10 +7,21 @@ import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 export interface OnnxTensor {
   readonly name: string;
   readonly dims: readonly number[];
-  readonly data: Float32Array | BigInt64Array;
+  readonly data: Float32Array | Float16Array | BigInt64Array;
+  /** Name of a file beside the model that holds the data instead; `data` then only tells the type. */
+  readonly location?: string;
 }
 
-export type OnnxAttribute = number | string | readonly number[] | { readonly float: number };
+export type OnnxAttribute =
+  | number
+  | string
+  | readonly number[]
+  | { readonly float: number }
+  | { readonly floats: readonly number[] };
+
+/** Element types of graph inputs and outputs, as TensorProto.DataType counts them. */
+export const ONNX_TYPES = { float32: 1, uint8: 2, int32: 6, int64: 7, float16: 10, float64: 11 } as const;
+export type OnnxType = keyof typeof ONNX_TYPES;
 
 export interface OnnxNode {
   readonly opType: string;
@@ -21,7 +32,10 @@ export interface OnnxNode {
 
 export interface OnnxValue {
   readonly name: string;
-  readonly dims: readonly number[];
+  /** A name instead of a number: known only when the model runs. */
+  readonly dims: readonly (number | string)[];
+  /** Default: float32. */
+  readonly type?: OnnxType;
 }
 
 export interface OnnxGraph {
@@ -34,11 +48,10 @@ export interface OnnxGraph {
 
 const IR_VERSION = 8;
 const OPSET = 13;
-const FLOAT = 1;
-const INT64 = 7;
-const ATTRIBUTE_TYPE = { float: 1, int: 2, string: 3, ints: 7 } as const;
+const EXTERNAL = 1;
+const ATTRIBUTE_TYPE = { float: 1, int: 2, string: 3, floats: 6, ints: 7 } as const;
 
-/** Encodes a graph of float tensors as a serialized ONNX ModelProto. */
+/** Encodes a graph as a serialized ONNX ModelProto. */
 export function encodeOnnxModel(graph: OnnxGraph): Uint8Array<ArrayBuffer> {
   const model = new BinaryWriter();
   model.tag(1, WireType.Varint).int64(IR_VERSION);
@@ -88,6 +101,9 @@ function writeAttribute(writer: BinaryWriter, name: string, value: OnnxAttribute
   } else if ('float' in value) {
     writer.tag(2, WireType.Bit32).float(value.float);
     type = ATTRIBUTE_TYPE.float;
+  } else if ('floats' in value) {
+    for (const item of value.floats) writer.tag(7, WireType.Bit32).float(item);
+    type = ATTRIBUTE_TYPE.floats;
   } else {
     for (const item of value) writer.tag(8, WireType.Varint).int64(item);
     type = ATTRIBUTE_TYPE.ints;
@@ -97,8 +113,17 @@ function writeAttribute(writer: BinaryWriter, name: string, value: OnnxAttribute
 
 function writeTensor(writer: BinaryWriter, tensor: OnnxTensor): void {
   for (const dim of tensor.dims) writer.tag(1, WireType.Varint).int64(dim);
-  writer.tag(2, WireType.Varint).int32(tensor.data instanceof Float32Array ? FLOAT : INT64);
+  writer.tag(2, WireType.Varint).int32(ONNX_TYPES[elementType(tensor.data)]);
   text(writer, 8, tensor.name);
+  const { location } = tensor;
+  if (location !== undefined) {
+    message(writer, 13, (w) => {
+      text(w, 1, 'location');
+      text(w, 2, location);
+    });
+    writer.tag(14, WireType.Varint).int32(EXTERNAL);
+    return;
+  }
   // raw_data is little-endian by definition, as is every machine Node.js runs on here.
   const { buffer, byteOffset, byteLength } = tensor.data;
   writer
@@ -106,13 +131,23 @@ function writeTensor(writer: BinaryWriter, tensor: OnnxTensor): void {
     .bytes(new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength));
 }
 
+function elementType(data: OnnxTensor['data']): OnnxType {
+  if (data instanceof Float32Array) return 'float32';
+  return data instanceof BigInt64Array ? 'int64' : 'float16';
+}
+
 function writeValue(writer: BinaryWriter, value: OnnxValue): void {
   text(writer, 1, value.name);
   message(writer, 2, (type) => {
     message(type, 1, (tensor) => {
-      tensor.tag(1, WireType.Varint).int32(FLOAT);
+      tensor.tag(1, WireType.Varint).int32(ONNX_TYPES[value.type ?? 'float32']);
       message(tensor, 2, (shape) => {
-        for (const dim of value.dims) message(shape, 1, (d) => d.tag(1, WireType.Varint).int64(dim));
+        for (const dim of value.dims) {
+          message(shape, 1, (d) => {
+            if (typeof dim === 'string') text(d, 2, dim);
+            else d.tag(1, WireType.Varint).int64(dim);
+          });
+        }
       });
     });
   });

@@ -63,10 +63,10 @@ export async function readBase(path: string): Promise<BasePicture> {
 /**
  * Decodes the picture of the face to put in: upright, converted to 8-bit sRGB by its profile, without alpha; of an
  * animation the first frame.
+ * @param what what messages call it
  * @throws RenderError as {@link readBase}
  */
-export async function readFace(path: string): Promise<Picture> {
-  const what = 'The face picture';
+export async function readFace(path: string, what = 'The face picture'): Promise<Picture> {
   await openPicture(path, what);
   return decode(what, () =>
     sharp(path, { failOn: 'error', limitInputPixels: MAX_PIXELS })

@@ -1,14 +1,18 @@
 import type { RenderErrorCode, RenderResult } from '../../engine.ts';
-import type { PhotoSwapJob } from '../photo-swap.ts';
+import type { RenderWork } from '../../host/protocol.ts';
 
-/** What the engine tells a worker thread. `cancelled` holds one 32-bit word: not zero once the render must stop. */
+/**
+ * What the engine tells a worker thread. `cancelled` holds one 32-bit word: not zero once the render must stop. That is
+ * seen by a thread that computes; `cancel` is for one that waits.
+ */
 export type ToWorker =
   | {
-      readonly type: 'photo-swap';
+      readonly type: 'render';
       readonly id: number;
-      readonly job: PhotoSwapJob;
+      readonly work: RenderWork;
       readonly cancelled: SharedArrayBuffer;
     }
+  | { readonly type: 'cancel'; readonly id: number }
   | { readonly type: 'warm-up'; readonly id: number };
 
 /** What a worker thread tells the engine. Every request is answered by exactly one `done` or `failed`. */

@@ -5,15 +5,16 @@ import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { WorkerPool } from './worker-pool.ts';
 
-/** A thread that speaks the protocol and does what the job's `image` says. */
+/** A thread that speaks the protocol and does what the input `image` says. */
 const THREAD = `
 import { parentPort } from 'node:worker_threads';
-parentPort.on('message', ({ type, id, job, cancelled }) => {
+parentPort.on('message', ({ type, id, work, cancelled }) => {
+  if (type === 'cancel') return;
   if (type === 'warm-up') return parentPort.postMessage({ type: 'done', id, result: null });
-  if (job.image === 'exit') process.exit(3);
-  if (job.image === 'throw') throw new Error('broken on purpose');
-  if (job.image === 'spin') for (;;);
-  if (job.image === 'obey') {
+  if (work.inputs.image === 'exit') process.exit(3);
+  if (work.inputs.image === 'throw') throw new Error('broken on purpose');
+  if (work.inputs.image === 'spin') for (;;);
+  if (work.inputs.image === 'obey') {
     const flag = new Int32Array(cancelled);
     const timer = setInterval(() => {
       if (Atomics.load(flag, 0) === 0) return;
@@ -22,8 +23,8 @@ parentPort.on('message', ({ type, id, job, cancelled }) => {
     }, 5);
     return;
   }
-  if (job.image === 'wait') return;
-  parentPort.postMessage({ type: 'done', id, result: { outputPath: job.image } });
+  if (work.inputs.image === 'wait') return;
+  parentPort.postMessage({ type: 'done', id, result: { outputPath: work.inputs.image } });
 });
 `;
 
@@ -50,7 +51,8 @@ afterEach(async () => {
 });
 
 function run(image: string, signal = new AbortController().signal): Promise<unknown> {
-  return pool.photoSwap({ image, face: '', outputDir: '' }, signal, () => undefined);
+  const work = { capability: 'face-swap-image', inputs: { image }, parameters: {}, outputDir: '' } as const;
+  return pool.render(work, signal, () => undefined);
 }
 
 describe('worker pool', () => {

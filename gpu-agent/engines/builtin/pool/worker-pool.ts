@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import { RenderError, type RenderResult } from '../../engine.ts';
-import type { PhotoSwapJob } from '../photo-swap.ts';
+import type { RenderWork } from '../../host/protocol.ts';
 import type { FromWorker, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
 
 /** How long a cancelled render may take to notice before its thread is ended. */
@@ -16,8 +16,8 @@ export interface WorkerPoolOptions {
 }
 
 interface Task {
-  readonly kind: 'photo-swap' | 'warm-up';
-  readonly job: PhotoSwapJob | undefined;
+  /** Undefined for a warm-up. */
+  readonly work: RenderWork | undefined;
   readonly signal: AbortSignal;
   readonly onProgress: (fraction: number, stage: string) => void;
   readonly resolve: (result: RenderResult | null) => void;
@@ -64,18 +64,16 @@ export class WorkerPool {
   /** Loads the networks in every thread and runs them once. */
   async warmUp(signal: AbortSignal): Promise<void> {
     const idle = this.#slots.filter((slot) => !slot.task).length;
-    await Promise.all(
-      Array.from({ length: idle }, () => this.#submit('warm-up', undefined, signal, () => undefined)),
-    );
+    await Promise.all(Array.from({ length: idle }, () => this.#submit(undefined, signal, () => undefined)));
   }
 
-  /** Renders a job. Rejects with the signal's reason once it is aborted, within a second. */
-  async photoSwap(
-    job: PhotoSwapJob,
+  /** Renders a piece of work. Rejects with the signal's reason once it is aborted, within a second. */
+  async render(
+    work: RenderWork,
     signal: AbortSignal,
     onProgress: (fraction: number, stage: string) => void,
   ): Promise<RenderResult> {
-    const result = await this.#submit('photo-swap', job, signal, onProgress);
+    const result = await this.#submit(work, signal, onProgress);
     if (!result) throw new Error('worker answered a render without a result');
     return result;
   }
@@ -97,8 +95,7 @@ export class WorkerPool {
   }
 
   #submit(
-    kind: Task['kind'],
-    job: PhotoSwapJob | undefined,
+    work: RenderWork | undefined,
     signal: AbortSignal,
     onProgress: Task['onProgress'],
   ): Promise<RenderResult | null> {
@@ -106,8 +103,7 @@ export class WorkerPool {
       if (this.#closed) return reject(new RenderError('processing_failed', 'The engine was closed.'));
       if (signal.aborted) return reject(signal.reason);
       const task: Task = {
-        kind,
-        job,
+        work,
         signal,
         onProgress,
         resolve,
@@ -135,13 +131,13 @@ export class WorkerPool {
     slot.worker.ref();
     slot.task = task;
     slot.id = this.#nextId++;
-    if (task.kind === 'warm-up' || !task.job) {
+    if (!task.work) {
       slot.worker.postMessage({ type: 'warm-up', id: slot.id } satisfies ToWorker);
       return;
     }
     const cancelled = new SharedArrayBuffer(4);
     slot.cancelled = new Int32Array(cancelled);
-    slot.worker.postMessage({ type: 'photo-swap', id: slot.id, job: task.job, cancelled } satisfies ToWorker);
+    slot.worker.postMessage({ type: 'render', id: slot.id, work: task.work, cancelled } satisfies ToWorker);
   }
 
   #spawn(slot: Slot): Worker {
@@ -201,6 +197,7 @@ export class WorkerPool {
     const slot = this.#slots.find((candidate) => candidate.task === task);
     if (!slot) return;
     if (slot.cancelled) Atomics.store(slot.cancelled, 0, 1);
+    slot.worker?.postMessage({ type: 'cancel', id: slot.id } satisfies ToWorker);
     // A single long step (decoding or encoding a huge picture) does not look at the flag.
     slot.graceTimer = setTimeout(() => this.#abandon(slot, task), CANCEL_GRACE_MS);
   }

@@ -1,7 +1,9 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { RenderError } from '../../engine.ts';
+import { createMedia, findMediaTools } from '../../../media/media.ts';
+import type { Media } from '../../../media/types.ts';
+import { RenderError, type RenderResult } from '../../engine.ts';
 import { openSession } from '../../models/session.ts';
-import { photoSwap } from '../photo-swap.ts';
+import { BUILTIN_CAPABILITIES } from '../capabilities.ts';
 import { FaceFinder } from '../vision/face-finder.ts';
 import type { FromWorker, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
 import { warmUp } from './warm-up.ts';
@@ -16,6 +18,7 @@ const port = parentPort;
 if (!port) throw new Error('worker.ts runs in a worker thread only');
 const { cacheDir } = workerData as WorkerOptions;
 
+const running = new Map<number, AbortController>();
 let finder: Promise<FaceFinder> | undefined;
 
 function loadFinder(): Promise<FaceFinder> {
@@ -25,30 +28,61 @@ function loadFinder(): Promise<FaceFinder> {
   return finder;
 }
 
+let media: Promise<Media> | undefined;
+
+function openMedia(): Promise<Media> {
+  media ??= findMediaTools().then((tools) => {
+    if (!tools.available) throw new RenderError('processing_failed', tools.reason);
+    return createMedia({ tools });
+  });
+  return media;
+}
+
 function send(message: FromWorker): void {
   port?.postMessage(message);
 }
 
-async function handle(message: ToWorker): Promise<void> {
+async function handle(message: Exclude<ToWorker, { type: 'cancel' }>): Promise<void> {
   const { id } = message;
   try {
     const loaded = await loadFinder();
     if (message.type === 'warm-up') {
       await warmUp(loaded);
       send({ type: 'done', id, result: null });
-      return;
+    } else {
+      send({ type: 'done', id, result: await render(message, loaded) });
     }
-    const flag = new Int32Array(message.cancelled);
-    const result = await photoSwap(message.job, {
+  } catch (error) {
+    send({ type: 'failed', id, error: describe(error) });
+  }
+}
+
+async function render(
+  { id, work, cancelled }: Extract<ToWorker, { type: 'render' }>,
+  loaded: FaceFinder,
+): Promise<RenderResult> {
+  const chosen = BUILTIN_CAPABILITIES.find(({ capability }) => capability === work.capability);
+  if (!chosen) throw new Error(`no renderer for ${work.capability}`);
+  const flag = new Int32Array(cancelled);
+  const controller = new AbortController();
+  running.set(id, controller);
+  try {
+    const renderer = await chosen.load();
+    return await renderer(work, {
       finder: loaded,
+      media: openMedia,
+      cacheDir,
+      signal: controller.signal,
       checkpoint: () => {
         if (Atomics.load(flag, 0) !== 0) throw new CancelledError('the render was cancelled');
       },
       onProgress: (fraction, stage) => send({ type: 'progress', id, fraction, stage }),
     });
-    send({ type: 'done', id, result });
   } catch (error) {
-    send({ type: 'failed', id, error: describe(error) });
+    // What a cancelled step throws is not a fault of its own.
+    throw controller.signal.aborted ? controller.signal.reason : error;
+  } finally {
+    running.delete(id);
   }
 }
 
@@ -59,4 +93,8 @@ function describe(error: unknown): WorkerFailure {
   return { code: undefined, message, stack };
 }
 
-port.on('message', (message: ToWorker) => void handle(message));
+port.on('message', (message: ToWorker) => {
+  if (message.type === 'cancel')
+    running.get(message.id)?.abort(new CancelledError('the render was cancelled'));
+  else void handle(message);
+});

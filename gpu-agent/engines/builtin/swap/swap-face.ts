@@ -36,6 +36,8 @@ export interface SwapPlan {
   readonly scale: number;
   readonly width: number;
   readonly height: number;
+  /** Where each point of the mesh comes to lie on the work grid, x and y. */
+  readonly mixed: Float32Array;
   /** Where the source's patch shows what belongs at each work pixel. */
   readonly direct: WarpMap;
   /** Where, on the work grid, the target shows what belongs at each work pixel once its features have moved. */
@@ -153,6 +155,7 @@ export function planSwap(
   lap('colour');
   return {
     ...grid,
+    mixed,
     direct,
     own,
     alpha,

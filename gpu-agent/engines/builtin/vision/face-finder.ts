@@ -59,6 +59,14 @@ export class FaceFinder {
     return [];
   }
 
+  /**
+   * The faces of a picture as {@link find} orders and chooses them, but upright ones only, and at one smallest width:
+   * what a search costs is bounded, as those who search again and again need it.
+   */
+  async findUpright(picture: Picture, smallest: number, checkpoint: () => void): Promise<Face[]> {
+    return this.#fit(picture, await this.#detect(picture, smallest, checkpoint), checkpoint);
+  }
+
   /** Fits the mesh of a known face again, as after its picture changed. */
   refit(picture: Picture, face: Face): Promise<Face> {
     return this.#mesher.refine(picture, face);

@@ -1,0 +1,64 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
+import { makeAccount, photoSwap, startTestSystem, type TestSystem, untilTrue, upload } from '../testing.ts';
+
+let system: TestSystem;
+beforeAll(async () => {
+  system = await startTestSystem();
+});
+afterAll(() => system.close());
+
+/** What an agent says of itself when it registers. */
+async function register(name: string, ...capabilities: string[]) {
+  const metadata = { name, namespace: system.kubernetes.namespace };
+  await system.kube.apply(GPUAGENT_RESOURCE, { metadata, spec: {} });
+  const engines = [
+    { name: 'test', version: '1', capabilities: capabilities.map((each) => ({ name: each, slots: 1 })) },
+  ];
+  await system.kube.apply(GPUAGENT_RESOURCE, { metadata, status: { slots: 1, engines } } as never, {
+    subresource: 'status',
+  });
+  return metadata;
+}
+async function enabled() {
+  const { control, ask } = system.client;
+  const { capabilities } = await ask(control.getPricing.bind(control), { caller: undefined });
+  return capabilities.filter((each) => each.enabled).map(({ capability }) => capability);
+}
+const untilEnabled = (...names: string[]) =>
+  untilTrue(async () => JSON.stringify(await enabled()) === JSON.stringify(names), `enabled: ${names}`);
+
+test('a capability is offered from the moment an agent that offers it is first seen, and stays', async () => {
+  const { caller } = await makeAccount(system);
+  const { control, ask, admin, asAdmin } = system.client;
+  const { fileKey } = await upload(system, caller);
+  const lipSync = {
+    ...photoSwap(caller, fileKey),
+    capability: 'lip-sync',
+    inputs: { video: fileKey, audio: fileKey },
+  };
+  const submit = () => ask(control.submitJob.bind(control), lipSync);
+  expect(await enabled()).toEqual(['face-swap-image']);
+  await expect(submit()).rejects.toMatchObject({ code: 'capability_unavailable' });
+
+  const first = await register('first', 'lip-sync', 'not-a-capability');
+  await untilEnabled('face-swap-image', 'lip-sync');
+  // Now it is the inputs that are wrong: a picture is no video.
+  await expect(submit()).rejects.toMatchObject({ code: 'invalid_input' });
+
+  // An upgrade of every agent: none is left for a while, and a control plane starts that sees none.
+  await system.kube.delete(GPUAGENT_RESOURCE, first);
+  const [before] = await system.database.sql`select engine_seen_at from capabilities where name = 'lip-sync'`;
+  await system.startPlane();
+  await register('second', 'lip-sync', 'avatar');
+  await untilEnabled('face-swap-image', 'avatar', 'lip-sync');
+  expect([
+    ...(await system.database.sql`select engine_seen_at from capabilities where name = 'lip-sync'`),
+  ]).toEqual([before]);
+
+  // The owner's switch is above it, and an agent that comes does not turn it on.
+  await asAdmin(admin.switchCapability.bind(admin), { capability: 'lip-sync', on: false });
+  await register('third', 'lip-sync');
+  await untilEnabled('face-swap-image', 'avatar');
+  await expect(submit()).rejects.toMatchObject({ code: 'capability_unavailable' });
+});

@@ -1,0 +1,105 @@
+import { describeError } from '#common/errors.ts';
+import type { Logger } from '#common/logging.ts';
+import { RenderError } from '../engines/engine.ts';
+import { allowAll } from './allow-all.ts';
+import { type CheckSubject, type ContentCheck, ContentCheckError, type Verdict } from './check.ts';
+import { hashList } from './hash-list/hash-list.ts';
+import { httpHook } from './http-hook.ts';
+import type { CheckName, ContentCheckSettings } from './settings.ts';
+import { wordList } from './word-list.ts';
+
+/** What the GpuAgent says of it. */
+export interface ContentCheckStatement {
+  readonly checks: string[];
+  /** Whether what could not be checked is rendered and stored all the same. */
+  readonly allowsUnchecked: boolean;
+  readonly message: string;
+}
+
+export type CheckResult = 'allowed' | 'rejected' | 'failed';
+
+/** All checks of an agent. */
+export interface ContentChecks {
+  readonly statement: ContentCheckStatement;
+  /**
+   * Returns when every check allowed the subject.
+   * @throws RenderError `content_rejected`, or of a file that cannot be read; ContentCheckError when one could not say;
+   *   the signal's reason
+   */
+  assertAllowed(subject: CheckSubject, options: { signal: AbortSignal; logger: Logger }): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface ContentChecksOptions {
+  readonly settings: ContentCheckSettings;
+  readonly logger: Logger;
+  /** Told of each check that was made. */
+  readonly onResult: (check: string, phase: CheckSubject['phase'], result: CheckResult) => void;
+}
+
+export function createContentChecks({ settings, logger, onResult }: ContentChecksOptions): ContentChecks {
+  const make: Readonly<Record<CheckName, () => ContentCheck>> = {
+    'allow-all': () => allowAll,
+    'hash-list': () => hashList({ list: settings.hashList, distance: settings.hashDistance, logger }),
+    'word-list': () => wordList(settings.wordList),
+    http: () => httpHook({ ...settings, logger }),
+  };
+  const checks = settings.names.map((name) => make[name]());
+  const statement = stated(checks, settings.allowUnchecked);
+  const looksAtNothing = checks.every((check) => check === allowAll);
+  if (looksAtNothing || settings.allowUnchecked) logger.warn(statement.message);
+  else logger.info(statement.message);
+
+  async function passes(
+    check: ContentCheck,
+    subject: CheckSubject,
+    { signal, logger: log }: { signal: AbortSignal; logger: Logger },
+  ): Promise<void> {
+    const { phase } = subject;
+    let verdict: Verdict;
+    try {
+      verdict = await check.check(subject, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      // A file that nobody can read is its sender's affair; one that was made here is not.
+      if (error instanceof RenderError && phase === 'input') throw error;
+      onResult(check.name, phase, 'failed');
+      if (!settings.allowUnchecked) throw asCheckError(error);
+      log.warn({ check: check.name, phase, reason: describeError(error) }, 'not checked, and let through');
+      return;
+    }
+    onResult(check.name, phase, verdict.allowed ? 'allowed' : 'rejected');
+    if (verdict.allowed) return;
+    log.warn({ check: check.name, phase, reason: verdict.reason }, 'the content check rejected it');
+    throw new RenderError('content_rejected', verdict.reason);
+  }
+
+  return {
+    statement,
+    async assertAllowed(subject, options) {
+      // One after the other: what a cheap one rejects is not sent to the next.
+      for (const check of checks) await passes(check, subject, options);
+    },
+    async close() {
+      await Promise.all(checks.map((check) => check.close()));
+    },
+  };
+}
+
+function asCheckError(error: unknown): ContentCheckError {
+  if (error instanceof ContentCheckError) return error;
+  return new ContentCheckError(describeError(error), { cause: error });
+}
+
+function stated(checks: readonly ContentCheck[], allowsUnchecked: boolean): ContentCheckStatement {
+  const about = checks.map(({ name, about }) => `${name} (${about})`).join('; ');
+  const nothing = checks.every((check) => check === allowAll);
+  const failing = allowsUnchecked
+    ? ' What cannot be checked is let through.'
+    : ' What cannot be checked is tried again, and fails in the end.';
+  return {
+    checks: checks.map(({ name }) => name),
+    allowsUnchecked,
+    message: nothing ? 'No content check: whatever comes is rendered.' : `Checked by ${about}.${failing}`,
+  };
+}

@@ -1,0 +1,97 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { pipeline } from 'node:stream/promises';
+import sharp from 'sharp';
+import type { MediaKind } from '#common/capabilities.ts';
+import { RenderError } from '../../engines/engine.ts';
+import { createMedia, findMediaTools, type OpenMedia } from '../../media/media.ts';
+import { ContentCheckError } from '../check.ts';
+import { PDQ_SIDE, type PdqHash, pdqHashes } from './pdq.ts';
+
+/** One frame of a video is looked at in each of these. */
+const EVERY_US = 1_000_000;
+/** Pixels of the largest picture that is opened; larger ones no engine takes. */
+const MOST_PIXELS = 200_000_000;
+
+/** A stretch of a file that is looked at: the picture, or one frame; as it is, and as in a mirror. */
+export type Fingerprint = readonly [PdqHash, PdqHash];
+
+export interface Fingerprints {
+  /** @throws the signal's reason */
+  sha256(path: string, signal: AbortSignal): Promise<string>;
+  /**
+   * Of a picture, or of frames of a video as they come; none of sound.
+   * @throws RenderError when the file cannot be read, ContentCheckError when nothing here reads such files
+   */
+  perceptual(path: string, kind: MediaKind, signal: AbortSignal): AsyncIterable<Fingerprint>;
+  close(): Promise<void>;
+}
+
+export function createFingerprints(): Fingerprints {
+  let media: Promise<OpenMedia> | undefined;
+  /** Opened for the first video; tried again where that failed. */
+  const opened = () => {
+    media ??= openMedia().catch((error: unknown) => {
+      media = undefined;
+      throw error;
+    });
+    return media;
+  };
+  return {
+    async sha256(path, signal) {
+      const hash = createHash('sha256');
+      await pipeline(createReadStream(path), hash, { signal });
+      return hash.digest('hex');
+    },
+    async *perceptual(path, kind, signal) {
+      if (kind === 'image') yield await ofPicture(path);
+      if (kind === 'video') yield* ofVideo(await opened(), path, signal);
+    },
+    async close() {
+      await (await media?.catch(() => undefined))?.close();
+    },
+  };
+}
+
+async function openMedia(): Promise<OpenMedia> {
+  const tools = await findMediaTools();
+  if (!tools.available) throw new ContentCheckError(`video cannot be looked at: ${tools.reason}`);
+  return createMedia({ tools, threads: 1 });
+}
+
+async function ofPicture(path: string): Promise<Fingerprint> {
+  try {
+    const { data, info } = await sharp(path, { limitInputPixels: MOST_PIXELS })
+      .autoOrient()
+      .resize(PDQ_SIDE, PDQ_SIDE, { fit: 'inside', withoutEnlargement: true })
+      .flatten({ background: '#ffffff' })
+      .toColourspace('srgb')
+      .raw()
+      .toBuffer({ resolveWithObject: true });
+    const luma = new Float32Array(info.width * info.height);
+    const [red, green, blue] = info.channels >= 3 ? [0, 1, 2] : [0, 0, 0];
+    for (let pixel = 0, at = 0; pixel < luma.length; pixel++, at += info.channels) {
+      luma[pixel] =
+        0.299 * (data[at + red] ?? 0) + 0.587 * (data[at + green] ?? 0) + 0.114 * (data[at + blue] ?? 0);
+    }
+    return pdqHashes(luma, info.width, info.height);
+  } catch (cause) {
+    throw new RenderError('unsupported_format', 'The picture could not be read.', { cause });
+  }
+}
+
+async function* ofVideo(media: OpenMedia, path: string, signal: AbortSignal): AsyncGenerator<Fingerprint> {
+  const info = await media.probe(path, 'video', signal);
+  const { width = 0, height = 0 } = info.video ?? {};
+  const scale = Math.min(1, PDQ_SIDE / Math.max(width, height));
+  const even = (length: number) => Math.max(2, 2 * Math.round((length * scale) / 2));
+  const size = { width: even(width), height: even(height) };
+  let next = 0;
+  for await (const frame of media.decodeVideo(path, info, { signal, size })) {
+    if (frame.ptsUs < next) continue;
+    next = frame.ptsUs + EVERY_US;
+    // The range of the luma does not matter: the bits are relative to the picture's own median.
+    const luma = Float32Array.from(frame.data.subarray(0, frame.width * frame.height));
+    yield pdqHashes(luma, frame.width, frame.height);
+  }
+}

@@ -1,0 +1,37 @@
+import type { CheckedFile } from '../check.ts';
+import { listFile } from '../list-file.ts';
+import { matches, parseEntry } from './entries.ts';
+import { createFingerprints } from './fingerprints.ts';
+
+export interface LookerOptions {
+  readonly list: string;
+  /** Bits in which a PDQ hash may differ from one of the list. */
+  readonly distance: number;
+}
+
+/** What the process of the hash list does: says which of the files, if any, is on the list. */
+export interface Looker {
+  find(files: readonly CheckedFile[], signal: AbortSignal): Promise<CheckedFile | undefined>;
+  close(): Promise<void>;
+}
+
+export function createLooker({ list, distance }: LookerOptions): Looker {
+  const entries = listFile(list, parseEntry);
+  const fingerprints = createFingerprints();
+  return {
+    async find(files, signal) {
+      const held = await entries();
+      const exact = new Set(held.flatMap((entry) => (entry.kind === 'sha256' ? [entry.hash] : [])));
+      const alike = held.filter(({ kind }) => kind === 'pdq');
+      for (const file of files) {
+        if (exact.size > 0 && exact.has(await fingerprints.sha256(file.path, signal))) return file;
+        if (alike.length === 0) continue;
+        for await (const seen of fingerprints.perceptual(file.path, file.kind, signal)) {
+          if (matches(alike, seen, distance)) return file;
+        }
+      }
+      return undefined;
+    },
+    close: () => fingerprints.close(),
+  };
+}

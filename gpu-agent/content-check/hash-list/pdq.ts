@@ -1,0 +1,162 @@
+/**
+ * PDQ, the perceptual hash that services exchange lists of (Meta's ThreatExchange, StopNCII): 256 bits that say where a
+ * picture of 64 × 64 points, seen through a cosine transform, is above its own median. Copies that were scaled, re-encoded
+ * or lightly touched differ in few bits. Steps, constants and the order of the bits are those of the published algorithm.
+ */
+
+/** Four 64-bit words would do; hexadecimal digits are what lists hold. */
+export const PDQ_DIGITS = 64;
+
+/** Pictures are brought to at most this many pixels a side before. */
+export const PDQ_SIDE = 512;
+
+export interface PdqHash {
+  /** 32 bytes, the last bit of the transform first. */
+  readonly bits: Uint8Array;
+  /** 0 to 100: how much there is in the picture to tell it by. Below 50, PDQ's authors say, hashes mean little. */
+  readonly quality: number;
+}
+
+const POINTS = 64;
+const WAVES = 16;
+const REPEATS = 2;
+
+/** Row k of the transform: a wave of k + 1 half-turns. The mean of the picture (no turn) is left out. */
+const WAVE = Float32Array.from({ length: WAVES * POINTS }, (_, index) => {
+  const [wave, point] = [Math.floor(index / POINTS), index % POINTS];
+  return Math.sqrt(2 / POINTS) * Math.cos((Math.PI / 2 / POINTS) * (wave + 1) * (2 * point + 1));
+});
+
+/** @param luma row by row, 0 to 255 */
+export function pdqHash(luma: Float32Array, width: number, height: number): PdqHash {
+  const points = decimate(smooth(luma, width, height), width, height);
+  return { bits: bitsOf(transform(points)), quality: qualityOf(points) };
+}
+
+/** Of the picture seen in a mirror, too: turning it round left to right is the cheapest way past a list. */
+export function pdqHashes(luma: Float32Array, width: number, height: number): [PdqHash, PdqHash] {
+  const points = decimate(smooth(luma, width, height), width, height);
+  const waves = transform(points);
+  // Waves of an odd number of half-turns change their sign from left to right.
+  const mirrored = waves.map((value, index) => ((index % WAVES) % 2 === 0 ? -value : value));
+  const quality = qualityOf(points);
+  return [
+    { bits: bitsOf(waves), quality },
+    { bits: bitsOf(mirrored), quality },
+  ];
+}
+
+/** Bits in which two hashes differ. */
+export function pdqDistance(a: Uint8Array, b: Uint8Array): number {
+  let distance = 0;
+  for (let index = 0; index < a.length; index++) {
+    let bits = (a[index] ?? 0) ^ (b[index] ?? 0);
+    for (; bits !== 0; bits &= bits - 1) distance++;
+  }
+  return distance;
+}
+
+/** Two box filters along each axis come near to the blur that belongs before taking every n-th point. */
+function smooth(luma: Float32Array, width: number, height: number): Float32Array {
+  const window = (length: number) => Math.floor((length + 2 * POINTS - 1) / (2 * POINTS));
+  const [across, down] = [window(width), window(height)];
+  const values = Float32Array.from(luma);
+  const other = new Float32Array(luma.length);
+  for (let repeat = 0; repeat < REPEATS; repeat++) {
+    for (let row = 0; row < height; row++) box(values, other, row * width, 1, width, across);
+    for (let column = 0; column < width; column++) box(other, values, column, width, height, down);
+  }
+  return values;
+}
+
+/** The mean of `window` values around each; at the ends, of as many as there are. */
+function box(
+  from: Float32Array,
+  to: Float32Array,
+  start: number,
+  step: number,
+  length: number,
+  window: number,
+): void {
+  const ahead = Math.floor((window + 2) / 2);
+  const behind = window - ahead;
+  let sum = 0;
+  let count = 0;
+  const at = (index: number) => from[start + index * step] ?? 0;
+  for (let index = 0; index < Math.min(ahead - 1, length); index++, count++) sum += at(index);
+  for (let index = 0; index < length; index++) {
+    const entering = index + ahead - 1;
+    if (entering < length) {
+      sum += at(entering);
+      count++;
+    }
+    const leaving = index - behind - 1;
+    if (leaving >= 0) {
+      sum -= at(leaving);
+      count--;
+    }
+    to[start + index * step] = sum / count;
+  }
+}
+
+function decimate(luma: Float32Array, width: number, height: number): Float32Array {
+  const points = new Float32Array(POINTS * POINTS);
+  for (let row = 0; row < POINTS; row++) {
+    const y = Math.floor(((row + 0.5) * height) / POINTS);
+    for (let column = 0; column < POINTS; column++) {
+      const x = Math.floor(((column + 0.5) * width) / POINTS);
+      points[row * POINTS + column] = luma[y * width + x] ?? 0;
+    }
+  }
+  return points;
+}
+
+function qualityOf(points: Float32Array): number {
+  let sum = 0;
+  const difference = (a: number, b: number) =>
+    Math.abs(Math.trunc((((points[a] ?? 0) - (points[b] ?? 0)) * 100) / 255));
+  for (let row = 0; row < POINTS; row++) {
+    for (let column = 0; column < POINTS; column++) {
+      const at = row * POINTS + column;
+      if (row < POINTS - 1) sum += difference(at, at + POINTS);
+      if (column < POINTS - 1) sum += difference(at, at + 1);
+    }
+  }
+  return Math.min(100, Math.floor(sum / 90));
+}
+
+function transform(points: Float32Array): Float32Array {
+  const half = new Float32Array(WAVES * POINTS);
+  for (let wave = 0; wave < WAVES; wave++) {
+    for (let column = 0; column < POINTS; column++) {
+      let sum = 0;
+      for (let row = 0; row < POINTS; row++) {
+        sum += (WAVE[wave * POINTS + row] ?? 0) * (points[row * POINTS + column] ?? 0);
+      }
+      half[wave * POINTS + column] = sum;
+    }
+  }
+  const waves = new Float32Array(WAVES * WAVES);
+  for (let down = 0; down < WAVES; down++) {
+    for (let across = 0; across < WAVES; across++) {
+      let sum = 0;
+      for (let column = 0; column < POINTS; column++) {
+        sum += (half[down * POINTS + column] ?? 0) * (WAVE[across * POINTS + column] ?? 0);
+      }
+      waves[down * WAVES + across] = sum;
+    }
+  }
+  return waves;
+}
+
+function bitsOf(waves: Float32Array): Uint8Array {
+  // The lower of the two in the middle, as the algorithm has it.
+  const median = waves.toSorted()[waves.length / 2 - 1] ?? 0;
+  const bits = new Uint8Array(waves.length / 8);
+  for (const [index, value] of waves.entries()) {
+    // Written as one number of 256 bits, whose last bit is the first wave.
+    const at = bits.length - 1 - (index >> 3);
+    if (value > median) bits[at] = (bits[at] ?? 0) | (1 << (index & 7));
+  }
+  return bits;
+}

@@ -1,0 +1,90 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { silentLogger } from '#common/logging.ts';
+import { httpHook } from './http-hook.ts';
+import { type Answer, type CheckService, startCheckService } from './testing/check-service.ts';
+
+const idle = new AbortController().signal;
+let dir: string;
+let service: CheckService;
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'semblance-http-hook-'));
+  await writeFile(join(dir, 'image'), 'an image');
+  service = await startCheckService();
+});
+afterAll(async () => {
+  await service.close();
+  await rm(dir, { recursive: true, force: true });
+});
+
+function check(phase: 'input' | 'output' = 'input', signal = idle, url = service.url) {
+  const hook = httpHook({ url, token: 'secret', timeoutMs: 300, pauseMs: 1, logger: silentLogger() });
+  const file = { role: 'image', path: join(dir, 'image'), kind: 'image' as const, contentType: 'image/png' };
+  const parameters = { script: 'Grüße' };
+  return hook.check({ phase, jobName: 'job-1', capability: 'avatar', parameters, files: [file] }, signal);
+}
+
+describe('a service that checks', () => {
+  it('is given what the job is, its texts and its files', async () => {
+    service.answer([]);
+    expect(await check()).toEqual({ allowed: true });
+    expect(service.asked).toMatchObject([
+      {
+        headers: { authorization: 'Bearer secret' },
+        request: {
+          ...{ version: 1, phase: 'input', job: 'job-1', capability: 'avatar' },
+          parameters: { script: 'Grüße' },
+          files: [{ role: 'image', kind: 'image', size: 8, content_type: 'image/png' }],
+        },
+        files: { image: { type: 'image/png', bytes: Buffer.from('an image') } },
+      },
+    ]);
+    expect(JSON.stringify(service.asked)).not.toContain(dir);
+  });
+
+  it.each([
+    ['{"verdict":"reject","reason":" A  reason\\u0000\\n here."}', 'input', 'A reason here.'],
+    ['{"verdict":"reject"}', 'input', 'The input failed a content check.'],
+    ['{"verdict":"reject","reason":"  "}', 'output', 'The result failed a content check.'],
+  ] as const)('rejects by %s', async (body, phase, reason) => {
+    service.answer([{ body }]);
+    expect(await check(phase)).toEqual({ allowed: false, reason });
+  });
+
+  it('is asked again after faults of the moment', async () => {
+    service.answer([{ status: 503 }, { hangs: true }]);
+    expect(await check()).toEqual({ allowed: true });
+    expect(service.asked).toHaveLength(3);
+  });
+
+  it.each<[string, Answer, number]>([
+    ['fails again and again', { status: 500 }, 3],
+    ['never answers', { hangs: true }, 3],
+    ['does not know us', { status: 401 }, 1],
+    ['answers in no JSON', { body: 'yes' }, 1],
+    ['answers with something else', { body: '{"verdict":"maybe"}' }, 1],
+    ['answers with too much', { body: JSON.stringify({ verdict: 'allow', more: 'x'.repeat(70_000) }) }, 1],
+    ['sends the media elsewhere', { status: 307, headers: { location: 'http://127.0.0.1:1/' } }, 3],
+  ])('that %s lets nothing through', async (_title, answer, times) => {
+    service.answer(() => answer);
+    await expect(check()).rejects.toMatchObject({ name: 'ContentCheckError', retryable: true });
+    expect(service.asked).toHaveLength(times);
+  });
+
+  it('that is not there lets nothing through', async () => {
+    await expect(check('input', idle, 'http://127.0.0.1:1/check')).rejects.toMatchObject({
+      name: 'ContentCheckError',
+    });
+  });
+
+  it('is given up with the job', async () => {
+    service.answer(() => ({ hangs: true }));
+    const controller = new AbortController();
+    const reason = new Error('stopped');
+    const checking = check('input', controller.signal);
+    setTimeout(() => controller.abort(reason), 50);
+    await expect(checking).rejects.toBe(reason);
+  });
+});

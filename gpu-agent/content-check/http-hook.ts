@@ -1,0 +1,135 @@
+import { openAsBlob } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
+import { z } from 'zod';
+import { describeError } from '#common/errors.ts';
+import type { Logger } from '#common/logging.ts';
+import { ALLOWED, type CheckSubject, type ContentCheck, ContentCheckError, type Verdict } from './check.ts';
+
+export interface HttpHookOptions {
+  readonly url: string;
+  /** Sent as a bearer token. */
+  readonly token: string | undefined;
+  /** For one try, from its beginning to the end of the answer. */
+  readonly timeoutMs: number;
+  readonly tries?: number;
+  readonly pauseMs?: number;
+  readonly logger: Logger;
+}
+
+/** A verdict is short; whoever sends more is not a content check. */
+const ANSWER_MOST = 64 * 1024;
+const REASON_MOST = 500;
+
+const Answer = z.discriminatedUnion('verdict', [
+  z.object({ verdict: z.literal('allow') }),
+  z.object({ verdict: z.literal('reject'), reason: z.string().optional() }),
+]);
+
+/** Asks a service of the owner; docs/content-check.md has the contract. */
+export function httpHook(options: HttpHookOptions): ContentCheck {
+  const { url, logger, tries = 3, pauseMs = 500 } = options;
+  return {
+    name: 'http',
+    about: `texts and files, by the service at ${new URL(url).host}`,
+    async check(subject, signal) {
+      for (let tried = 1; ; tried++) {
+        signal.throwIfAborted();
+        try {
+          return await ask(options, subject, signal);
+        } catch (error) {
+          signal.throwIfAborted();
+          const again = !(error instanceof ContentCheckError) && tried < tries;
+          const reason = describeError(error);
+          if (!again)
+            throw new ContentCheckError(`the content check did not answer: ${reason}`, { cause: error });
+          logger.warn({ reason, tried }, 'the content check did not answer; trying again');
+          await delay(pauseMs * 2 ** (tried - 1), undefined, { signal });
+        }
+      }
+    },
+    close: async () => {},
+  };
+}
+
+/** @throws ContentCheckError for an answer that another try would not change; another error else */
+async function ask(options: HttpHookOptions, subject: CheckSubject, signal: AbortSignal): Promise<Verdict> {
+  const response = await fetch(options.url, {
+    method: 'POST',
+    body: await formOf(subject),
+    headers: {
+      accept: 'application/json',
+      ...(options.token ? { authorization: `Bearer ${options.token}` } : {}),
+    },
+    // The media goes where the owner said, and nowhere else.
+    redirect: 'error',
+    signal: AbortSignal.any([signal, AbortSignal.timeout(options.timeoutMs)]),
+  });
+  const text = await textOf(response);
+  if (response.status === 429 || response.status >= 500) throw new Error(`it answered ${response.status}`);
+  if (response.status !== 200) throw new ContentCheckError(`it answered ${response.status}`);
+  const answer = Answer.safeParse(jsonOf(text));
+  if (!answer.success) throw new ContentCheckError('its answer is no verdict');
+  if (answer.data.verdict === 'allow') return ALLOWED;
+  return { allowed: false, reason: readable(answer.data.reason) || defaultReason(subject) };
+}
+
+/** Files are read while they are sent. */
+async function formOf(subject: CheckSubject): Promise<FormData> {
+  const { phase, jobName, capability, parameters } = subject;
+  const form = new FormData();
+  const files = await Promise.all(
+    subject.files.map(async ({ role, path, kind, contentType }) => {
+      const { size } = await stat(path);
+      return {
+        role,
+        path,
+        about: { role, kind, size, ...(contentType ? { content_type: contentType } : {}) },
+      };
+    }),
+  );
+  const request = {
+    version: 1,
+    phase,
+    job: jobName,
+    capability,
+    parameters,
+    files: files.map(({ about }) => about),
+  };
+  form.append('request', new Blob([JSON.stringify(request)], { type: 'application/json' }));
+  for (const { role, path, about } of files) {
+    const type = about.content_type ?? 'application/octet-stream';
+    form.append(role, await openAsBlob(path, { type }), role);
+  }
+  return form;
+}
+
+async function textOf(response: Response): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of response.body ?? []) {
+    length += chunk.length;
+    if (length > ANSWER_MOST) throw new ContentCheckError('its answer is too long');
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString();
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function readable(reason = ''): string {
+  return reason
+    .replace(/[\p{C}\s]+/gu, ' ')
+    .trim()
+    .slice(0, REASON_MOST);
+}
+
+function defaultReason({ phase }: CheckSubject): string {
+  return phase === 'input' ? 'The input failed a content check.' : 'The result failed a content check.';
+}

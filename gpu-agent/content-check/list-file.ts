@@ -1,0 +1,33 @@
+import { readFile, stat } from 'node:fs/promises';
+import { describeError } from '#common/errors.ts';
+import { ContentCheckError } from './check.ts';
+
+/**
+ * A list that a person keeps in a file, one entry a line; `#` begins a comment line. It is read again when it has changed.
+ * @param parse @throws Error saying what is wrong with a line
+ */
+export function listFile<T>(path: string, parse: (line: string) => T): () => Promise<readonly T[]> {
+  let held: { seen: string; entries: readonly T[] } | undefined;
+  return async () => {
+    try {
+      const { mtimeMs, size, ino } = await stat(path);
+      const seen = `${mtimeMs} ${size} ${ino}`;
+      if (held?.seen !== seen) held = { seen, entries: parseLines(await readFile(path, 'utf8'), parse) };
+      return held.entries;
+    } catch (cause) {
+      throw new ContentCheckError(`the list ${path} cannot be used: ${describeError(cause)}`, { cause });
+    }
+  };
+}
+
+function parseLines<T>(text: string, parse: (line: string) => T): T[] {
+  return text.split(/\r?\n/).flatMap((each, index) => {
+    const line = each.trim();
+    if (line === '' || line.startsWith('#')) return [];
+    try {
+      return [parse(line)];
+    } catch (error) {
+      throw new Error(`line ${index + 1}: ${describeError(error)}`, { cause: error });
+    }
+  });
+}

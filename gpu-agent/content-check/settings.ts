@@ -1,0 +1,59 @@
+import { isAbsolute } from 'node:path';
+import { z } from 'zod';
+import { ConfigError } from '#common/config.ts';
+
+export const CHECK_NAMES = ['allow-all', 'hash-list', 'word-list', 'http'] as const;
+export type CheckName = (typeof CHECK_NAMES)[number];
+
+const absolutePath = z.string().refine(isAbsolute, 'must be an absolute path');
+
+/** The agent's settings of its content checks. */
+export const contentCheckShape = {
+  SEMBLANCE_CONTENT_CHECK: z
+    .string()
+    .default('allow-all')
+    .transform((text) => text.split(',').map((name) => name.trim()))
+    .pipe(z.array(z.enum(CHECK_NAMES)))
+    .refine((names) => new Set(names).size === names.length, 'names a check twice')
+    .refine((names) => names.length === 1 || !names.includes('allow-all'), 'has allow-all beside others'),
+  /** What becomes of a job whose check could not be made. */
+  SEMBLANCE_CONTENT_CHECK_FAILED: z.enum(['retry', 'allow']).default('retry'),
+  SEMBLANCE_CONTENT_HASH_LIST: absolutePath.optional(),
+  /** Bits of 256 in which a copy may differ. */
+  SEMBLANCE_CONTENT_HASH_DISTANCE: z.coerce.number().int().min(0).max(90).default(31),
+  SEMBLANCE_CONTENT_WORD_LIST: absolutePath.optional(),
+  SEMBLANCE_CONTENT_CHECK_URL: z.url({ protocol: /^https?$/ }).optional(),
+  SEMBLANCE_CONTENT_CHECK_TOKEN: z.string().min(1).max(4_096).optional(),
+  SEMBLANCE_CONTENT_CHECK_TIMEOUT_SECONDS: z.coerce.number().int().min(1).max(600).default(60),
+};
+
+type Values = z.output<z.ZodObject<typeof contentCheckShape>>;
+export type ContentCheckSettings = ReturnType<typeof contentCheckSettings>;
+
+const NEEDS: Partial<Record<CheckName, keyof Values>> = {
+  'hash-list': 'SEMBLANCE_CONTENT_HASH_LIST',
+  'word-list': 'SEMBLANCE_CONTENT_WORD_LIST',
+  http: 'SEMBLANCE_CONTENT_CHECK_URL',
+};
+
+/** @throws ConfigError when a check lacks what it needs */
+export function contentCheckSettings(values: Values) {
+  for (const name of values.SEMBLANCE_CONTENT_CHECK) {
+    const needed = NEEDS[name];
+    if (needed && values[needed] === undefined) {
+      throw new ConfigError(
+        `The environment is not usable:\n  ${needed}: is needed when SEMBLANCE_CONTENT_CHECK names ${name}`,
+      );
+    }
+  }
+  return {
+    names: values.SEMBLANCE_CONTENT_CHECK,
+    allowUnchecked: values.SEMBLANCE_CONTENT_CHECK_FAILED === 'allow',
+    hashList: values.SEMBLANCE_CONTENT_HASH_LIST ?? '',
+    hashDistance: values.SEMBLANCE_CONTENT_HASH_DISTANCE,
+    wordList: values.SEMBLANCE_CONTENT_WORD_LIST ?? '',
+    url: values.SEMBLANCE_CONTENT_CHECK_URL ?? '',
+    token: values.SEMBLANCE_CONTENT_CHECK_TOKEN,
+    timeoutMs: values.SEMBLANCE_CONTENT_CHECK_TIMEOUT_SECONDS * 1000,
+  };
+}

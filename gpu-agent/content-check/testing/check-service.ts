@@ -1,0 +1,59 @@
+import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export interface Asked {
+  readonly headers: IncomingMessage['headers'];
+  readonly request: Record<string, unknown>;
+  /** Part name → content type and bytes. */
+  readonly files: Record<string, { type: string; bytes: Buffer }>;
+}
+
+export interface Answer {
+  readonly status?: number;
+  readonly body?: string;
+  readonly headers?: Record<string, string>;
+  /** Never answers. */
+  readonly hangs?: boolean;
+}
+
+/** A content check as an owner would write it: reads the form, answers as told. */
+export async function startCheckService() {
+  const asked: Asked[] = [];
+  let answers: ((asked: Asked) => Answer) | Answer[] = [];
+  const server = createServer(async (incoming, response) => {
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of incoming) chunks.push(chunk as Uint8Array);
+    const type = incoming.headers['content-type'] ?? '';
+    const form = await new Response(Buffer.concat(chunks), { headers: { 'content-type': type } }).formData();
+    const files: Asked['files'] = {};
+    let request = {};
+    for (const [name, value] of form) {
+      const file = value as File;
+      const bytes = Buffer.from(await file.arrayBuffer());
+      if (name === 'request') request = JSON.parse(bytes.toString());
+      else files[name] = { type: file.type, bytes };
+    }
+    const seen = { headers: incoming.headers, request, files };
+    asked.push(seen);
+    const answer = typeof answers === 'function' ? answers(seen) : (answers.shift() ?? {});
+    if (answer.hangs) return;
+    response.writeHead(answer.status ?? 200, { 'content-type': 'application/json', ...answer.headers });
+    response.end(answer.body ?? '{"verdict":"allow"}');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    asked,
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/check`,
+    /** One answer after the other, then `allow`; or by what is asked. */
+    answer(next: typeof answers) {
+      asked.length = 0;
+      answers = next;
+    },
+    close() {
+      server.closeAllConnections();
+      return new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+export type CheckService = Awaited<ReturnType<typeof startCheckService>>;

@@ -1,0 +1,166 @@
+import { pushPull } from '../swap/fill.ts';
+import { blur, grow, type Plane, plane, sample, smoothstep } from '../swap/plane.ts';
+import { type CropTransform, cropRgb, type Picture } from '../vision/picture.ts';
+import type { FaceFrame } from './face-frame.ts';
+import { type HeadShape, headShape } from './head-shape.ts';
+import { personMatte } from './matte.ts';
+import { scanTriangles } from './raster.ts';
+
+/** Resolution at which head and background are told apart: distance of the eyes in pixels. */
+const WORK_IOD = 28;
+/**
+ * Around the edge of the head, in IOD: what of the background goes along with it, from where the background behind it is
+ * made up, and from where it is taken.
+ */
+const CARRIED = 0.13;
+const PLATE = 0.07;
+const SOURCE = 0.22;
+
+/** What a head moves over, and what of the picture moves. */
+export interface Layers {
+  readonly shape: HeadShape;
+  /** Part of the picture that can change; even. */
+  readonly box: {
+    readonly left: number;
+    readonly top: number;
+    readonly right: number;
+    readonly bottom: number;
+  };
+  /** Red, green, blue of the background with nobody in front of it, over the box. */
+  readonly background: Uint8Array;
+  /** How opaque the moving layer is, 0–255, over the box. */
+  readonly alpha: Uint8Array;
+}
+
+/** Tells the person from the background, and continues the background behind the head. */
+export function separate(picture: Picture, points: Float32Array, frame: FaceFrame): Layers {
+  const { iod, origin } = frame;
+  const left = Math.max(0, Math.floor(origin[0] - 4.2 * iod) & ~1);
+  const top = Math.max(0, Math.floor(origin[1] - 4.2 * iod) & ~1);
+  const right = Math.min(picture.width, (Math.ceil(origin[0] + 4.2 * iod) + 1) & ~1);
+  const bottom = Math.min(picture.height, (Math.ceil(origin[1] + 4.6 * iod) + 1) & ~1);
+  const box = { left, top, right, bottom };
+  const scale = iod / WORK_IOD;
+  const crop: CropTransform = { scale, angle: 0, originX: left, originY: top };
+  const width = Math.ceil((right - left) / scale);
+  const height = Math.ceil((bottom - top) / scale);
+  const image = cropRgb(picture, crop, width, height);
+  const small = new Float32Array(points.length);
+  for (let i = 0; i < points.length; i += 3) {
+    small[i] = ((points[i] as number) - left) / scale;
+    small[i + 1] = ((points[i + 1] as number) - top) / scale;
+    small[i + 2] = (points[i + 2] as number) / scale;
+  }
+  const smallFrame: FaceFrame = {
+    axes: frame.axes,
+    iod: WORK_IOD,
+    origin: [(origin[0] - left) / scale, (origin[1] - top) / scale, origin[2] / scale],
+  };
+  const matte = personMatte(image, { points: small, frame: smallFrame });
+  const chin = (small[152 * 3 + 1] as number) | 0;
+  const cut = {
+    left: left === 0 && touches(matte, 0, 1, 0, chin) ? 0 : -1e9,
+    right: right === picture.width && touches(matte, width - 1, width, 0, chin) ? picture.width : 1e9,
+    top: top === 0 && touches(matte, 0, width, 0, 1) ? 0 : -1e9,
+  };
+  const shape = headShape(points, frame, cut);
+  const follow = followPlane(shape, crop, width, height);
+  // A little of the background is carried along, so that an edge found too far inside cuts nothing off, and so that
+  // all that the plate makes up lies hidden behind the still head.
+  const edge = threshold(matte, 0.15);
+  const wide = blur(grow(edge, CARRIED * WORK_IOD), 0.045 * WORK_IOD);
+  const hidden = blur(grow(edge, PLATE * WORK_IOD), 0.03 * WORK_IOD);
+  const alpha = plane(width, height);
+  for (let i = 0; i < alpha.data.length; i++) {
+    const own = smoothstep(0.02, 0.7, wide.data[i] as number);
+    const still = 1 - smoothstep(0.01, 0.22, follow.data[i] as number);
+    alpha.data[i] = own + (1 - own) * still;
+  }
+  // What the background is continued from keeps away from single hairs.
+  const near = grow(edge, SOURCE * WORK_IOD);
+  const seen = plane(width, height);
+  for (let i = 0; i < seen.data.length; i++) {
+    const far = (near.data[i] as number) < 0.5;
+    seen.data[i] = far ? 1 : (hidden.data[i] as number) < 0.02 ? 0.03 : 0;
+  }
+  const filled = pushPull(image, seen);
+  return { shape, box, ...enlarge(picture, box, crop, { filled, hidden: moving(hidden, follow), alpha }) };
+}
+
+/** What lies where nothing moves is never uncovered. */
+function moving(hidden: Plane, follow: Plane): Plane {
+  const out = plane(hidden.width, hidden.height);
+  for (let i = 0; i < out.data.length; i++) {
+    out.data[i] = (hidden.data[i] as number) * smoothstep(0, 0.02, follow.data[i] as number);
+  }
+  return out;
+}
+
+function touches(matte: Plane, x0: number, x1: number, y0: number, y1: number): boolean {
+  let sum = 0;
+  for (let y = y0; y < Math.min(matte.height, y1); y++) {
+    for (let x = x0; x < x1; x++) sum += matte.data[y * matte.width + x] as number;
+  }
+  return sum > 0.25 * WORK_IOD;
+}
+
+function threshold(source: Plane, least: number): Plane {
+  const out = plane(source.width, source.height);
+  for (let i = 0; i < out.data.length; i++) out.data[i] = (source.data[i] as number) >= least ? 1 : 0;
+  return out;
+}
+
+/** How far each place goes along with the head. */
+function followPlane(shape: HeadShape, crop: CropTransform, width: number, height: number): Plane {
+  const count = shape.follow.length;
+  const to = new Float32Array(count * 2);
+  const from = new Float32Array(count * 2);
+  for (let v = 0; v < count; v++) {
+    to[v * 2] = ((shape.texture[v * 2] as number) - crop.originX) / crop.scale;
+    to[v * 2 + 1] = ((shape.texture[v * 2 + 1] as number) - crop.originY) / crop.scale;
+    from[v * 2] = shape.follow[v] as number;
+  }
+  const out = plane(width, height);
+  for (const triangles of [shape.surround, shape.skin, shape.eyes]) {
+    scanTriangles(out, { to, from, triangles, scale: 1 }, (y, x0, x1, value, _, step) => {
+      for (let x = x0, f = value; x < x1; x++, f += step) out.data[y * width + x] = f;
+    });
+  }
+  return out;
+}
+
+function enlarge(
+  picture: Picture,
+  box: Layers['box'],
+  crop: CropTransform,
+  fields: { filled: { width: number; height: number; data: Float32Array }; hidden: Plane; alpha: Plane },
+): { background: Uint8Array; alpha: Uint8Array } {
+  const width = box.right - box.left;
+  const height = box.bottom - box.top;
+  const background = new Uint8ClampedArray(width * height * 3);
+  const alpha = new Uint8ClampedArray(width * height);
+  const { filled, hidden } = fields;
+  const split = [0, 1, 2].map((c) => {
+    const out = plane(filled.width, filled.height);
+    for (let i = 0; i < out.data.length; i++) out.data[i] = filled.data[i * 3 + c] as number;
+    return out;
+  });
+  for (let y = 0; y < height; y++) {
+    for (let x = 0; x < width; x++) {
+      const u = (x + 0.5) / crop.scale;
+      const v = (y + 0.5) / crop.scale;
+      const i = y * width + x;
+      alpha[i] = 255 * sample(fields.alpha, u, v);
+      const share = smoothstep(0, 0.6, sample(hidden, u, v));
+      const p = ((box.top + y) * picture.width + box.left + x) * picture.channels;
+      for (let c = 0; c < 3; c++) {
+        const seen = picture.data[p + c] as number;
+        background[i * 3 + c] = share > 0 ? seen + (sample(split[c] as Plane, u, v) - seen) * share : seen;
+      }
+    }
+  }
+  return {
+    background: new Uint8Array(background.buffer),
+    alpha: new Uint8Array(alpha.buffer),
+  };
+}

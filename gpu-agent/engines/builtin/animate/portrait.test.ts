@@ -1,0 +1,132 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { openSession } from '../../models/session.ts';
+import { refitFace } from '../motion/face-tracker.ts';
+import { DriverReference, type Motion } from '../motion/measure.ts';
+import { middleGap } from '../motion/mouth-scale.ts';
+import { type Subject, subjectOf } from '../motion/testing/drivers.ts';
+import { ADMIRAL, ASTRONAUT } from '../testing/swap-rig.ts';
+import { FaceFinder } from '../vision/face-finder.ts';
+import { shapeLips } from './lips.ts';
+import { drawPortrait, type Portrait, type Pose, preparePortrait, REST } from './portrait.ts';
+import { yuvToRgb } from './yuv.ts';
+
+let finder: FaceFinder;
+let astronaut: Subject;
+let portrait: Portrait;
+
+beforeAll(async () => {
+  const [blazeface, facemesh] = await Promise.all([openSession('blazeface'), openSession('facemesh')]);
+  finder = new FaceFinder({ blazeface, facemesh });
+  astronaut = await subjectOf(finder, ASTRONAUT, 0, 480);
+  portrait = preparePortrait(astronaut.picture, astronaut.face);
+});
+
+/** What the mesh sees of a pose. */
+async function seen(pose: Partial<Pose>, of = portrait, subject = astronaut): Promise<Motion> {
+  const frame = { width: of.width, height: of.height, data: drawPortrait(of, { ...REST, ...pose }) };
+  const face = await refitFace(finder, frame, await refitFace(finder, frame, subject.face));
+  return new DriverReference(subject.face.points).measure(face.points);
+}
+
+function difference(a: Uint8Array, b: Uint8Array, from: number, to: number): { mean: number; most: number } {
+  let sum = 0;
+  let most = 0;
+  for (let i = from; i < to; i++) {
+    const d = Math.abs((a[i] as number) - (b[i] as number));
+    sum += d;
+    most = Math.max(most, d);
+  }
+  return { mean: sum / (to - from), most };
+}
+
+describe('a portrait', () => {
+  it('at rest is the still', () => {
+    const { mean } = difference(drawPortrait(portrait, REST), portrait.still, 0, portrait.still.length);
+    expect(mean).toBeLessThan(0.15);
+  });
+
+  it('keeps its shoulders and the background far away where they are, whatever the head does', () => {
+    const frame = drawPortrait(portrait, { ...REST, yaw: 0.4, roll: 0.3, pitch: -0.2, dx: 0.3, scale: 1.1 });
+    const { width, height } = portrait;
+    const below = Math.round(portrait.frame.origin[1] + 4 * portrait.frame.iod);
+    expect(below).toBeLessThan(height - 20);
+    expect(difference(frame, portrait.still, below * width, height * width).most).toBeLessThanOrEqual(1);
+    for (let y = 0; y < height; y++) {
+      expect(difference(frame, portrait.still, y * width, y * width + 20).most).toBeLessThanOrEqual(1);
+    }
+  });
+
+  it.each([
+    ['yaw', 0.35],
+    ['yaw', -0.35],
+    ['pitch', 0.2],
+    ['pitch', -0.2],
+    ['roll', 0.3],
+    ['roll', -0.3],
+  ] as const)('is seen to turn by %s %d', async (angle, by) => {
+    const motion = await seen({ [angle]: by });
+    expect(motion[angle] / by).toBeGreaterThan(0.7);
+    expect(motion[angle] / by).toBeLessThan(1.35);
+    for (const other of ['yaw', 'pitch', 'roll'] as const) {
+      if (other !== angle) expect(Math.abs(motion[other])).toBeLessThan(0.15);
+    }
+  });
+
+  it.each([
+    ['teeth shown in the still', ASTRONAUT],
+    ['a mouth closed in the still', ADMIRAL],
+  ])('opens and closes its mouth: %s', async (_, file) => {
+    const subject = await subjectOf(finder, file, 0, 480);
+    const made = preparePortrait(subject.picture, subject.face);
+    const gaps: number[] = [];
+    for (const open of [0, 0.12, 0.24, 0.36]) {
+      const lips = shapeLips(made.rig.lips, { open, spread: 0, round: 0 });
+      gaps.push(middleGap((await seen({ expression: { lips } }, made, subject)).lips));
+    }
+    expect(gaps).toEqual([...gaps].sort((a, b) => a - b));
+    expect(gaps[0]).toBeLessThan(0.06);
+    expect(gaps[3]).toBeGreaterThan(0.22);
+  });
+
+  it('closes its eyes with skin: no dark of the eye is left, and a half closed eye keeps its size', () => {
+    const darkest = (eyes: [number, number]): number => {
+      const frame = drawPortrait(portrait, { ...REST, expression: { eyes } });
+      const x = Math.round(portrait.shape.rest[468 * 0 + 159 * 3] as number);
+      const top = Math.round(portrait.shape.rest[159 * 3 + 1] as number) + 1;
+      const bottom = Math.round(portrait.shape.rest[145 * 3 + 1] as number) - 2;
+      let least = 255;
+      for (let y = top; y <= bottom; y++) {
+        for (let dx = -2; dx <= 2; dx++)
+          least = Math.min(least, frame[y * portrait.width + x + dx] as number);
+      }
+      return least;
+    };
+    const open = darkest([1, 1]);
+    expect(open).toBeLessThan(70);
+    expect(darkest([0, 0])).toBeGreaterThan(open + 15);
+  });
+
+  it('shows one head only when it has moved aside', async () => {
+    for (const dx of [-0.5, 0.5]) {
+      const frame = drawPortrait(portrait, { ...REST, dx, roll: dx / 2 });
+      const { width, height } = portrait;
+      const found = await finder.find(
+        { width, height, channels: 3, data: yuvToRgb(frame, width, height) },
+        () => undefined,
+      );
+      expect(found).toHaveLength(1);
+    }
+  });
+
+  it('draws the same frame over whatever was drawn before', () => {
+    const pose = { ...REST, yaw: 0.2, expression: { eyes: [0.4, 0.4] as const } };
+    const fresh = drawPortrait(portrait, pose);
+    const used = drawPortrait(portrait, { ...REST, yaw: -0.4, roll: 0.4 });
+    expect(Buffer.compare(drawPortrait(portrait, pose, used), fresh)).toBe(0);
+  });
+
+  it('needs a picture of even size', () => {
+    const picture = { ...astronaut.picture, width: astronaut.picture.width - 1 };
+    expect(() => preparePortrait(picture, astronaut.face)).toThrow(RangeError);
+  });
+});

@@ -1,0 +1,225 @@
+/** Bytes over a grid of pixels: one plane of a frame or of a texture. */
+export interface BytePlane {
+  readonly width: number;
+  readonly height: number;
+  readonly data: Uint8Array;
+}
+
+/** Where the corners of triangles lie, x and y in turn, in pixels (the centre of pixel i is at i + 0.5). */
+export interface TriangleGeometry {
+  /** On the target. */
+  readonly to: Float32Array;
+  /** On the textures. */
+  readonly from: Float32Array;
+  /** Corner indices, three to a triangle, in drawing order. */
+  readonly triangles: Uint16Array;
+  /** Pixels of the planes per unit of the coordinates: 1, or 0.5 for chroma. */
+  readonly scale: number;
+}
+
+/**
+ * Rows of one triangle at a time: the pixels `x0` ≤ x < `x1` of row `y`, and the texture's place at the first of them
+ * with its change from pixel to pixel.
+ */
+export type Span = (
+  y: number,
+  x0: number,
+  x1: number,
+  sx: number,
+  sy: number,
+  dx: number,
+  dy: number,
+) => void;
+
+/**
+ * Walks over the triangles that are seen from the front (the mesh winds anticlockwise on a picture with y down).
+ * Neighbours share no pixel and leave none out.
+ * @param starts called before the spans of a triangle; false leaves it out
+ */
+export function scanTriangles(
+  size: { readonly width: number; readonly height: number },
+  geometry: TriangleGeometry,
+  span: Span,
+  starts?: (a: number, b: number, c: number) => boolean,
+): void {
+  const { to, from, triangles, scale } = geometry;
+  const { width, height } = size;
+  for (let t = 0; t < triangles.length; t += 3) {
+    const a = triangles[t] as number;
+    const b = triangles[t + 1] as number;
+    const c = triangles[t + 2] as number;
+    const ax = (to[a * 2] as number) * scale;
+    const ay = (to[a * 2 + 1] as number) * scale;
+    const bx = (to[b * 2] as number) * scale;
+    const by = (to[b * 2 + 1] as number) * scale;
+    const cx = (to[c * 2] as number) * scale;
+    const cy = (to[c * 2 + 1] as number) * scale;
+    const area = (bx - ax) * (cy - ay) - (by - ay) * (cx - ax);
+    if (area > -1e-6) continue;
+    const top = Math.max(0, Math.ceil(Math.min(ay, by, cy) - 0.5));
+    const bottom = Math.min(height - 1, Math.ceil(Math.max(ay, by, cy) - 0.5) - 1);
+    if (bottom < top) continue;
+    if (starts && !starts(a, b, c)) continue;
+    const fax = (from[a * 2] as number) * scale;
+    const fay = (from[a * 2 + 1] as number) * scale;
+    const ux = (from[b * 2] as number) * scale - fax;
+    const uy = (from[b * 2 + 1] as number) * scale - fay;
+    const vx = (from[c * 2] as number) * scale - fax;
+    const vy = (from[c * 2 + 1] as number) * scale - fay;
+    const dx = ((cy - ay) * ux - (by - ay) * vx) / area;
+    const dy = ((cy - ay) * uy - (by - ay) * vy) / area;
+    const ex = ((bx - ax) * vx - (cx - ax) * ux) / area;
+    const ey = ((bx - ax) * vy - (cx - ax) * uy) / area;
+    for (let y = top; y <= bottom; y++) {
+      const line = y + 0.5;
+      let left = -Infinity;
+      let right = Infinity;
+      // Each edge bounds the row on one side: a falling edge from the left, a rising one from the right.
+      let rise = by - ay;
+      if (rise !== 0) {
+        const x = ((line - ay) * bx + (by - line) * ax) / rise;
+        if (rise > 0) left = x;
+        else right = x;
+      }
+      rise = cy - by;
+      if (rise !== 0) {
+        const x = ((line - by) * cx + (cy - line) * bx) / rise;
+        if (rise > 0) {
+          if (x > left) left = x;
+        } else if (x < right) right = x;
+      }
+      rise = ay - cy;
+      if (rise !== 0) {
+        const x = ((line - cy) * ax + (ay - line) * cx) / rise;
+        if (rise > 0) {
+          if (x > left) left = x;
+        } else if (x < right) right = x;
+      }
+      const x0 = Math.max(0, Math.ceil(left - 0.5));
+      const x1 = Math.min(width, Math.ceil(right - 0.5));
+      if (x1 <= x0) continue;
+      const px = x0 + 0.5 - ax;
+      const py = line - ay;
+      span(y, x0, x1, fax + px * dx + py * ex, fay + px * dy + py * ey, dx, dy);
+    }
+  }
+}
+
+/** Fractions of a pixel are counted in 65,536ths: whole numbers are quicker than floats here. */
+const ONE = 65_536;
+
+/**
+ * Draws triangles of a texture over a plane, between the texture's pixels.
+ * @param alpha how much of the texture is seen, 0–255, as large as the texture; all of it by default
+ */
+export function drawTexture(
+  target: BytePlane,
+  texture: BytePlane,
+  geometry: TriangleGeometry,
+  alpha?: BytePlane,
+): void {
+  const { width, height, data } = texture;
+  const out = target.data;
+  const stride = target.width;
+  const lastX = width - 1.001;
+  const lastY = height - 1.001;
+  const opacity = alpha?.data;
+  scanTriangles(target, geometry, (y, x0, x1, sx, sy, dx, dy) => {
+    const row = y * stride;
+    const steps = x1 - 1 - x0;
+    const fromX = sx - 0.5;
+    const fromY = sy - 0.5;
+    const toX = fromX + steps * dx;
+    const toY = fromY + steps * dy;
+    const within =
+      fromX >= 0 &&
+      toX >= 0 &&
+      fromX < lastX &&
+      toX < lastX &&
+      fromY >= 0 &&
+      toY >= 0 &&
+      fromY < lastY &&
+      toY < lastY;
+    if (!within) {
+      clampedSpan(target, texture, opacity, { row, x0, x1, fromX, fromY, dx, dy });
+      return;
+    }
+    let px = (fromX * ONE) | 0;
+    let py = (fromY * ONE) | 0;
+    const stepX = Math.trunc(dx * ONE);
+    const stepY = Math.trunc(dy * ONE);
+    if (opacity === undefined) {
+      for (let o = row + x0, end = row + x1; o < end; o++, px += stepX, py += stepY) {
+        const i = (py >> 16) * width + (px >> 16);
+        const fx = (px >> 8) & 255;
+        const t = data[i] as number;
+        const b = data[i + width] as number;
+        const upper = (t << 8) + ((data[i + 1] as number) - t) * fx;
+        const lower = (b << 8) + ((data[i + width + 1] as number) - b) * fx;
+        out[o] = ((upper << 8) + (lower - upper) * ((py >> 8) & 255) + 32_768) >> 16;
+      }
+      return;
+    }
+    for (let o = row + x0, end = row + x1; o < end; o++, px += stepX, py += stepY) {
+      const i = (py >> 16) * width + (px >> 16);
+      // Where the edge runs is told finely enough by the nearest pixel: the matte is smooth.
+      const share = opacity[i] as number;
+      if (share === 0) continue;
+      const fx = (px >> 8) & 255;
+      const t = data[i] as number;
+      const b = data[i + width] as number;
+      const upper = (t << 8) + ((data[i + 1] as number) - t) * fx;
+      const lower = (b << 8) + ((data[i + width + 1] as number) - b) * fx;
+      const value = ((upper << 8) + (lower - upper) * ((py >> 8) & 255) + 32_768) >> 16;
+      if (share === 255) out[o] = value;
+      else {
+        const under = out[o] as number;
+        out[o] = (under * 255 + (value - under) * share + 127) / 255;
+      }
+    }
+  });
+}
+
+interface ClampedSpan {
+  readonly row: number;
+  readonly x0: number;
+  readonly x1: number;
+  readonly fromX: number;
+  readonly fromY: number;
+  readonly dx: number;
+  readonly dy: number;
+}
+
+/** A row that reaches beyond the texture, whose edge repeats. */
+function clampedSpan(
+  target: BytePlane,
+  texture: BytePlane,
+  opacity: Uint8Array | undefined,
+  { row, x0, x1, fromX, fromY, dx, dy }: ClampedSpan,
+): void {
+  const { width, height } = texture;
+  for (let x = x0, px = fromX, py = fromY; x < x1; x++, px += dx, py += dy) {
+    const value = sampleByte(texture, px + 0.5, py + 0.5);
+    const ix = Math.min(width - 1, Math.max(0, Math.round(px)));
+    const iy = Math.min(height - 1, Math.max(0, Math.round(py)));
+    const share = opacity ? (opacity[iy * width + ix] as number) : 255;
+    const under = target.data[row + x] as number;
+    target.data[row + x] = under + ((value - under) * share) / 255 + 0.5;
+  }
+}
+
+/** A plane's value between its pixels; x and y in pixels of the plane, the edge repeating. */
+export function sampleByte({ width, height, data }: BytePlane, x: number, y: number): number {
+  const px = Math.min(width - 1.001, Math.max(0, x - 0.5));
+  const py = Math.min(height - 1.001, Math.max(0, y - 0.5));
+  const x0 = px | 0;
+  const y0 = py | 0;
+  const fx = px - x0;
+  const fy = py - y0;
+  const i = y0 * width + x0;
+  const a = data[i] as number;
+  const b = data[i + width] as number;
+  const top = a + ((data[i + 1] as number) - a) * fx;
+  const bottom = b + ((data[i + width + 1] as number) - b) * fx;
+  return top + (bottom - top) * fy;
+}

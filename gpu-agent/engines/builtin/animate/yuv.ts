@@ -1,0 +1,57 @@
+import type { Planes } from './openings.ts';
+
+/** Planes of a frame in one block: Y, then U and V of half the size. */
+export function planesOf(data: Uint8Array, width: number, height: number): Planes {
+  const luma = width * height;
+  const chroma = luma / 4;
+  return {
+    y: { width, height, data: data.subarray(0, luma) },
+    u: { width: width / 2, height: height / 2, data: data.subarray(luma, luma + chroma) },
+    v: { width: width / 2, height: height / 2, data: data.subarray(luma + chroma, luma + 2 * chroma) },
+  };
+}
+
+/** Red, green and blue (0–255) as Y, U and V of BT.709, limited range; chroma is the mean of four pixels. */
+export function rgbToYuv(rgb: Uint8Array, width: number, height: number): Uint8Array {
+  const out = new Uint8Array((width * height * 3) / 2);
+  const { y, u, v } = planesOf(out, width, height);
+  for (let row = 0; row < height; row += 2) {
+    for (let column = 0; column < width; column += 2) {
+      let [r, g, b] = [0, 0, 0];
+      for (const i of [row * width + column, row * width + column + 1]) {
+        for (const k of [i, i + width]) {
+          const red = rgb[k * 3] as number;
+          const green = rgb[k * 3 + 1] as number;
+          const blue = rgb[k * 3 + 2] as number;
+          y.data[k] = 16.5 + 0.182586 * red + 0.614231 * green + 0.062007 * blue;
+          r += red;
+          g += green;
+          b += blue;
+        }
+      }
+      const i = ((row >> 1) * width) / 2 + (column >> 1);
+      u.data[i] = 128.5 + (-0.100644 * r - 0.338572 * g + 0.439216 * b) / 4;
+      v.data[i] = 128.5 + (0.439216 * r - 0.398942 * g - 0.040274 * b) / 4;
+    }
+  }
+  return out;
+}
+
+/** The opposite of {@link rgbToYuv}, for looking at frames. */
+export function yuvToRgb(data: Uint8Array, width: number, height: number): Uint8Array {
+  const out = new Uint8ClampedArray(width * height * 3);
+  const { y, u, v } = planesOf(data, width, height);
+  for (let row = 0; row < height; row++) {
+    for (let column = 0; column < width; column++) {
+      const c = ((row >> 1) * width) / 2 + (column >> 1);
+      const luma = 1.164384 * ((y.data[row * width + column] as number) - 16);
+      const cb = (u.data[c] as number) - 128;
+      const cr = (v.data[c] as number) - 128;
+      const o = (row * width + column) * 3;
+      out[o] = luma + 1.792741 * cr;
+      out[o + 1] = luma - 0.213249 * cb - 0.532909 * cr;
+      out[o + 2] = luma + 2.112402 * cb;
+    }
+  }
+  return new Uint8Array(out.buffer);
+}

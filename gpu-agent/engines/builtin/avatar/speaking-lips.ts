@@ -1,0 +1,38 @@
+import { LIP_COLUMNS, lipColumn, mouthWidth, shapeLips } from '../animate/lips.ts';
+import type { MouthCommand } from './mouth-track.ts';
+
+/** A mouth that is this wide at rest, IOD, smiles: it is drawn apart less, and not at all when it is wider by the second. */
+const SMILES = 0.88;
+const SMILE_RANGE = 0.25;
+/** How far lips roll in when they are pressed together, and the lower one goes up under the teeth, IOD. */
+const PRESS = 0.016;
+const TUCK = 0.035;
+const LIFT = 0.014;
+
+/** Offsets of the lips of a portrait, from those at rest, that do as told. */
+export function speakingLips(rest: Float32Array, command: MouthCommand): Float32Array {
+  const smile = Math.min(1, Math.max(0, (mouthWidth(rest) - SMILES) / SMILE_RANGE));
+  const offsets = shapeLips(rest, {
+    open: command.closed ? 0 : command.open + 0.02 * command.tuck,
+    spread: command.spread * (1 - smile),
+    round: command.round,
+  });
+  const { tuck } = command;
+  const press = command.closed ? PRESS : 0;
+  if (tuck > 0 || press > 0) {
+    for (let k = 0; k < LIP_COLUMNS; k++) {
+      const { upperOuter, upperInner, lowerInner, lowerOuter } = lipColumn(k);
+      const t = (k + 1) / (LIP_COLUMNS + 1);
+      const middle = 4 * t * (1 - t);
+      const move = (point: number, by: number): void => {
+        offsets[point * 2 + 1] = (offsets[point * 2 + 1] as number) + by * middle;
+      };
+      move(lowerInner, -LIFT * tuck);
+      move(lowerOuter, -TUCK * tuck - press);
+      move(upperInner, -LIFT * tuck);
+      move(upperOuter, -0.5 * LIFT * tuck + 0.6 * press);
+    }
+  }
+  for (let i = 0; i < offsets.length; i++) offsets[i] = (offsets[i] as number) * (1 - command.rest);
+  return offsets;
+}

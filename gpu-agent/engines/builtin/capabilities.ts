@@ -1,0 +1,51 @@
+import type { EngineCapability } from '../engine.ts';
+import type { Renderer } from './renderer.ts';
+
+/** A capability of the builtin engine and the module that does it, imported by worker threads that need it. */
+export interface BuiltinCapability extends EngineCapability {
+  /** Offered only where the media tools (ffmpeg and ffprobe) are found. */
+  readonly needsMedia: boolean;
+  /** Offered only where a speech synthesiser (flite or espeak-ng) is found. */
+  readonly needsSpeech?: boolean;
+  readonly load: () => Promise<Renderer>;
+}
+
+export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
+  {
+    capability: 'face-swap-image',
+    slots: 1,
+    // 1002 MiB measured with two pictures of 40 megapixels, 8 bits and alpha; 16 bits need more.
+    memoryMib: 1536,
+    needsMedia: false,
+    load: async () => (await import('./photo-swap.ts')).renderPhotoSwap,
+  },
+  {
+    capability: 'lip-sync',
+    slots: 1,
+    memoryMib: 1024,
+    needsMedia: true,
+    load: async () => (await import('./lip-sync/lip-sync.ts')).renderLipSync,
+  },
+  {
+    capability: 'face-swap',
+    slots: 1,
+    memoryMib: 2048,
+    needsMedia: true,
+    load: async () => (await import('./video-swap/video-swap.ts')).renderVideoSwap,
+  },
+  {
+    capability: 'motion-control',
+    slots: 1,
+    memoryMib: 1024,
+    needsMedia: true,
+    load: async () => (await import('./motion/motion-transfer.ts')).renderMotionTransfer,
+  },
+  {
+    capability: 'avatar',
+    slots: 1,
+    memoryMib: 1024,
+    needsMedia: true,
+    needsSpeech: true,
+    load: async () => (await import('./avatar/avatar.ts')).renderAvatar,
+  },
+];

@@ -1,0 +1,184 @@
+import { BANDS, FRAME_RATE, MelStream } from './log-mel.ts';
+import { Loudness } from './loudness.ts';
+import { LOOK_AHEAD, MouthModel, OUTPUTS } from './mouth-model.ts';
+
+/** What a mouth does at a moment. */
+export interface MouthPose {
+  /** Distance between the lips' inner edges in the middle, in inter-ocular distances. */
+  readonly openness: number;
+  /** How far the corners are drawn apart, and how far the lips are pursed, in [0, 1]. */
+  readonly spread: number;
+  readonly rounding: number;
+  /** The lips touch, as in p, b and m. */
+  readonly closed: boolean;
+}
+
+/** Frames to both sides that the closing of the lips needs: they come and go, they do not jump. */
+const CLOSE = 5;
+/** A closure is believed at a peak of its probability above this. */
+const CLOSURE_PEAK = 0.4;
+/** And lasts as far as the probability stays above this share of the peak. */
+const CLOSURE_SHARE = 0.55;
+/** Openness taken for closed: what the model says of silence and noise. */
+const REST = 0.02;
+/** What the means of the network fall short of: it answers doubt with the middle. */
+const EXPAND = 1.12;
+const HOLD = 20;
+
+/** The level of a whole recording, which {@link mouthPoses} needs before its first frame. */
+export async function measureLevel(audio: AsyncIterable<Float32Array>): Promise<number> {
+  const stream = new MelStream();
+  const loudness = new Loudness();
+  for await (const samples of audio) loudness.add(stream.push(samples));
+  loudness.add(stream.end());
+  return loudness.level;
+}
+
+/**
+ * Mouth poses from sound, one each 10 ms from its start to its end, in step with it. Holds a second of features at most.
+ * @param level as {@link measureLevel} gave for the same sound
+ */
+export async function* mouthPoses(
+  audio: AsyncIterable<Float32Array>,
+  level: number,
+  model: MouthModel = new MouthModel(),
+): AsyncGenerator<MouthPose> {
+  const stream = new MelStream();
+  const shaper = new Shaper();
+  // Frames the model may still look at; `base` of them before the present one are kept.
+  let frames: Float32Array = new Float32Array(0);
+  let next = 0;
+  const said = new Float32Array(OUTPUTS.length);
+  const advance = function* (more: Float32Array, ending: boolean): Generator<MouthPose> {
+    const all = new Float32Array(frames.length + more.length);
+    all.set(frames);
+    all.set(more, frames.length);
+    const count = all.length / BANDS;
+    const until = ending ? count : count - LOOK_AHEAD;
+    for (; next < until; next++) {
+      model.run(all, next, level, said);
+      yield* shaper.push(said);
+    }
+    const drop = Math.max(0, next - LOOK_AHEAD);
+    frames = all.slice(drop * BANDS);
+    next -= drop;
+  };
+  for await (const samples of audio) yield* advance(stream.push(samples), false);
+  yield* advance(stream.end(), true);
+  yield* shaper.end();
+}
+
+/** Makes poses of what the model says: closes the lips wholly where it believes in a closure, smooths without delay. */
+class Shaper {
+  /** Rows of outputs that are still needed: HOLD before the present one and as many after it. */
+  readonly #rows: Float32Array[] = [];
+  #at = 0;
+
+  *push(said: Float32Array): Generator<MouthPose> {
+    this.#rows.push(said.slice());
+    if (this.#rows.length - this.#at <= HOLD) return;
+    yield this.#pose(this.#at);
+    if (this.#at < HOLD) this.#at++;
+    else this.#rows.shift();
+  }
+
+  *end(): Generator<MouthPose> {
+    for (; this.#at < this.#rows.length; this.#at++) yield this.#pose(this.#at);
+  }
+
+  #value(row: number, output: number): number {
+    const rows = this.#rows;
+    return (rows[Math.min(rows.length - 1, Math.max(0, row))] as Float32Array)[output] as number;
+  }
+
+  #smooth(row: number, output: number): number {
+    return (
+      0.25 * this.#value(row - 1, output) +
+      0.5 * this.#value(row, output) +
+      0.25 * this.#value(row + 1, output)
+    );
+  }
+
+  /** Whether the row lies within a believed closure. */
+  #inClosure(row: number): boolean {
+    const here = this.#smooth(row, 3);
+    if (here < CLOSURE_PEAK * CLOSURE_SHARE) return false;
+    let peak = here;
+    for (const step of [-1, 1]) {
+      for (let at = row + step, low = here; Math.abs(at - row) <= HOLD - CLOSE - 1; at += step) {
+        const value = this.#smooth(at, 3);
+        low = Math.min(low, value);
+        if (low < CLOSURE_PEAK * CLOSURE_SHARE) break;
+        peak = Math.max(peak, value);
+      }
+    }
+    return peak >= CLOSURE_PEAK && here >= peak * CLOSURE_SHARE;
+  }
+
+  #pose(row: number): MouthPose {
+    let distance = CLOSE;
+    for (let d = 0; d < CLOSE && distance === CLOSE; d++)
+      if (this.#inClosure(row - d) || this.#inClosure(row + d)) distance = d;
+    const wanted = Math.max(
+      0,
+      (this.#smooth(row, 0) - REST) * EXPAND + REST * smooth01(this.#smooth(row, 0) / REST - 1),
+    );
+    return {
+      openness: wanted * smooth01(distance / CLOSE),
+      spread: Math.min(1, Math.max(0, this.#smooth(row, 1))),
+      rounding: Math.min(1, Math.max(0, this.#smooth(row, 2))),
+      closed: distance === 0,
+    };
+  }
+}
+
+function smooth01(x: number): number {
+  const t = Math.min(1, Math.max(0, x));
+  return t * t * (3 - 2 * t);
+}
+
+/** The pose at a time, between those of the frames around it. Times must not fall. */
+export class PoseReader {
+  readonly #poses: AsyncGenerator<MouthPose>;
+  #index = -1;
+  #before: MouthPose | undefined;
+  #after: MouthPose | undefined;
+  #ended = false;
+
+  constructor(poses: AsyncGenerator<MouthPose>) {
+    this.#poses = poses;
+  }
+
+  /** @returns the last pose of the sound after its end; closed lips when there was no sound at all */
+  async at(seconds: number): Promise<MouthPose> {
+    // The middle of pose i is at (i + 0.5) hops.
+    const wanted = seconds * FRAME_RATE - 0.5;
+    while (!this.#ended && (this.#index < 0 || this.#index < wanted)) {
+      const { value, done } = await this.#poses.next();
+      if (done) {
+        this.#ended = true;
+        this.#before = this.#after;
+        break;
+      }
+      this.#before = this.#after ?? value;
+      this.#after = value;
+      this.#index++;
+    }
+    const a = this.#before;
+    const b = this.#after;
+    if (!a || !b) return { openness: 0, spread: 0, rounding: 0, closed: true };
+    const t = Math.min(1, Math.max(0, wanted - (this.#index - 1)));
+    const mix = (x: number, y: number): number => x + (y - x) * t;
+    return {
+      openness: mix(a.openness, b.openness),
+      spread: mix(a.spread, b.spread),
+      rounding: mix(a.rounding, b.rounding),
+      closed: t < 0.5 ? a.closed : b.closed,
+    };
+  }
+
+  /** Lets the sound's source go. */
+  async close(): Promise<void> {
+    await this.#poses.return(undefined);
+  }
+}

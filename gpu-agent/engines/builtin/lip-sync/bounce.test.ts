@@ -1,0 +1,108 @@
+import { describe, expect, it } from 'vitest';
+import type { VideoFrame } from '../../../media/types.ts';
+import { bounce } from './bounce.ts';
+
+/** A video whose frames carry their own number and begin at these times, milliseconds. */
+function video(times: readonly number[]) {
+  let open = 0;
+  let decoded = 0;
+  return {
+    get open() {
+      return open;
+    },
+    get decoded() {
+      return decoded;
+    },
+    async *decode(): AsyncGenerator<VideoFrame> {
+      open++;
+      try {
+        for (const [index, time] of times.entries()) {
+          decoded++;
+          yield { index, ptsUs: time * 1000, width: 2, height: 2, data: new Uint8Array(6).fill(index) };
+        }
+      } finally {
+        open--;
+      }
+    },
+  };
+}
+
+async function play(times: readonly number[], untilMs: number, held = 100) {
+  const source = video(times);
+  const shown: [number, number][] = [];
+  const frames = bounce({ decode: source.decode, untilUs: untilMs * 1000, frameUs: 40_000, held });
+  for await (const { frame, startUs } of frames) shown.push([frame.data[0] as number, startUs / 1000]);
+  return { shown, source };
+}
+
+describe('bounce', () => {
+  it('ends a longer video where the sound ends', async () => {
+    const { shown, source } = await play([0, 40, 80, 120], 90);
+    expect(shown).toEqual([
+      [0, 0],
+      [1, 40],
+      [2, 80],
+    ]);
+    expect(source.open).toBe(0);
+  });
+
+  it('plays a shorter video forth and back, with the distances that its frames have', async () => {
+    const { shown } = await play([0, 40, 100, 140], 520);
+    expect(shown).toEqual([
+      ...[
+        [0, 0],
+        [1, 40],
+        [2, 100],
+        [3, 140],
+      ],
+      ...[
+        [2, 180],
+        [1, 220],
+        [0, 280],
+      ],
+      ...[
+        [1, 320],
+        [2, 380],
+        [3, 420],
+      ],
+      ...[
+        [2, 460],
+        [1, 500],
+      ],
+    ]);
+  });
+
+  it('holds no more frames than allowed on the way back', async () => {
+    const times = Array.from({ length: 9 }, (_, i) => i * 40);
+    const whole = await play(times, 1200);
+    const parts = await play(times, 1200, 2);
+    expect(parts.shown).toEqual(whole.shown);
+    expect(parts.source.decoded).toBeGreaterThan(whole.source.decoded);
+    expect(parts.source.open).toBe(0);
+  });
+
+  it('shows the only frame of a video again and again', async () => {
+    const { shown } = await play([0], 130);
+    expect(shown).toEqual([
+      [0, 0],
+      [0, 40],
+      [0, 80],
+      [0, 120],
+    ]);
+  });
+
+  it('gives frames that the receiver may change', async () => {
+    const source = video([0, 40, 80]);
+    const seen: number[] = [];
+    for await (const { frame } of bounce({
+      decode: source.decode,
+      untilUs: 400_000,
+      frameUs: 40_000,
+      held: 8,
+    })) {
+      seen.push(frame.data[0] as number);
+      frame.data.fill(99);
+    }
+    expect(seen).toEqual([0, 1, 2, 1, 0, 1, 2, 1, 0, 1]);
+  });
+});

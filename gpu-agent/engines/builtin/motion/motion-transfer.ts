@@ -1,0 +1,192 @@
+import { join } from 'node:path';
+import sharp from 'sharp';
+import { outputSize } from '../../../media/size.ts';
+import type { ColorTags, Media, VideoFrame, VideoWriter } from '../../../media/types.ts';
+import { RenderError, type RenderResult, type RenderStage } from '../../engine.ts';
+import { drawPortrait, type Portrait, preparePortrait, REST } from '../animate/portrait.ts';
+import { readFace } from '../image/picture-file.ts';
+import type { Renderer, RenderTools } from '../renderer.ts';
+import type { Picture } from '../vision/picture.ts';
+import { FaceTracker } from './face-tracker.ts';
+import { DriverReference, type Motion } from './measure.ts';
+import { type MouthScale, measureMouth } from './mouth-scale.ts';
+import { neutralOf, Retargeter } from './retarget.ts';
+
+/** Longest shorter side of the output. */
+const SHORTER_SIDE = 1080;
+/** A driver is only looked at, never shown: more pixels than these tell nothing more. */
+const DRIVER_SIDE = 720;
+/** Frames with a face from which the driver's rest is judged before the first is drawn. */
+const NEUTRAL_FRAMES = 15;
+/** Frames without a face that are waited for one; from then on they show the still. */
+const MOST_WAITING = 240;
+
+const COLOR: ColorTags = { range: 'tv', space: 'bt709', primaries: 'bt709', transfer: 'bt709' };
+
+/** Animates the person of a still picture (`image`) with the head of a driver (`motion_video`). */
+export const renderMotionTransfer: Renderer = async (work, tools) => {
+  const { image, motion_video: driver } = work.inputs;
+  if (!image || !driver) {
+    throw new RenderError('processing_failed', 'Motion Transfer needs the inputs image and motion_video.');
+  }
+  return transferMotion({ image, driver, outputDir: work.outputDir }, await tools.media(), tools);
+};
+
+export interface MotionTransferJob {
+  /** File of the still picture. */
+  readonly image: string;
+  /** File of the driving video. */
+  readonly driver: string;
+  readonly outputDir: string;
+}
+
+/** @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large` */
+export async function transferMotion(
+  job: MotionTransferJob,
+  media: Media,
+  tools: Pick<RenderTools, 'finder' | 'checkpoint' | 'signal' | 'onProgress'>,
+): Promise<RenderResult> {
+  const { finder, checkpoint, signal, onProgress } = tools;
+  const stages = new Map<string, number>();
+  const timed = async <T>(name: string, work: () => T | Promise<T>): Promise<T> => {
+    const start = performance.now();
+    try {
+      return await work();
+    } finally {
+      stages.set(name, (stages.get(name) ?? 0) + performance.now() - start);
+    }
+  };
+  onProgress(0, 'portrait');
+  const info = await media.probe(job.driver, 'video', signal);
+  const { video } = info;
+  if (!video) throw new RenderError('unsupported_format', 'The motion video has no picture.');
+  const { portrait, mouth } = await timed('portrait', async () => {
+    const picture = await readStill(job.image);
+    checkpoint();
+    const [face] = await finder.find(picture, checkpoint);
+    if (!face) {
+      throw new RenderError('face_not_detected', 'No face was found in the character picture (image_key).');
+    }
+    const prepared = preparePortrait(picture, face);
+    return { portrait: prepared, mouth: await measureMouth(prepared, face, finder, checkpoint) };
+  });
+  checkpoint();
+  const outputPath = join(job.outputDir, 'output.mp4');
+  const { width, height } = portrait;
+  const writer = await media.openWriter({
+    ...{ path: outputPath, width, height, color: COLOR, signal, frameRate: video.frameRate },
+    ...(info.audio ? { audio: { path: job.driver } } : {}),
+  });
+  try {
+    const animation = new Animation({ portrait, mouth }, writer, (frames) => {
+      onProgress(0.03 + 0.92 * Math.min(1, frames / Math.max(1, video.frameCount)), 'animate');
+    });
+    const tracker = new FaceTracker(finder, checkpoint);
+    const frames = media.decodeVideo(job.driver, info, {
+      signal,
+      size: outputSize(video, DRIVER_SIDE),
+    });
+    let lastUs = 0;
+    let gapUs = 1e6 / video.frameRate;
+    for await (const frame of frames) {
+      checkpoint();
+      if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
+      lastUs = frame.ptsUs;
+      // While the mesh network looks at this frame in a thread of its own, the ones before it are drawn here.
+      const face = tracker.track(frame);
+      // Whoever waits for it below is told; until then nobody listens.
+      face.catch(() => undefined);
+      await timed('draw', () => animation.drawReady());
+      animation.add(frame, (await timed('track', () => face))?.points);
+    }
+    if (!animation.sawFace) {
+      throw new RenderError('face_not_detected', 'No face was found in the motion video (motion_video_key).');
+    }
+    await timed('draw', () => animation.drawAll());
+    onProgress(0.96, 'write');
+    const written = await timed('write', () => writer.finish(video.endUs ?? lastUs + gapUs));
+    onProgress(1, 'done');
+    return {
+      outputPath,
+      contentType: 'video/mp4',
+      units: { unit: 'second', quantity: written.durationMs / 1000 },
+      stages: [...stages].map(([name, milliseconds]): RenderStage => ({ name, milliseconds })),
+      details: { frames: written.frames, width, height, frames_without_face: animation.unseen },
+    };
+  } catch (error) {
+    await writer.abort();
+    throw error;
+  }
+}
+
+/** The still at the size of the output. */
+async function readStill(path: string): Promise<Picture> {
+  const picture = await readFace(path, 'The character picture');
+  const size = outputSize(picture, SHORTER_SIDE);
+  if (size.width === picture.width && size.height === picture.height) return picture;
+  const { data } = await sharp(picture.data, {
+    raw: { width: picture.width, height: picture.height, channels: 3 },
+  })
+    .resize(size.width, size.height, { fit: 'cover', kernel: 'lanczos3' })
+    .raw()
+    .toBuffer({ resolveWithObject: true });
+  return { ...size, channels: 3, data: new Uint8Array(data.buffer, data.byteOffset, data.length) };
+}
+
+/** Puts the driver's motion onto the portrait, in the order of its frames. */
+class Animation {
+  readonly #portrait: Portrait;
+  readonly #mouth: MouthScale;
+  readonly #writer: VideoWriter;
+  readonly #onFrame: (frames: number) => void;
+  readonly #waiting: { readonly ptsUs: number; readonly motion: Motion | undefined }[] = [];
+  #reference: DriverReference | undefined;
+  #retargeter: Retargeter | undefined;
+  #seen = 0;
+  #drawn = 0;
+  #buffer: Uint8Array | undefined;
+  /** Frames in which the driver's face was not seen. */
+  unseen = 0;
+
+  constructor(
+    { portrait, mouth }: { portrait: Portrait; mouth: MouthScale },
+    writer: VideoWriter,
+    onFrame: (frames: number) => void,
+  ) {
+    this.#portrait = portrait;
+    this.#mouth = mouth;
+    this.#writer = writer;
+    this.#onFrame = onFrame;
+  }
+
+  get sawFace(): boolean {
+    return this.#reference !== undefined;
+  }
+
+  add({ ptsUs }: VideoFrame, points: Float32Array | undefined): void {
+    if (points) {
+      this.#reference ??= new DriverReference(points);
+      this.#seen++;
+    } else this.unseen++;
+    this.#waiting.push({ ptsUs, motion: points ? this.#reference?.measure(points) : undefined });
+  }
+
+  /** Draws what need not wait for the driver's rest to be known. */
+  async drawReady(): Promise<void> {
+    if (!this.#retargeter && this.#seen < NEUTRAL_FRAMES && this.#waiting.length < MOST_WAITING) return;
+    await this.drawAll();
+  }
+
+  async drawAll(): Promise<void> {
+    if (!this.#retargeter && this.#seen > 0) {
+      const motions = this.#waiting.flatMap(({ motion }) => (motion ? [motion] : []));
+      this.#retargeter = new Retargeter(this.#portrait, neutralOf(motions), this.#mouth);
+    }
+    for (const { ptsUs, motion } of this.#waiting.splice(0)) {
+      const pose = this.#retargeter?.pose(motion, ptsUs) ?? REST;
+      this.#buffer = drawPortrait(this.#portrait, pose, this.#buffer);
+      await this.#writer.write({ ptsUs, data: this.#buffer });
+      this.#onFrame(++this.#drawn);
+    }
+  }
+}

@@ -1,0 +1,194 @@
+import type { VideoFrame } from '../../../media/types.ts';
+import { type FaceFrame, faceFrame, toFaceFrame } from '../animate/face-frame.ts';
+import { fitAffine, type Planes, paintOpening } from '../animate/openings.ts';
+import { drawTexture, type TriangleGeometry } from '../animate/raster.ts';
+import { planesOf } from '../animate/yuv.ts';
+import { smoothstep } from '../swap/plane.ts';
+import type { Face } from '../vision/face-mesh.ts';
+import { movedTriangles, moveFace, VERTICES, withNeck } from './face-warp.ts';
+import { mouthInside } from './inside.ts';
+import { LIP_RINGS, RING_COUNT, RING_POINTS, RING_SIZE, ringsOf } from './lip-rings.ts';
+import { type MouthCommand, shapeMouth } from './mouth-shape.ts';
+import { closeLips, gapsOf, JAW_SHARE, type MouthMemory } from './rest-mouth.ts';
+
+export interface Rect {
+  readonly x: number;
+  readonly y: number;
+  readonly width: number;
+  readonly height: number;
+}
+
+/** Vertices that move less than this many pixels stay. */
+const LEAST_MOVE = 0.02;
+/** An open mouth's inner edges are found to about this much of a lip's thickness: less of the lip is taken for lip. */
+const RIM = 0.14;
+const CHEEKS = [50, 280, 101, 330, 205, 425] as const;
+/** Width of the line that is drawn where lips meet that did not touch in the frame, IOD. */
+const SEAM = 0.014;
+
+/** Memory for the frame's own pixels, kept between frames. */
+let scratch = new Uint8Array(0);
+
+/**
+ * Gives the face of a frame another mouth: lips, inside of the mouth, chin and the skin between do what the command
+ * says, whatever they did in the frame. All other pixels keep their bytes.
+ * @param frame changed in place
+ * @param memory of this face; @param seconds since the frame before
+ * @returns the part of the frame in which pixels may have changed
+ */
+export function renderMouth(
+  frame: Pick<VideoFrame, 'width' | 'height' | 'data'>,
+  face: Face,
+  command: MouthCommand,
+  memory: MouthMemory,
+  seconds: number,
+): Rect {
+  const { width, height } = frame;
+  const target = planesOf(frame.data, width, height);
+  if (scratch.length !== frame.data.length) scratch = new Uint8Array(frame.data.length);
+  scratch.set(frame.data);
+  const source = planesOf(scratch, width, height);
+
+  const axes = faceFrame(face.points);
+  const own = withNeck(toFaceFrame(axes, face.points));
+  const seen = ringsOf(own);
+  const gaps = gapsOf(seen);
+  const gap = gaps[4] as number;
+  const chin = own[152 * 3 + 1] as number;
+  const rest = memory.learn(
+    { lips: closeLips(seen, gaps), chin: chin - JAW_SHARE * gap, skin: cheeks(source, face) },
+    seconds,
+  );
+  const openness = command.closed ? 0 : Math.max(0, command.openness);
+  const lips = shapeMouth(rest.lips, command);
+  const moves = moveFace(own, lips, rest.chin + JAW_SHARE * openness - chin);
+  const triangles = movedTriangles(moves, LEAST_MOVE / axes.iod);
+  const from = texturePlaces(axes, own, gap);
+  const to = place(axes, own, moves);
+  const geometry: TriangleGeometry = { to, from, triangles, scale: 1 };
+  drawTexture(target.y, source.y, geometry);
+  const half = { ...geometry, scale: 0.5 };
+  drawTexture(target.u, source.u, half);
+  drawTexture(target.v, source.v, half);
+  paintInside(target, { axes, to, lips, rest: rest.lips, skin: rest.skin, openness, gap });
+  return bounds(to, triangles, width, height);
+}
+
+/** Pixels of all vertices, moved or not. */
+function place(axes: FaceFrame, own: Float32Array, moves?: Float32Array): Float32Array {
+  const out = new Float32Array(VERTICES * 2);
+  const { axes: m, origin, iod } = axes;
+  for (let v = 0; v < VERTICES; v++) {
+    const x = (own[v * 3] as number) + (moves?.[v * 2] ?? 0);
+    const y = (own[v * 3 + 1] as number) + (moves?.[v * 2 + 1] ?? 0);
+    const z = own[v * 3 + 2] as number;
+    out[v * 2] = origin[0] + iod * (x * (m[0] as number) + y * (m[1] as number) + z * (m[2] as number));
+    out[v * 2 + 1] = origin[1] + iod * (x * (m[3] as number) + y * (m[4] as number) + z * (m[5] as number));
+  }
+  return out;
+}
+
+/** Where in the frame each vertex takes its pixels from: of an open mouth, lips without their innermost edge. */
+function texturePlaces(axes: FaceFrame, own: Float32Array, gap: number): Float32Array {
+  const out = place(axes, own);
+  const rim = RIM * smoothstep(0.015, 0.05, gap);
+  const [innermost, next] = [LIP_RINGS[RING_COUNT - 1], LIP_RINGS[RING_COUNT - 2]] as [
+    readonly number[],
+    readonly number[],
+  ];
+  const outer = LIP_RINGS[0] as readonly number[];
+  for (let i = 0; i < RING_SIZE; i++) {
+    if (i % 10 === 0) continue;
+    for (const [ring, share] of [
+      [innermost, rim],
+      [next, rim * 0.5],
+    ] as const) {
+      const v = ring[i] as number;
+      const o = outer[i] as number;
+      for (const k of [0, 1]) {
+        const at = out[v * 2 + k] as number;
+        out[v * 2 + k] = at + share * ((out[o * 2 + k] as number) - at);
+      }
+    }
+  }
+  return out;
+}
+
+interface Inside {
+  readonly axes: FaceFrame;
+  readonly to: Float32Array;
+  readonly lips: Float32Array;
+  readonly rest: Float32Array;
+  readonly skin: readonly [number, number, number];
+  readonly openness: number;
+  /** Opening of the frame's own mouth. */
+  readonly gap: number;
+}
+
+/** Paints what is seen between the lips. */
+function paintInside(target: Planes, inside: Inside): void {
+  const { axes, to, lips, rest, skin, openness, gap } = inside;
+  // Lips that were apart in the frame have no line between them when they meet: it is drawn.
+  const seam = SEAM * smoothstep(0.006, 0.02, gap);
+  if (openness < 0.004 && seam < 0.002) return;
+  const missing = Math.max(0, Math.max(seam, (seam / SEAM) * (1.2 / axes.iod)) - openness) / 2;
+  const [downX, downY] = [axes.iod * (axes.axes[1] as number), axes.iod * (axes.axes[4] as number)];
+  const outline = new Float32Array(RING_SIZE * 2);
+  const inner = LIP_RINGS[RING_COUNT - 1] as readonly number[];
+  inner.forEach((v, i) => {
+    const t = (i % 10) / 10;
+    const widen = (i < 10 ? 1 : -1) * missing * Math.sqrt(4 * t * (1 - t));
+    outline[i * 2] = (to[v * 2] as number) + widen * downX;
+    outline[i * 2 + 1] = (to[v * 2 + 1] as number) + widen * downY;
+  });
+  const pixels = new Float32Array(RING_POINTS.length * 2);
+  RING_POINTS.forEach((v, i) => {
+    pixels[i * 2] = to[v * 2] as number;
+    pixels[i * 2 + 1] = to[v * 2 + 1] as number;
+  });
+  const [a, b, c, d, e, f] = fitAffine(pixels, lips);
+  const shade = mouthInside({ lips, rest, skin, teethLuma: undefined, black: 16 }, (x, y, out) => {
+    out[0] = a * x + b * y + c;
+    out[1] = d * x + e * y + f;
+  });
+  paintOpening(target, outline, shade);
+}
+
+/** Mean colour of the cheeks, over small patches of them. */
+function cheeks({ y, u, v }: Planes, face: Face): [number, number, number] {
+  const sums: [number, number, number] = [0, 0, 0];
+  let count = 0;
+  for (const i of CHEEKS) {
+    const column = Math.floor((face.points[i * 3] as number) / 2);
+    const row = Math.floor((face.points[i * 3 + 1] as number) / 2);
+    for (let dy = -1; dy <= 1; dy++) {
+      for (let dx = -1; dx <= 1; dx++) {
+        const cx = Math.min(u.width - 1, Math.max(0, column + dx));
+        const cy = Math.min(u.height - 1, Math.max(0, row + dy));
+        sums[0] += y.data[2 * cy * y.width + 2 * cx] as number;
+        sums[1] += u.data[cy * u.width + cx] as number;
+        sums[2] += v.data[cy * v.width + cx] as number;
+        count++;
+      }
+    }
+  }
+  return [sums[0] / count, sums[1] / count, sums[2] / count];
+}
+
+function bounds(to: Float32Array, triangles: Uint16Array, width: number, height: number): Rect {
+  let [left, top, right, bottom] = [width, height, 0, 0];
+  const take = (v: number): void => {
+    left = Math.min(left, to[v * 2] as number);
+    right = Math.max(right, to[v * 2] as number);
+    top = Math.min(top, to[v * 2 + 1] as number);
+    bottom = Math.max(bottom, to[v * 2 + 1] as number);
+  };
+  for (const v of triangles) take(v);
+  for (const v of RING_POINTS) take(v);
+  // Chroma samples cover two pixels each way.
+  const x = Math.max(0, (Math.floor(left) & ~1) - 2);
+  const y = Math.max(0, (Math.floor(top) & ~1) - 2);
+  const toX = Math.min(width, (Math.ceil(right) + 3) & ~1);
+  const toY = Math.min(height, (Math.ceil(bottom) + 3) & ~1);
+  return { x, y, width: Math.max(0, toX - x), height: Math.max(0, toY - y) };
+}

@@ -1,0 +1,24 @@
+import type { Media } from '../../media/types.ts';
+import type { RenderResult } from '../engine.ts';
+import type { RenderWork } from '../host/protocol.ts';
+import type { FaceFinder } from './vision/face-finder.ts';
+
+/** What a worker thread gives the renderer it runs. */
+export interface RenderTools {
+  readonly finder: FaceFinder;
+  /** Decoding and encoding of video and sound; made once for a thread. */
+  readonly media: () => Promise<Media>;
+  /** Where converted networks are kept; default as the model cache says. */
+  readonly cacheDir: string | undefined;
+  /** Aborted on cancel. A renderer that does not return to the event loop is told by `checkpoint` only. */
+  readonly signal: AbortSignal;
+  /** Throws when the render was cancelled; called between steps of at most some tens of milliseconds. */
+  readonly checkpoint: () => void;
+  readonly onProgress: (fraction: number, stage: string) => void;
+}
+
+/**
+ * Does one capability inside a worker thread.
+ * @throws RenderError
+ */
+export type Renderer = (work: RenderWork, tools: RenderTools) => Promise<RenderResult>;

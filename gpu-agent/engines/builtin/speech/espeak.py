@@ -1,0 +1,98 @@
+"""Speaks passages of text with espeak-ng and says when each phoneme begins.
+
+espeak-ng's program gives no times; its library tells them through a callback. It is under the GPL (version 3 or later):
+this script is the only thing that loads it, in a process of its own, and talks to its user through pipes alone.
+
+    espeak.py --voices        names of the voices, one a line
+    espeak.py NAME            speaks each line of standard input, a JSON string, with the voice NAME
+
+For each line: a line of JSON {"rate", "samples", "phonemes": [[name in IPA, first sample], ...]}, then the samples, mono,
+16 bits, little-endian. Text is text: neither SSML nor phoneme names in brackets are understood.
+"""
+import ctypes
+import json
+import sys
+
+RETRIEVAL, PHONEME_EVENTS, PHONEME_IPA, DONT_EXIT = 1, 0x0001, 0x0002, 0x8000
+CHARS_UTF8, POS_CHARACTER, END_PAUSE = 1, 1, 0x1000
+EVENT_LIST_TERMINATED, EVENT_PHONEME = 0, 7
+# No passage needs a quarter of it; what goes on for longer is cut off.
+LONGEST = 600
+
+
+class Identity(ctypes.Union):
+    _fields_ = [("number", ctypes.c_int), ("name", ctypes.c_char_p), ("string", ctypes.c_char * 8)]
+
+
+class Event(ctypes.Structure):
+    _fields_ = [
+        ("type", ctypes.c_int),
+        ("unique_identifier", ctypes.c_uint),
+        ("text_position", ctypes.c_int),
+        ("length", ctypes.c_int),
+        ("audio_position", ctypes.c_int),
+        ("sample", ctypes.c_int),
+        ("user_data", ctypes.c_void_p),
+        ("id", Identity),
+    ]
+
+
+class Voice(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("languages", ctypes.c_char_p),
+        ("identifier", ctypes.c_char_p),
+        ("gender", ctypes.c_ubyte),
+        ("age", ctypes.c_ubyte),
+        ("variant", ctypes.c_ubyte),
+        ("reserved", ctypes.c_ubyte),
+        ("score", ctypes.c_int),
+        ("spare", ctypes.c_void_p),
+    ]
+
+
+lib = ctypes.CDLL("libespeak-ng.so.1")
+RATE = lib.espeak_Initialize(RETRIEVAL, 200, None, PHONEME_EVENTS | PHONEME_IPA | DONT_EXIT)
+if RATE <= 0:
+    sys.exit("espeak-ng does not start: its data is missing")
+
+if sys.argv[1] == "--voices":
+    lib.espeak_ListVoices.restype = ctypes.POINTER(ctypes.POINTER(Voice))
+    voices = lib.espeak_ListVoices(None)
+    i = 0
+    while voices[i]:
+        # A priority, then the language's name.
+        print(voices[i].contents.languages[1:].split(b"\0")[0].decode())
+        i += 1
+    sys.exit(0)
+
+samples, phonemes = bytearray(), []
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.POINTER(Event))
+def callback(wav, count, events):
+    if wav and count > 0:
+        samples.extend(ctypes.string_at(wav, count * 2))
+    i = 0
+    while events and events[i].type != EVENT_LIST_TERMINATED:
+        if events[i].type == EVENT_PHONEME:
+            phonemes.append([events[i].id.string.decode("utf-8", "ignore"), events[i].sample])
+        i += 1
+    return 1 if len(samples) > LONGEST * RATE * 2 else 0
+
+
+lib.espeak_SetSynthCallback(callback)
+name = sys.argv[1].encode()
+# Names of languages are not all names of voices.
+if lib.espeak_SetVoiceByName(name) != 0 and lib.espeak_SetVoiceByProperties(ctypes.byref(Voice(languages=name))) != 0:
+    sys.exit("espeak-ng has no voice of this name")
+for line in sys.stdin.buffer:
+    samples.clear()
+    phonemes.clear()
+    text = json.loads(line).encode("utf-8", "ignore") + b"\0"
+    if lib.espeak_Synth(text, len(text), 0, POS_CHARACTER, 0, CHARS_UTF8 | END_PAUSE, None, None) != 0:
+        sys.exit("espeak-ng refused a text")
+    lib.espeak_Synchronize()
+    head = {"rate": RATE, "samples": len(samples) // 2, "phonemes": phonemes}
+    sys.stdout.buffer.write(json.dumps(head).encode() + b"\n" + samples)
+    sys.stdout.buffer.flush()

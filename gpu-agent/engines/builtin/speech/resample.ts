@@ -1,0 +1,42 @@
+/** Zero crossings of the kernel to each side. */
+const REACH = 12;
+/** Share of the narrower band that is kept whole. */
+const BAND = 0.95;
+
+/** Brings 16-bit mono sound to another rate (windowed sinc, Hann). */
+export function resample(samples: Int16Array, from: number, to: number): Int16Array {
+  if (from === to) return samples;
+  const divisor = greatestCommonDivisor(from, to);
+  const up = to / divisor;
+  const down = from / divisor;
+  const cut = Math.min(1, to / from) * BAND;
+  const reach = Math.ceil(REACH / cut);
+  const taps = 2 * reach;
+  // One row of weights for each place between two samples.
+  const kernel = new Float64Array(up * taps);
+  for (let phase = 0; phase < up; phase++) {
+    for (let k = 0; k < taps; k++) {
+      const d = phase / up - (k - reach + 1);
+      const x = Math.PI * d * cut;
+      const sinc = Math.abs(x) < 1e-9 ? 1 : Math.sin(x) / x;
+      kernel[phase * taps + k] = sinc * cut * (0.5 + 0.5 * Math.cos((Math.PI * d) / (reach + 1)));
+    }
+  }
+  const out = new Int16Array(Math.floor((samples.length * up) / down));
+  for (let i = 0; i < out.length; i++) {
+    const at = i * down;
+    const middle = Math.floor(at / up);
+    const row = (at % up) * taps;
+    const first = middle - reach + 1;
+    const begin = Math.max(0, -first);
+    const end = Math.min(taps, samples.length - first);
+    let sum = 0;
+    for (let k = begin; k < end; k++) sum += (samples[first + k] as number) * (kernel[row + k] as number);
+    out[i] = Math.max(-32_768, Math.min(32_767, Math.round(sum)));
+  }
+  return out;
+}
+
+function greatestCommonDivisor(a: number, b: number): number {
+  return b === 0 ? a : greatestCommonDivisor(b, a % b);
+}

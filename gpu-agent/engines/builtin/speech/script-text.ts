@@ -1,0 +1,133 @@
+/** A piece of a script that is spoken in one go, in one writing system. */
+export interface Passage {
+  readonly text: string;
+  /** Of most of its letters, as Unicode names it; undefined where it has digits and signs only. */
+  readonly writing: string | undefined;
+  /** A paragraph ends with it. */
+  readonly endsParagraph: boolean;
+}
+
+/** Characters that are spoken in one go, about: enough for the melody of a few sentences, little enough to hold. */
+const PASSAGE_LENGTH = 400;
+/** Longest row of letters and digits given to a synthesiser: they take quadratic time over longer ones, or cut them. */
+const LONGEST_WORD = 40;
+/** No-break and other spaces, and all controls but those that shape letters (the joiners). */
+const INVISIBLE =
+  /[\p{Cc}\p{Zs}\p{Zl}\u00AD\u061C\u180E\u200B\u200E\u200F\u202A-\u202E\u2060-\u206F\uFEFF\uFFF9-\uFFFD]|[\p{Co}\p{Cn}]|[\u{E0000}-\u{E0FFF}]/gu;
+const PICTURES = /\p{Extended_Pictographic}|\p{Regional_Indicator}|\p{Emoji_Modifier}|[\uFE0E\uFE0F\u20E3]/gu;
+const SPOKEN = /[\p{L}\p{N}]/u;
+
+/** Writing systems that have voices of their own; letters of others are nobody's. */
+export const WRITINGS = [
+  ...['Latin', 'Cyrillic', 'Greek', 'Arabic', 'Hebrew', 'Armenian', 'Georgian', 'Ethiopic', 'Cherokee'],
+  ...['Han', 'Hiragana', 'Katakana', 'Hangul', 'Thai', 'Myanmar', 'Sinhala', 'Devanagari', 'Bengali'],
+  ...['Gurmukhi', 'Gujarati', 'Oriya', 'Tamil', 'Telugu', 'Kannada', 'Malayalam'],
+] as const;
+const WRITING_PATTERNS = WRITINGS.map((name) => [name, new RegExp(`\\p{Script=${name}}`, 'gu')] as const);
+
+/**
+ * What of a script is spoken: no controls, marks of direction or pictures, all white space alike; paragraphs stay apart.
+ */
+export function cleanText(script: string): string {
+  return (
+    script
+      .toWellFormed()
+      .normalize('NFC')
+      .replace(/\r\n?|[\u0085\u2028\u2029\v\f]/g, '\n')
+      // Whatever is between emoji of a family or a flag goes with them.
+      .replace(
+        /(\p{Extended_Pictographic}[\uFE0F\p{Emoji_Modifier}]*)\u200D(?=\p{Extended_Pictographic})/gu,
+        '$1',
+      )
+      // Digits, # and * are emoji only with a sign behind them.
+      .replace(PICTURES, (sign) => (/[©®™]/u.test(sign) ? sign : ' '))
+      .replace(INVISIBLE, (sign) =>
+        sign === '\n' ? sign : sign === '\u00AD' || sign === '\u200B' ? '' : ' ',
+      )
+      .replace(/ *\n */g, '\n')
+      .replace(/ {2,}/g, ' ')
+      .trim()
+  );
+}
+
+/** The writing system of most letters. */
+export function writingOf(text: string): string | undefined {
+  let best: string | undefined;
+  let most = 0;
+  let japanese = 0;
+  for (const [name, pattern] of WRITING_PATTERNS) {
+    const count = text.match(pattern)?.length ?? 0;
+    if (name === 'Hiragana' || name === 'Katakana') japanese += count;
+    if (count > most) [best, most] = [name, count];
+  }
+  // Japanese mixes three of them; the syllables tell it from Chinese.
+  if (japanese > 0 && (best === 'Han' || best === 'Katakana')) return 'Hiragana';
+  return best;
+}
+
+/** Cuts a script into passages, in order; nothing that can be spoken is left out. */
+export function passagesOf(script: string): Passage[] {
+  const out: Passage[] = [];
+  for (const paragraph of cleanText(script).split(/\n+/)) {
+    let text = '';
+    let writing: string | undefined;
+    const flush = (endsParagraph: boolean): void => {
+      if (SPOKEN.test(text)) out.push({ text: text.trim(), writing, endsParagraph });
+      text = '';
+      writing = undefined;
+    };
+    for (const sentence of sentencesOf(paragraph)) {
+      const own = writingOf(sentence);
+      const other = own !== undefined && writing !== undefined && own !== writing;
+      if (other || text.length + sentence.length > PASSAGE_LENGTH) flush(false);
+      text += sentence;
+      writing ??= own;
+    }
+    flush(true);
+  }
+  return out;
+}
+
+/** Sentences, the long ones cut at pauses, then at spaces, then anywhere between characters. */
+function sentencesOf(paragraph: string): string[] {
+  const sentences = new Intl.Segmenter('en', { granularity: 'sentence' });
+  return [...sentences.segment(paragraph)]
+    .map(({ segment }) => breakWords(segment))
+    .flatMap((sentence) => (sentence.length <= PASSAGE_LENGTH ? [sentence] : cut(sentence)));
+}
+
+function cut(sentence: string): string[] {
+  const out: string[] = [];
+  let rest = sentence;
+  while (rest.length > PASSAGE_LENGTH) {
+    const head = rest.slice(0, PASSAGE_LENGTH);
+    const pause = Math.max(...[...head.matchAll(/[,;:،、，；：—–-]\s/g)].map(({ index }) => index + 2), 0);
+    const space = head.lastIndexOf(' ') + 1;
+    let at = pause > PASSAGE_LENGTH / 3 ? pause : space > PASSAGE_LENGTH / 3 ? space : PASSAGE_LENGTH;
+    // Never between the halves of a character, nor before a mark that belongs to it.
+    while (at > 1 && /^[\uDC00-\uDFFF]|^\p{M}|^\u200D/u.test(rest.slice(at))) at--;
+    out.push(rest.slice(0, at));
+    rest = rest.slice(at);
+  }
+  return [...out, rest];
+}
+
+/** Puts spaces into rows of letters that no language has. Writing without spaces between words is left as it is. */
+function breakWords(text: string): string {
+  return text.replace(
+    /[^\s\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Myanmar}]{41,}/gu,
+    (word) => {
+      const parts: string[] = [];
+      let part = '';
+      for (const { segment } of new Intl.Segmenter('en', { granularity: 'grapheme' }).segment(word)) {
+        if (part.length + segment.length > LONGEST_WORD) {
+          parts.push(part);
+          part = '';
+        }
+        // Of a letter under a heap of marks, the first few: what follows is no letter any more.
+        part += segment.slice(0, LONGEST_WORD);
+      }
+      return [...parts, part].filter((piece) => piece !== '').join(' ');
+    },
+  );
+}

@@ -1,0 +1,115 @@
+/** Speech sounds by their ARPABET names, as flite names them; those of all other languages are told by the nearest. */
+export const SOUNDS = [
+  ...[
+    'aa',
+    'ae',
+    'ah',
+    'ao',
+    'aw',
+    'ax',
+    'axr',
+    'ay',
+    'eh',
+    'er',
+    'ey',
+    'ih',
+    'ix',
+    'iy',
+    'ow',
+    'oy',
+    'uh',
+    'uw',
+    'yu',
+  ],
+  ...['p', 'b', 'm', 'f', 'v', 'th', 'dh', 't', 'd', 'n', 's', 'z', 'l', 'sh', 'zh', 'ch', 'jh', 'r', 'w'],
+  ...['k', 'g', 'ng', 'y', 'hh'],
+] as const;
+export type Sound = (typeof SOUNDS)[number];
+
+const KNOWN: ReadonlySet<string> = new Set(SOUNDS);
+export const BILABIALS: ReadonlySet<Sound> = new Set(['p', 'b', 'm']);
+export const VOWELS: ReadonlySet<Sound> = new Set(SOUNDS.slice(0, 19));
+
+/** One sound of speech, or a silence, with its times in seconds. */
+export interface Phone {
+  /** Undefined for silence. */
+  readonly sound: Sound | undefined;
+  readonly start: number;
+  readonly end: number;
+  /** Loudness of a vowel, 1 as the speech is on the whole. */
+  readonly loudness?: number;
+}
+
+/** Symbols of the IPA, several of one sound together, by what looks nearest on a mouth. */
+const IPA: Readonly<Record<string, Sound>> = Object.fromEntries(
+  Object.entries({
+    ...{
+      aa: 'aäɑɶ',
+      ah: 'ɐʌɤ',
+      ae: 'æ',
+      ao: 'ɒɔ',
+      ow: 'oøɵ',
+      uw: 'uʉyʏɯ',
+      uh: 'ʊ',
+      ix: 'ɨᵻ',
+      iy: 'i',
+      ih: 'ɪ',
+    },
+    ...{
+      ey: 'e',
+      eh: 'ɛœ',
+      ax: 'ə',
+      axr: 'ɚ',
+      er: 'ɜɝɞ',
+      p: 'pɸ',
+      b: 'bβʙɓ',
+      m: 'm',
+      f: 'fɱ',
+      v: 'vʋⱱ',
+      th: 'θ',
+    },
+    ...{
+      dh: 'ð',
+      t: 'tʈ',
+      d: 'dɖɗɾrɽ',
+      n: 'nɳɲ',
+      l: 'lɫɭɬɮʎʟɺ',
+      s: 's',
+      z: 'z',
+      sh: 'ʃʂɕ',
+      zh: 'ʒʐʑ',
+      ch: 'ʧ',
+      jh: 'ʤ',
+    },
+    ...{ k: 'kcqxχ', g: 'gɡɟɣɢʁʀɠʛɰ', ng: 'ŋɴ', y: 'jʝç', hh: 'hɦħʕʔʜʢ', r: 'ɹɻ', w: 'wʍɥ' },
+  } satisfies Partial<Record<Sound, string>>).flatMap(([sound, symbols]) =>
+    [...symbols].map((one) => [one, sound as Sound]),
+  ),
+);
+const PAIRS: readonly (readonly [RegExp, Sound])[] = [
+  [/^[aɑ][ːˑ]?[iɪj]/, 'ay'],
+  [/^[aɑ][ːˑ]?[uʊw]/, 'aw'],
+  [/^[oɔ][ːˑ]?[iɪʏy]/, 'oy'],
+  [/^t[ʃʂɕ]/, 'ch'],
+  [/^d[ʒʐʑ]/, 'jh'],
+  [/^j[uʊ]/, 'yu'],
+];
+
+/** @param name as flite says it; undefined for silence */
+export function soundOfArpabet(name: string): Sound | undefined {
+  return KNOWN.has(name) ? (name as Sound) : undefined;
+}
+
+/**
+ * @param name as espeak-ng says it
+ * @returns undefined for silence
+ */
+export function soundOfIpa(name: string): Sound | undefined {
+  const plain = name.normalize('NFD').replace(/[\u0300-\u036F]/g, '');
+  for (const [pattern, sound] of PAIRS) if (pattern.test(plain)) return sound;
+  for (const symbol of plain) {
+    const sound = IPA[symbol];
+    if (sound) return sound;
+  }
+  return undefined;
+}

@@ -1,0 +1,51 @@
+import type { Rect } from '../../../media/yuv.ts';
+import type { Frame } from './frame-part.ts';
+
+/** Largest amplitude that counts as texture of the skin. */
+const GRAIN_LIMIT = 10;
+
+/** Part of a frame as it was before anything was drawn into it. */
+export interface Before extends Rect {
+  readonly luma: Uint8Array;
+  readonly u: Uint8Array;
+  readonly v: Uint8Array;
+}
+
+export function copyOf(frame: Frame, rect: Rect): Before {
+  const { data } = frame;
+  const copy = (at: number, stride: number, x: number, y: number, width: number, height: number) => {
+    const out = new Uint8Array(width * height);
+    for (let row = 0; row < height; row++) {
+      const from = at + (y + row) * stride + x;
+      out.set(data.subarray(from, from + width), row * width);
+    }
+    return out;
+  };
+  const { x, y, width, height } = rect;
+  const half = [frame.width >> 1, x >> 1, y >> 1, width >> 1, height >> 1] as const;
+  const size = frame.width * frame.height;
+  return {
+    ...rect,
+    luma: copy(0, frame.width, x, y, width, height),
+    u: copy(size, ...half),
+    v: copy(size + size / 4, ...half),
+  };
+}
+
+/** Sums of three pixels above one another, two rows apart, for {@link fineTexture}. */
+export function sumRows({ width, height, luma }: Before, y: number, out: Int32Array): void {
+  const middle = y * width;
+  const above = y < 2 ? 0 : middle - 2 * width;
+  const below = y + 2 < height ? middle + 2 * width : (height - 1) * width;
+  for (let x = 0; x < width; x++) {
+    out[x] = (luma[above + x] as number) + (luma[middle + x] as number) + (luma[below + x] as number);
+  }
+}
+
+/** The frame's finest texture at a place: film grain, noise, pores. */
+export function fineTexture({ width, luma }: Before, sums: Int32Array, x: number, y: number): number {
+  const left = sums[x < 2 ? 0 : x - 2] as number;
+  const right = sums[x + 2 < width ? x + 2 : width - 1] as number;
+  const fine = (luma[y * width + x] as number) - (left + (sums[x] as number) + right) / 9;
+  return fine > GRAIN_LIMIT ? GRAIN_LIMIT : fine < -GRAIN_LIMIT ? -GRAIN_LIMIT : fine;
+}

@@ -1,0 +1,216 @@
+import { evenRect, fromRgbFactors, type Rect, regionToRgb } from '../../../media/yuv.ts';
+import { LIGHT, relight } from '../swap/light.ts';
+import { sample } from '../swap/plane.ts';
+import { withScratch } from '../swap/scratch.ts';
+import { flatten, type SourceFace } from '../swap/source-face.ts';
+import { planSwap, type SwapPlan } from '../swap/swap-face.ts';
+import { applyTone } from '../swap/tone.ts';
+import { drawTriangles, emptyMap, type WarpMap } from '../swap/warp-map.ts';
+import type { Face } from '../vision/face-mesh.ts';
+import { FACE_OVAL } from '../vision/face-regions.ts';
+import { FACE_TRIANGLES } from '../vision/face-topology.ts';
+import { type Colors, extent, type Frame, type FramePart, intoPart, shrunk } from './frame-part.ts';
+import { skinLevel } from './skin-level.ts';
+
+/** A face as wide as this is analysed at half its size: the analysis shrinks it further anyway. */
+const HALVED_FROM = 260;
+
+/**
+ * The new face as it looks in one frame: lit, toned and cut out, laid out as its own picture. While nothing changes but
+ * place, pose and expression, the same texture on a moved mesh is the swap. In shared memory, so that all threads draw
+ * from it without a copy.
+ */
+export interface FaceTexture {
+  /** Pixels across and down; even. */
+  readonly size: number;
+  /** Part of it that holds the face; even sides and corners. */
+  readonly box: Rect;
+  /** For each pixel the share of the new face, 0–255, behind its brightness times that share. */
+  readonly luma: Uint8Array;
+  /** For each square of four pixels the same, behind both colour values from 128 times that share, plus 128. */
+  readonly chroma: Uint8Array;
+  /** Mesh in pixels of the texture, stride 3. */
+  readonly points: Float32Array;
+  /** How much of the frame's own finest texture is laid over it. */
+  readonly grain: number;
+  /** Brightness of the skin that was there. */
+  readonly level: number;
+}
+
+/** Analyses a face of a frame in full, as Photo Swap does, and makes the texture that fits there. */
+export function makeTexture(frame: Frame, face: Face, source: SourceFace, color: Colors): FaceTexture {
+  const level = skinLevel(frame, face.points);
+  const part = facePart(frame, face, color);
+  return withScratch(() => {
+    const local = intoPart(face, part);
+    const plan = planSwap(part.picture, local, source, () => undefined);
+    const grain = plan.grainShare > 0 || part.step === 1 ? plan.grainShare : grainOf(face, source);
+    return { ...lay(plan, source, color, frame), grain, level };
+  });
+}
+
+/** As in Photo Swap: a patch that was enlarged has lost its finest detail. */
+function grainOf(face: Face, source: SourceFace): number {
+  const t = Math.min(1, Math.max(0, (face.width / source.faceWidth - 1.05) / 0.95));
+  return 0.8 * t * t * (3 - 2 * t);
+}
+
+function facePart(frame: Frame, face: Face, color: Colors): FramePart {
+  const { left, top, right, bottom } = extent(face.points);
+  const margin = 0.1 * face.width;
+  const x = left - margin;
+  const y = top - margin;
+  const rect = evenRect({ x, y, width: right + margin - x, height: bottom + margin - y }, frame);
+  if (face.width >= HALVED_FROM) return shrunk(frame, rect, 2, color);
+  return { picture: regionToRgb(frame, rect, color), x: rect.x, y: rect.y, step: 1 };
+}
+
+type Laid = Omit<FaceTexture, 'grain' | 'level'>;
+
+/** Lights every pixel of the source's patch as the plan says for the place where it comes to lie. */
+function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame): Laid {
+  const { image, points } = source;
+  const size = image.width & ~1;
+  const box = ovalBox(points, size);
+  const where = inverse(plan, source);
+  const luma = new Uint8Array(new SharedArrayBuffer(size * size * 2));
+  const half = size >> 1;
+  // Beside the face 128 with no share: no colour.
+  const chroma = new Uint8Array(new SharedArrayBuffer(half * half * 3));
+  for (let i = 0; i < chroma.length; i++) chroma[i] = i % 3 === 2 ? 0 : 128;
+  const sums = new Float32Array(half * 3);
+  const { y0, yr, yg, yb, ur, ug, ub, vr, vg, vb } = fromRgbFactors(frame, color);
+  const rgb = new Float32Array(3);
+  const light = new Float32Array(LIGHT.count);
+  const kind = { eye: 0, lips: 0, feature: 0, grey: source.grey };
+  const scale = source.visibleScale;
+  for (let y = box.y; y < box.y + box.height; y++) {
+    if (y % 2 === 0) sums.fill(0);
+    for (let x = box.x; x < box.x + box.width; x++) {
+      const at = placeOf(where, (x + 0.5) * scale, (y + 0.5) * scale);
+      if (!at) continue;
+      kind.lips = sample(plan.lips, at.x, at.y);
+      // The mouth's inside is drawn anew in each frame; here only brows that the source does not show count.
+      const kept = kind.lips > 0.05 ? 0 : sample(plan.keep, at.x, at.y);
+      const share = sample(plan.alpha, at.x, at.y) * (1 - kept) * at.known;
+      const i = (y * image.width + x) * 3;
+      rgb[0] = image.data[i] as number;
+      rgb[1] = image.data[i + 1] as number;
+      rgb[2] = image.data[i + 2] as number;
+      kind.eye = sample(plan.eyes, at.x, at.y);
+      kind.feature = sample(plan.features, at.x, at.y);
+      readLight(plan, at.x, at.y, light);
+      relight(light, kind, rgb);
+      if (plan.tone) applyTone(plan.tone, rgb);
+      const [r, g, b] = [clamp(rgb[0] as number), clamp(rgb[1] as number), clamp(rgb[2] as number)];
+      const o = (y * size + x) * 2;
+      luma[o] = (y0 + yr * r + yg * g + yb * b) * share + 0.5;
+      luma[o + 1] = 255 * share + 0.5;
+      const c = x >> 1;
+      sums[c * 3] = (sums[c * 3] as number) + share * (ur * r + ug * g + ub * b);
+      sums[c * 3 + 1] = (sums[c * 3 + 1] as number) + share * (vr * r + vg * g + vb * b);
+      sums[c * 3 + 2] = (sums[c * 3 + 2] as number) + share;
+    }
+    if (y % 2 === 0) continue;
+    for (let c = 0; c < half; c++) {
+      const o = ((y >> 1) * half + c) * 3;
+      chroma[o] = 128.5 + (sums[c * 3] as number) / 4;
+      chroma[o + 1] = 128.5 + (sums[c * 3 + 1] as number) / 4;
+      chroma[o + 2] = (255 * (sums[c * 3 + 2] as number)) / 4 + 0.5;
+    }
+  }
+  return { size, box, luma, chroma, points: source.points.slice() };
+}
+
+/** For the pixels of the source's coarse patch the place on the work grid where they come to lie. */
+function inverse(plan: SwapPlan, source: SourceFace): WarpMap {
+  const { coarse, visibleScale, points } = source;
+  const map = emptyMap(coarse.width, coarse.height);
+  const to = flatten(points).map((v) => v * visibleScale);
+  const depth = Float32Array.from({ length: points.length / 3 }, (_, i) => points[i * 3 + 2] as number);
+  const front = (at: Float32Array, t: number): boolean => {
+    const corner = (k: number, axis: number): number =>
+      at[(FACE_TRIANGLES[t + k] as number) * 2 + axis] as number;
+    return (
+      (corner(1, 0) - corner(0, 0)) * (corner(2, 1) - corner(0, 1)) -
+        (corner(1, 1) - corner(0, 1)) * (corner(2, 0) - corner(0, 0)) <
+      -1e-6
+    );
+  };
+  const seen: number[] = [];
+  for (let t = 0; t < FACE_TRIANGLES.length; t += 3) {
+    // Seen from behind in the frame, it would take the look of what is in front of it.
+    if (!front(plan.mixed, t) || !front(to, t)) continue;
+    seen.push(...FACE_TRIANGLES.subarray(t, t + 3));
+  }
+  drawTriangles(map, { to, from: plan.mixed, depth }, Uint16Array.from(seen));
+  return map;
+}
+
+const place = { x: 0, y: 0, known: 0 };
+
+/** What a map says between its pixels; undefined where it knows nothing. The object returned is used again. */
+function placeOf(map: WarpMap, x: number, y: number): typeof place | undefined {
+  const { width, height } = map.x;
+  const px = Math.min(width - 1, Math.max(0, x - 0.5));
+  const py = Math.min(height - 1, Math.max(0, y - 0.5));
+  const x0 = px | 0;
+  const y0 = py | 0;
+  const u = px - x0;
+  const v = py - y0;
+  const a = y0 * width + x0;
+  const b = x0 + 1 < width ? a + 1 : a;
+  const down = y0 + 1 < height ? width : 0;
+  const known = map.covered.data;
+  const wa = (1 - u) * (1 - v) * (known[a] as number);
+  const wb = u * (1 - v) * (known[b] as number);
+  const wc = (1 - u) * v * (known[a + down] as number);
+  const wd = u * v * (known[b + down] as number);
+  const total = wa + wb + wc + wd;
+  if (total < 0.01) return undefined;
+  const between = (data: Float32Array): number =>
+    (wa * (data[a] as number) +
+      wb * (data[b] as number) +
+      wc * (data[a + down] as number) +
+      wd * (data[b + down] as number)) /
+    total;
+  place.x = between(map.x.data);
+  place.y = between(map.y.data);
+  place.known = total;
+  return place;
+}
+
+function readLight(plan: SwapPlan, x: number, y: number, out: Float32Array): void {
+  const { values, coarseness } = plan.light;
+  const { width, height, fields, data } = values;
+  const px = Math.min(width - 1, Math.max(0, x / coarseness - 0.5));
+  const py = Math.min(height - 1, Math.max(0, y / coarseness - 0.5));
+  const x0 = px | 0;
+  const y0 = py | 0;
+  const u = px - x0;
+  const v = py - y0;
+  const a = (y0 * width + x0) * fields;
+  const right = x0 + 1 < width ? fields : 0;
+  const down = y0 + 1 < height ? width * fields : 0;
+  for (let f = 0, i = a; f < fields; f++, i++) {
+    const top = (data[i] as number) * (1 - u) + (data[i + right] as number) * u;
+    const bottom = (data[i + down] as number) * (1 - u) + (data[i + down + right] as number) * u;
+    out[f] = top * (1 - v) + bottom * v;
+  }
+}
+
+function ovalBox(points: Float32Array, size: number): Rect {
+  let [left, top, right, bottom] = [size, size, 0, 0];
+  for (const index of FACE_OVAL) {
+    left = Math.min(left, points[index * 3] as number);
+    right = Math.max(right, points[index * 3] as number);
+    top = Math.min(top, points[index * 3 + 1] as number);
+    bottom = Math.max(bottom, points[index * 3 + 1] as number);
+  }
+  const all = { width: size, height: size };
+  return evenRect({ x: left - 2, y: top - 2, width: right - left + 4, height: bottom - top + 4 }, all);
+}
+
+function clamp(value: number): number {
+  return value <= 0 ? 0 : value >= 255 ? 255 : value;
+}

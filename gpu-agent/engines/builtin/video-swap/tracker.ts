@@ -1,0 +1,243 @@
+import { smoothstep } from '../swap/plane.ts';
+import { type FaceFinder, MAX_YAW, SUITABLE_SHARE, yaw } from '../vision/face-finder.ts';
+import { centroid, type Face } from '../vision/face-mesh.ts';
+import { FACE_OVAL } from '../vision/face-regions.ts';
+import { CutDetector } from './cuts.ts';
+import { aroundFace, type Colors, type Frame, intoPart, outOfPart, wholeFrame } from './frame-part.ts';
+import { LONGEST_GAP, type PlacedFace, Track } from './track.ts';
+
+/** Below this the mesh no longer lies on a face. */
+const KEEP_SCORE = 0.5;
+/** A mesh that moved or grew further from where it was expected than this lies on something else: shares of the width. */
+const MOST_SHIFT = 0.45;
+const MOST_GROWTH = 0.35;
+/** Two meshes nearer than this lie on one face. */
+const SAME_PLACE = 0.4;
+/** Smallest width of a face that is looked for, as a share of the frame's shorter side. */
+const SMALLEST_SHARE = 0.08;
+const SMALLEST = 30;
+
+export interface IndexedFrame extends Frame {
+  readonly index: number;
+}
+
+/**
+ * Follows all suitable faces of a video, some frames at a time. The mesh is fitted from frame to frame; faces are
+ * looked for after every cut and in the last frame of each run, and what is found there is followed backwards through
+ * the run as well, so that no frame in which a face can be seen is missed. Which faces are suitable is decided when
+ * they are found, as Photo Swap decides it: the most prominent one and all that are at least 0.6 times as wide. That
+ * holds for as long as the face is followed, so that none comes and goes with its size.
+ */
+export class FaceTracker {
+  readonly #finder: FaceFinder;
+  readonly #color: Colors;
+  readonly #checkpoint: () => void;
+  readonly #cuts = new CutDetector();
+  #tracks: Track[] = [];
+  #shotStart = 0;
+  #nextId = 0;
+  #emptySearches = 0;
+  /** Faces that were followed, and shots. */
+  found = 0;
+  shots = 1;
+
+  constructor(finder: FaceFinder, color: Colors, checkpoint: () => void) {
+    this.#finder = finder;
+    this.#color = color;
+    this.#checkpoint = checkpoint;
+  }
+
+  /** Follows faces through the next frames. @param before frames that came just before, for gaps that began there */
+  async follow(frames: readonly IndexedFrame[], before: readonly IndexedFrame[]): Promise<void> {
+    const known = new Map([...before, ...frames].map((frame) => [frame.index, frame]));
+    for (const [at, frame] of frames.entries()) {
+      this.#checkpoint();
+      const first = frame.index === 0;
+      const cut = this.#cuts.isCut(frame);
+      if (cut) this.#startShot(frame.index);
+      else await this.#fitAll(frame, known);
+      if (first || cut || at === frames.length - 1) await this.#search(frame, known, frames[0]?.index ?? 0);
+    }
+  }
+
+  /** The faces to draw in a frame. Frames up to ten after it must have been followed, as far as there are any. */
+  facesIn(index: number): PlacedFace[] {
+    return this.#tracks.flatMap((track) => track.placed(index) ?? []);
+  }
+
+  /** Forgets what is not needed for frames from this one on. */
+  forgetBefore(index: number): void {
+    this.#tracks = this.#tracks.filter((track) => track.open || track.last >= index);
+    for (const track of this.#tracks) track.forgetBefore(index);
+  }
+
+  /** The video ends after this frame. */
+  end(index: number): void {
+    for (const track of this.#tracks) if (track.open) track.cutAfter = index;
+  }
+
+  #startShot(index: number): void {
+    for (const track of this.#tracks) {
+      if (track.open) track.cutAfter = index - 1;
+      track.open = false;
+    }
+    this.#shotStart = index;
+    this.#emptySearches = 0;
+    this.shots++;
+  }
+
+  async #fitAll(frame: IndexedFrame, known: ReadonlyMap<number, IndexedFrame>): Promise<void> {
+    for (const track of this.#tracks) {
+      if (!track.open) continue;
+      const expected = track.predict(frame.index);
+      const face = expected && (await this.#fit(frame, expected));
+      if (face) this.#join(track, frame.index, face, known);
+      else if (frame.index - track.last > LONGEST_GAP) track.open = false;
+    }
+    this.#dropDoubles(frame.index);
+  }
+
+  async #fit(frame: Frame, expected: Face): Promise<Face | undefined> {
+    this.#checkpoint();
+    const part = aroundFace(frame, expected, this.#color);
+    if (part.picture.width < 16 || part.picture.height < 16) return undefined;
+    const face = outOfPart(await this.#finder.refit(part.picture, intoPart(expected, part)), part);
+    if (face.score < KEEP_SCORE || Math.abs(yaw(face)) > MAX_YAW) return undefined;
+    if (distance(face, expected) > MOST_SHIFT || growth(face, expected) > MOST_GROWTH) return undefined;
+    return face;
+  }
+
+  /** Adds a sample and bridges the frames since the last one. */
+  #join(track: Track, index: number, face: Face, known: ReadonlyMap<number, IndexedFrame>): void {
+    const from = track.last;
+    const last = track.at(from);
+    track.set(index, { points: face.points, score: face.score, seen: 1 });
+    if (!last) return;
+    for (let gap = from + 1; gap < index; gap++) {
+      const share = (gap - from) / (index - from);
+      const points = last.points.map((v, i) => v + ((face.points[i] as number) - v) * share);
+      const [lost, seen] = [known.get(gap), known.get(from) ?? known.get(index)];
+      const like =
+        lost && seen ? likeness(lost, points, seen, known.get(from) ? last.points : face.points) : 0;
+      track.set(gap, { points, score: last.score, seen: smoothstep(0.4, 0.7, like) });
+    }
+  }
+
+  async #search(
+    frame: IndexedFrame,
+    known: ReadonlyMap<number, IndexedFrame>,
+    earliest: number,
+  ): Promise<void> {
+    const part = wholeFrame(frame, this.#color);
+    const shorter = Math.min(part.picture.width, part.picture.height);
+    const smallest = Math.max(SMALLEST, SMALLEST_SHARE * shorter);
+    let faces = await this.#finder.findUpright(part.picture, smallest, this.#checkpoint);
+    const open = this.#tracks.filter((track) => track.open);
+    if (faces.length === 0 && open.length === 0) {
+      this.#emptySearches++;
+      // Small, turned and upside-down faces take many runs of the network: looked for ever more seldom.
+      if (Number.isInteger(Math.log2(this.#emptySearches)))
+        faces = await this.#finder.find(part.picture, this.#checkpoint);
+    }
+    for (const small of faces) {
+      const face = outOfPart(small, part);
+      const match = nearest(open, face);
+      if (match) {
+        if (match.last === frame.index) continue;
+        const fitted = await this.#fit(frame, face);
+        if (fitted) this.#join(match, frame.index, fitted, known);
+        continue;
+      }
+      const widest = Math.max(0, ...open.map((track) => track.predict(frame.index)?.width ?? 0));
+      if (face.width < SUITABLE_SHARE * widest) continue;
+      const fitted = await this.#fit(frame, face);
+      if (fitted) await this.#begin(fitted, frame.index, known, earliest);
+    }
+    this.#dropDoubles(frame.index);
+  }
+
+  /** Begins a track with a face that was found and follows it back to where it appeared. */
+  async #begin(
+    face: Face,
+    index: number,
+    known: ReadonlyMap<number, IndexedFrame>,
+    earliest: number,
+  ): Promise<void> {
+    const track = new Track(this.#nextId++, this.#shotStart);
+    track.set(index, { points: face.points, score: face.score, seen: 1 });
+    let last = face;
+    for (let back = index - 1; back >= Math.max(earliest, this.#shotStart); back--) {
+      const frame = known.get(back);
+      const fitted = frame && (await this.#fit(frame, last));
+      if (!fitted) break;
+      const taken = this.#tracks.some((other) => {
+        const points = other.at(back)?.points;
+        return points && distance({ ...fitted, points }, fitted) < SAME_PLACE;
+      });
+      if (taken) break;
+      track.set(back, { points: fitted.points, score: fitted.score, seen: 1 });
+      last = fitted;
+    }
+    this.#tracks.push(track);
+    this.found++;
+    this.#emptySearches = 0;
+  }
+
+  /** Of two tracks on one face the older one goes on. */
+  #dropDoubles(index: number): void {
+    const here = this.#tracks.filter((track) => track.open && track.last === index);
+    for (const [i, track] of here.entries()) {
+      const face = track.predict(index) as Face;
+      const older = here.slice(0, i).some((other) => {
+        return other.open && distance(other.predict(index) as Face, face) < SAME_PLACE;
+      });
+      if (older) track.open = false;
+    }
+  }
+}
+
+/** Distance of the middles of two faces as a share of their width. */
+function distance(a: Face, b: Face): number {
+  const p = centroid(a.points, FACE_OVAL);
+  const q = centroid(b.points, FACE_OVAL);
+  return Math.hypot(p.x - q.x, p.y - q.y) / Math.max(1, Math.min(a.width, b.width));
+}
+
+function growth(a: Face, b: Face): number {
+  return Math.abs(Math.log(Math.max(1, a.width) / Math.max(1, b.width)));
+}
+
+/** The track that a found face belongs to. One that is lost may have moved. */
+function nearest(tracks: readonly Track[], face: Face): Track | undefined {
+  let best: { track: Track; far: number } | undefined;
+  for (const track of tracks) {
+    const expected = track.predict(track.last + 1);
+    if (!expected) continue;
+    const far = distance(expected, face) + growth(expected, face);
+    if (far < 0.9 && (!best || far < best.far)) best = { track, far };
+  }
+  return best?.track;
+}
+
+/** Correlation of the brightness under two meshes, each in its own frame: near 1 where both show the same face. */
+function likeness(a: Frame, inA: Float32Array, b: Frame, inB: Float32Array): number {
+  let [n, sa, sb, saa, sbb, sab] = [0, 0, 0, 0, 0, 0];
+  for (let i = 0; i < inA.length; i += 3) {
+    const va = brightness(a, inA[i] as number, inA[i + 1] as number);
+    const vb = brightness(b, inB[i] as number, inB[i + 1] as number);
+    n++;
+    sa += va;
+    sb += vb;
+    saa += va * va;
+    sbb += vb * vb;
+    sab += va * vb;
+  }
+  const spread = Math.sqrt(Math.max(0, saa - (sa * sa) / n) * Math.max(0, sbb - (sb * sb) / n));
+  return spread < 1 ? 0 : (sab - (sa * sb) / n) / spread;
+}
+
+function brightness({ width, height, data }: Frame, x: number, y: number): number {
+  const px = Math.min(width - 1, Math.max(0, Math.floor(x)));
+  const py = Math.min(height - 1, Math.max(0, Math.floor(y)));
+  return data[py * width + px] as number;
+}

@@ -1,0 +1,141 @@
+import { join } from 'node:path';
+import { outputSize } from '../../../media/size.ts';
+import type { Media, VideoFrame, VideoWriter } from '../../../media/types.ts';
+import { RenderError, type RenderResult, type RenderStage } from '../../engine.ts';
+import { readFace } from '../image/picture-file.ts';
+import type { Renderer, RenderTools } from '../renderer.ts';
+import type { Colors } from './frame-part.ts';
+import { SwapFrames } from './swap-frames.ts';
+import { swapThreads } from './swap-threads.ts';
+import { FaceTracker } from './tracker.ts';
+
+/**
+ * Frames followed at a time, in which faces are looked for and analysed once, as long as their pixels are not too many
+ * to be held; never fewer than the frames that say how one is to be drawn.
+ */
+const RUN = 20;
+const SHORT_RUN = 10;
+const MOST_HELD = 1920 * 1088;
+
+/** Video Swap as the worker threads run it: the face of a picture (`face`) put onto the faces of a video (`video`). */
+export const renderVideoSwap: Renderer = async (work, tools) => {
+  const { video, face } = work.inputs;
+  if (!video || !face)
+    throw new RenderError('processing_failed', 'Video Swap needs the inputs video and face.');
+  const shorter = work.parameters.output_resolution_p;
+  const job = { video, face, outputDir: work.outputDir };
+  return videoSwap(shorter ? { ...job, shorterSide: Number(shorter) } : job, await tools.media(), tools);
+};
+
+export interface VideoSwapJob {
+  readonly video: string;
+  /** File of the face picture. */
+  readonly face: string;
+  readonly outputDir: string;
+  /** Shorter side of the output, pixels; never more than the video has. */
+  readonly shorterSide?: number;
+}
+
+/** @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large` */
+export async function videoSwap(
+  job: VideoSwapJob,
+  media: Media,
+  tools: Omit<RenderTools, 'media' | 'cacheDir'>,
+): Promise<RenderResult> {
+  const { finder, checkpoint, signal, onProgress } = tools;
+  const stages = new Map<string, number>();
+  const timed = async <T>(name: string, work: () => Promise<T>): Promise<T> => {
+    const start = performance.now();
+    try {
+      return await work();
+    } finally {
+      stages.set(name, (stages.get(name) ?? 0) + performance.now() - start);
+    }
+  };
+  onProgress(0, 'face');
+  const source = await timed('face', async () => {
+    const picture = await readFace(job.face);
+    const [face] = await finder.find(picture, checkpoint);
+    if (!face)
+      throw new RenderError('face_not_detected', 'No face was found in the face picture (face_key).');
+    return { picture, points: face.points, score: face.score };
+  });
+  checkpoint();
+  const info = await media.probe(job.video, 'video', signal);
+  const { video } = info;
+  if (!video) throw new RenderError('unsupported_format', 'The video has no picture.');
+  const size = outputSize(video, job.shorterSide);
+  const colors: Colors = video.color;
+  const longest = size.width * size.height > MOST_HELD ? SHORT_RUN : RUN;
+  const tracker = new FaceTracker(finder, colors, checkpoint);
+  const outputPath = join(job.outputDir, 'output.mp4');
+  const writer = await media.openWriter({
+    ...{ path: outputPath, ...size, color: video.color, signal, frameRate: video.frameRate },
+    ...(info.audio ? { audio: { path: job.video } } : {}),
+  });
+  let swap: SwapFrames | undefined;
+  try {
+    const threads = swapThreads();
+    swap = new SwapFrames({ threads, source, colors, writer: counted(writer), checkpoint });
+    let waiting: VideoFrame[] = [];
+    let run: VideoFrame[] = [];
+    let [lastUs, gapUs] = [0, 1e6 / Math.max(1, video.frameRate)];
+    const advance = async (): Promise<void> => {
+      const [before, now] = [waiting, run];
+      [waiting, run] = [now, []];
+      await timed('track', () => tracker.follow(now, before));
+      await timed('swap', () => (swap as SwapFrames).add(before, tracker));
+      tracker.forgetBefore((now[0]?.index ?? 0) - SHORT_RUN);
+    };
+    for await (const frame of media.decodeVideo(job.video, info, { signal, size })) {
+      checkpoint();
+      if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
+      lastUs = frame.ptsUs;
+      run.push(frame);
+      if (run.length === longest) await advance();
+    }
+    if (run.length > 0) await advance();
+    const last = waiting.at(-1);
+    if (last) tracker.end(last.index);
+    await timed('swap', async () => {
+      await swap?.add(waiting, tracker);
+      await swap?.finish();
+    });
+    if (tracker.found === 0) {
+      throw new RenderError('face_not_detected', 'No face was found in the video (video_key).');
+    }
+    onProgress(0.97, 'write');
+    const written = await timed('write', () => writer.finish(video.endUs ?? lastUs + gapUs));
+    onProgress(1, 'done');
+    return {
+      outputPath,
+      contentType: 'video/mp4',
+      units: { unit: 'second', quantity: written.durationMs / 1000 },
+      stages: [...stages].map(([name, milliseconds]): RenderStage => ({ name, milliseconds })),
+      details: {
+        faces: swap.mostFaces,
+        frames: written.frames,
+        frames_with_swap: swap.swapped,
+        shots: tracker.shots,
+        ...size,
+      },
+    };
+  } catch (error) {
+    await writer.abort();
+    throw error;
+  } finally {
+    swap?.close();
+  }
+
+  /** Says how far the video is with every frame that is written. */
+  function counted(inner: VideoWriter): Pick<VideoWriter, 'write'> {
+    let frames = 0;
+    const expected = Math.max(1, video?.frameCount ?? 1);
+    return {
+      async write(frame) {
+        await inner.write(frame);
+        onProgress(0.02 + 0.95 * Math.min(1, ++frames / expected), 'swap');
+      },
+    };
+  }
+}

@@ -1,0 +1,29 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+
+/** A sidecar as a process of its own, told by SEMBLANCE_SIDECAR_SOCKET where to listen. */
+export function startProgram([file = '', ...args]: readonly string[], socket: string) {
+  const child: ChildProcess = spawn(file, args, {
+    env: { ...process.env, SEMBLANCE_SIDECAR_SOCKET: socket },
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
+  let ended = false;
+  const over = new Promise<string>((resolve) => {
+    child.once('error', (error) => resolve(error.message));
+    child.once('exit', (code, by) => resolve(`the sidecar ended (${by ?? `status ${code}`})`));
+  }).finally(() => {
+    ended = true;
+  });
+  const died = over.then((reason) => Promise.reject(new Error(reason)));
+  died.catch(() => {});
+  return {
+    died,
+    kill: () => void child.kill('SIGKILL'),
+    async end() {
+      if (ended) return;
+      child.kill('SIGTERM');
+      const timer = setTimeout(() => child.kill('SIGKILL'), 5_000);
+      await over;
+      clearTimeout(timer);
+    },
+  };
+}

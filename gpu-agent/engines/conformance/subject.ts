@@ -1,0 +1,143 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { silentLogger } from '#common/logging.ts';
+import type { Engine, RenderResult } from '../engine.ts';
+import { createEnginePool } from '../host/engine-pool.ts';
+import type { RenderOptions } from '../host/engine-process.ts';
+import type { EngineInfo, RenderWork } from '../host/protocol.ts';
+import type { EngineSource } from '../registry.ts';
+import { createSidecarEngine } from '../sidecar/index.ts';
+import { startProgram } from './program.ts';
+
+/** An engine that was started to be looked at, whichever way it is reached. */
+export interface Subject {
+  /** As it says of itself, warm. */
+  readonly info: EngineInfo;
+  /** Absent where the host alone warms it up. */
+  readonly warmUp?: (signal: AbortSignal) => Promise<void>;
+  render(work: RenderWork, options: RenderOptions): Promise<RenderResult>;
+  /** Renders it holds at once. */
+  readonly places: number;
+  /** Kills a process that renders now, as a crash would. Absent where there is none to kill. */
+  readonly crash?: () => void;
+  /** The renders at once are in processes of their own, so that a crash must leave the others alone. */
+  readonly isolated?: boolean;
+  close(): Promise<void>;
+}
+
+export interface SubjectOptions {
+  /** Existing private directory for whatever the subject needs. */
+  readonly dir: string;
+  readonly signal: AbortSignal;
+}
+
+export type StartSubject = (options: SubjectOptions) => Promise<Subject>;
+
+/** An engine in this process. */
+export function inProcess(create: () => Engine | Promise<Engine>): StartSubject {
+  return async ({ signal }) => {
+    const engine = await create();
+    await engine.warmUp(signal);
+    return ofEngine(engine);
+  };
+}
+
+function ofEngine(engine: Engine, more: Partial<Subject> = {}): Subject {
+  const { name, version, capabilities, concurrency } = engine;
+  return {
+    info: { name, version, capabilities, ...(concurrency === undefined ? {} : { concurrency }) },
+    warmUp: (signal) => engine.warmUp(signal),
+    render: (work, options) => rendered(engine, work, options),
+    places: concurrency ?? 1,
+    close: () => engine.close(),
+    ...more,
+  };
+}
+
+/** As the host does it: whatever a cancelled render says, it was cancelled. */
+async function rendered(engine: Engine, work: RenderWork, { signal, onProgress }: RenderOptions) {
+  try {
+    return await engine.render({ ...work, signal, onProgress });
+  } catch (error) {
+    throw signal.aborted ? signal.reason : error;
+  }
+}
+
+/** An engine in processes of its own, as the agent has it. */
+export function hosted(source: EngineSource, processes = 2): StartSubject {
+  return async ({ dir }) => {
+    const tempDir = join(dir, 'engine-processes');
+    await mkdir(tempDir, { recursive: true });
+    const pool = createEnginePool({
+      setup: { source, options: { threads: 1, ...(source.settings ? { settings: source.settings } : {}) } },
+      processes,
+      rendersPerProcess: 1,
+      tempDir,
+      logger: silentLogger(),
+      restartDelayMs: () => 50,
+    });
+    const info = await pool.firstReady();
+    while (pool.capacity < processes) await new Promise((resolve) => setTimeout(resolve, 20));
+    return {
+      info,
+      places: processes,
+      render: (work, options) => pool.render(work, options),
+      isolated: true,
+      crash() {
+        const busy = pool.warm.find((each) => each.busy > 0);
+        if (busy) process.kill(busy.pid, 'SIGKILL');
+      },
+      close: () => pool.close(),
+    };
+  };
+}
+
+/**
+ * A sidecar behind a socket.
+ * @param command starts it with SEMBLANCE_SIDECAR_SOCKET set; without one it has to run already, and is not killed
+ */
+export function sidecar(socket: string, command?: readonly string[]): StartSubject {
+  return async ({ signal }) => {
+    const start = () => (command ? startProgram(command, socket) : undefined);
+    let program = start();
+    const open = async () => {
+      const engine = createSidecarEngine({ threads: 1, settings: { socket } });
+      await Promise.race([engine.warmUp(signal), program?.died]).catch(async (error) => {
+        await engine.close();
+        await program?.end();
+        throw error;
+      });
+      return engine;
+    };
+    let engine = await open();
+    let restarted: Promise<void> | undefined;
+    return ofEngine(engine, {
+      places: engine.concurrency ?? 1,
+      warmUp: (each) => engine.warmUp(each),
+      async render(work, each) {
+        await restarted;
+        return rendered(engine, work, each);
+      },
+      ...(command
+        ? {
+            crash() {
+              const [before, old] = [program, engine];
+              before?.kill();
+              // As the host does: a client whose sidecar went has ended, and another is started.
+              restarted = (async () => {
+                await old.ended;
+                await old.close();
+                program = start();
+                engine = await open();
+              })();
+            },
+          }
+        : {}),
+      async close() {
+        await restarted;
+        await engine.close();
+        await program?.end();
+      },
+    });
+  };
+}

@@ -1,0 +1,64 @@
+/**
+ * `node gpu-agent/engines/onnx/check.ts DIR [PROVIDERS]` prints which models of a directory fit and what does not. With
+ * execution providers (`cpu`, `cuda,cpu`) it loads those that fit as well, and runs each once.
+ */
+import { readdir } from 'node:fs/promises';
+import { pathToFileURL } from 'node:url';
+import { describeError } from '#common/errors.ts';
+import { openModelDir } from './model-dir.ts';
+import { SessionPool } from './sessions/session-pool.ts';
+import { parseOnnxSettings } from './settings.ts';
+
+/**
+ * @param providers as in SEMBLANCE_ONNX_PROVIDERS; without, nothing is loaded
+ * @returns the text to print, and whether everything fits
+ */
+export async function checkDirectory(
+  directory: string,
+  providers?: string,
+): Promise<{ text: string; fits: boolean }> {
+  const { models, faults } = await openModelDir(directory);
+  const lines: string[] = [];
+  let fits = faults.length === 0;
+  for (const { name, contract, licence, batch, file } of models) {
+    lines.push(
+      `fits      ${name}: ${contract.stage}, ${contract.name}${batch ? ', takes batches' : ''} (${file})`,
+    );
+    lines.push(`          licence: ${licence}`);
+  }
+  for (const fault of faults) lines.push(`DOES NOT  ${fault}`);
+  const named = new Set(models.map((model) => model.file));
+  const files = await readdir(directory).catch(() => []);
+  for (const file of files) {
+    if (file.endsWith('.onnx') && !named.has(file) && !faults.some((fault) => fault.includes(`(${file})`))) {
+      lines.push(`ignored   ${file}: the manifest does not name it`);
+    }
+  }
+  if (providers !== undefined && models.length > 0) {
+    try {
+      const { pool, runs, notes } = await SessionPool.open(
+        { ...parseOnnxSettings({ modelDir: directory, providers }), models, threads: 1 },
+        new AbortController().signal,
+      );
+      await pool.close();
+      for (const { model, provider } of runs) lines.push(`runs      ${model} on ${provider}`);
+      for (const note of notes) lines.push(`note      ${note}`);
+    } catch (error) {
+      lines.push(`DOES NOT  ${describeError(error)}`);
+      fits = false;
+    }
+  }
+  return { text: `${lines.join('\n')}\n`, fits };
+}
+
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const [directory, providers] = process.argv.slice(2);
+  if (directory === undefined) {
+    process.stderr.write('usage: node gpu-agent/engines/onnx/check.ts DIR [PROVIDERS]\n');
+    process.exitCode = 2;
+  } else {
+    const { text, fits } = await checkDirectory(directory, providers);
+    process.stdout.write(text);
+    process.exitCode = fits ? 0 : 1;
+  }
+}

@@ -1,0 +1,89 @@
+import type { z } from 'zod';
+import type { OnnxType } from '../../models/onnx-encoder.ts';
+import type { OnnxSummary } from '../onnx-file.ts';
+
+/** What a model does in a pipeline. Of each there is at most one in a model directory. */
+export const STAGES = [
+  'detector',
+  'landmarks',
+  'recogniser',
+  'converter',
+  'swapper',
+  'enhancer',
+  'occlusion',
+  'parser',
+  'lips',
+  'portrait-features',
+  'portrait-motion',
+  'portrait-generator',
+  'portrait-stitcher',
+  'portrait-eyes',
+  'portrait-lips',
+] as const;
+export type Stage = (typeof STAGES)[number];
+
+/** One size of a tensor: a number, or `batch`: 1 or open, in which case several items go in at once. */
+export type Dim = number | 'batch';
+
+export interface TensorSpec {
+  /** Name by which the pipeline calls it, and the model too unless `free`. */
+  readonly name: string;
+  /** The model may call it as it likes; its place in the list counts. */
+  readonly free?: boolean;
+  readonly types: readonly OnnxType[];
+  readonly dims: readonly Dim[];
+  /** Another shape that means the same, such as one without the batch. */
+  readonly otherwise?: readonly Dim[];
+  /** The model may lack it. */
+  readonly optional?: boolean;
+}
+
+export interface Tensors {
+  readonly inputs: readonly TensorSpec[];
+  /** In this order at the start of the model's outputs; it may have more. */
+  readonly outputs: readonly TensorSpec[];
+}
+
+/** What is known of a model besides its tensors. Every number here is data of the contract, none is a guess. */
+export interface Traits {
+  /** Side of the square that goes in, pixels. */
+  readonly size?: number;
+  /** Five-point template that places the crop. */
+  readonly template?: TemplateName;
+  /** Of input samples in [0, 1], channel by channel. */
+  readonly mean?: readonly [number, number, number];
+  readonly deviation?: readonly [number, number, number];
+  /** Whether the output has to be scaled back by mean and deviation. */
+  readonly denormalise?: boolean;
+  readonly order?: 'rgb' | 'bgr';
+  /** How a swapper wants the identity. */
+  readonly identity?: 'emap' | 'normalised' | 'converted' | 'converted-normalised';
+}
+
+export type TemplateName = 'arcface_112_v1' | 'arcface_112_v2' | 'arcface_128' | 'ffhq_512' | 'mtcnn_512';
+
+export interface Contract {
+  readonly name: string;
+  readonly stage: Stage;
+  readonly options: z.ZodType<Readonly<Record<string, number>>>;
+  readonly traits: Traits;
+  /** @param found the model as its file declares it, for sizes that the model itself fixes */
+  tensors(options: Readonly<Record<string, number>>, found: OnnxSummary): Tensors;
+  /** Contracts of which one must be there too: without it this model cannot work. */
+  readonly needs?: readonly string[];
+}
+
+export const FLOATS: readonly OnnxType[] = ['float32', 'float16'];
+
+/** A float tensor. */
+export function floats(name: string, dims: readonly Dim[], more: Partial<TensorSpec> = {}): TensorSpec {
+  return { name, types: FLOATS, dims, ...more };
+}
+
+/** `float32 or float16 [1 or open, 3, 112, 112]` */
+export function describeSpec(spec: TensorSpec): string {
+  const shape = (dims: readonly Dim[]): string =>
+    `[${dims.map((dim) => (dim === 'batch' ? '1 or open' : String(dim))).join(', ')}]`;
+  const shapes = spec.otherwise ? `${shape(spec.dims)} or ${shape(spec.otherwise)}` : shape(spec.dims);
+  return `${spec.types.join(' or ')} ${shapes}`;
+}

@@ -1,0 +1,111 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { ConfigError } from '#common/config.ts';
+import { silentLogger } from '#common/logging.ts';
+import { loadSettings } from '../../settings.ts';
+import { portraits } from '../conformance/portraits.ts';
+import { hosted } from '../conformance/subject.ts';
+import { engineConformance } from '../conformance/vitest.ts';
+import { createEngineSet } from '../engine-set.ts';
+import { createEnginePool, type EnginePool } from '../host/engine-pool.ts';
+import { engineSource } from '../registry.ts';
+import type { GivenModel } from './testing/model-dir-rig.ts';
+import { useOnnxRig } from './testing/onnx-rig.ts';
+import { tinyArcface, tinySwapper } from './testing/tiny-models.ts';
+
+const rig = useOnnxRig();
+const models: GivenModel[] = [
+  { contract: 'arcface_w600k_r50', bytes: tinyArcface() },
+  { contract: 'inswapper_128', bytes: tinySwapper() },
+];
+const pools: EnginePool[] = [];
+let tempDir: string;
+beforeAll(async () => {
+  tempDir = await mkdtemp(join(tmpdir(), 'semblance-onnx-process-'));
+});
+afterEach(async () => {
+  for (const pool of pools.splice(0)) await pool.close();
+});
+afterAll(() => rm(tempDir, { recursive: true, force: true }));
+
+engineConformance({
+  title: 'the onnx engine',
+  start: async (options) => {
+    const settings = { modelDir: await rig.modelDir(models), providers: 'cpu', devices: '0' };
+    return hosted(engineSource('onnx', { onnx: settings }), 1)(options);
+  },
+  capability: 'face-swap-image',
+  samples: portraits,
+  // The machine that runs the tests may stand still for a moment.
+  cancelMs: 5_000,
+});
+
+function start(name: string, modelDir: string): EnginePool {
+  const { engineSettings } = loadSettings({
+    SEMBLANCE_AGENT_ENGINES: `${name === 'onnx' ? 'onnx,' : ''}builtin`,
+    SEMBLANCE_MODEL_DIR: modelDir,
+  });
+  const source = engineSource(name, engineSettings);
+  const pool = createEnginePool({
+    setup: {
+      source,
+      options: { threads: 1, ...(source.settings ? { settings: source.settings } : {}) },
+    },
+    processes: 1,
+    rendersPerProcess: source.shared ? 2 : 1,
+    tempDir,
+    logger: silentLogger(),
+  });
+  pools.push(pool);
+  return pool;
+}
+
+it('renders in a process of its own, several at once, before the engine that comes after it', async () => {
+  const [onnx, builtin] = [start('onnx', await rig.modelDir(models)), start('builtin', '/unused')];
+  const set = createEngineSet({ pools: [onnx, builtin], slots: 2 });
+  await Promise.all([onnx.firstReady(), builtin.firstReady()]);
+  expect(set.find('face-swap-image')?.pool).toBe(onnx);
+  const work = async () => ({
+    capability: 'face-swap-image' as const,
+    inputs: { image: rig.image, face: rig.face },
+    parameters: {},
+    outputDir: await rig.outputDir(),
+  });
+  const options = { signal: AbortSignal.timeout(30_000), onProgress: () => undefined };
+  const results = await Promise.all([onnx.render(await work(), options), onnx.render(await work(), options)]);
+  for (const { details } of results)
+    expect(details).toMatchObject({ faces: 1, swapper: 'onnx inswapper_128' });
+});
+
+it('leaves the work to the next engine while its models do not fit, and says why', async () => {
+  const wrong = [models[0] as GivenModel, { ...(models[1] as GivenModel), sha256: 'cd'.repeat(32) }];
+  const [onnx, builtin] = [start('onnx', await rig.modelDir(wrong)), start('builtin', '/unused')];
+  await builtin.firstReady();
+  while (!onnx.trouble || onnx.trouble === 'warming up') await delay(20);
+  expect(onnx.trouble).toMatch(
+    /the models in .* do not fit:\n {2}inswapper_128 \(inswapper_128\.onnx\): sha256: expected cdcd/,
+  );
+  expect(createEngineSet({ pools: [onnx, builtin], slots: 2 }).find('face-swap-image')?.pool).toBe(builtin);
+});
+
+it('asks for its settings when it is named', () => {
+  const settings = (more: Record<string, string>) =>
+    loadSettings({ SEMBLANCE_AGENT_ENGINES: 'onnx,builtin', ...more });
+  expect(() => settings({})).toThrow(ConfigError);
+  expect(() => settings({})).toThrow(/SEMBLANCE_MODEL_DIR: must say where the models are/);
+  expect(() => settings({ SEMBLANCE_MODEL_DIR: 'models' })).toThrow(/must be an absolute path/);
+  const dir = { SEMBLANCE_MODEL_DIR: '/models' };
+  expect(() => settings({ ...dir, SEMBLANCE_ONNX_PROVIDERS: 'cuda,magic' })).toThrow(/cuda, tensorrt, cpu/);
+  expect(() => settings({ ...dir, SEMBLANCE_ONNX_PROVIDERS: 'cpu,cpu' })).toThrow(/must be a list/);
+  expect(() => settings({ ...dir, SEMBLANCE_ONNX_DEVICES: '0,0' })).toThrow(/none twice/);
+  const { engineSettings, engines } = settings({
+    ...dir,
+    SEMBLANCE_ONNX_PROVIDERS: 'cuda, cpu',
+    SEMBLANCE_ONNX_DEVICES: '0,1',
+  });
+  expect(engines).toEqual(['onnx', 'builtin']);
+  expect(engineSettings).toEqual({ onnx: { modelDir: '/models', providers: 'cuda, cpu', devices: '0,1' } });
+});

@@ -1,0 +1,104 @@
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { parse } from 'yaml';
+import { z } from 'zod';
+
+/** Names a manifest may have, in a model directory that has exactly one of them. */
+export const MANIFEST_NAMES = ['manifest.yaml', 'manifest.yml', 'manifest.json'] as const;
+const MAX_BYTES = 1024 * 1024;
+
+const entry = z.strictObject({
+  /** What the model is called in job records and messages. */
+  name: z
+    .string()
+    .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'must be letters, digits, ".", "_" or "-", at most 64'),
+  /** Path below the model directory. */
+  file: z
+    .string()
+    .min(1)
+    .max(512)
+    .refine(
+      (path) => !path.startsWith('/') && !/^[A-Za-z]:|\\|\0/.test(path),
+      'must be a path below the model directory',
+    )
+    .refine((path) => !path.split('/').includes('..'), 'must not leave the model directory'),
+  sha256: z
+    .string()
+    .regex(/^[0-9a-fA-F]{64}$/, 'must be 64 hexadecimal digits')
+    .transform((text) => text.toLowerCase()),
+  /** Under which licence the owner uses these weights; kept for whoever reads the manifest or the check's output. */
+  licence: z.string().trim().min(1, 'must say under which licence the weights are used').max(500),
+  /** Which inputs and outputs the model has and what they mean; see contracts/. */
+  contract: z.string().min(1).max(64),
+  options: z.record(z.string(), z.unknown()).default({}),
+});
+
+const manifest = z
+  .strictObject({ version: z.literal(1), models: z.array(entry).min(1).max(64) })
+  .superRefine(({ models }, context) => {
+    const seen = new Set<string>();
+    for (const [index, { name }] of models.entries()) {
+      if (seen.has(name)) {
+        context.addIssue({
+          code: 'custom',
+          path: ['models', index, 'name'],
+          message: `${name} is there twice`,
+        });
+      }
+      seen.add(name);
+    }
+  });
+
+export type ManifestEntry = z.output<typeof entry>;
+
+/** The manifest is missing, cannot be read, or is not as it should be; every fault is named. */
+export class ManifestError extends Error {
+  override readonly name = 'ManifestError';
+  readonly faults: readonly string[];
+
+  constructor(faults: readonly string[]) {
+    super(faults.join('\n'));
+    this.faults = faults;
+  }
+}
+
+/** Reads the manifest of a model directory. @throws ManifestError */
+export async function readManifest(directory: string): Promise<readonly ManifestEntry[]> {
+  const present: string[] = [];
+  for (const name of MANIFEST_NAMES) {
+    const found = await stat(join(directory, name)).catch(() => undefined);
+    if (!found) continue;
+    if (!found.isFile()) throw new ManifestError([`${name}: is not a file`]);
+    if (found.size > MAX_BYTES) throw new ManifestError([`${name}: is larger than 1 MiB`]);
+    present.push(name);
+  }
+  const [name] = present;
+  if (name === undefined) {
+    throw new ManifestError([`${directory}: has no manifest (${MANIFEST_NAMES.join(', ')})`]);
+  }
+  if (present.length > 1)
+    throw new ManifestError([`${directory}: has ${present.join(' and ')}; keep one of them`]);
+  let document: unknown;
+  try {
+    const text = await readFile(join(directory, name), 'utf8');
+    document = name.endsWith('.json') ? JSON.parse(text) : parse(text);
+  } catch (error) {
+    throw new ManifestError([`${name}: cannot be read: ${(error as Error).message}`]);
+  }
+  const result = manifest.safeParse(document);
+  if (result.success) return result.data.models;
+  throw new ManifestError(
+    result.error.issues.map((issue) => `${name}: ${place(document, issue.path)}${issue.message}`),
+  );
+}
+
+/** `models[1] (arcface), sha256: ` for the path of a fault. */
+function place(document: unknown, path: readonly PropertyKey[]): string {
+  const [first, index, ...rest] = path;
+  if (first === undefined) return '';
+  if (first !== 'models' || typeof index !== 'number') return `${path.map(String).join('.')}: `;
+  const models = (document as { models?: readonly { name?: unknown }[] }).models;
+  const name = models?.[index]?.name;
+  const where = `models[${index}]${typeof name === 'string' ? ` (${name.slice(0, 64)})` : ''}`;
+  return rest.length > 0 ? `${where}, ${rest.map(String).join('.')}: ` : `${where}: `;
+}

@@ -1,0 +1,172 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { realpath, stat } from 'node:fs/promises';
+import { isAbsolute, join, relative } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { CONTRACTS } from './contracts/catalog.ts';
+import type { Contract, Stage } from './contracts/contract.ts';
+import { type BoundTensor, bindTensors } from './contracts/fit.ts';
+import { type ManifestEntry, ManifestError, readManifest } from './manifest.ts';
+import { OnnxFileError, type OnnxSummary, type OnnxTensorInfo, readOnnxSummary } from './onnx-file.ts';
+
+/** A model whose file is what the manifest says and whose tensors are what its contract says. */
+export interface CheckedModel {
+  readonly name: string;
+  readonly file: string;
+  /** Real path. */
+  readonly path: string;
+  readonly licence: string;
+  readonly contract: Contract;
+  readonly options: Readonly<Record<string, number>>;
+  readonly inputs: readonly BoundTensor[];
+  readonly outputs: readonly BoundTensor[];
+  /** Whether all inputs and outputs take several items at once. */
+  readonly batch: boolean;
+  /** The last initializer of the graph: the emap of an inswapper. */
+  readonly lastInitializer: OnnxTensorInfo | undefined;
+  readonly summary: OnnxSummary;
+}
+
+export interface ModelDir {
+  readonly directory: string;
+  readonly models: readonly CheckedModel[];
+  /** Everything that does not fit, each with the file and tensor it is about; empty when all does. */
+  readonly faults: readonly string[];
+}
+
+/** Models of a directory cannot be used as they are; the message names everything that does not fit. */
+export class ModelDirError extends Error {
+  override readonly name = 'ModelDirError';
+
+  constructor(directory: string, faults: readonly string[]) {
+    super(`the models in ${directory} do not fit:\n${faults.map((fault) => `  ${fault}`).join('\n')}`);
+  }
+}
+
+/** Looks at every model that the manifest of a directory names: where it lies, its hash, and its tensors. */
+export async function openModelDir(directory: string, signal?: AbortSignal): Promise<ModelDir> {
+  const faults: string[] = [];
+  const models: CheckedModel[] = [];
+  let root: string;
+  let entries: readonly ManifestEntry[];
+  try {
+    root = await realpath(directory);
+    entries = await readManifest(root);
+  } catch (error) {
+    if (error instanceof ManifestError) return { directory, models, faults: error.faults };
+    return { directory, models, faults: [`${directory}: cannot be read: ${(error as Error).message}`] };
+  }
+  for (const entry of entries) {
+    const result = await checkModel(root, entry, signal);
+    if (Array.isArray(result))
+      faults.push(...result.map((fault) => `${entry.name} (${entry.file}): ${fault}`));
+    else models.push(result);
+  }
+  faults.push(...checkTogether(entries));
+  return { directory, models, faults };
+}
+
+async function checkModel(
+  root: string,
+  entry: ManifestEntry,
+  signal: AbortSignal | undefined,
+): Promise<CheckedModel | string[]> {
+  const contract = CONTRACTS.get(entry.contract);
+  if (!contract)
+    return [`there is no contract ${entry.contract}; there are ${[...CONTRACTS.keys()].join(', ')}`];
+  const options = contract.options.safeParse(entry.options);
+  if (!options.success) {
+    return options.error.issues.map(
+      ({ path, message }) => `options.${path.map(String).join('.')}: ${message}`,
+    );
+  }
+  const located = await locate(root, entry.file);
+  if ('fault' in located) return [located.fault];
+  const { path } = located;
+  const hash = await sha256(path, signal);
+  if (hash !== entry.sha256) return [`sha256: expected ${entry.sha256}, found ${hash}`];
+  let summary: OnnxSummary;
+  try {
+    summary = readOnnxSummary(path);
+  } catch (error) {
+    if (error instanceof OnnxFileError) return [`the file ${error.message}`];
+    throw error;
+  }
+  const faults: string[] = [];
+  if (summary.external.length > 0) {
+    const names = summary.external.slice(0, 3).join(', ');
+    faults.push(
+      `initializer ${names}: its data lie in another file, which the hash does not cover; save the model as one file`,
+    );
+  }
+  const fitted = bindTensors(contract, options.data, summary);
+  faults.push(...fitted.faults);
+  if (contract.traits.identity === 'emap') faults.push(...checkEmap(summary.lastInitializer));
+  if (faults.length > 0) return faults;
+  return {
+    name: entry.name,
+    file: entry.file,
+    path,
+    licence: entry.licence,
+    contract,
+    options: options.data,
+    inputs: fitted.inputs,
+    outputs: fitted.outputs,
+    batch: [...fitted.inputs, ...fitted.outputs].every(({ batch }) => batch),
+    lastInitializer: summary.lastInitializer,
+    summary,
+  };
+}
+
+async function locate(root: string, file: string): Promise<{ path: string } | { fault: string }> {
+  let path: string;
+  try {
+    path = await realpath(join(root, file));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { fault: 'there is no such file' };
+    return { fault: `cannot be read: ${(error as Error).message}` };
+  }
+  const below = relative(root, path);
+  if (below.startsWith('..') || isAbsolute(below))
+    return { fault: `is a link that leaves the model directory, to ${path}` };
+  if (!(await stat(path)).isFile()) return { fault: 'is not a file' };
+  return { path };
+}
+
+async function sha256(path: string, signal: AbortSignal | undefined): Promise<string> {
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(path, { highWaterMark: 1024 * 1024 }), hash, signal ? { signal } : {});
+  return hash.digest('hex');
+}
+
+function checkEmap(last: OnnxTensorInfo | undefined): string[] {
+  const wanted = 'expected emap, float32 or float16 [512, 512], as the last one of the graph';
+  if (!last) return [`initializer: ${wanted}, found none`];
+  const fits =
+    (last.type === 'float32' || last.type === 'float16') && last.dims.join() === '512,512' && last.bytes;
+  return fits ? [] : [`initializer "${last.name}": ${wanted}, found ${last.type} [${last.dims.join(', ')}]`];
+}
+
+/** What is wrong with the models as a set, by what the manifest says of them. */
+function checkTogether(entries: readonly ManifestEntry[]): string[] {
+  const faults: string[] = [];
+  const byStage = new Map<Stage, ManifestEntry[]>();
+  const present = new Set(entries.map(({ contract }) => contract));
+  for (const entry of entries) {
+    const contract = CONTRACTS.get(entry.contract);
+    if (!contract) continue;
+    byStage.set(contract.stage, [...(byStage.get(contract.stage) ?? []), entry]);
+    for (const need of contract.needs ?? []) {
+      if (!present.has(need))
+        faults.push(
+          `${entry.name} (${entry.file}): ${entry.contract} needs a ${need}, and the manifest has none`,
+        );
+    }
+  }
+  for (const [stage, several] of byStage) {
+    if (several.length < 2) continue;
+    const names = several.map(({ name, contract }) => `${name} (${contract})`).join(' and ');
+    faults.push(`${stage}: ${names} would both do this stage; keep one of them`);
+  }
+  return faults;
+}

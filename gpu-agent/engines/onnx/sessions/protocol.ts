@@ -1,0 +1,55 @@
+import type { OnnxType } from '../../models/onnx-encoder.ts';
+
+export const PROVIDERS = ['cuda', 'tensorrt', 'cpu'] as const;
+export type Provider = (typeof PROVIDERS)[number];
+
+/** A model as a session thread needs it. */
+export interface ThreadModel {
+  readonly name: string;
+  readonly path: string;
+  readonly inputs: readonly ThreadTensor[];
+  readonly outputs: readonly ThreadTensor[];
+}
+
+export interface ThreadTensor {
+  readonly role: string;
+  readonly name: string;
+  readonly type: OnnxType;
+  readonly dims: readonly number[];
+}
+
+export interface ThreadOptions {
+  readonly models: readonly ThreadModel[];
+  /** In order of preference. */
+  readonly providers: readonly Provider[];
+  /** Number of the GPU. */
+  readonly device: number;
+  /** Threads that one run on the CPU uses. */
+  readonly threads: number;
+}
+
+/** Values as the pipelines have them, whatever element type the model wants. */
+export interface FloatTensor {
+  readonly data: Float32Array<ArrayBuffer>;
+  readonly dims: readonly number[];
+}
+export type FloatTensors = Readonly<Record<string, FloatTensor>>;
+
+export interface ToSession {
+  readonly id: number;
+  readonly model: string;
+  readonly feeds: FloatTensors;
+}
+
+export interface FirstRun {
+  readonly model: string;
+  readonly provider: Provider;
+  /** Role of each output → its shape when the model ran. */
+  readonly shapes: Readonly<Record<string, readonly number[]>>;
+}
+
+export type FromSession =
+  | { readonly type: 'ready'; readonly runs: readonly FirstRun[]; readonly notes: readonly string[] }
+  | { readonly type: 'unusable'; readonly message: string }
+  | { readonly type: 'done'; readonly id: number; readonly outputs: FloatTensors }
+  | { readonly type: 'failed'; readonly id: number; readonly message: string };

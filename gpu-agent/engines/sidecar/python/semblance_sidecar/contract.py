@@ -1,0 +1,121 @@
+"""What an engine says and is given."""
+
+import os
+import time
+from dataclasses import dataclass, field
+from typing import Dict, Mapping, Optional, Sequence, Union
+
+ERROR_CODES = (
+    "face_not_detected",
+    "unsupported_format",
+    "input_too_large",
+    "content_rejected",
+    "processing_failed",
+)
+
+
+class RenderError(Exception):
+    """The work cannot be done, and a retry would not help. The message is shown to the job's owner."""
+
+    def __init__(self, code: str, message: str):
+        if code not in ERROR_CODES:
+            raise ValueError(f"{code!r} is none of {', '.join(ERROR_CODES)}")
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class Cancelled(BaseException):
+    """Raised inside render() when the job was cancelled. Not an Exception, so that no handler swallows it."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one input may be at most; 0 is no limit. The agent keeps the first, the engine the others."""
+
+    max_input_bytes: int = 0
+    max_pixels: int = 0
+    max_seconds: float = 0
+
+
+@dataclass(frozen=True)
+class Capability:
+    name: str
+    memory_mib: int = 0
+    slots: int = 1
+    limits: Limits = Limits()
+
+
+@dataclass(frozen=True)
+class Result:
+    """What render() returns. Exactly one of `images` and `seconds`, measured on the output."""
+
+    file: str
+    content_type: str
+    images: Optional[int] = None
+    seconds: Optional[float] = None
+    details: Mapping[str, Union[str, int, float]] = field(default_factory=dict)
+
+    @property
+    def unit(self) -> str:
+        return "image" if self.seconds is None else "second"
+
+    @property
+    def milli_units(self) -> int:
+        if (self.images is None) == (self.seconds is None):
+            raise ValueError("a result has either images or seconds")
+        return round((self.images if self.seconds is None else self.seconds) * 1000)
+
+
+class Job:
+    """One render. `inputs` are paths of files to read, by role; `parameters` are text."""
+
+    def __init__(self, capability: str, inputs: Dict[str, str], parameters: Dict[str, str], output_dir: str, tell, cancelled):
+        self.capability = capability
+        self.inputs = inputs
+        self.parameters = parameters
+        self.output_dir = output_dir
+        self._tell = tell
+        self._cancelled = cancelled
+        self._fraction = 0.0
+        self._stage = "work"
+        self._stages: Dict[str, float] = {}
+        self._since = time.monotonic()
+
+    def output(self, name: str) -> str:
+        """Path to write a file of this name to."""
+        return os.path.join(self.output_dir, name)
+
+    def progress(self, fraction: float, stage: str, seconds_left: Optional[float] = None) -> None:
+        """Says how far the work is and what comes next. Ends a cancelled job here: call it several times a second."""
+        if self._cancelled():
+            raise Cancelled()
+        self._lap(stage)
+        self._fraction = min(1.0, max(self._fraction, float(fraction)))
+        self._tell(self._fraction, stage[:64], seconds_left)
+
+    def stages(self) -> Dict[str, float]:
+        """Milliseconds of every stage so far."""
+        self._lap(self._stage)
+        return dict(self._stages)
+
+    def _lap(self, stage: str) -> None:
+        now = time.monotonic()
+        self._stages[self._stage] = self._stages.get(self._stage, 0.0) + (now - self._since) * 1000
+        self._since = now
+        self._stage = stage[:64]
+
+
+class Engine:
+    """Subclass this. An instance lives in a process of its own, one for each of `concurrency` renders at once."""
+
+    name: str = ""
+    version: str = ""
+    capabilities: Sequence[Capability] = ()
+    concurrency: int = 1
+
+    def load(self) -> None:
+        """Loads the model and runs it once, so that the first render is not slower than the next."""
+
+    def render(self, job: Job) -> Result:
+        raise NotImplementedError

@@ -1,0 +1,199 @@
+"""The process in front: speaks to the agent and hands each render to a worker process."""
+
+import argparse
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from concurrent import futures
+
+import grpc
+from semblance.engine.v1 import engine_pb2 as pb
+from semblance.engine.v1 import engine_pb2_grpc
+
+from .worker import Worker
+
+DEFAULT_SOCKET = "/run/semblance/engine.sock"
+# The agent takes a render of which it hears nothing for a minute to hang.
+HEARTBEAT_S = 5
+# A worker that is being started again is waited for so long.
+WORKER_WAIT_S = 45
+
+
+class _Service(engine_pb2_grpc.EngineServiceServicer):
+    def __init__(self, engine_class, root: str):
+        self._engine = engine_class
+        self._root = root
+        self._workers = [Worker(engine_class) for _ in range(engine_class.concurrency)]
+        self._idle: "queue.Queue[Worker]" = queue.Queue()
+        self._lock = threading.Lock()
+        self._warm_lock = threading.Lock()
+        self._warm = False
+        self._trouble = ""
+        self._closing = threading.Event()
+        self._running = set()
+
+    def GetInfo(self, request, context):
+        offers = [
+            pb.EngineCapability(
+                capability=offer.name,
+                slots=offer.slots,
+                memory_mib=offer.memory_mib,
+                limits=pb.EngineLimits(
+                    max_input_bytes=offer.limits.max_input_bytes,
+                    max_pixels=offer.limits.max_pixels,
+                    max_seconds=offer.limits.max_seconds,
+                ),
+            )
+            for offer in self._engine.capabilities
+        ]
+        engine = self._engine
+        return pb.GetInfoResponse(
+            name=engine.name, version=engine.version, capabilities=offers, concurrency=engine.concurrency
+        )
+
+    def WarmUp(self, request, context):
+        with self._warm_lock:
+            if not self._warm:
+                for worker in self._workers:
+                    try:
+                        worker.start()
+                    except RuntimeError as error:
+                        print(f"the model cannot be loaded: {error}", file=sys.stderr)
+                        context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error)[-500:])
+                for worker in self._workers:
+                    self._idle.put(worker)
+                self._warm = True
+        return pb.WarmUpResponse()
+
+    def Health(self, request, context):
+        with self._lock:
+            running = sorted(self._running)
+        # Before the first WarmUp nothing is wrong yet.
+        return pb.HealthResponse(serving=not self._trouble, running=running)
+
+    def Render(self, request, context):
+        if request.capability not in {offer.name for offer in self._engine.capabilities}:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"no such capability: {request.capability}")
+        with self._lock:
+            self._running.add(request.render_id)
+        worker, busy = None, False
+        try:
+            worker = self._take(context)
+            worker.send(self._work(request))
+            busy = True
+            last, told = pb.RenderProgress(fraction=0, stage="start"), time.monotonic()
+            while context.is_active():
+                answer = worker.read(0.05)
+                if answer is None:
+                    busy = False
+                    worker.kill()
+                    context.abort(grpc.StatusCode.ABORTED, "the process that rendered has died")
+                if answer and answer[0] == "progress":
+                    _, fraction, stage, left = answer
+                    last = pb.RenderProgress(fraction=fraction, stage=stage, seconds_left=left)
+                elif answer:
+                    busy = False
+                    yield self._end(answer, context)
+                    return
+                if answer or time.monotonic() - told > HEARTBEAT_S:
+                    told = time.monotonic()
+                    yield pb.RenderResponse(progress=last)
+        finally:
+            if worker is not None:
+                if busy:
+                    worker.cancel()
+                self._give_back(worker)
+            with self._lock:
+                self._running.discard(request.render_id)
+
+    def _take(self, context) -> Worker:
+        until = time.monotonic() + WORKER_WAIT_S
+        while context.is_active() and time.monotonic() < until:
+            try:
+                return self._idle.get(timeout=0.1)
+            except queue.Empty:
+                pass
+        context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "no worker is free")
+
+    def _give_back(self, worker: Worker) -> None:
+        """At once, or in the background when its process has to be started again."""
+
+        def start():
+            pause = 1
+            while not self._closing.is_set():
+                try:
+                    worker.start()
+                    self._trouble = ""
+                    self._idle.put(worker)
+                    return
+                except RuntimeError as error:
+                    # While it is set the agent offers nothing.
+                    self._trouble = str(error)
+                    print(f"a worker cannot be started again: {error}", file=sys.stderr)
+                    self._closing.wait(pause)
+                    pause = min(30, pause * 2)
+
+        if worker.alive:
+            self._idle.put(worker)
+        else:
+            threading.Thread(target=start, daemon=True).start()
+
+    def _work(self, request) -> dict:
+        def inside(path: str) -> str:
+            full = os.path.join(self._root, path)
+            if os.path.commonpath([self._root, os.path.normpath(full)]) != self._root:
+                raise ValueError(f"{path} is outside the shared directory")
+            return full
+
+        return {
+            "capability": request.capability,
+            "inputs": {role: inside(path) for role, path in request.inputs.items()},
+            "parameters": dict(request.parameters),
+            "output_dir": inside(request.output_dir),
+        }
+
+    def _end(self, answer, context):
+        kind = answer[0]
+        if kind == "failure":
+            return pb.RenderResponse(failure=pb.RenderFailure(code=answer[1], message=answer[2]))
+        if kind != "result":
+            context.abort(grpc.StatusCode.INTERNAL, str(answer[-1])[:500])
+        _, file, content_type, (unit, milli_units), stages, details = answer
+        return pb.RenderResponse(
+            result=pb.RenderResult(
+                output_file=file,
+                content_type=content_type,
+                units=pb.Units(unit=unit, milli_units=milli_units),
+                stages=[pb.RenderStage(name=name, milliseconds=ms) for name, ms in stages.items()],
+                details=details,
+            )
+        )
+
+    def close(self) -> None:
+        self._closing.set()
+        for worker in self._workers:
+            worker.kill()
+
+
+def serve(engine_class) -> None:
+    """Serves until SIGTERM. The socket: `--socket PATH`, else SEMBLANCE_SIDECAR_SOCKET."""
+    parser = argparse.ArgumentParser(description=f"{engine_class.name} as an engine of Semblance")
+    parser.add_argument("--socket", default=os.environ.get("SEMBLANCE_SIDECAR_SOCKET", DEFAULT_SOCKET))
+    socket = os.path.abspath(parser.parse_args().socket)
+    # Open to the group: agent and sidecar may be different users.
+    os.umask(0o007)
+    service = _Service(engine_class, os.path.dirname(socket))
+    server = grpc.server(futures.ThreadPoolExecutor(max_workers=engine_class.concurrency + 4))
+    engine_pb2_grpc.add_EngineServiceServicer_to_server(service, server)
+    server.add_insecure_port(f"unix:{socket}")
+    server.start()
+    print(f"{engine_class.name} {engine_class.version} listens on {socket}", flush=True)
+    ended = threading.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, lambda *_: ended.set())
+    ended.wait()
+    server.stop(grace=0.5).wait()
+    service.close()

@@ -1,0 +1,25 @@
+"""Adds the stubs of the contract to the package while it is built, so that none are kept in the repository."""
+
+import pathlib
+import subprocess
+import sys
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+HERE = pathlib.Path(__file__).resolve().parent
+PROTO = "semblance/engine/v1/engine.proto"
+
+
+class BuildWithStubs(build_py):
+    def run(self):
+        super().run()
+        root = next((p / "proto" for p in HERE.parents if (p / "proto" / PROTO).exists()), None)
+        if root is None:
+            raise SystemExit(f"no folder above {HERE} has proto/{PROTO}")
+        out = self.build_lib
+        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{root}", PROTO]
+        subprocess.check_call([*command, f"--python_out={out}", f"--grpc_python_out={out}"])
+
+
+setup(cmdclass={"build_py": BuildWithStubs})

@@ -1,0 +1,80 @@
+import type { ColorTags, Size } from './types.ts';
+
+/** Matrices that the scaler and our own conversion know; anything else is converted to BT.709 while decoding. */
+const KNOWN_MATRICES: ReadonlySet<string> = new Set([
+  ...['bt709', 'smpte170m', 'bt470bg', 'fcc', 'smpte240m', 'bt2020nc', 'bt2020c'],
+]);
+
+/** Names that a decoder gives and an encoder takes. */
+const PRIMARIES: ReadonlySet<string> = new Set([
+  ...[
+    'bt709',
+    'bt470m',
+    'bt470bg',
+    'smpte170m',
+    'smpte240m',
+    'film',
+    'bt2020',
+    'smpte428',
+    'smpte431',
+    'smpte432',
+  ],
+]);
+const TRANSFERS: ReadonlySet<string> = new Set([
+  ...[
+    'bt709',
+    'bt470m',
+    'bt470bg',
+    'smpte170m',
+    'smpte240m',
+    'linear',
+    'log100',
+    'log316',
+    'iec61966-2-4',
+    'bt1361e',
+  ],
+  ...['iec61966-2-1', 'bt2020-10', 'bt2020-12', 'smpte2084', 'smpte428', 'arib-std-b67'],
+]);
+
+const UNSTATED: ReadonlySet<string> = new Set(['unknown', 'reserved', 'unspecified']);
+
+/** Whether numbers of this matrix can be read without a converter: known, unstated, or RGB. */
+export function isResolvable(space: string): boolean {
+  return KNOWN_MATRICES.has(space) || UNSTATED.has(space) || space === 'gbr';
+}
+
+/** Whether a decoded frame has to be brought to BT.709 because its own matrix is one that hardly anything reads. */
+export const needsMatrixChange = (space: string): boolean =>
+  !KNOWN_MATRICES.has(space) && !UNSTATED.has(space);
+
+/** The matrix players assume where a file states none. */
+export function assumedMatrix({ height, width }: Size): string {
+  return height >= 720 || width >= 1280 ? 'bt709' : 'smpte170m';
+}
+
+/**
+ * Colours of the decoded frames: as stored, with what a file leaves open filled in as players do (so that it stays true
+ * when the size changes), and standard dynamic range where the high one is brought down.
+ */
+export function resolveColor(
+  stored: ColorTags,
+  facts: { readonly coded: Size; readonly hdr: boolean; readonly pixelFormat: string },
+  toneMapping: boolean,
+): ColorTags {
+  if (facts.hdr && toneMapping) return { range: 'tv', space: 'bt709', primaries: 'bt709', transfer: 'bt709' };
+  const rgb = /^(gbr|rgb|bgr|argb|abgr|0rgb|pal8)/.test(facts.pixelFormat) || stored.space === 'gbr';
+  if (rgb) return { ...stored, range: 'tv', space: 'bt709' };
+  if (needsMatrixChange(stored.space)) return { ...stored, space: 'bt709' };
+  return UNSTATED.has(stored.space) ? { ...stored, space: assumedMatrix(facts.coded) } : stored;
+}
+
+/** Tags as an encoder takes them: a name it does not know is left open. */
+export function knownTags({ range, space, primaries, transfer }: ColorTags): ColorTags {
+  const among = (names: ReadonlySet<string>, name: string) => (names.has(name) ? name : 'unknown');
+  return {
+    range: range === 'pc' ? 'pc' : 'tv',
+    space: among(KNOWN_MATRICES, space),
+    primaries: among(PRIMARIES, primaries),
+    transfer: among(TRANSFERS, transfer),
+  };
+}

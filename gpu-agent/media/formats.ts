@@ -1,0 +1,53 @@
+/** What is taken in: the containers that the upload accepts, and the codecs that people's files in them have. */
+import { resolve } from 'node:path';
+
+const words = (...lines: string[]): string[] => lines.join(' ').split(' ');
+
+/** Demuxers by ffmpeg's names. None of them opens another file: no playlists, no lists of pictures, no scripts. */
+const DEMUXERS = words(
+  'mov mp4 m4a 3gp 3g2 mj2 matroska webm avi mpegts mpeg mpegvideo ogg',
+  'mp3 wav flac aac aiff amr amrnb amrwb',
+);
+
+/** Decoders by ffmpeg's names. */
+const DECODERS = words(
+  'h264 hevc mpeg4 mpeg1video mpeg2video mpegvideo msmpeg4 msmpeg4v2 h263 h263p',
+  'vp8 vp9 libvpx libvpx-vp9 libdav1d libaom-av1 av1 theora mjpeg prores dnxhd',
+  'dvvideo rawvideo ffv1 huffyuv ffvhuff utvideo qtrle',
+  'aac aac_latm mp3 mp3float mp2 mp2float mp1 mp1float ac3 eac3 dca truehd opus libopus',
+  'vorbis libvorbis flac alac amrnb amrwb libopencore_amrnb libopencore_amrwb speex libspeex wmav2',
+  'adpcm_ms adpcm_ima_wav adpcm_ima_qt pcm_u8 pcm_s8 pcm_s16le pcm_s16be pcm_s24le pcm_s24be pcm_s32le',
+  'pcm_s32be pcm_f32le pcm_f32be pcm_f64le pcm_f64be pcm_alaw pcm_mulaw pcm_bluray pcm_dvd',
+);
+
+/**
+ * Decoders of subtitles. ffprobe opens one for every track it finds and gives up where it may not; none is fed anything,
+ * since no such track is selected.
+ */
+const SUBTITLES = words(
+  'srt subrip ass ssa mov_text webvtt text dvbsub dvdsub pgssub xsub cc_dec libzvbi_teletextdec subviewer stl microdvd',
+);
+
+/** Sound that MP4 carries as it is. */
+export const COPIED_AUDIO: ReadonlySet<string> = new Set(words('aac mp3 ac3 eac3 alac opus flac'));
+
+/** Streams of every kind that a file may have. */
+const MAX_STREAMS = 128;
+
+/**
+ * Options before an input that keep ffmpeg and ffprobe to that one file. The path is given as a `file:` address, so that
+ * none is taken for an option or for another protocol.
+ */
+export function inputArgs(path: string): string[] {
+  return [
+    ...['-protocol_whitelist', 'file', '-format_whitelist', DEMUXERS.join(',')],
+    ...['-codec_whitelist', [...DECODERS, ...SUBTITLES].join(','), '-max_streams', String(MAX_STREAMS)],
+    ...['-i', `file:${resolve(path)}`],
+  ];
+}
+
+/** What a decoder may allocate for a picture: a little more than is taken, for the rims that codecs add. */
+export const maxPixelsArgs = (maxPixels: number) => [
+  '-max_pixels',
+  String(Math.ceil(maxPixels * 1.1) + 500_000),
+];

@@ -1,0 +1,135 @@
+import {
+  ActionAssertion,
+  type ActionType,
+  BMFFHashAssertion,
+  ClaimVersion,
+  DataHashAssertion,
+  type DigitalSourceType,
+  IngredientAssertion,
+  type Manifest,
+  ManifestStore,
+  type RelationshipType,
+  Signature,
+} from '@trustnxt/c2pa-ts/manifest';
+import type { Credential } from './signer.ts';
+import type { Part } from './source-types.ts';
+
+/** Room for a signature, which is known last: an RSA key of 4096 bits needs 512 bytes. */
+const SIGNATURE_ROOM = 1_024;
+
+export interface Program {
+  readonly name: string;
+  readonly version: string;
+}
+
+export interface Ingredient {
+  /** Its role among the inputs; nothing else that its owner called it is told. */
+  readonly role: string;
+  readonly part: Part;
+  readonly sha256: Uint8Array;
+}
+
+export interface ManifestFacts {
+  readonly contentType: string;
+  /** As in the XMP. */
+  readonly instanceId: string;
+  readonly generator: Program;
+  readonly engine: Program;
+  readonly digitalSourceType: string;
+  readonly action: 'c2pa.edited' | 'c2pa.created';
+  readonly ingredients: readonly Ingredient[];
+  readonly binding: 'data' | 'boxes';
+}
+
+export interface DraftManifest {
+  /** Bytes the manifest store will have: the file is laid out and hashed around a place that long. */
+  readonly length: number;
+  /** Binds the manifest to the file, signs it, and returns the store. */
+  seal(hash: Uint8Array, span: { start: number; length: number }): Promise<Uint8Array>;
+}
+
+/** A manifest (C2PA 2.1) of one claim, without a time stamp of an authority. */
+export function draftManifest(facts: ManifestFacts, { cose }: Credential): DraftManifest {
+  const store = new ManifestStore();
+  const manifest = store.createManifest({
+    claimVersion: ClaimVersion.V2,
+    assetFormat: facts.contentType,
+    instanceID: facts.instanceId,
+    defaultHashAlgorithm: 'SHA-256',
+    signer: cose,
+  });
+  const { claim } = manifest;
+  if (!claim) throw new Error('the manifest has no claim');
+  manifest.signature = Signature.create(cose, SIGNATURE_ROOM);
+  claim.claimGeneratorName = facts.generator.name;
+  claim.claimGeneratorVersion = facts.generator.version;
+  addHistory(manifest, facts);
+  const bind = facts.binding === 'data' ? bindData(manifest) : bindBoxes(manifest);
+  const length = store.measureSize();
+  return {
+    length,
+    async seal(hash, span) {
+      bind(hash, span);
+      await manifest.sign(cose);
+      const sealed = store.getBytes();
+      if (sealed.length !== length) {
+        throw new Error(`the manifest has ${sealed.length} bytes, and ${length} were kept for it`);
+      }
+      return sealed;
+    },
+  };
+}
+
+function addHistory(manifest: Manifest, facts: ManifestFacts): void {
+  const { action, digitalSourceType, engine } = facts;
+  const added = facts.ingredients.map(({ role, part, sha256 }, index) => {
+    const assertion = IngredientAssertion.createV3(part as RelationshipType);
+    assertion.title = role;
+    // RFC 6920: names a file by its hash, so that whoever has it can tell, and nobody else learns what it was.
+    assertion.instanceID = `ni:///sha-256;${Buffer.from(sha256).toString('base64url')}`;
+    if (index > 0) assertion.labelSuffix = index;
+    manifest.addAssertion(assertion);
+    return { part, reference: manifest.createAssertionReference(assertion) };
+  });
+  const references = (parent: boolean) => {
+    const ingredients = added
+      .filter(({ part }) => (part === 'parentOf') === parent)
+      .map(({ reference }) => reference);
+    return ingredients.length > 0 ? { parameters: { ingredients } } : {};
+  };
+  const actions = new ActionAssertion();
+  if (action === 'c2pa.edited') {
+    actions.actions.push({ action: 'c2pa.opened' as ActionType, ...references(true) });
+  }
+  actions.actions.push({
+    action: action as ActionType,
+    softwareAgent: engine,
+    digitalSourceType: digitalSourceType as DigitalSourceType,
+    ...references(false),
+  });
+  manifest.addAssertion(actions);
+}
+
+type Bind = (hash: Uint8Array, span: { start: number; length: number }) => void;
+
+function bindData(manifest: Manifest): Bind {
+  const assertion = DataHashAssertion.create('SHA-256');
+  manifest.addAssertion(assertion);
+  // A RIFF chunk of odd length is followed by a byte that readers do not count as the manifest's.
+  assertion.paddingLength += manifest.parentStore.measureSize() % 2;
+  const before = assertion.generateJUMBFBox().measureSize();
+  return (hash, span) => {
+    assertion.exclusions = [span];
+    assertion.hash = hash;
+    // What the place of the manifest takes to say comes off the padding, so that the length stays.
+    assertion.paddingLength -= assertion.generateJUMBFBox().measureSize() - before;
+  };
+}
+
+function bindBoxes(manifest: Manifest): Bind {
+  const assertion = BMFFHashAssertion.createV3('jumbf manifest', 'SHA-256');
+  manifest.addAssertion(assertion);
+  return (hash) => {
+    assertion.hash = hash;
+  };
+}

@@ -1,0 +1,148 @@
+// The classes of @peculiar/x509 are put together by it.
+import 'reflect-metadata';
+import { webcrypto } from 'node:crypto';
+import { mkdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import {
+  AuthorityKeyIdentifierExtension,
+  BasicConstraintsExtension,
+  ExtendedKeyUsageExtension,
+  KeyUsageFlags,
+  KeyUsagesExtension,
+  PemConverter,
+  SubjectKeyIdentifierExtension,
+  X509Certificate,
+  X509CertificateGenerator,
+} from '@peculiar/x509';
+import { writeAtomically } from '../process/write-atomically.ts';
+
+const KEY = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
+const DAY_MS = 86_400_000;
+const AUTHORITY_DAYS = 3_650;
+const SIGNER_DAYS = 365;
+/** A certificate with less time left is made anew. */
+const LEAST_DAYS = 30;
+/** E-mail protection: the purpose that readers of C2PA manifests take without being told to. */
+const PURPOSE = '1.3.6.1.5.5.7.3.4';
+
+export interface SigningCertificate {
+  /** PEM of the certificate that signs, and its private key. */
+  readonly certificateFile: string;
+  readonly keyFile: string;
+  /** PEM of the authority; readers that are to trust the stack are given it. */
+  readonly authorityFile: string;
+}
+
+/**
+ * The certificate by which a stack on one machine signs C2PA manifests, issued by an authority of its own. Both are made
+ * at the first start and kept in `dir`; nobody else trusts them.
+ */
+export async function signingCertificate(dir: string): Promise<SigningCertificate> {
+  const file = (name: string) => join(dir, name);
+  const files = {
+    certificateFile: file('signer.pem'),
+    keyFile: file('signer-key.pem'),
+    authorityFile: file('authority.pem'),
+  };
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  const authority = await authorityOf(files.authorityFile, file('authority-key.pem'));
+  const held = await certificateIn(files.certificateFile);
+  const issuedByIt =
+    held && (await held.verify({ publicKey: authority.certificate.publicKey, signatureOnly: true }));
+  if (issuedByIt && (await pemOf(files.keyFile))) return files;
+
+  const keys = await newKeys();
+  const certificate = await X509CertificateGenerator.create(
+    {
+      serialNumber: serial(),
+      subject: 'CN=Semblance on this machine, O=Semblance local stack',
+      issuer: authority.certificate.subject,
+      ...validity(SIGNER_DAYS),
+      signingAlgorithm: KEY,
+      publicKey: keys.publicKey,
+      signingKey: authority.key,
+      extensions: [
+        new BasicConstraintsExtension(false, undefined, true),
+        new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
+        new ExtendedKeyUsageExtension([PURPOSE], true),
+        await SubjectKeyIdentifierExtension.create(keys.publicKey, false, webcrypto),
+        await AuthorityKeyIdentifierExtension.create(authority.certificate.publicKey, false, webcrypto),
+      ],
+    },
+    webcrypto,
+  );
+  // The certificate is written last: without it, whatever is there is made anew.
+  await writeAtomically(files.keyFile, await privatePem(keys.privateKey));
+  await writeAtomically(files.certificateFile, `${certificate.toString('pem')}\n`);
+  return files;
+}
+
+interface Authority {
+  readonly certificate: X509Certificate;
+  readonly key: webcrypto.CryptoKey;
+}
+
+async function authorityOf(certificateFile: string, keyFile: string): Promise<Authority> {
+  const held = await certificateIn(certificateFile);
+  const pem = await pemOf(keyFile);
+  if (held && pem) {
+    const der = PemConverter.decodeFirst(pem);
+    return { certificate: held, key: await webcrypto.subtle.importKey('pkcs8', der, KEY, false, ['sign']) };
+  }
+  const keys = await newKeys();
+  const certificate = await X509CertificateGenerator.createSelfSigned(
+    {
+      serialNumber: serial(),
+      name: 'CN=Semblance authority of this machine, O=Semblance local stack',
+      ...validity(AUTHORITY_DAYS),
+      signingAlgorithm: KEY,
+      keys,
+      extensions: [
+        new BasicConstraintsExtension(true, 0, true),
+        new KeyUsagesExtension(KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign, true),
+        await SubjectKeyIdentifierExtension.create(keys.publicKey, false, webcrypto),
+      ],
+    },
+    webcrypto,
+  );
+  await writeAtomically(keyFile, await privatePem(keys.privateKey));
+  await writeAtomically(certificateFile, `${certificate.toString('pem')}\n`);
+  return { certificate, key: keys.privateKey };
+}
+
+/** The certificate in a file, unless it is absent or soon over. */
+async function certificateIn(file: string): Promise<X509Certificate | undefined> {
+  const pem = await pemOf(file);
+  if (!pem) return undefined;
+  const certificate = new X509Certificate(pem);
+  return certificate.notAfter.getTime() - Date.now() > LEAST_DAYS * DAY_MS ? certificate : undefined;
+}
+
+async function pemOf(file: string): Promise<string | undefined> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+function newKeys(): Promise<webcrypto.CryptoKeyPair> {
+  return webcrypto.subtle.generateKey(KEY, true, ['sign', 'verify']);
+}
+
+async function privatePem(key: webcrypto.CryptoKey): Promise<string> {
+  return `${PemConverter.encode(await webcrypto.subtle.exportKey('pkcs8', key), 'PRIVATE KEY')}\n`;
+}
+
+/** An hour back: the clock of whoever reads may be behind. */
+function validity(days: number): { notBefore: Date; notAfter: Date } {
+  return { notBefore: new Date(Date.now() - 3_600_000), notAfter: new Date(Date.now() + days * DAY_MS) };
+}
+
+/** Positive, and unlikely ever to be had twice. */
+function serial(): string {
+  const bytes = Buffer.from(webcrypto.getRandomValues(new Uint8Array(16)));
+  bytes[0] = ((bytes[0] ?? 0) & 0x3f) | 0x40;
+  return bytes.toString('hex');
+}

@@ -1,0 +1,230 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, rename, rm } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import sharp from 'sharp';
+import { toRgb } from '../../../gpu-agent/engines/builtin/motion/face-tracker.ts';
+import { transferMotion } from '../../../gpu-agent/engines/builtin/motion/motion-transfer.ts';
+import {
+  DRIVER_SEC,
+  type Subject,
+  subjectOf,
+  writeDriver,
+} from '../../../gpu-agent/engines/builtin/motion/testing/drivers.ts';
+import {
+  bestLag,
+  correlation,
+  measureVideo,
+} from '../../../gpu-agent/engines/builtin/motion/testing/series.ts';
+import { FaceFinder } from '../../../gpu-agent/engines/builtin/vision/face-finder.ts';
+import { openSession } from '../../../gpu-agent/engines/models/session.ts';
+import { createMedia, findMediaTools, type MediaTools } from '../../../gpu-agent/media/media.ts';
+import type { Media, VideoFrame } from '../../../gpu-agent/media/types.ts';
+import { type BenchContext, figure, quantile, type Row, ratioRow, type Section } from '../lib/section.ts';
+import { cosine, dlibJudge, type Judge } from '../photo-swap/judge.ts';
+
+const ROOT = join(import.meta.dirname, '..', '..', '..');
+const HEIGHT = 720;
+const RATE = 25;
+/** Frames between two that are shown on the sheet, and between two whose identity is judged. */
+const SHEET_EVERY = 25;
+const JUDGE_EVERY = 10;
+
+/** A file, and which of its faces from left to right. */
+type Photograph = readonly [string, number];
+
+const ASTRONAUT: Photograph = [join(ROOT, 'media', 'astronaut.png'), 0];
+const ADMIRAL: Photograph = [join(ROOT, 'media', 'grace_hopper.jpg'), 0];
+
+/** Driver, how it is made, and whose portrait it moves. */
+const RUNS: readonly (readonly [Photograph, 'animator' | 'ellipsoid', Photograph])[] = [
+  [ADMIRAL, 'animator', ASTRONAUT],
+  [ASTRONAUT, 'ellipsoid', ADMIRAL],
+  [ASTRONAUT, 'animator', sample(6, 2)],
+  [ADMIRAL, 'ellipsoid', sample(5, 1)],
+];
+
+function sample(n: number, place: number): Photograph {
+  const demo = join(dirname(createRequire(import.meta.url).resolve('@vladmandic/face-api')), '..', 'demo');
+  return [join(demo, `sample${n}.jpg`), place];
+}
+
+const MEASURES = ['aperture', 'roll', 'yaw', 'pitch'] as const;
+
+interface Outcome {
+  readonly label: string;
+  readonly r: Record<(typeof MEASURES)[number], number>;
+  readonly lag: number;
+  readonly identity: readonly number[];
+  readonly framesPerSecond: number;
+  readonly peer: number;
+  readonly lost: number;
+}
+
+/** Motion Transfer alone, in this process: drivers made here, their motion and the output's measured by the mesh. */
+export async function runMotionBench({
+  outDir,
+  say,
+}: Pick<BenchContext, 'outDir' | 'say'>): Promise<Section> {
+  const tools = await findMediaTools();
+  if (!tools.available) throw new Error(`no video can be made: ${tools.reason}`);
+  const [blazeface, facemesh] = await Promise.all([openSession('blazeface'), openSession('facemesh')]);
+  const finder = new FaceFinder({ blazeface, facemesh });
+  const judge = await dlibJudge();
+  const media = createMedia({ tools });
+  const directory = await mkdtemp(join(tmpdir(), 'semblance-bench-motion-'));
+  const outcomes: Outcome[] = [];
+  const rows: Buffer[][] = [];
+  try {
+    for (const [driver, how, still] of RUNS) {
+      const [from, to] = [
+        await subjectOf(finder, ...driver, HEIGHT),
+        await subjectOf(finder, ...still, HEIGHT),
+      ];
+      const label = `${from.name} (${how}) to ${to.name}`;
+      say(`motion: ${label}`);
+      const made = await measureRun(
+        { from, to, how, label, directory, outDir },
+        { media, finder, judge, tools },
+      );
+      outcomes.push(made.outcome);
+      rows.push(...made.rows);
+    }
+  } finally {
+    await media.close();
+    await rm(directory, { recursive: true, force: true });
+  }
+  await writeSheet(rows, join(outDir, 'motion-contact-sheet.png'));
+  return sectionOf(outcomes, outDir);
+}
+
+async function measureRun(
+  run: {
+    from: Subject;
+    to: Subject;
+    how: 'animator' | 'ellipsoid';
+    label: string;
+    directory: string;
+    outDir: string;
+  },
+  { media, finder, judge, tools }: { media: Media; finder: FaceFinder; judge: Judge; tools: MediaTools },
+): Promise<{ outcome: Outcome; rows: Buffer[][] }> {
+  const { from, to, how, label, directory, outDir } = run;
+  const driver = join(directory, 'driver.mp4');
+  const image = join(directory, 'still.png');
+  await writeDriver(media, from, how, { path: driver, frameRate: RATE });
+  const { width, height, data } = to.picture;
+  await sharp(data, { raw: { width, height, channels: 3 } })
+    .png()
+    .toFile(image);
+  const start = performance.now();
+  const result = await transferMotion({ image, driver, outputDir: directory }, media, {
+    finder,
+    signal: new AbortController().signal,
+    checkpoint: () => undefined,
+    onProgress: () => undefined,
+  });
+  const seconds = (performance.now() - start) / 1000;
+  const clip = join(outDir, `motion-${from.name}-${how}-${to.name}.mp4`.replaceAll('#', '-'));
+  const before = await measureVideo(media, finder, driver);
+  const still = await judge.describe(to.picture, to.face);
+  const identity: number[] = [];
+  const shots: Buffer[] = [];
+  const after = await measureVideo(media, finder, result.outputPath, async (frame, face) => {
+    if (frame.index % JUDGE_EVERY === 0) {
+      identity.push(cosine(still, await judge.describe(whole(frame), face)));
+    }
+    if (frame.index % SHEET_EVERY === 12) shots.push(await thumbnail(frame));
+  });
+  const driven: Buffer[] = [];
+  await measureVideo(media, finder, driver, async (frame) => {
+    if (frame.index % SHEET_EVERY === 12) driven.push(await thumbnail(frame));
+  });
+  const peer = await encodeAlone(tools, result.outputPath, join(directory, 'peer.mp4'));
+  await rename(result.outputPath, clip);
+  const r = Object.fromEntries(
+    MEASURES.map((name) => [name, correlation(before[name], after[name])]),
+  ) as Outcome['r'];
+  const frames = DRIVER_SEC * RATE;
+  const outcome: Outcome = {
+    ...{ label, r, identity },
+    lag: bestLag(before.aperture, after.aperture),
+    framesPerSecond: frames / seconds,
+    peer: frames / peer,
+    lost: before.missing + after.missing,
+  };
+  return { outcome, rows: [driven, shots] };
+}
+
+/** Seconds that ffmpeg takes to decode a clip and encode it again as the engine does. */
+async function encodeAlone(tools: MediaTools, from: string, to: string): Promise<number> {
+  const start = performance.now();
+  await promisify(execFile)(tools.ffmpeg, [
+    ...['-v', 'error', '-nostdin', '-y', '-i', from],
+    ...['-c:v', 'libx264', '-preset', 'veryfast', '-crf', '19', '-bf', '0', '-pix_fmt', 'yuv420p', to],
+  ]);
+  return (performance.now() - start) / 1000;
+}
+
+function whole(frame: VideoFrame) {
+  return toRgb(frame, { left: 0, top: 0, right: frame.width, bottom: frame.height }, 1);
+}
+
+async function thumbnail(frame: VideoFrame): Promise<Buffer> {
+  const { width, height, data } = whole(frame);
+  return sharp(data, { raw: { width, height, channels: 3 } })
+    .resize(260, 240, { fit: 'cover' })
+    .png()
+    .toBuffer();
+}
+
+async function writeSheet(rows: readonly Buffer[][], path: string): Promise<void> {
+  const columns = Math.max(...rows.map((row) => row.length));
+  await sharp({
+    create: { width: columns * 260, height: rows.length * 240, channels: 3, background: '#202020' },
+  })
+    .composite(rows.flatMap((row, y) => row.map((input, x) => ({ input, left: x * 260, top: y * 240 }))))
+    .png()
+    .toFile(path);
+}
+
+function sectionOf(outcomes: readonly Outcome[], outDir: string): Section {
+  const rows: Row[] = [];
+  for (const { label, r, lag, identity, lost } of outcomes) {
+    for (const name of MEASURES) rows.push(leastRow(`${label}: ${name}, r`, r[name], 0.95));
+    rows.push(leastRow(`${label}: identity, least cosine`, quantile(identity, 0), 0.85));
+    rows.push({
+      name: `${label}: lag of the mouth`,
+      ours: `${lag} frames`,
+      peer: '',
+      ratio: '',
+      goal: '',
+      met: '',
+    });
+    rows.push({ name: `${label}: frames lost`, ours: figure(lost), peer: '', ratio: '', goal: '', met: '' });
+  }
+  for (const { label, framesPerSecond, peer } of outcomes) {
+    const row = ratioRow({
+      ...{ name: `${label}: ${HEIGHT}p`, ours: framesPerSecond, peer, unit: 'frames/s' },
+      ...{ peerName: 'ffmpeg decodes and encodes alone', atLeast: 0 },
+    });
+    rows.push({ ...row, goal: '≥ 25 frames/s', met: framesPerSecond >= 25 ? 'met' : 'not met' });
+  }
+  return {
+    title: 'Motion Transfer',
+    rows,
+    notes: [
+      `Drivers of ${DRIVER_SEC} s at ${RATE} frames/s, ${HEIGHT} pixels high, made of photographs: by the animator, or ` +
+        'painted onto an ellipsoid that shares nothing with it. r is between what the face mesh says of driver and ' +
+        'output, identity between still and output by the 128-d descriptor of face-api.',
+      `The contact sheet (driver above, output below) and the clips are in ${outDir}.`,
+    ],
+  };
+}
+
+function leastRow(name: string, value: number, goal: number): Row {
+  const met = value >= goal ? 'met' : 'not met';
+  return { name, ours: value.toFixed(3), peer: '', ratio: '', goal: `≥ ${goal}`, met };
+}

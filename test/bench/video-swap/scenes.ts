@@ -1,0 +1,70 @@
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import {
+  cropOf,
+  readPicture,
+  type Scene,
+  type View,
+} from '../../../gpu-agent/engines/builtin/video-swap/testing/clips.ts';
+import { toCrop, toPicture } from '../../../gpu-agent/engines/builtin/vision/picture.ts';
+import { ROOT } from '../photo-swap/portraits.ts';
+
+export const SIZE = { width: 1280, height: 720 };
+export const SOURCE = join(ROOT, 'media', 'astronaut.png');
+const DEMO = join(dirname(createRequire(import.meta.url).resolve('@vladmandic/face-api')), '..', 'demo');
+
+/** One portrait under a hand-held camera that comes and goes. */
+export async function onePerson(frames: number): Promise<Scene> {
+  const picture = await readPicture(join(ROOT, 'media', 'grace_hopper.jpg'));
+  return {
+    picture,
+    frames,
+    view: (i) => ({
+      x: 255 + 6 * Math.sin(i / 9),
+      y: 210 + 4 * Math.sin(i / 13),
+      zoom: 1.75 + 0.1 * Math.sin(i / 20),
+      turn: 0.06 * Math.sin(i / 11),
+    }),
+  };
+}
+
+/** A group of people, the camera panning over it. */
+export async function severalPeople(frames: number): Promise<Scene> {
+  const picture = await readPicture(join(DEMO, 'sample5.jpg'));
+  const zoom = (1.05 * SIZE.width) / picture.width;
+  const view = (i: number): View => ({
+    x: picture.width / 2 + 20 * Math.sin(i / 10),
+    y: picture.height * 0.45 + i * 0.4,
+    zoom: zoom * (1 + 0.04 * Math.sin(i / 15)),
+  });
+  return { picture, frames, view };
+}
+
+/** Frames in which a grey board hides a face. */
+export const HIDDEN = [31, 32, 33];
+
+/** The portrait again, its face hidden for three frames, and a lamp that fades. */
+export async function hiddenPerson(frames: number): Promise<Scene> {
+  const scene = await onePerson(frames);
+  return {
+    ...scene,
+    change: (rgb, frame, { width, height }) => {
+      const light = 1 - 0.35 * Math.min(1, frame / frames);
+      for (let i = 0; i < rgb.length; i++) rgb[i] = (rgb[i] as number) * light;
+      if (!HIDDEN.includes(frame)) return;
+      for (let y = height >> 3; y < height - (height >> 3); y++) {
+        for (let i = (y * width + 360) * 3; i < (y * width + 940) * 3; i++) rgb[i] = 100;
+      }
+    },
+  };
+}
+
+/** Where a point of a frame lies in the picture that is filmed, and how large a pixel is there. */
+export function inScene(scene: Scene, frame: number, x: number, y: number) {
+  const crop = cropOf(scene.view(frame), SIZE);
+  return { ...toPicture(crop, x, y), scale: crop.scale };
+}
+
+export function inFrame(scene: Scene, frame: number, x: number, y: number) {
+  return toCrop(cropOf(scene.view(frame), SIZE), x, y);
+}

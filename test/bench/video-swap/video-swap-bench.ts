@@ -1,0 +1,212 @@
+import { execFile } from 'node:child_process';
+import { copyFile, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import sharp from 'sharp';
+import { COLOR, makeClip, readPicture } from '../../../gpu-agent/engines/builtin/video-swap/testing/clips.ts';
+import { videoSwap } from '../../../gpu-agent/engines/builtin/video-swap/video-swap.ts';
+import { FaceFinder } from '../../../gpu-agent/engines/builtin/vision/face-finder.ts';
+import type { Face } from '../../../gpu-agent/engines/builtin/vision/face-mesh.ts';
+import type { RenderResult } from '../../../gpu-agent/engines/engine.ts';
+import { openSession } from '../../../gpu-agent/engines/models/session.ts';
+import { createMedia, findMediaTools } from '../../../gpu-agent/media/media.ts';
+import type { Media, VideoFrame } from '../../../gpu-agent/media/types.ts';
+import { regionToRgb } from '../../../gpu-agent/media/yuv.ts';
+import {
+  type BenchContext,
+  figure,
+  limitRow,
+  type Row,
+  ratioRow,
+  type Section,
+  unmeasuredRow,
+} from '../lib/section.ts';
+import { cell } from '../photo-swap/contact-sheet.ts';
+import { distance, dlibJudge } from '../photo-swap/judge.ts';
+import { flicker, followFace, jitter } from './measures.ts';
+import { HIDDEN, hiddenPerson, onePerson, SIZE, SOURCE, severalPeople } from './scenes.ts';
+
+const run = promisify(execFile);
+
+/** One judged frame in this many. */
+const SAMPLED = 10;
+const ROUNDS = 3;
+
+/** Video Swap on clips made here, the engine alone in this process, and ffmpeg alone on the same clip. */
+export async function runVideoSwapBench({
+  outDir,
+  say,
+}: Pick<BenchContext, 'outDir' | 'say'>): Promise<Section> {
+  const title = 'Video Swap';
+  const tools = await findMediaTools();
+  if (!tools.available) return { title, rows: [unmeasuredRow('all', '', `no video tools: ${tools.reason}`)] };
+  const directory = await mkdtemp(join(tmpdir(), 'semblance-video-bench-'));
+  const media = createMedia({ tools });
+  try {
+    const [blazeface, facemesh, judge] = await Promise.all([
+      openSession('blazeface'),
+      openSession('facemesh'),
+      dlibJudge(),
+    ]);
+    const finder = new FaceFinder({ blazeface, facemesh });
+    const swap = async (video: string, name: string): Promise<RenderResult & { seconds: number }> => {
+      const outputDir = join(directory, name);
+      await mkdir(outputDir, { recursive: true });
+      const start = performance.now();
+      const signal = new AbortController().signal;
+      const nothing = () => undefined;
+      const renderTools = { finder, signal, checkpoint: nothing, onProgress: nothing };
+      const result = await videoSwap({ video, face: SOURCE, outputDir }, media, renderTools);
+      return { ...result, seconds: (performance.now() - start) / 1000 };
+    };
+    say('filming clips');
+    const portrait = await onePerson(150);
+    const single = join(directory, 'one.mp4');
+    await makeClip(media, { path: single, ...SIZE, scenes: [portrait] });
+    const [group, hidden] = [await severalPeople(40), await hiddenPerson(60)];
+    const mixed = join(directory, 'mixed.mp4');
+    await makeClip(media, { path: mixed, ...SIZE, scenes: [group, hidden] });
+
+    say('swapping');
+    const results = [await swap(mixed, 'mixed')];
+    const frames = 150;
+    const ours: number[] = [];
+    const alone: number[] = [];
+    let last = results[0] as RenderResult;
+    for (let round = 0; round < ROUNDS; round++) {
+      const result = await swap(single, 'one');
+      ours.push(frames / result.seconds);
+      last = result;
+      const start = performance.now();
+      await recode(tools.ffmpeg, single, join(directory, 'alone.mp4'));
+      alone.push(frames / ((performance.now() - start) / 1000));
+    }
+    say(
+      `720p: ${ours.map((fps) => fps.toFixed(1)).join(', ')} fps; ffmpeg alone ${alone.map((fps) => fps.toFixed(1)).join(', ')}`,
+    );
+    say(
+      `stages of the last, ms: ${last.stages.map(({ name, milliseconds }) => `${name} ${milliseconds.toFixed(0)}`).join(', ')}`,
+    );
+
+    say('judging');
+    const before = await framesOf(media, single);
+    const after = await framesOf(media, last.outputPath);
+    const { drawn, fitted } = await followFace(finder, before);
+    const light = flicker(before, after, drawn);
+    const source = await readPicture(SOURCE);
+    const [face] = await finder.find(source, () => undefined);
+    if (!face) throw new Error('no face in the source');
+    const wanted = await judge.describe(source, face);
+    let nearer = 0;
+    let judged = 0;
+    const cells: Buffer[] = [];
+    for (let i = 0; i < after.length; i += SAMPLED) {
+      const mesh = drawn[i] as Face;
+      const [old, fresh] = [picture(before[i]), picture(after[i])];
+      const [from, to] = [await judge.describe(old, mesh), await judge.describe(fresh, mesh)];
+      judged++;
+      if (distance(to, wanted) < distance(to, from)) nearer++;
+      cells.push(await cell(old, mesh), await cell(fresh, mesh));
+    }
+    await mkdir(outDir, { recursive: true });
+    await sheet(cells, join(outDir, 'video-swap-frames.png'));
+    await copyFile(last.outputPath, join(outDir, 'video-swap-one.mp4'));
+    await copyFile(results[0]?.outputPath as string, join(outDir, 'video-swap-mixed.mp4'));
+    const shown = 100 - HIDDEN.length;
+    const swapped = Number(results[0]?.details.frames_with_swap);
+    const middle = (values: number[]) => values.sort((a, b) => a - b)[values.length >> 1] as number;
+    const share = (value: number, of: number, goal: number, name: string): Row => ({
+      name,
+      ours: `${figure((100 * value) / of)} % (${value} of ${of})`,
+      peer: '',
+      ratio: '',
+      goal: `≥ ${goal} %`,
+      met: (100 * value) / of >= goal ? 'met' : 'not met',
+    });
+    const speed = middle(ours);
+    return {
+      title,
+      rows: [
+        share(Number(last.details.frames_with_swap), 150, 100, 'frames with a swap, one face'),
+        share(swapped, shown, 100, 'frames with a swap, several faces, a cut, 3 hidden frames'),
+        {
+          ...limitRow({
+            name: 'jitter of the mesh above the motion',
+            ours: jitter(portrait, drawn),
+            limit: 0.2,
+            unit: '% of eye distance',
+          }),
+          peer: `${figure(jitter(portrait, fitted))} % as fitted`,
+        },
+        limitRow({
+          name: 'mean jump of brightness beyond the frame’s own',
+          ours: light.mean,
+          limit: 0.5,
+          unit: 'levels',
+        }),
+        limitRow({
+          name: 'largest jump of brightness beyond the frame’s own',
+          ours: light.most,
+          limit: 2,
+          unit: 'levels',
+        }),
+        share(nearer, judged, 95, 'sampled frames nearer to the source (128-d descriptor)'),
+        {
+          name: '720p, one face',
+          ours: `${figure(speed)} frames/s`,
+          peer: '',
+          ratio: '',
+          goal: '≥ 40 frames/s',
+          met: speed >= 40 ? 'met' : 'not met',
+        },
+        ratioRow({
+          name: '720p, one face, against decoding and encoding alone',
+          ours: speed,
+          peer: middle(alone),
+          unit: 'frames/s',
+          peerName: 'ffmpeg alone',
+          atLeast: 0.4,
+        }),
+      ],
+      notes: [
+        `Clips of 150 and 100 frames, 1280 × 720; medians of ${ROUNDS}. Frames (before, after) and clips are in ${outDir}.`,
+      ],
+    };
+  } finally {
+    await media.close();
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+/** What ffmpeg needs to decode a clip and encode it again as the media layer does. */
+async function recode(ffmpeg: string, from: string, to: string): Promise<void> {
+  const codec = ['-c:v', 'libx264', '-preset', 'veryfast', '-crf', '19', '-bf', '0', '-threads', '2'];
+  await run(ffmpeg, ['-v', 'error', '-y', '-nostdin', '-threads', '2', '-i', from, ...codec, to]);
+}
+
+async function framesOf(media: Media, path: string): Promise<VideoFrame[]> {
+  const { signal } = new AbortController();
+  const frames: VideoFrame[] = [];
+  for await (const frame of media.decodeVideo(path, await media.probe(path, 'video', signal), { signal })) {
+    frames.push(frame);
+  }
+  return frames;
+}
+
+function picture(frame: VideoFrame | undefined) {
+  if (!frame) throw new Error('a frame is missing');
+  const { width, height } = frame;
+  return regionToRgb(frame, { x: 0, y: 0, width, height }, COLOR);
+}
+
+async function sheet(cells: readonly Buffer[], path: string): Promise<void> {
+  const [side, perRow] = [224, 10];
+  const height = Math.ceil(cells.length / perRow) * side;
+  await sharp({ create: { width: perRow * side, height, channels: 3, background: '#202020' } })
+    .composite(
+      cells.map((input, i) => ({ input, left: (i % perRow) * side, top: Math.floor(i / perRow) * side })),
+    )
+    .png()
+    .toFile(path);
+}

@@ -1,0 +1,35 @@
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+
+/**
+ * Path of a python in which these packages (`name==version`) are installed. Made once, in the cache of this user; needs
+ * `python3` with `venv`, and a package index.
+ */
+export async function pythonWith(packages: readonly string[]): Promise<string> {
+  const { stdout: version } = await run('python3', ['-VV']);
+  const hash = createHash('sha256').update(version).update(packages.join());
+  const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'semblance', 'python');
+  const env = join(cache, hash.digest('hex').slice(0, 20));
+  const python = (dir: string) => join(dir, 'bin', 'python');
+  if (existsSync(env)) return python(env);
+  await mkdir(cache, { recursive: true });
+  const made = await mkdtemp(join(cache, 'making-'));
+  try {
+    await run('python3', ['-m', 'venv', made]);
+    await run(python(made), ['-m', 'pip', 'install', '--quiet', '--no-input', ...packages]);
+    // A python is found by where it lies, so that it may be moved. Another process may have been first.
+    await rename(made, env).catch((error: NodeJS.ErrnoException) => {
+      if (!existsSync(env)) throw error;
+    });
+  } finally {
+    await rm(made, { recursive: true, force: true });
+  }
+  return python(env);
+}
