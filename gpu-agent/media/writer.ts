@@ -123,6 +123,8 @@ class Mp4Writer implements VideoWriter {
       throw signal.aborted ? signal.reason : error;
     } finally {
       await this.abort();
+      // An abort may have come while the file was still being put together.
+      await this.removeParts();
     }
   }
 
@@ -137,6 +139,10 @@ class Mp4Writer implements VideoWriter {
       ? this.options.signal.reason
       : new Error('the writer is closed');
     await this.tool[Symbol.asyncDispose]();
+    await this.removeParts();
+  }
+
+  private async removeParts(): Promise<void> {
     for (const part of Object.values(this.parts)) {
       await rm(part, { force: true });
       await this.kit.guard.keep(part);
