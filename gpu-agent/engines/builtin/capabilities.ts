@@ -44,6 +44,7 @@ export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
   {
     capability: 'avatar',
     slots: 1,
+    // 318 MiB measured with a portrait of 40 megapixels at 1080p; the encoder and a synthesiser run beside it.
     memoryMib: 1024,
     needsMedia: true,
     needsSpeech: true,
