@@ -3,6 +3,7 @@ import type { Logger } from '#common/logging.ts';
 import { RenderError } from '../engines/engine.ts';
 import { allowAll } from './allow-all.ts';
 import { type CheckSubject, type ContentCheck, ContentCheckError, type Verdict } from './check.ts';
+import { grpcHook } from './grpc-hook.ts';
 import { hashList } from './hash-list/hash-list.ts';
 import { httpHook } from './http-hook.ts';
 import type { CheckName, ContentCheckSettings } from './settings.ts';
@@ -43,6 +44,7 @@ export function createContentChecks({ settings, logger, onResult }: ContentCheck
     'hash-list': () => hashList({ list: settings.hashList, distance: settings.hashDistance, logger }),
     'word-list': () => wordList(settings.wordList),
     http: () => httpHook({ ...settings, logger }),
+    grpc: () => grpcHook({ ...settings, url: settings.grpcUrl, logger }),
   };
   const checks = settings.names.map((name) => make[name]());
   const statement = stated(checks, settings.allowUnchecked);

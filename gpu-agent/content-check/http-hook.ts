@@ -1,25 +1,19 @@
 import { openAsBlob } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { describeError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
 import { ALLOWED, type CheckSubject, type ContentCheck, ContentCheckError, type Verdict } from './check.ts';
+import { type AskingOptions, rejection, verdictOf } from './service-answer.ts';
 
-export interface HttpHookOptions {
+export interface HttpHookOptions extends AskingOptions {
   readonly url: string;
   /** Sent as a bearer token. */
   readonly token: string | undefined;
   /** For one try, from its beginning to the end of the answer. */
   readonly timeoutMs: number;
-  readonly tries?: number;
-  readonly pauseMs?: number;
-  readonly logger: Logger;
 }
 
 /** A verdict is short; whoever sends more is not a content check. */
 const ANSWER_MOST = 64 * 1024;
-const REASON_MOST = 500;
 
 const Answer = z.discriminatedUnion('verdict', [
   z.object({ verdict: z.literal('allow') }),
@@ -28,26 +22,10 @@ const Answer = z.discriminatedUnion('verdict', [
 
 /** Asks a service of the owner; docs/content-check.md has the contract. */
 export function httpHook(options: HttpHookOptions): ContentCheck {
-  const { url, logger, tries = 3, pauseMs = 500 } = options;
   return {
     name: 'http',
-    about: `texts and files, by the service at ${new URL(url).host}`,
-    async check(subject, signal) {
-      for (let tried = 1; ; tried++) {
-        signal.throwIfAborted();
-        try {
-          return await ask(options, subject, signal);
-        } catch (error) {
-          signal.throwIfAborted();
-          const again = !(error instanceof ContentCheckError) && tried < tries;
-          const reason = describeError(error);
-          if (!again)
-            throw new ContentCheckError(`the content check did not answer: ${reason}`, { cause: error });
-          logger.warn({ reason, tried }, 'the content check did not answer; trying again');
-          await delay(pauseMs * 2 ** (tried - 1), undefined, { signal });
-        }
-      }
-    },
+    about: `texts and files, by the service at ${new URL(options.url).host}`,
+    check: (subject, signal) => verdictOf(() => ask(options, subject, signal), options, signal),
     close: async () => {},
   };
 }
@@ -71,7 +49,7 @@ async function ask(options: HttpHookOptions, subject: CheckSubject, signal: Abor
   const answer = Answer.safeParse(jsonOf(text));
   if (!answer.success) throw new ContentCheckError('its answer is no verdict');
   if (answer.data.verdict === 'allow') return ALLOWED;
-  return { allowed: false, reason: readable(answer.data.reason) || defaultReason(subject) };
+  return rejection(answer.data.reason, subject);
 }
 
 /** Files are read while they are sent. */
@@ -121,15 +99,4 @@ function jsonOf(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-function readable(reason = ''): string {
-  return reason
-    .replace(/[\p{C}\s]+/gu, ' ')
-    .trim()
-    .slice(0, REASON_MOST);
-}
-
-function defaultReason({ phase }: CheckSubject): string {
-  return phase === 'input' ? 'The input failed a content check.' : 'The result failed a content check.';
 }

@@ -2,7 +2,7 @@ import { isAbsolute } from 'node:path';
 import { z } from 'zod';
 import { ConfigError } from '#common/config.ts';
 
-export const CHECK_NAMES = ['allow-all', 'hash-list', 'word-list', 'http'] as const;
+export const CHECK_NAMES = ['allow-all', 'hash-list', 'word-list', 'http', 'grpc'] as const;
 export type CheckName = (typeof CHECK_NAMES)[number];
 
 const absolutePath = z.string().refine(isAbsolute, 'must be an absolute path');
@@ -23,6 +23,10 @@ export const contentCheckShape = {
   SEMBLANCE_CONTENT_HASH_DISTANCE: z.coerce.number().int().min(0).max(90).default(31),
   SEMBLANCE_CONTENT_WORD_LIST: absolutePath.optional(),
   SEMBLANCE_CONTENT_CHECK_URL: z.url({ protocol: /^https?$/ }).optional(),
+  SEMBLANCE_CONTENT_CHECK_GRPC: z
+    .string()
+    .regex(/^grpcs?:\/\/[^\s/]+:\d{1,5}$/, 'must be grpc://host:port or grpcs://host:port')
+    .optional(),
   SEMBLANCE_CONTENT_CHECK_TOKEN: z.string().min(1).max(4_096).optional(),
   SEMBLANCE_CONTENT_CHECK_TIMEOUT_SECONDS: z.coerce.number().int().min(1).max(600).default(60),
 };
@@ -34,6 +38,7 @@ const NEEDS: Partial<Record<CheckName, keyof Values>> = {
   'hash-list': 'SEMBLANCE_CONTENT_HASH_LIST',
   'word-list': 'SEMBLANCE_CONTENT_WORD_LIST',
   http: 'SEMBLANCE_CONTENT_CHECK_URL',
+  grpc: 'SEMBLANCE_CONTENT_CHECK_GRPC',
 };
 
 /** @throws ConfigError when a check lacks what it needs */
@@ -53,6 +58,7 @@ export function contentCheckSettings(values: Values) {
     hashDistance: values.SEMBLANCE_CONTENT_HASH_DISTANCE,
     wordList: values.SEMBLANCE_CONTENT_WORD_LIST ?? '',
     url: values.SEMBLANCE_CONTENT_CHECK_URL ?? '',
+    grpcUrl: values.SEMBLANCE_CONTENT_CHECK_GRPC ?? '',
     token: values.SEMBLANCE_CONTENT_CHECK_TOKEN,
     timeoutMs: values.SEMBLANCE_CONTENT_CHECK_TIMEOUT_SECONDS * 1000,
   };

@@ -13,6 +13,8 @@ import type { DecodeOptions, Size, VideoFrame, VideoInfo } from './types.ts';
 const PIPE_OFFSET_US = 1_000_000_000;
 /** Least distance of two frames where a file gives two of them the same time. */
 const LEAST_DISTANCE_US = 1_000;
+/** Share of the packets below which a file counts as damaged rather than as rendered with a few faults. */
+const LEAST_SHARE = 0.45;
 /** Frames decoded ahead of the reader, so that decoding and working overlap. */
 const AHEAD = 2;
 
@@ -67,7 +69,8 @@ export async function* decodeVideo(
   if (failure?.code === 'input_too_large') throw failure;
   if (index === 0)
     throw failure ?? unsupported('No picture of the video can be decoded: it is damaged.', exit.stderr);
-  if (index < info.video.frameCount / 2) {
+  // A packet may hold a single field, two of which make a frame.
+  if (index < info.video.frameCount * LEAST_SHARE) {
     throw unsupported(
       `The video is damaged: only ${index} of ${info.video.frameCount} frames can be decoded.`,
       exit.stderr,

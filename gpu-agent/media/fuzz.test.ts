@@ -3,7 +3,7 @@ import { type MediaRig, openMediaRig } from './testing/clips.ts';
 import { mutate, randomFrom, seedFiles, tryFile } from './testing/fuzz.ts';
 
 /** A few each time; `node test/fuzz/media.ts` tries as many as one has time for. */
-const RUNS = 14;
+const RUNS = 10;
 let rig: MediaRig;
 beforeAll(async () => {
   rig = await openMediaRig({ stallSec: 10, limits: { maxDurationSec: 60, maxFrames: 2_000 } });

@@ -1,9 +1,9 @@
 import { createInterface } from 'node:readline';
+import { RenderError } from '../engines/engine.ts';
 import { inputArgs } from './formats.ts';
 import type { Kit } from './kit.ts';
 import { TICKS_PER_SECOND } from './mp4-times.ts';
 import type { WrittenVideo } from './types.ts';
-import { processing } from './writer.ts';
 
 /**
  * Decodes a file of ours and says how long it is: from its first frame to the end of its last one. Sound that goes on
@@ -29,6 +29,8 @@ export async function measure(kit: Kit, path: string, signal: AbortSignal): Prom
   }
   const exit = await tool.exited;
   signal.throwIfAborted();
-  if (exit.code !== 0 || frames === 0) throw processing('The file written cannot be decoded.', exit.stderr);
+  if (exit.code !== 0 || frames === 0) {
+    throw new RenderError('processing_failed', 'The file written cannot be decoded.', { cause: exit.stderr });
+  }
   return { frames, durationMs: Math.round(((end - first) * 1000) / TICKS_PER_SECOND) };
 }

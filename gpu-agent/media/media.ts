@@ -30,7 +30,16 @@ export interface MediaOptions {
   readonly stallSec?: number;
 }
 
+/** What an agent tells of its media layer. */
+export interface MediaStatus {
+  readonly ffmpeg: string;
+  /** Whether child processes are without a network. */
+  readonly networkIsolated: boolean;
+  readonly toneMapping: boolean;
+}
+
 export interface OpenMedia extends Media {
+  readonly status: MediaStatus;
   /** Ends the process that guards the others. Whatever is still decoded or written is to be ended before. */
   close(): Promise<void>;
 }
@@ -54,6 +63,11 @@ export function createMedia(options: MediaOptions): OpenMedia {
     return result;
   };
   return {
+    status: {
+      ffmpeg: kit.tools.version,
+      networkIsolated: kit.tools.isolate.length > 0,
+      toneMapping: kit.tools.toneMapping,
+    },
     async probe(path, need, signal) {
       return (await remember(probe(kit, path, need, signal))).info;
     },

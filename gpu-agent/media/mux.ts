@@ -1,50 +1,76 @@
-import { rm } from 'node:fs/promises';
+import { RenderError } from '../engines/engine.ts';
 import { COPIED_AUDIO, inputArgs } from './formats.ts';
 import type { Kit } from './kit.ts';
+import { measure } from './measure.ts';
 import { TICKS_PER_SECOND } from './mp4-times.ts';
 import type { Sound } from './probe.ts';
-import { processing } from './writer.ts';
+import type { WrittenVideo } from './types.ts';
 
 /** FLAC in MP4 is a standard that this muxer still calls an experiment. */
 const COPY = ['-c:a', 'copy', '-strict', 'experimental'];
+const ENCODE = ['-c:a', 'aac', '-b:a', '160k', '-max_error_rate', '1'];
 
-/** Puts picture and sound into one MP4 whose index comes first, and gives the last frame its length. */
-export async function addSound(
-  kit: Kit,
-  options: {
-    readonly video: string;
-    readonly sound: (Sound & { readonly path: string }) | undefined;
-    readonly to: string;
-    readonly frames: number;
-    readonly lastFrameUs: number;
-    readonly signal: AbortSignal;
-  },
-): Promise<void> {
-  const { sound, signal } = options;
-  const attempt = async (codec: string[]) => {
-    const last = Math.round((options.lastFrameUs * TICKS_PER_SECOND) / 1e6);
-    const args = [
-      ...['-hide_banner', '-nostdin', '-loglevel', 'error', '-y', '-copyts'],
-      ...['-protocol_whitelist', 'file', '-f', 'nut', '-i', `file:${options.video}`],
-      ...(sound ? ['-itsoffset', `${-sound.zeroUs}us`, ...inputArgs(sound.path)] : []),
-      ...['-map', '0:v:0', '-c:v', 'copy'],
-      ...['-bsf:v', `setts=duration=if(eq(N\\,${options.frames - 1})\\,${last}\\,DURATION)`],
-      ...(sound ? ['-map', `1:${sound.stream}`, ...codec] : []),
-      ...['-map_metadata', '-1', '-map_chapters', '-1', '-video_track_timescale', String(TICKS_PER_SECOND)],
-      ...['-movflags', '+faststart', '-f', 'mp4', `file:${options.to}`],
-    ];
-    await using tool = await kit.start('ffmpeg', args, { signal, limits: { cpuSec: 3_600, fileMib: 8_192 } });
-    tool.stdout.resume();
-    const exit = await tool.exited;
-    signal.throwIfAborted();
-    return exit;
-  };
-  const encode = ['-c:a', 'aac', '-b:a', '160k', '-max_error_rate', '1'];
-  let exit = await attempt(sound && COPIED_AUDIO.has(sound.codec) ? COPY : encode);
-  // Some sound that MP4 could carry is stored in a way that cannot be taken over as it is.
-  if (exit.code !== 0 && sound) exit = await attempt(encode);
-  if (exit.code !== 0) {
-    await rm(options.to, { force: true });
-    throw processing('Picture and sound could not be put into one file.', exit.stderr || exit.signal);
+export interface Whole {
+  /** The encoded picture, in NUT. */
+  readonly video: string;
+  readonly sound: (Sound & { readonly path: string }) | undefined;
+  /** MP4 to write. */
+  readonly to: string;
+  readonly frames: number;
+  readonly lastFrameUs: number;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Puts picture and sound into one MP4 whose index comes first, gives the last frame its length, and measures the result.
+ * @throws RenderError unsupported_format for sound that can neither be taken over nor decoded
+ */
+export async function finishFile(kit: Kit, whole: Whole): Promise<WrittenVideo> {
+  const { sound } = whole;
+  if (!sound) return attempt(kit, whole, []);
+  if (!COPIED_AUDIO.has(sound.codec)) return attempt(kit, whole, ENCODE);
+  try {
+    return await attempt(kit, whole, COPY);
+  } catch (error) {
+    if (!(error instanceof RenderError)) throw error;
+    // Some sound that MP4 could carry is stored in a way that cannot be taken over as it is, or is damaged.
+    return attempt(kit, whole, ENCODE);
   }
+}
+
+async function attempt(kit: Kit, whole: Whole, codec: readonly string[]): Promise<WrittenVideo> {
+  const { sound, signal, to } = whole;
+  const last = Math.round((whole.lastFrameUs * TICKS_PER_SECOND) / 1e6);
+  const args = [
+    ...['-hide_banner', '-nostdin', '-loglevel', 'error', '-y', '-copyts'],
+    ...['-protocol_whitelist', 'file', '-f', 'nut', '-i', `file:${whole.video}`],
+    ...(sound ? ['-itsoffset', `${-sound.zeroUs}us`, ...inputArgs(sound.path)] : []),
+    ...['-map', '0:v:0', '-c:v', 'copy'],
+    ...['-bsf:v', `setts=duration=if(eq(N\\,${whole.frames - 1})\\,${last}\\,DURATION)`],
+    ...(sound ? ['-map', `1:${sound.stream}`, ...codec] : []),
+    ...['-map_metadata', '-1', '-map_chapters', '-1', '-video_track_timescale', String(TICKS_PER_SECOND)],
+    ...['-movflags', '+faststart', '-f', 'mp4', `file:${to}`],
+  ];
+  await using tool = await kit.start('ffmpeg', args, { signal, limits: { cpuSec: 3_600, fileMib: 8_192 } });
+  tool.stdout.resume();
+  const exit = await tool.exited;
+  signal.throwIfAborted();
+  // This muxer fails at the end of a file without an exit status that says so.
+  if (exit.code !== 0 || exit.stderr.includes('Error writing trailer')) {
+    const cause = exit.stderr || exit.signal;
+    if (sound && codec !== COPY && !exit.stderr.includes('No space left')) {
+      throw new RenderError('unsupported_format', 'The sound is damaged and cannot be decoded.', { cause });
+    }
+    throw new RenderError('processing_failed', 'Picture and sound could not be put into one file.', {
+      cause,
+    });
+  }
+  const measured = await measure(kit, to, signal);
+  if (measured.frames !== whole.frames) {
+    throw new RenderError(
+      'processing_failed',
+      `The file written has ${measured.frames} frames instead of ${whole.frames}.`,
+    );
+  }
+  return measured;
 }

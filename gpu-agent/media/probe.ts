@@ -90,7 +90,8 @@ async function probeVideo(kit: Kit, file: OpenFile, signal: AbortSignal): Promis
   const video = describeVideo(kit, stream, times, audio ? startOf(audio, file) : undefined);
   const size = uprightSize(video.coded, aspect(stream.sample_aspect_ratio), video.quarterTurns);
   refuseLarge(kit, size);
-  const audioSec = Math.min(Number(audio?.duration) || 0, kit.limits.maxDurationSec);
+  const audioSec = Number(audio?.duration) || 0;
+  if (audioSec > kit.limits.maxDurationSec) throw tooLong(kit, audioSec);
   const frameRate = (times.packets * 1e6) / Math.max(1, times.durationUs);
   return {
     info: {

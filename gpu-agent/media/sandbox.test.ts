@@ -1,9 +1,12 @@
+import { execFile } from 'node:child_process';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createGuard, type Guard } from '../../local/process/guard.ts';
 import { RenderError } from '../engines/engine.ts';
+import { createMedia } from './media.ts';
 import { type ChildLimits, startTool, type Tool } from './sandbox.ts';
 import { mediaToolsForTests, openMediaRig } from './testing/clips.ts';
 import { findMediaTools, type MediaTools } from './tools.ts';
@@ -125,6 +128,9 @@ describe('a tool', () => {
 describe('the tools of a machine', () => {
   it('are told with version and isolation', async () => {
     expect(tools).toMatchObject({ available: true, version: expect.stringMatching(/\d/) });
+    const media = createMedia({ tools });
+    expect(media.status).toMatchObject({ ffmpeg: tools.version, networkIsolated: tools.isolate.length > 0 });
+    await media.close();
     expect(tools.isolate.length === 0 || tools.isolate[0]?.endsWith('unshare')).toBe(true);
   });
 
@@ -187,9 +193,7 @@ describe('hostile inputs', () => {
     const info = await rig.media.probe(file, 'video', rig.signal);
     for await (const { index } of rig.media.decodeVideo(file, info, { signal: rig.signal }))
       if (index === 3) break;
-    const { promise, resolve } = Promise.withResolvers<string>();
-    const { execFile } = await import('node:child_process');
-    execFile('ps', ['-eo', 'args'], (_error, stdout) => resolve(stdout));
-    expect((await promise).split('\n').filter((line) => line.includes(file))).toEqual([]);
+    const { stdout } = await promisify(execFile)('ps', ['-eo', 'args']);
+    expect(stdout.split('\n').filter((line) => line.includes(file))).toEqual([]);
   });
 });

@@ -87,7 +87,7 @@ export interface WrittenVideo {
 }
 
 export interface VideoWriter {
-  /** Waits while the encoder is behind. Frames come in order. */
+  /** Waits while the encoder is behind. Frames come in order, the first at 0; their bytes are copied. */
   write(frame: Pick<VideoFrame, 'ptsUs' | 'data'>): Promise<void>;
   /** @param endUs when the last frame stops being shown, microseconds */
   finish(endUs: number): Promise<WrittenVideo>;
@@ -102,7 +102,10 @@ export interface Media {
   /** Frames one by one; at most a few are held. @throws RenderError */
   decodeVideo(path: string, info: MediaInfo, options: DecodeOptions): AsyncIterable<VideoFrame>;
   openWriter(options: WriterOptions): Promise<VideoWriter>;
-  /** Mono samples in [-1, 1], in chunks of about a second. @throws RenderError */
+  /**
+   * Mono samples in [-1, 1], in chunks of about a second, from the time of the file's first frame (of its first sample
+   * where there is no picture). @throws RenderError
+   */
   decodeAudio(
     path: string,
     options: { readonly sampleRate: number; readonly signal: AbortSignal },

@@ -4,9 +4,8 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { RenderError } from '../engines/engine.ts';
 import { knownTags } from './color.ts';
 import type { HeldTool, Kit } from './kit.ts';
-import { measure } from './measure.ts';
 import { TICKS_PER_SECOND } from './mp4-times.ts';
-import { addSound } from './mux.ts';
+import { finishFile } from './mux.ts';
 import { nutFrameHeader, nutHeader } from './nut.ts';
 import { probeSound, type Sound } from './probe.ts';
 import type { VideoWriter, WriterOptions } from './types.ts';
@@ -114,25 +113,18 @@ class Mp4Writer implements VideoWriter {
       signal.throwIfAborted();
       if (exit.code !== 0) throw processing('The video could not be encoded.', exit.stderr || exit.signal);
       const lastFrameUs = Math.max(1_000, Math.round(endUs) - this.lastUs);
-      await addSound(this.kit, {
-        ...{
-          video: this.parts.video,
-          sound: this.sound && { ...this.sound, path: this.options.audio?.path ?? '' },
-          to: this.parts.whole,
-          signal,
-        },
-        ...{ frames: this.frames, lastFrameUs },
+      const measured = await finishFile(this.kit, {
+        ...{ video: this.parts.video, to: this.parts.whole, frames: this.frames, lastFrameUs, signal },
+        sound: this.sound && { ...this.sound, path: this.options.audio?.path ?? '' },
       });
-      const measured = await measure(this.kit, this.parts.whole, signal);
-      if (measured.frames !== this.frames) {
-        throw processing(`The file written has ${measured.frames} frames instead of ${this.frames}.`, '');
-      }
       await rename(this.parts.whole, path);
       return measured;
     } catch (error) {
       throw signal.aborted ? signal.reason : error;
     } finally {
       await this.abort();
+      // An abort may have come while the file was still being put together.
+      await this.removeParts();
     }
   }
 
@@ -147,6 +139,10 @@ class Mp4Writer implements VideoWriter {
       ? this.options.signal.reason
       : new Error('the writer is closed');
     await this.tool[Symbol.asyncDispose]();
+    await this.removeParts();
+  }
+
+  private async removeParts(): Promise<void> {
     for (const part of Object.values(this.parts)) {
       await rm(part, { force: true });
       await this.kit.guard.keep(part);
@@ -171,5 +167,5 @@ class Mp4Writer implements VideoWriter {
   }
 }
 
-export const processing = (message: string, cause: unknown) =>
+const processing = (message: string, cause: unknown) =>
   new RenderError('processing_failed', message, { cause });

@@ -19,6 +19,7 @@ import { runLedgerBench } from './ledger/ledger-bench.ts';
 import { formatSection, machineLine } from './lib/report.ts';
 import { type BenchContext, figure, type Section } from './lib/section.ts';
 import { runLipSyncBench } from './lip-sync/lip-sync-bench.ts';
+import { runMediaBench } from './media/media-bench.ts';
 import { runMotionBench } from './motion/motion-bench.ts';
 import { runOnnxBench } from './onnx/session-bench.ts';
 import { type BenchRow, runPhotoSwapBench } from './photo-swap/photo-swap-bench.ts';
@@ -33,6 +34,7 @@ const SECTIONS: Record<string, readonly Run[]> = {
   http: [runGetJobBench, runUploadBench],
   events: [runEventStreamsBench],
   'photo-swap': [photoSwap],
+  media: [runMediaBench],
   'video-swap': [runVideoSwapBench],
   avatar: [runAvatarBench],
   motion: [runMotionBench],

@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import sharp from 'sharp';
+import sharp, { type Sharp } from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { MediaKind } from '#common/capabilities.ts';
 import { silentLogger } from '#common/logging.ts';
@@ -42,7 +42,7 @@ function subject(paths: string[], kind: MediaKind = 'image', phase: CheckSubject
 }
 const REJECTED = { allowed: false, reason: 'The input file_0 is not allowed here.' };
 
-const COPIES: Record<string, (picture: sharp.Sharp) => sharp.Sharp> = {
+const COPIES: Record<string, (picture: Sharp) => Sharp> = {
   'the file itself': (picture) => picture.png(),
   'half its size, as a JPEG of quality 40': (picture) => picture.resize(256).jpeg({ quality: 40 }),
   'a WebP of three times its size': (picture) => picture.resize(1_536).webp({ quality: 60 }),

@@ -28,10 +28,14 @@ export function createBuiltinEngine(options: BuiltinEngineOptions = {}): Engine 
   const threads = options.threads ?? availableParallelism();
   if (!Number.isInteger(threads) || threads < 1)
     throw new RangeError(`threads must be a positive integer, not ${threads}`);
+  // An engine process has no logger of its own: the agent logs what it prints.
+  const logger = options.logger ?? {
+    warn: (fields: object, message: string) => console.warn(message, fields),
+  };
   const pool = new WorkerPool({
     threads,
     cacheDir: options.cacheDir,
-    onCrash: (error) => options.logger?.warn({ err: error }, 'a render thread ended and will be replaced'),
+    onCrash: (error) => logger.warn({ err: error }, 'a render thread ended and will be replaced'),
   });
   // Until the media tools were looked for, only what does without them.
   let offered: readonly BuiltinCapability[] = BUILTIN_CAPABILITIES.filter(({ needsMedia }) => !needsMedia);
@@ -52,8 +56,7 @@ export function createBuiltinEngine(options: BuiltinEngineOptions = {}): Engine 
         needs: (one: BuiltinCapability) => boolean | undefined,
       ) => {
         const names = BUILTIN_CAPABILITIES.filter(needs).map(({ capability }) => capability);
-        if (names.length)
-          options.logger?.warn({ capabilities: names }, `not offered without ${what}: ${reason}`);
+        if (names.length) logger.warn({ capabilities: names }, `not offered without ${what}: ${reason}`);
       };
       if (!media.available) without('video tools', media.reason, ({ needsMedia }) => needsMedia);
       if (!speech.available) without('a speech synthesiser', speech.reason, ({ needsSpeech }) => needsSpeech);

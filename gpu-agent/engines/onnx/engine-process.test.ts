@@ -6,12 +6,13 @@ import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { ConfigError } from '#common/config.ts';
 import { silentLogger } from '#common/logging.ts';
 import { loadSettings } from '../../settings.ts';
+import { TEST_ENGINE } from '../../testing/test-engine.ts';
 import { portraits } from '../conformance/portraits.ts';
 import { hosted } from '../conformance/subject.ts';
 import { engineConformance } from '../conformance/vitest.ts';
 import { createEngineSet } from '../engine-set.ts';
 import { createEnginePool, type EnginePool } from '../host/engine-pool.ts';
-import { engineSource } from '../registry.ts';
+import { type EngineSource, engineSource } from '../registry.ts';
 import type { GivenModel } from './testing/model-dir-rig.ts';
 import { useOnnxRig } from './testing/onnx-rig.ts';
 import { tinyArcface, tinySwapper } from './testing/tiny-models.ts';
@@ -43,12 +44,15 @@ engineConformance({
   cancelMs: 5_000,
 });
 
-function start(name: string, modelDir: string): EnginePool {
-  const { engineSettings } = loadSettings({
-    SEMBLANCE_AGENT_ENGINES: `${name === 'onnx' ? 'onnx,' : ''}builtin`,
-    SEMBLANCE_MODEL_DIR: modelDir,
-  });
-  const source = engineSource(name, engineSettings);
+/** The machine that runs the tests may take its time to start processes. */
+const PROCESSES_MS = 120_000;
+
+function startOnnx(modelDir: string): EnginePool {
+  const settings = { SEMBLANCE_AGENT_ENGINES: 'onnx,builtin', SEMBLANCE_MODEL_DIR: modelDir };
+  return start(engineSource('onnx', loadSettings(settings).engineSettings));
+}
+
+function start(source: EngineSource): EnginePool {
   const pool = createEnginePool({
     setup: {
       source,
@@ -63,33 +67,44 @@ function start(name: string, modelDir: string): EnginePool {
   return pool;
 }
 
-it('renders in a process of its own, several at once, before the engine that comes after it', async () => {
-  const [onnx, builtin] = [start('onnx', await rig.modelDir(models)), start('builtin', '/unused')];
-  const set = createEngineSet({ pools: [onnx, builtin], slots: 2 });
-  await Promise.all([onnx.firstReady(), builtin.firstReady()]);
-  expect(set.find('face-swap-image')?.pool).toBe(onnx);
-  const work = async () => ({
-    capability: 'face-swap-image' as const,
-    inputs: { image: rig.image, face: rig.face },
-    parameters: {},
-    outputDir: await rig.outputDir(),
-  });
-  const options = { signal: AbortSignal.timeout(30_000), onProgress: () => undefined };
-  const results = await Promise.all([onnx.render(await work(), options), onnx.render(await work(), options)]);
-  for (const { details } of results)
-    expect(details).toMatchObject({ faces: 1, swapper: 'onnx inswapper_128' });
-});
+it(
+  'renders in a process of its own, several at once, before the engine that comes after it',
+  async () => {
+    const [onnx, other] = [startOnnx(await rig.modelDir(models)), start(TEST_ENGINE)];
+    const set = createEngineSet({ pools: [onnx, other], slots: 2 });
+    await Promise.all([onnx.firstReady(), other.firstReady()]);
+    expect(set.find('face-swap-image')?.pool).toBe(onnx);
+    const work = async () => ({
+      capability: 'face-swap-image' as const,
+      inputs: { image: rig.image, face: rig.face },
+      parameters: {},
+      outputDir: await rig.outputDir(),
+    });
+    const options = { signal: AbortSignal.timeout(PROCESSES_MS), onProgress: () => undefined };
+    const results = await Promise.all([
+      onnx.render(await work(), options),
+      onnx.render(await work(), options),
+    ]);
+    for (const { details } of results)
+      expect(details).toMatchObject({ faces: 1, swapper: 'onnx inswapper_128' });
+  },
+  PROCESSES_MS,
+);
 
-it('leaves the work to the next engine while its models do not fit, and says why', async () => {
-  const wrong = [models[0] as GivenModel, { ...(models[1] as GivenModel), sha256: 'cd'.repeat(32) }];
-  const [onnx, builtin] = [start('onnx', await rig.modelDir(wrong)), start('builtin', '/unused')];
-  await builtin.firstReady();
-  while (!onnx.trouble || onnx.trouble === 'warming up') await delay(20);
-  expect(onnx.trouble).toMatch(
-    /the models in .* do not fit:\n {2}inswapper_128 \(inswapper_128\.onnx\): sha256: expected cdcd/,
-  );
-  expect(createEngineSet({ pools: [onnx, builtin], slots: 2 }).find('face-swap-image')?.pool).toBe(builtin);
-});
+it(
+  'leaves the work to the next engine while its models do not fit, and says why',
+  async () => {
+    const wrong = [models[0] as GivenModel, { ...(models[1] as GivenModel), sha256: 'cd'.repeat(32) }];
+    const [onnx, other] = [startOnnx(await rig.modelDir(wrong)), start(TEST_ENGINE)];
+    await other.firstReady();
+    while (!onnx.trouble || onnx.trouble === 'warming up') await delay(20);
+    expect(onnx.trouble).toMatch(
+      /the models in .* do not fit:\n {2}inswapper_128 \(inswapper_128\.onnx\): sha256: expected cdcd/,
+    );
+    expect(createEngineSet({ pools: [onnx, other], slots: 2 }).find('face-swap-image')?.pool).toBe(other);
+  },
+  PROCESSES_MS,
+);
 
 it('asks for its settings when it is named', () => {
   const settings = (more: Record<string, string>) =>

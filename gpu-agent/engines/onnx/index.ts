@@ -7,13 +7,11 @@ import { openSession } from '../models/session.ts';
 import type { EngineOptions } from '../registry.ts';
 import type { Stage } from './contracts/contract.ts';
 import { FaceSwap } from './face-swap.ts';
-import { lipSync } from './lip-sync.ts';
 import { ModelDirError, openModelDir } from './model-dir.ts';
 import { photoSwap } from './photo-swap.ts';
 import { SessionPool } from './sessions/session-pool.ts';
 import { parseOnnxSettings } from './settings.ts';
 import { Models } from './stages/models.ts';
-import { videoSwap } from './video-swap.ts';
 
 /** Peak resident memory of one Photo Swap beside the models: two pictures of 40 megapixels and their encoder. */
 const PHOTO_SWAP_MEMORY_MIB = 1536;
@@ -112,7 +110,9 @@ async function openEngine(
         throw new RenderError('processing_failed', `The onnx engine has no capability ${capability}.`);
       if (capability === 'face-swap-image' || !media) return photoSwap(swap, request);
       const parts = { swap, finder, media, models: opened };
-      return capability === 'face-swap' ? videoSwap(parts, request) : lipSync(parts, request);
+      // Loaded by the first video: an engine for pictures starts without them.
+      if (capability === 'face-swap') return (await import('./video-swap.ts')).videoSwap(parts, request);
+      return (await import('./lip-sync.ts')).lipSync(parts, request);
     },
     async close() {
       await pool.close();

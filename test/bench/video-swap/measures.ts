@@ -1,4 +1,4 @@
-import { aroundFace, intoPart, outOfPart } from '../../../gpu-agent/engines/builtin/video-swap/frame-part.ts';
+import { cropsOfFrame } from '../../../gpu-agent/engines/builtin/video-swap/mesh-crop.ts';
 import { COLOR, type Scene } from '../../../gpu-agent/engines/builtin/video-swap/testing/clips.ts';
 import { FaceTracker } from '../../../gpu-agent/engines/builtin/video-swap/tracker.ts';
 import type { FaceFinder } from '../../../gpu-agent/engines/builtin/vision/face-finder.ts';
@@ -32,8 +32,7 @@ export async function followFace(
   for (const [i, frame] of frames.entries()) {
     const last = fitted.at(-1) ?? drawn[i];
     if (!last) continue;
-    const part = aroundFace(frame, last, COLOR);
-    fitted.push(outOfPart(await finder.refit(part.picture, intoPart(last, part)), part));
+    fitted.push(await finder.refitFrom(cropsOfFrame(frame, COLOR), last));
   }
   return { drawn, fitted };
 }

@@ -31,7 +31,7 @@ const run = promisify(execFile);
 
 /** One judged frame in this many. */
 const SAMPLED = 10;
-const ROUNDS = 3;
+const ROUNDS = 5;
 
 /** Video Swap on clips made here, the engine alone in this process, and ffmpeg alone on the same clip. */
 export async function runVideoSwapBench({

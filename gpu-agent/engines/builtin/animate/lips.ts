@@ -53,6 +53,12 @@ export function lipGaps(lips: Float32Array): Float32Array {
   });
 }
 
+/** Opening of a mouth at its middle, the mean of three columns. */
+export function middleGap(lips: Float32Array): number {
+  const gaps = lipGaps(lips);
+  return ((gaps[3] as number) + (gaps[4] as number) + (gaps[5] as number)) / 3;
+}
+
 export function mouthWidth(lips: Float32Array): number {
   const [right, left] = LIP_CORNERS;
   return (lips[left * 2] as number) - (lips[right * 2] as number);

@@ -42,7 +42,7 @@ export class MouthInside {
     // Light as it falls on the cheeks; the inside of a mouth gets little of it.
     const light = Math.max(0.15, (skin[0] - 16) / 150);
     const tint = (c: number, share: number): number => 128 + (c - 128) * share;
-    this.#teeth = [16 + Math.min(205, 152 * light), tint(skin[1], 0.45), tint(skin[2], 0.3)];
+    this.#teeth = [16 + Math.min(205, 160 * light), tint(skin[1], 0.45) - 4, tint(skin[2], 0.3) + 3];
     this.#cavity = [16 + 17 * light, 124, 134];
     this.#tongue = [16 + 66 * light, 118, 152];
   }

@@ -145,6 +145,7 @@ function enlarge(
     for (let i = 0; i < out.data.length; i++) out.data[i] = filled.data[i * 3 + c] as number;
     return out;
   });
+  const grain = grainOf(picture, box, (x, y) => sample(hidden, x / crop.scale, y / crop.scale) < 0.01);
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
       const u = (x + 0.5) / crop.scale;
@@ -153,9 +154,11 @@ function enlarge(
       alpha[i] = 255 * sample(fields.alpha, u, v);
       const share = smoothstep(0, 0.6, sample(hidden, u, v));
       const p = ((box.top + y) * picture.width + box.left + x) * picture.channels;
+      const noise = share > 0 ? grain * roughness(x, y) : 0;
       for (let c = 0; c < 3; c++) {
         const seen = picture.data[p + c] as number;
-        background[i * 3 + c] = share > 0 ? seen + (sample(split[c] as Plane, u, v) - seen) * share : seen;
+        const made = share > 0 ? sample(split[c] as Plane, u, v) + noise : 0;
+        background[i * 3 + c] = seen + (made - seen) * share;
       }
     }
   }
@@ -163,4 +166,33 @@ function enlarge(
     background: new Uint8Array(background.buffer),
     alpha: new Uint8Array(alpha.buffer),
   };
+}
+
+/** How much a pixel of the background differs from its neighbours, levels: what is made up must be as grainy. */
+function grainOf(picture: Picture, box: Layers['box'], isSeen: (x: number, y: number) => boolean): number {
+  const { width, channels, data } = picture;
+  const differences: number[] = [];
+  const step = Math.max(3, Math.round((box.right - box.left) / 80));
+  for (let y = box.top + 1; y < box.bottom - 1; y += step) {
+    for (let x = box.left + 1; x < box.right - 1; x += step) {
+      if (!isSeen(x - box.left, y - box.top)) continue;
+      const at = (dx: number, dy: number): number =>
+        data[((y + dy) * width + x + dx) * channels + 1] as number;
+      differences.push(Math.abs(at(0, 0) - (at(-1, 0) + at(1, 0) + at(0, -1) + at(0, 1)) / 4));
+    }
+  }
+  // The median: edges are not grain.
+  differences.sort((a, b) => a - b);
+  return 1.3 * (differences[differences.length >> 1] ?? 0);
+}
+
+/** Noise that is the same in every frame and every run, about normal with deviation 1. */
+function roughness(x: number, y: number): number {
+  let sum = 0;
+  let h = (x * 374_761_393 + y * 668_265_263) | 0;
+  for (let k = 0; k < 3; k++) {
+    h = Math.imul(h ^ (h >>> 13), 1_274_126_177);
+    sum += ((h >>> 8) & 0xffff) / 0xffff - 0.5;
+  }
+  return sum * 2;
 }

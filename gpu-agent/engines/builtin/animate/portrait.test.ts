@@ -2,11 +2,10 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { openSession } from '../../models/session.ts';
 import { refitFace } from '../motion/face-tracker.ts';
 import { DriverReference, type Motion } from '../motion/measure.ts';
-import { middleGap } from '../motion/mouth-scale.ts';
 import { type Subject, subjectOf } from '../motion/testing/drivers.ts';
 import { ADMIRAL, ASTRONAUT } from '../testing/swap-rig.ts';
 import { FaceFinder } from '../vision/face-finder.ts';
-import { shapeLips } from './lips.ts';
+import { middleGap, shapeLips } from './lips.ts';
 import { drawPortrait, type Portrait, type Pose, preparePortrait, REST } from './portrait.ts';
 import { yuvToRgb } from './yuv.ts';
 

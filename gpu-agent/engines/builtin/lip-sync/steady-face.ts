@@ -1,4 +1,4 @@
-import { RING_POINTS } from '../mouth/lip-rings.ts';
+import { smoothstep } from '../swap/plane.ts';
 import { type Face, faceFromPoints, POINTS } from '../vision/face-mesh.ts';
 import type { ShownFrame } from './bounce.ts';
 
@@ -10,14 +10,14 @@ export interface FacedFrame extends ShownFrame {
 
 /** Frames to each side that are averaged. */
 export const RADIUS = 2;
-const HEAD_BELL = [0.375, 0.25, 0.0625] as const;
-/** Lips are quick: what is smoothed away of them would be left in the picture as old speech. */
-const LIP_BELL = [0.5, 0.25, 0] as const;
+const BELL = [0.375, 0.25, 0.0625] as const;
+/**
+ * A point this far from the mean is jittering; one further off, in widths of the face, is moving. Lips are quick: what is
+ * smoothed away of them would be left in the picture as old speech.
+ */
+const JITTER = [0.003, 0.01] as const;
 /** A face that moves further than this in a frame, in widths of it, is another one, or the same after a cut. */
 const JUMP = 0.25;
-
-const IS_LIP = new Uint8Array(POINTS);
-for (const point of RING_POINTS) IS_LIP[point] = 1;
 
 interface Tracked extends ShownFrame {
   readonly face: Face | undefined;
@@ -61,19 +61,26 @@ function steady(window: readonly Tracked[], at: number): Face | undefined {
   while (reach < RADIUS && joined(window, at - reach - 1) && joined(window, at + reach)) reach++;
   if (reach === 0) return face;
   const points = new Float32Array(POINTS * 3);
+  const mean = [0, 0, 0];
   for (let v = 0; v < POINTS; v++) {
-    const bell = IS_LIP[v] ? LIP_BELL : HEAD_BELL;
-    for (let k = v * 3; k < v * 3 + 3; k++) {
-      let sum = (face.points[k] as number) * bell[0];
-      let weight = bell[0] as number;
+    for (let k = 0; k < 3; k++) {
+      const i = v * 3 + k;
+      let sum = (face.points[i] as number) * BELL[0];
+      let weight = BELL[0] as number;
       for (let d = 1; d <= reach; d++) {
-        const share = bell[d] as number;
-        const before = window[at - d]?.face?.points[k] as number;
-        const after = window[at + d]?.face?.points[k] as number;
-        sum += share * (before + after);
+        const share = BELL[d] as number;
+        sum +=
+          share * ((window[at - d]?.face?.points[i] as number) + (window[at + d]?.face?.points[i] as number));
         weight += 2 * share;
       }
-      points[k] = sum / weight;
+      mean[k] = sum / weight;
+    }
+    const own = [0, 1, 2].map((k) => face.points[v * 3 + k] as number) as [number, number, number];
+    const way = Math.hypot((mean[0] as number) - own[0], (mean[1] as number) - own[1]);
+    const share = 1 - smoothstep(JITTER[0] * face.width, JITTER[1] * face.width, way);
+    for (let k = 0; k < 3; k++) {
+      const value = own[k] as number;
+      points[v * 3 + k] = value + share * ((mean[k] as number) - value);
     }
   }
   return faceFromPoints(points, face.score);

@@ -5,8 +5,8 @@ import type { Picture } from '../vision/picture.ts';
 
 /** Below this the mesh no longer lies on a face. */
 const KEEP_SCORE = 0.5;
-/** The mesh network's crop is this large relative to the face, turned by any angle. */
-const REACH = 1.15;
+/** Half of the mesh network's crop relative to the face, and a little for the face having moved. */
+const REACH = 0.82;
 /** A face is looked for in a picture of at most this shorter side. */
 const SEARCH_SIDE = 540;
 /** Longest wait between two searches, frames: a search costs as much as many fits. */
@@ -92,7 +92,7 @@ export async function refitFace(finder: FaceFinder, frame: Frame, face: Face): P
 /** The part of a frame that the mesh network looks at. */
 function aroundFace(
   frame: Frame,
-  { points }: Face,
+  { points, roll }: Face,
 ): { picture: Picture; left: number; top: number; step: number } {
   let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
   for (let i = 0; i < points.length; i += 3) {
@@ -101,11 +101,13 @@ function aroundFace(
     top = Math.min(top, points[i + 1] as number);
     bottom = Math.max(bottom, points[i + 1] as number);
   }
-  const half = REACH * Math.max(right - left, bottom - top, 16);
+  const size = Math.max(right - left, bottom - top, 16);
+  // The crop is turned with the face: what is converted holds all of it.
+  const half = REACH * size * (Math.abs(Math.cos(roll)) + Math.abs(Math.sin(roll)));
   const x = (left + right) / 2;
   const y = (top + bottom) / 2;
-  // Coarser than the network's own crop by nothing: it takes 192 pixels of what is 1.5 times the face.
-  const step = Math.max(1, Math.floor(half / REACH / 128));
+  // Never coarser than the network's own crop: it takes 192 pixels of what is 1.5 times the face.
+  const step = Math.max(1, Math.floor(size / 128));
   const even = (value: number): number => Math.floor(value) & ~1;
   const box = {
     left: Math.min(frame.width - 2, Math.max(0, even(x - half))),

@@ -1,4 +1,4 @@
-import { lipGaps, shapeLips } from '../animate/lips.ts';
+import { middleGap, shapeLips } from '../animate/lips.ts';
 import { drawPortrait, type Portrait, REST } from '../animate/portrait.ts';
 import type { FaceFinder } from '../vision/face-finder.ts';
 import type { Face } from '../vision/face-mesh.ts';
@@ -46,10 +46,4 @@ export async function measureMouth(
     const t = Math.min(1.5, (gap - a) / (b - a));
     return Math.min(from + (to - from) * t, gap * MOST_CHANGE);
   };
-}
-
-/** Opening of a mouth at its middle, the mean of three columns. */
-export function middleGap(lips: Float32Array): number {
-  const gaps = lipGaps(lips);
-  return ((gaps[3] as number) + (gaps[4] as number) + (gaps[5] as number)) / 3;
 }

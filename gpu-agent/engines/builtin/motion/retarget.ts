@@ -1,8 +1,8 @@
-import { lipGaps, mouthWidth, setGaps } from '../animate/lips.ts';
+import { lipGaps, middleGap, mouthWidth, setGaps } from '../animate/lips.ts';
 import { type Portrait, type Pose, REST } from '../animate/portrait.ts';
 import { anglesOf } from '../animate/rotation.ts';
 import type { Motion } from './measure.ts';
-import { type MouthScale, middleGap } from './mouth-scale.ts';
+import type { MouthScale } from './mouth-scale.ts';
 import { OneEuroFilter } from './one-euro.ts';
 
 /** The mesh reads closed lips as this far open, IOD: less and more than this is something else. */

@@ -40,16 +40,18 @@ export function mouthInside(
   const half = Math.max(0.05, (top.right - top.left) / 2);
   const opening = bottom.middle - top.middle;
   const light = Math.max(12, skin[0] - black);
-  const tint = (share: number): readonly [number, number] => [
-    128 + share * (skin[1] - 128),
-    128 + share * (skin[2] - 128),
+  // Flesh is redder than skin: less of the skin's blue difference, more of its red one.
+  const tint = (blue: number, red: number): readonly [number, number] => [
+    128 + blue * (skin[1] - 128),
+    128 + red * (skin[2] - 128),
   ];
-  const teeth: Yuv = [teethLuma ?? black + Math.min(196, 1.02 * light + 14), ...tint(0.3)];
-  const cavity: Yuv = [black + 0.1 * light, ...tint(0.55)];
-  const flesh: Yuv = [black + 0.5 * light, ...tint(1.25)];
+  const teeth: Yuv = [teethLuma ?? black + Math.min(196, 1.02 * light + 14), ...tint(0.45, 0.4)];
+  const cavity: Yuv = [black + 0.1 * light, ...tint(0.35, 0.75)];
+  const flesh: Yuv = [black + 0.5 * light, ...tint(0.6, 1.25)];
   const edge = restTop.middle + UPPER_SHOWN;
   // A mouth that opens a crack gets less light than a wide one.
   const lit = 0.72 + 0.28 * smoothstep(0.02, 0.12, opening);
+  const ajar = smoothstep(0.008, 0.05, opening);
   const lowerShown = LOWER_SHOWN * smoothstep(0.07, 0.2, opening);
   const wet = smoothstep(0.1, 0.22, opening);
   const own = new Float32Array(2);
@@ -71,12 +73,12 @@ export function mouthInside(
     if (lowerShown > 0.004) mixLit(out, teeth, black, 0.62 * lit * low.light * (1 - 0.4 * across), lowTeeth);
     const high = tooth(x - middle, UPPER_GAPS, 0.012);
     const hang = edge - 0.055 * across * across - high.rounding - y;
-    const highTeeth = smoothstep(-0.009, 0.009, hang) * (1 - smoothstep(0.72, 1, across));
+    const highTeeth = ajar * smoothstep(-0.009, 0.009, hang) * (1 - smoothstep(0.72, 1, across));
     const shade = lit * (0.74 + 0.26 * smoothstep(0, 0.04, fromTop)) * (1 - 0.5 * across ** 2.2) * high.light;
     mixLit(out, teeth, black, shade, highTeeth);
     // Lips are thick: their inner edge shows as a rim of their own colour, in shadow.
     const rim = 1 - smoothstep(0, Math.min(0.022, 0.3 * gap), Math.min(fromTop, fromBottom));
-    mix(out, [black + 0.42 * light, ...tint(1.3)], 0.7 * rim);
+    mix(out, [black + 0.42 * light, ...tint(0.7, 1.25)], 0.7 * rim);
   };
 }
 

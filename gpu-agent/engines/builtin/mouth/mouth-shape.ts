@@ -14,7 +14,7 @@ export interface MouthCommand {
 
 /** Share of its half width by which the mouth grows and shrinks. */
 const WIDEN = 0.12;
-const PURSE = 0.32;
+const PURSE = 0.29;
 /** How much fuller pursed lips look, and how much thinner spread and pressed ones. */
 const FULLER = 0.16;
 const THINNER = 0.1;

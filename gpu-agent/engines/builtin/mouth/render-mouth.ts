@@ -22,6 +22,8 @@ export interface Rect {
 const LEAST_MOVE = 0.02;
 /** An open mouth's inner edges are found to about this much of a lip's thickness: less of the lip is taken for lip. */
 const RIM = 0.14;
+/** The mesh follows a chin less than all the way. */
+const CHIN_SEEN = 0.85;
 const CHEEKS = [50, 280, 101, 330, 205, 425] as const;
 /** Width of the line that is drawn where lips meet that did not touch in the frame, IOD. */
 const SEAM = 0.014;
@@ -61,7 +63,7 @@ export function renderMouth(
   );
   const openness = command.closed ? 0 : Math.max(0, command.openness);
   const lips = shapeMouth(rest.lips, command);
-  const moves = moveFace(own, lips, rest.chin + JAW_SHARE * openness - chin);
+  const moves = moveFace(own, lips, (rest.chin - chin) / CHIN_SEEN + JAW_SHARE * openness);
   const triangles = movedTriangles(moves, LEAST_MOVE / axes.iod);
   const from = texturePlaces(axes, own, gap);
   const to = place(axes, own, moves);

@@ -96,9 +96,11 @@ export function phonesOf({ rate, samples, phonemes }: Head): Phone[] {
     .filter(([name]) => !name.startsWith('('))
     .map(([name, at]) => ({ sound: soundOfIpa(name), at: at / rate }));
   const seconds = samples / rate;
-  const starts = events.map(({ sound, at }, i) =>
-    Math.min(seconds, Math.max(events[i - 1]?.at ?? 0, at - (STOP_LEAD[sound ?? ''] ?? 0))),
-  );
+  const starts = events.map(({ sound, at }, i) => {
+    const before = events[i - 1]?.at ?? 0;
+    // The sound before a closure keeps half of its time.
+    return Math.min(seconds, Math.max((before + at) / 2, at - (STOP_LEAD[sound ?? ''] ?? 0)));
+  });
   const phones: Phone[] = [];
   if (starts[0] === undefined || starts[0] > 0)
     phones.push({ sound: undefined, start: 0, end: starts[0] ?? seconds });

@@ -77,7 +77,7 @@ function utterance(said: string, wav: Buffer): Utterance {
 
 /**
  * Reads `name:end` of each sound; every line begins at the end of the one before.
- * @param seconds of the sound: voices made of diphones begin in the middle of the first silence that they tell of
+ * @param seconds of the sound: voices made of diphones end in the middle of the last silence that they tell of
  */
 export function readDurations(said: string, seconds: number): Phone[] {
   const lines = said
@@ -92,8 +92,9 @@ export function readDurations(said: string, seconds: number): Phone[] {
   let base = 0;
   for (const line of lines) {
     let start = base;
+    const last = base + (line.at(-1)?.end ?? 0) - cut;
     for (const { name, end } of line) {
-      const until = Math.max(start, base + end - cut);
+      const until = Math.max(start, Math.min(base + end, last));
       phones.push({ sound: soundOfArpabet(name), start, end: until });
       start = until;
     }

@@ -13,7 +13,7 @@ export interface Voice {
 export const FLITE_VOICES = ['slt', 'rms', 'awb', 'kal'] as const;
 const ESPEAK_PREFIX = 'espeak-ng/';
 /** espeak-ng's ways to change a voice that are voices of their own to a listener. */
-const VARIANTS = /^(.+?)(\+[fm][1-8])?$/;
+const VARIANTS = /^(.+?)(\+(?:f[1-5]|m[1-8]))?$/;
 
 /** Who speaks a writing system when nothing else is said: the language that most of its readers have. */
 const BY_WRITING: Readonly<Record<string, string>> = {

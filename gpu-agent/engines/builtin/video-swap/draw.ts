@@ -1,5 +1,4 @@
 import { evenRect, type Rect } from '../../../media/yuv.ts';
-import { BundleRow, bundle } from '../swap/plane.ts';
 import { withScratch } from '../swap/scratch.ts';
 import { mixShape } from '../swap/shape.ts';
 import { flatten } from '../swap/source-face.ts';
@@ -10,7 +9,7 @@ import { type Before, copyOf, fineTexture, sumRows } from './before.ts';
 import { blendTextures } from './blend.ts';
 import { drawMouth, mouthShown } from './draw-mouth.ts';
 import type { Colors, Frame } from './frame-part.ts';
-import { spanAt, spansOf, widen } from './grid-map.ts';
+import { PlaceRow, spanAt, spansOf } from './grid-map.ts';
 import { skinLevel } from './skin-level.ts';
 import type { FaceTexture } from './texture.ts';
 
@@ -53,13 +52,14 @@ export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): voi
     // Where the mouth opens the texture has no share; without a hole nothing is read across its edge.
     drawTriangles(map, geometry, MOUTH_TRIANGLES);
     const spans = spansOf(map);
-    widen(map, spans);
     const texture = blendTextures(from, drawing.to, drawing.share);
     const before = copyOf(frame, rect);
     const black = color.range === 'pc' ? 0 : 16;
-    const places = new BundleRow(bundle([map.x, map.y]));
+    // A patch is 1.6 times as wide as its face; three times the usual distance is a fold.
+    const most = (3 * from.size) / 1.6 / faceWidth;
+    const places = new PlaceRow(map, most);
     const layer = {
-      ...{ frame, before, texture, places, spans, scale, black },
+      ...{ frame, before, texture, places, most, spans, scale, black },
       opacity: drawing.opacity,
       gain: gainOf(frame, drawing, black),
       size: from.size,
@@ -75,7 +75,9 @@ interface Layer {
   readonly frame: Frame;
   readonly before: Before;
   readonly texture: Pick<FaceTexture, 'luma' | 'chroma'>;
-  readonly places: BundleRow;
+  readonly places: PlaceRow;
+  /** Distance of two neighbours that still belong together. */
+  readonly most: number;
   /** First column of the mesh and the one after the last, for each row of the grid. */
   readonly spans: Int32Array;
   readonly scale: number;
@@ -87,13 +89,13 @@ interface Layer {
 }
 
 function drawLuma(layer: Layer): void {
-  const { frame, before, texture, places, spans, scale, black, opacity, gain, size, grain } = layer;
+  const { frame, before, texture, places, most, spans, scale, black, opacity, gain, size, grain } = layer;
   const { luma } = texture;
   const { data } = frame;
   const { values } = places;
   const columns = values.length / 2;
   const by = 1 / scale;
-  const most = size - 1.001;
+  const last = size - 1.001;
   const share = opacity / 255;
   // What is added for each share of black when the rest is made brighter or darker.
   const lift = black * (1 - gain);
@@ -109,14 +111,18 @@ function drawLuma(layer: Layer): void {
       const place = (x + 0.5) * by - 0.5;
       const gx = place < 0 ? 0 : place > columns - 1.001 ? columns - 1.001 : place;
       const x0 = gx | 0;
-      const u = gx - x0;
       const i = x0 * 2;
       const left = values[i] as number;
       const above = values[i + 1] as number;
-      const px = left + ((values[i + 2] as number) - left) * u - 0.5;
-      const py = above + ((values[i + 3] as number) - above) * u - 0.5;
-      const tx = px < 0 ? 0 : px > most ? most : px;
-      const ty = py < 0 ? 0 : py > most ? most : py;
+      const dx = (values[i + 2] as number) - left;
+      if (Number.isNaN(dx)) continue;
+      const dy = (values[i + 3] as number) - above;
+      let u = gx - x0;
+      if (dx > most || dx < -most || dy > most || dy < -most) u = u < 0.5 ? 0 : 1;
+      const px = left + dx * u - 0.5;
+      const py = above + dy * u - 0.5;
+      const tx = px < 0 ? 0 : px > last ? last : px;
+      const ty = py < 0 ? 0 : py > last ? last : py;
       const cx = tx | 0;
       const cy = ty | 0;
       const fx = tx - cx;
@@ -147,14 +153,25 @@ function drawLuma(layer: Layer): void {
   }
 }
 
-function drawChroma({ frame, before, texture, places, spans, scale, opacity, gain, size }: Layer): void {
+function drawChroma({
+  frame,
+  before,
+  texture,
+  places,
+  most,
+  spans,
+  scale,
+  opacity,
+  gain,
+  size,
+}: Layer): void {
   const { chroma } = texture;
   const { data } = frame;
   const { values } = places;
   const columns = values.length / 2;
   const by = 2 / scale;
   const half = size >> 1;
-  const most = half - 1.001;
+  const last = half - 1.001;
   const share = opacity / 255;
   const stride = frame.width >> 1;
   const uAt = frame.width * frame.height;
@@ -169,14 +186,18 @@ function drawChroma({ frame, before, texture, places, spans, scale, opacity, gai
       const place = (x + 0.5) * by - 0.5;
       const gx = place < 0 ? 0 : place > columns - 1.001 ? columns - 1.001 : place;
       const x0 = gx | 0;
-      const u = gx - x0;
       const i = x0 * 2;
       const left = values[i] as number;
       const above = values[i + 1] as number;
-      const px = (left + ((values[i + 2] as number) - left) * u) / 2 - 0.5;
-      const py = (above + ((values[i + 3] as number) - above) * u) / 2 - 0.5;
-      const tx = px < 0 ? 0 : px > most ? most : px;
-      const ty = py < 0 ? 0 : py > most ? most : py;
+      const dx = (values[i + 2] as number) - left;
+      if (Number.isNaN(dx)) continue;
+      const dy = (values[i + 3] as number) - above;
+      let u = gx - x0;
+      if (dx > most || dx < -most || dy > most || dy < -most) u = u < 0.5 ? 0 : 1;
+      const px = (left + dx * u) / 2 - 0.5;
+      const py = (above + dy * u) / 2 - 0.5;
+      const tx = px < 0 ? 0 : px > last ? last : px;
+      const ty = py < 0 ? 0 : py > last ? last : py;
       const cx = tx | 0;
       const cy = ty | 0;
       const fx = tx - cx;

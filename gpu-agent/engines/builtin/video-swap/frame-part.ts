@@ -1,5 +1,5 @@
 import type { ColorTags, VideoFrame } from '../../../media/types.ts';
-import { evenRect, type Rect, regionToRgb } from '../../../media/yuv.ts';
+import { type Rect, regionToRgb } from '../../../media/yuv.ts';
 import { type Face, faceFromPoints } from '../vision/face-mesh.ts';
 import type { Picture } from '../vision/picture.ts';
 
@@ -14,24 +14,8 @@ export interface FramePart {
   readonly step: number;
 }
 
-/** Half the side of the mesh network's crop relative to the extent of the face, and a little for the edge. */
-const REACH = 0.78;
-/** Pixels that the extent of a face needs for the mesh network, whose input is 192 pixels for 1.5 times it. */
-const MESH_EXTENT = 128;
 /** A face is looked for in a picture of at least this shorter side. */
 const SEARCH_SIDE = 360;
-
-/** The part of a frame in which the mesh network looks at a face. */
-export function aroundFace(frame: Frame, face: Face, color: Colors): FramePart {
-  const { left, top, right, bottom } = extent(face.points);
-  const side = Math.max(right - left, bottom - top, 16);
-  // Turned with the face, the crop reaches further.
-  const half = REACH * side * (Math.abs(Math.cos(face.roll)) + Math.abs(Math.sin(face.roll)));
-  const x = (left + right) / 2;
-  const y = (top + bottom) / 2;
-  const box = evenRect({ x: x - half, y: y - half, width: 2 * half, height: 2 * half }, frame);
-  return shrunk(frame, box, stepFor(side / MESH_EXTENT), color);
-}
 
 /** A whole frame, no finer than the face detector can use. */
 export function wholeFrame(frame: Frame, color: Colors): FramePart {

@@ -27,27 +27,45 @@ export function spanAt(spans: Int32Array, y: number): { start: number; end: numb
   };
 }
 
-/** Repeats the outermost places of each row beyond the mesh, so that nothing between two pixels is half unknown. */
-export function widen({ x, y, covered }: WarpMap, spans: Int32Array): void {
-  const { width, height } = x;
-  let filled = -1;
-  for (let row = 0; row < height; row++) {
-    const start = row * width + (spans[row * 2] as number);
-    const end = row * width + (spans[row * 2 + 1] as number);
-    if (end <= start) {
-      if (filled >= 0) copyRow(filled, row);
-      continue;
-    }
-    for (const { data } of [x, y]) {
-      // A row of the mesh may have a gap where it is folded.
-      for (let i = start + 1; i < end; i++) if (!covered.data[i]) data[i] = data[i - 1] as number;
-      data.fill(data[start] as number, row * width, start);
-      data.fill(data[end - 1] as number, end, (row + 1) * width);
-    }
-    if (filled < 0) for (let above = 0; above < row; above++) copyRow(row, above);
-    filled = row;
+/**
+ * One row of a map between its rows. Where the mesh is folded (the nose before the cheek) two neighbours lie far apart
+ * and the nearer one is taken, since nothing lies between them; beside the mesh there is no place: NaN.
+ */
+export class PlaceRow {
+  /** x and y for each column. */
+  readonly values: Float32Array;
+  readonly #map: WarpMap;
+  readonly #most: number;
+
+  /** @param most distance of two neighbours that still belong together */
+  constructor(map: WarpMap, most: number) {
+    this.#map = map;
+    this.#most = most;
+    this.values = new Float32Array(map.x.width * 2);
   }
-  function copyRow(from: number, to: number): void {
-    for (const { data } of [x, y]) data.copyWithin(to * width, from * width, (from + 1) * width);
+
+  /** Moves to the row at `y` (continuous; row i's centre is i + 0.5), the edge repeating. */
+  moveTo(y: number): void {
+    const { x: xs, y: ys, covered } = this.#map;
+    const { width, height } = xs;
+    const most = this.#most;
+    const out = this.values;
+    const py = Math.min(height - 1.001, Math.max(0, y - 0.5));
+    const v = py - (py | 0);
+    for (let i = (py | 0) * width, o = 0; o < out.length; i++, o += 2) {
+      const below = i + width;
+      if (covered.data[i] === 0 || covered.data[below] === 0) {
+        out[o] = Number.NaN;
+        continue;
+      }
+      const ax = xs.data[i] as number;
+      const ay = ys.data[i] as number;
+      const dx = (xs.data[below] as number) - ax;
+      const dy = (ys.data[below] as number) - ay;
+      let part = v;
+      if (dx > most || dx < -most || dy > most || dy < -most) part = v < 0.5 ? 0 : 1;
+      out[o] = ax + dx * part;
+      out[o + 1] = ay + dy * part;
+    }
   }
 }

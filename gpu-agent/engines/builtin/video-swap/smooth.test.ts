@@ -64,7 +64,9 @@ describe('meshes over time', () => {
     expect(apart(smooth(jump, 4), jump[4] as Float32Array)).toBeLessThan(0.05);
     const word = Array.from({ length: 9 }, (_, i) => mesh(0, i === 4 ? 15 : 0, still));
     const lip = (points: Float32Array) => points[14 * 3 + 1] as number;
-    expect(lip(smooth(word, 4))).toBeCloseTo(lip(word[4] as Float32Array), 0);
+    // Of an opening of 15 pixels for one frame.
+    const lost = lip(word[4] as Float32Array) - lip(smooth(word, 4));
+    expect(Math.abs(lost)).toBeLessThan(1);
   });
 
   it('leaves the first and the last frame as they are', () => {

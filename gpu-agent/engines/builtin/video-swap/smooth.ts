@@ -11,10 +11,11 @@ import {
 /** Frames before and after one that help to place its mesh. */
 export const SMOOTHING_REACH = 4;
 /**
- * Deviation of a pair of frames from the one between them at which the pair counts 0.6, as a share of the distance
- * between the eyes. The mesh's own noise is about 0.3 %.
+ * Deviation of a pair of frames from the one between them up to which it is the network's own noise (about 0.4 % for one
+ * mesh), and how quickly the pair loses weight beyond it, as shares of the distance between the eyes.
  */
-const TOLERANCE = 0.008;
+const NOISE = 0.015;
+const TOLERANCE = 0.006;
 
 const LOWER_FACE = [
   152, 148, 176, 149, 150, 136, 377, 400, 378, 379, 365, 175, 171, 140, 170, 169, 396, 369, 395, 394, 199,
@@ -169,7 +170,7 @@ function smoothGroup(
 }
 
 function likely(deviation: number): number {
-  return Math.exp(-0.5 * (deviation / TOLERANCE) ** 2);
+  return Math.exp(-0.5 * (Math.max(0, deviation - NOISE) / TOLERANCE) ** 2);
 }
 
 function mean(points: Float32Array): [number, number] {

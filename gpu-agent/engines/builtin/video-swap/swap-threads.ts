@@ -37,8 +37,8 @@ export class SwapThreads {
   begin(source: SwapSource): number {
     const render = this.#nextRender++;
     this.#sources.set(render, source);
-    while (this.#threads.length < this.#count) this.#threads.push(this.#start());
     for (const { worker } of this.#threads) this.#tell(worker, { type: 'begin', render, source });
+    this.#fill();
     return render;
   }
 
@@ -61,18 +61,25 @@ export class SwapThreads {
     return answer.data;
   }
 
-  async close(): Promise<void> {
-    await Promise.all(this.#threads.splice(0).map(({ worker }) => worker.terminate()));
-  }
-
   /** Gives a job to the thread that has the fewest. */
   #ask(message: Analyse | Draw): Promise<FromSwapThread> {
+    this.#fill();
     const thread = this.#threads.reduce((a, b) => (b.waiting.size < a.waiting.size ? b : a));
     return new Promise((resolve, reject) => {
       thread.worker.ref();
       thread.waiting.set(message.job, { resolve, reject });
       this.#tell(thread.worker, message, [message.frame.data.buffer]);
     });
+  }
+
+  /** Starts the threads that lack, and tells them of what is being rendered. */
+  #fill(): void {
+    while (this.#threads.length < this.#count) {
+      const thread = this.#start();
+      this.#threads.push(thread);
+      for (const [render, source] of this.#sources)
+        this.#tell(thread.worker, { type: 'begin', render, source });
+    }
   }
 
   #tell(worker: Worker, message: ToSwapThread, transfer: ArrayBuffer[] = []): void {
@@ -96,19 +103,12 @@ export class SwapThreads {
     });
     worker.on('exit', () => {
       const at = this.#threads.indexOf(thread);
-      // One that dies is replaced for the renders that go on; what it was asked fails.
-      if (at >= 0) this.#threads[at] = this.#replacement();
+      // What it was asked fails; another takes its place when there is work again.
+      if (at >= 0) this.#threads.splice(at, 1);
       for (const asked of waiting.values()) asked.reject(failure);
       waiting.clear();
     });
     worker.unref();
-    return thread;
-  }
-
-  #replacement(): Thread {
-    const thread = this.#start();
-    for (const [render, source] of this.#sources)
-      this.#tell(thread.worker, { type: 'begin', render, source });
     return thread;
   }
 }

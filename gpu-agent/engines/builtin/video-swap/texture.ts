@@ -1,19 +1,23 @@
 import { evenRect, fromRgbFactors, type Rect, regionToRgb } from '../../../media/yuv.ts';
 import { LIGHT, relight } from '../swap/light.ts';
-import { sample } from '../swap/plane.ts';
+import { blur, distanceInside, fillPolygon, type Plane, plane, sample, smoothstep } from '../swap/plane.ts';
 import { withScratch } from '../swap/scratch.ts';
 import { flatten, type SourceFace } from '../swap/source-face.ts';
 import { planSwap, type SwapPlan } from '../swap/swap-face.ts';
 import { applyTone } from '../swap/tone.ts';
 import { drawTriangles, emptyMap, type WarpMap } from '../swap/warp-map.ts';
 import type { Face } from '../vision/face-mesh.ts';
-import { FACE_OVAL } from '../vision/face-regions.ts';
+import { FACE_OVAL, LIPS_OUTER } from '../vision/face-regions.ts';
 import { FACE_TRIANGLES } from '../vision/face-topology.ts';
 import { type Colors, extent, type Frame, type FramePart, intoPart, shrunk } from './frame-part.ts';
 import { skinLevel } from './skin-level.ts';
 
 /** A face as wide as this is analysed at half its size: the analysis shrinks it further anyway. */
 const HALVED_FROM = 260;
+/** Band in which the new face fades where the mesh ends, as a share of the face's width. */
+const EDGE = 0.03;
+/** The same at the edge of the source's patch, in its coarse pixels. */
+const OUTLINE = 1.5;
 
 /**
  * The new face as it looks in one frame: lit, toned and cut out, laid out as its own picture. While nothing changes but
@@ -45,7 +49,7 @@ export function makeTexture(frame: Frame, face: Face, source: SourceFace, color:
     const local = intoPart(face, part);
     const plan = planSwap(part.picture, local, source, () => undefined);
     const grain = plan.grainShare > 0 || part.step === 1 ? plan.grainShare : grainOf(face, source);
-    return { ...lay(plan, source, color, frame), grain, level };
+    return { ...lay(plan, source, color, frame, local.width / plan.scale), grain, level };
   });
 }
 
@@ -68,11 +72,13 @@ function facePart(frame: Frame, face: Face, color: Colors): FramePart {
 type Laid = Omit<FaceTexture, 'grain' | 'level'>;
 
 /** Lights every pixel of the source's patch as the plan says for the place where it comes to lie. */
-function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame): Laid {
+function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, faceWidth: number): Laid {
   const { image, points } = source;
   const size = image.width & ~1;
   const box = ovalBox(points, size);
   const where = inverse(plan, source);
+  const shown = meshShare(plan, faceWidth);
+  const within = outlineShare(where, source);
   const luma = new Uint8Array(new SharedArrayBuffer(size * size * 2));
   const half = size >> 1;
   // Beside the face 128 with no share: no colour.
@@ -92,7 +98,8 @@ function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame): L
       kind.lips = sample(plan.lips, at.x, at.y);
       // The mouth's inside is drawn anew in each frame; here only brows that the source does not show count.
       const kept = kind.lips > 0.05 ? 0 : sample(plan.keep, at.x, at.y);
-      const share = sample(plan.alpha, at.x, at.y) * (1 - kept) * at.known;
+      const edge = sample(within, (x + 0.5) * scale, (y + 0.5) * scale);
+      const share = sample(shown, at.x, at.y) * (1 - kept) * edge;
       const i = (y * image.width + x) * 3;
       rgb[0] = image.data[i] as number;
       rgb[1] = image.data[i + 1] as number;
@@ -122,6 +129,43 @@ function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame): L
   return { size, box, luma, chroma, points: source.points.slice() };
 }
 
+/** Share of the new face, faded towards where the mesh ends: a turned one is folded before its outline. */
+function meshShare(plan: SwapPlan, faceWidth: number): Plane {
+  const mesh = plane(plan.width, plan.height);
+  for (let i = 0; i < mesh.data.length; i++) {
+    // The mesh leaves the mouth out.
+    const mouth = (plan.lips.data[i] as number) > 0.3;
+    mesh.data[i] = mouth ? 1 : (plan.direct.covered.data[i] as number);
+  }
+  const depth = distanceInside(mesh);
+  const out = plane(plan.width, plan.height);
+  for (let i = 0; i < out.data.length; i++) {
+    out.data[i] =
+      (plan.alpha.data[i] as number) * smoothstep(1, 1 + EDGE * faceWidth, depth.data[i] as number);
+  }
+  return out;
+}
+
+/**
+ * 1 well inside the part of the source's patch that is seen, 0 at its edge. On a face that is turned the other way one
+ * pixel of the edge covers many of the frame: what is ragged there would be seen as a comb.
+ */
+function outlineShare(where: WarpMap, { points, visibleScale }: SourceFace): Plane {
+  const { width, height } = where.covered;
+  const seen = plane(width, height);
+  seen.data.set(where.covered.data);
+  fillPolygon(
+    seen,
+    LIPS_OUTER.flatMap((index) => [
+      (points[index * 3] as number) * visibleScale,
+      (points[index * 3 + 1] as number) * visibleScale,
+    ]),
+  );
+  const out = blur(seen, OUTLINE);
+  for (let i = 0; i < out.data.length; i++) out.data[i] = Math.max(0, 2 * (out.data[i] as number) - 1);
+  return out;
+}
+
 /** For the pixels of the source's coarse patch the place on the work grid where they come to lie. */
 function inverse(plan: SwapPlan, source: SourceFace): WarpMap {
   const { coarse, visibleScale, points } = source;
@@ -147,7 +191,7 @@ function inverse(plan: SwapPlan, source: SourceFace): WarpMap {
   return map;
 }
 
-const place = { x: 0, y: 0, known: 0 };
+const place = { x: 0, y: 0 };
 
 /** What a map says between its pixels; undefined where it knows nothing. The object returned is used again. */
 function placeOf(map: WarpMap, x: number, y: number): typeof place | undefined {
@@ -176,7 +220,6 @@ function placeOf(map: WarpMap, x: number, y: number): typeof place | undefined {
     total;
   place.x = between(map.x.data);
   place.y = between(map.y.data);
-  place.known = total;
   return place;
 }
 

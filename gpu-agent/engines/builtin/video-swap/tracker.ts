@@ -3,7 +3,8 @@ import { type FaceFinder, MAX_YAW, SUITABLE_SHARE, yaw } from '../vision/face-fi
 import { centroid, type Face } from '../vision/face-mesh.ts';
 import { FACE_OVAL } from '../vision/face-regions.ts';
 import { CutDetector } from './cuts.ts';
-import { aroundFace, type Colors, type Frame, intoPart, outOfPart, wholeFrame } from './frame-part.ts';
+import { type Colors, type Frame, outOfPart, wholeFrame } from './frame-part.ts';
+import { cropsOfFrame } from './mesh-crop.ts';
 import { LONGEST_GAP, type PlacedFace, Track } from './track.ts';
 
 /** Below this the mesh no longer lies on a face. */
@@ -99,9 +100,7 @@ export class FaceTracker {
 
   async #fit(frame: Frame, expected: Face): Promise<Face | undefined> {
     this.#checkpoint();
-    const part = aroundFace(frame, expected, this.#color);
-    if (part.picture.width < 16 || part.picture.height < 16) return undefined;
-    const face = outOfPart(await this.#finder.refit(part.picture, intoPart(expected, part)), part);
+    const face = await this.#finder.refitFrom(cropsOfFrame(frame, this.#color), expected);
     if (face.score < KEEP_SCORE || Math.abs(yaw(face)) > MAX_YAW) return undefined;
     if (distance(face, expected) > MOST_SHIFT || growth(face, expected) > MOST_GROWTH) return undefined;
     return face;

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { prefetch } from '../../../media/prefetch.ts';
 import { outputSize } from '../../../media/size.ts';
 import type { Media, VideoFrame, VideoWriter } from '../../../media/types.ts';
 import { RenderError, type RenderResult, type RenderStage } from '../../engine.ts';
@@ -16,6 +17,8 @@ import { FaceTracker } from './tracker.ts';
 const RUN = 20;
 const SHORT_RUN = 10;
 const MOST_HELD = 1920 * 1088;
+/** Frames that may be decoded while others are followed. */
+const DECODED_AHEAD = 8;
 
 /** Video Swap as the worker threads run it: the face of a picture (`face`) put onto the faces of a video (`video`). */
 export const renderVideoSwap: Renderer = async (work, tools) => {
@@ -87,7 +90,8 @@ export async function videoSwap(
       await timed('swap', () => (swap as SwapFrames).add(before, tracker));
       tracker.forgetBefore((now[0]?.index ?? 0) - SHORT_RUN);
     };
-    for await (const frame of media.decodeVideo(job.video, info, { signal, size })) {
+    const decoded = prefetch(each(media.decodeVideo(job.video, info, { signal, size })), DECODED_AHEAD);
+    for await (const frame of decoded) {
       checkpoint();
       if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
       lastUs = frame.ptsUs;
@@ -138,4 +142,8 @@ export async function videoSwap(
       },
     };
   }
+}
+
+async function* each<T>(items: AsyncIterable<T>): AsyncGenerator<T> {
+  yield* items;
 }

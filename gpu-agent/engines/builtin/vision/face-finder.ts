@@ -1,6 +1,6 @@
 import type { InferenceSession } from 'onnxruntime-node';
 import { type Detection, FaceDetector } from './face-detector.ts';
-import { type Face, FaceMesher, faceArea } from './face-mesh.ts';
+import { type CropSource, type Face, FaceMesher, faceArea } from './face-mesh.ts';
 import { FACE_SIDES } from './face-regions.ts';
 import type { Picture } from './picture.ts';
 
@@ -70,6 +70,11 @@ export class FaceFinder {
   /** Fits the mesh of a known face again, as after its picture changed. */
   refit(picture: Picture, face: Face): Promise<Face> {
     return this.#mesher.refine(picture, face);
+  }
+
+  /** The same for pixels that are in no {@link Picture}. */
+  refitFrom(source: CropSource, face: Face): Promise<Face> {
+    return this.#mesher.refineFrom(source, face);
   }
 
   #detect(picture: Picture, smallest: number, checkpoint: () => void): Promise<Detection[]> {

@@ -1,7 +1,7 @@
 import { type InferenceSession, Tensor } from 'onnxruntime-node';
 import type { Detection } from './face-detector.ts';
 import { FACE_OVAL, FACE_SIDES, LEFT_EYE, RIGHT_EYE } from './face-regions.ts';
-import { cropRgb, type Picture, type Point, squareCrop, toPicture } from './picture.ts';
+import { type CropTransform, cropRgb, type Picture, type Point, squareCrop, toPicture } from './picture.ts';
 
 export const POINTS = 468;
 const SIZE = 192;
@@ -20,6 +20,9 @@ export interface Face {
   readonly roll: number;
 }
 
+/** Gives `size`² pixels of what a crop shows: red, green and blue side by side, 0–255. */
+export type CropSource = (crop: CropTransform, size: number) => Float32Array;
+
 /** Fits the face mesh (Kartynnik et al. 2019, "Real-time Facial Surface Geometry from Monocular Video"). */
 export class FaceMesher {
   readonly #session: InferenceSession;
@@ -34,12 +37,17 @@ export class FaceMesher {
     const angle = Math.atan2(leftEye.y - rightEye.y, leftEye.x - rightEye.x);
     const center = { x: detection.x + detection.width / 2, y: detection.y + detection.height / 2 };
     const side = Math.max(detection.width, detection.height) * CROP_SCALE;
-    const rough = await this.#run(picture, center, side, angle);
+    const rough = await this.#run(cropsOf(picture), center, side, angle);
     return this.refine(picture, rough);
   }
 
   /** Fits the mesh again in a crop placed by an earlier fit, such as that of the frame before. */
   async refine(picture: Picture, face: Face): Promise<Face> {
+    return this.refineFrom(cropsOf(picture), face);
+  }
+
+  /** The same for pixels that are in no {@link Picture}. */
+  async refineFrom(source: CropSource, face: Face): Promise<Face> {
     const cos = Math.cos(face.roll);
     const sin = Math.sin(face.roll);
     let left = Infinity;
@@ -58,12 +66,12 @@ export class FaceMesher {
     const u = (left + right) / 2;
     const v = (top + bottom) / 2;
     const side = Math.max(right - left, bottom - top) * CROP_SCALE;
-    return this.#run(picture, { x: cos * u - sin * v, y: sin * u + cos * v }, side, face.roll);
+    return this.#run(source, { x: cos * u - sin * v, y: sin * u + cos * v }, side, face.roll);
   }
 
-  async #run(picture: Picture, center: Point, side: number, angle: number): Promise<Face> {
+  async #run(source: CropSource, center: Point, side: number, angle: number): Promise<Face> {
     const crop = squareCrop(center, side, angle, SIZE);
-    const { data } = cropRgb(picture, crop, SIZE, SIZE);
+    const data = source(crop, SIZE);
     for (let i = 0; i < data.length; i++) data[i] = (data[i] as number) / 255;
     const outputs = await this.#session.run({
       [this.#session.inputNames[0] ?? '']: new Tensor('float32', data, [1, SIZE, SIZE, 3]),
@@ -79,6 +87,10 @@ export class FaceMesher {
     const score = outputs.score?.data[0];
     return faceFromPoints(points, typeof score === 'number' ? score : 0);
   }
+}
+
+function cropsOf(picture: Picture): CropSource {
+  return (crop, size) => cropRgb(picture, crop, size, size).data;
 }
 
 /** Completes a face from its points. */

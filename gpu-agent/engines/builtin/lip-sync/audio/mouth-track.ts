@@ -16,9 +16,9 @@ export interface MouthPose {
 /** Frames to both sides that the closing of the lips needs: they come and go, they do not jump. */
 const CLOSE = 5;
 /** A closure is believed at a peak of its probability above this. */
-const CLOSURE_PEAK = 0.4;
+const CLOSURE_PEAK = 0.6;
 /** And lasts as far as the probability stays above this share of the peak. */
-const CLOSURE_SHARE = 0.55;
+const CLOSURE_SHARE = 0.6;
 /** Openness taken for closed: what the model says of silence and noise. */
 const REST = 0.02;
 /** What the means of the network fall short of: it answers doubt with the middle. */

@@ -4,7 +4,7 @@ import { disturb, music } from './augment.ts';
 import type { Recording } from './network.ts';
 import { normal, type Random, seeded } from './random.ts';
 import { HELD_OUT_SENTENCES, nonsense, SENTENCES } from './sentences.ts';
-import { resample, speak, type Utterance, type Voice } from './speech.ts';
+import { speak, type Utterance, type Voice } from './speech.ts';
 import { mouthTargets } from './visemes.ts';
 
 /** A voice and how many of the sentences and of the lines of nonsense it speaks. */
@@ -62,14 +62,6 @@ export function analyse(samples: Float32Array): { frames: Float32Array; level: n
   return { frames, level: loudness.level, count: frames.length / BANDS };
 }
 
-/** The utterance by someone whose throat is so many times as long: played slower or faster, with all its times. */
-function otherSpeaker({ samples, phones }: Utterance, length: number): Utterance {
-  return {
-    samples: resample(samples, SAMPLE_RATE, Math.round(SAMPLE_RATE * length)),
-    phones: phones.map(({ name, start, end }) => ({ name, start: start * length, end: end * length })),
-  };
-}
-
 export function toRecording({ samples, phones }: Utterance, levelError = 0): Recording {
   const { frames, level, count } = analyse(samples);
   const targets = mouthTargets(phones, count / FRAME_RATE);
@@ -86,14 +78,8 @@ export async function trainingSet(
   for (const [i, { voice, sentences, nonsense: lines }] of voices.entries()) {
     const texts = [...SENTENCES.slice(0, sentences), ...nonsense(100 + i, lines)];
     const utterances = await speak(voice, texts);
-    // There are few voices of recorded speech: each is heard as two other speakers besides.
-    const versions = voice.program === 'flite' ? 2 : 1;
-    for (let version = 0; version < versions; version++) {
-      for (const utterance of utterances) {
-        const { samples, phones } = otherSpeaker(utterance, 0.84 + 0.36 * random());
-        out.push(toRecording({ samples: disturb(samples, random), phones }, 0.5 * normal(random)));
-      }
-    }
+    for (const { samples, phones } of utterances)
+      out.push(toRecording({ samples: disturb(samples, random), phones }, 0.5 * normal(random)));
     log(`${voice.program} ${voice.name}: ${texts.length} texts`);
   }
   return out;

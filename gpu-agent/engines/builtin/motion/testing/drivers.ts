@@ -14,7 +14,7 @@ export interface Subject {
   readonly face: Face;
 }
 
-/** Cuts one face of a photograph out with head and shoulders. @param place from left to right, 0 is the first */
+/** Cuts one face of a photograph out with head and shoulders; it must be the most prominent then. @param place from left to right, 0 is the first */
 export async function subjectOf(
   finder: FaceFinder,
   file: string,
@@ -38,10 +38,6 @@ export async function subjectOf(
       .resize(width, height, { fit: 'fill', kernel: 'lanczos3' }),
   );
   const found = await finder.find(picture, () => undefined);
-  const centre = ((x - left) / (right - left)) * width;
-  found.sort(
-    (a, b) => Math.abs((a.points[12] as number) - centre) - Math.abs((b.points[12] as number) - centre),
-  );
   const face = found[0];
   if (!face) throw new Error(`the face ${place} of ${file} is lost when cut out`);
   return { name: `${file.replace(/^.*\//, '').replace(/\.\w+$/, '')}#${place}`, picture, face };

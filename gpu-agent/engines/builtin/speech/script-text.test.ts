@@ -1,0 +1,76 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { toAscii } from './flite.ts';
+import { cleanText, passagesOf, writingOf } from './script-text.ts';
+
+const letters = (text: string): string => [...text].filter((sign) => /[\p{L}\p{Nd}]/u.test(sign)).join('');
+
+describe('a script', () => {
+  it.each([
+    ['controls, an escape sequence, and espeak-ng’s own command', 'a\0b\u0001 50P\u001b[0mc', 'a b 50P [0mc'],
+    ['halves of characters', 'a\ud800b\udc00', 'a b'],
+    ['marks of direction', '\u202Eabc\u202C \u2066d\u2069\u200Fe', 'abc d e'],
+    ['emoji of a family, a flag, a tone of skin and a key', 'hi 👨‍👩‍👧 🇫🇷 👍🏽 #️⃣ ok 😀', 'hi # ok'],
+    ['signs that are emoji elsewhere', '5 * 3 # 1, ©', '5 * 3 # 1, ©'],
+    ['soft hyphens and spaces of no width', 'hy\u00ADphen zero\u200Bwidth\uFEFF', 'hyphen zerowidth'],
+    ['joiners that shape letters', 'می\u200Cخواهم', 'می\u200Cخواهم'],
+    ['all ends of lines', 'a\r\nb\rc\u2028d\u0085e', 'a\nb\nc\nd\ne'],
+    ['private and unassigned characters', 'a\uE000b\u{10FFFF}c\u0378d', 'a b c d'],
+  ])('is cleaned of %s', (_what, script, clean) => {
+    expect(cleanText(script)).toBe(clean);
+  });
+
+  it.each(['', ' \n ', '!!! … 😀 ,', '\u202E\u0007', '---'])('has nothing to say: %j', (script) => {
+    expect(passagesOf(script)).toEqual([]);
+  });
+
+  it('is cut where its writing changes, and knows where paragraphs end', () => {
+    expect(passagesOf('Hello there. How are you?\nПривет, мир. 你好。 こんにちは、世界。')).toEqual([
+      { text: 'Hello there. How are you?', writing: 'Latin', endsParagraph: true },
+      { text: 'Привет, мир.', writing: 'Cyrillic', endsParagraph: false },
+      { text: '你好。', writing: 'Han', endsParagraph: false },
+      { text: 'こんにちは、世界。', writing: 'Hiragana', endsParagraph: true },
+    ]);
+    expect(writingOf('12 + 3')).toBeUndefined();
+  });
+
+  it.each([
+    ['letters', 'a'.repeat(5000)],
+    ['digits', '9'.repeat(5000)],
+    ['Chinese', '我是老师你好'.repeat(833)],
+    ['characters of two halves', '𝒜'.repeat(5000)],
+    ['letters with marks', 'e\u0301'.repeat(2500)],
+    ['words without a stop', 'many words '.repeat(454)],
+  ])('of 5,000 %s in one row is spoken whole, in passages that can be held', (_what, script) => {
+    const passages = passagesOf(script);
+    expect(passages.map(({ text }) => letters(text)).join('')).toBe(letters(script.normalize('NFC')));
+    for (const { text } of passages) {
+      expect(text.length).toBeLessThanOrEqual(500);
+      expect(text.isWellFormed()).toBe(true);
+      expect(text).not.toMatch(/^\p{M}/u);
+    }
+  });
+
+  it('loses no letter of any writing, whatever it is made of', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 300 }), (script) => {
+        const said = passagesOf(script)
+          .map(({ text }) => text)
+          .join(' ');
+        expect(letters(said)).toBe(letters(script.normalize('NFC')));
+        expect(said).not.toMatch(/[\p{Cc}\p{Cs}\p{Co}]/u);
+      }),
+    );
+  });
+
+  it('of English is told to flite in its letters', () => {
+    expect(toAscii('“Naïve café” — it’s ½ of £5… Straße ٣ 😀')).toBe(
+      `"Naive cafe" ,  it's  one half  of  pounds 5... Strasse 3`,
+    );
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), (text) => {
+        expect(toAscii(text)).toMatch(/^[\x20-\x7E]*$/);
+      }),
+    );
+  });
+});

@@ -1,0 +1,106 @@
+import { describe, expect, it } from 'vitest';
+import { passagesOf } from './script-text.ts';
+import type { SpeechTools } from './tools.ts';
+import { chooseVoice, voiceFor, voiceId } from './voices.ts';
+
+const espeak = {
+  python: '/usr/bin/python3',
+  voices: new Set([
+    'en-us',
+    'en-gb',
+    'de',
+    'fr-fr',
+    'pt',
+    'pt-br',
+    'ru',
+    'uk',
+    'cmn-latn-pinyin',
+    'yue',
+    'he',
+    'sr',
+  ]),
+};
+const both: SpeechTools = {
+  available: true,
+  flite: { file: '/usr/bin/flite', voices: ['slt', 'rms'] },
+  espeak,
+  isolate: [],
+};
+const onlyEspeak: SpeechTools = { ...both, flite: undefined };
+const onlyFlite: SpeechTools = { ...both, espeak: undefined };
+
+function chosen(script: string, wish: { voiceId?: string; language?: string } = {}, tools = both) {
+  const { voice, languageUnknown } = chooseVoice(tools, passagesOf(script), wish);
+  return `${voiceId(voice)}${languageUnknown ? ' (language unknown)' : ''}`;
+}
+
+describe('the voice of a script', () => {
+  it.each([
+    [undefined, 'Hello', 'slt'],
+    ['en', 'Hello', 'slt'],
+    ['en-US', 'Hello', 'slt'],
+    ['en-GB', 'Hello', 'espeak-ng/en-gb'],
+    ['en-ZA', 'Hello', 'slt'],
+    ['de-AT', 'Hallo', 'espeak-ng/de'],
+    ['de-Latn-CH-1996', 'Hallo', 'espeak-ng/de'],
+    ['fr', 'Bonjour', 'espeak-ng/fr-fr'],
+    ['pt_BR', 'Olá', 'espeak-ng/pt-br'],
+    ['zh-Hans-CN', '你好', 'espeak-ng/cmn-latn-pinyin'],
+    ['zh-HK', '你好', 'espeak-ng/yue'],
+    ['iw', 'שלום', 'espeak-ng/he'],
+    ['tlh', 'Hello', 'slt (language unknown)'],
+    ['english please', 'Hello', 'slt (language unknown)'],
+    ['-v', 'Hello', 'slt (language unknown)'],
+    ['zz', 'Привет', 'espeak-ng/ru (language unknown)'],
+    [undefined, '... 你好', 'espeak-ng/cmn-latn-pinyin'],
+    [undefined, '42', 'slt'],
+  ])('for the language %j and %j is %s', (language, script, voice) => {
+    expect(chosen(script, language === undefined ? {} : { language })).toBe(voice);
+  });
+
+  it('is the one that was asked for, whatever the language', () => {
+    expect(chosen('Hello', { voiceId: 'rms', language: 'de' })).toBe('rms');
+    expect(chosen('Hello', { voiceId: 'espeak-ng/pt-br+f3' })).toBe('espeak-ng/pt-br+f3');
+  });
+
+  it.each([
+    'nobody',
+    'SLT',
+    'awb',
+    'espeak-ng/',
+    'espeak-ng/xx',
+    'espeak-ng/../de',
+    'espeak-ng/de+../f1',
+    'de',
+    '-h',
+    'toString',
+  ])('%j is refused, and the message names the voices', (id) => {
+    expect(() => chosen('Hello', { voiceId: id })).toThrow(
+      expect.objectContaining({
+        code: 'processing_failed',
+        message: expect.stringMatching(
+          /There is no voice .* There are slt, rms, espeak-ng\/<language> for 12 languages/,
+        ),
+      }),
+    );
+  });
+
+  it('is another program’s where one is missing', () => {
+    expect(chosen('Hello', {}, onlyEspeak)).toBe('espeak-ng/en-us');
+    expect(chosen('Hello', { language: 'en-GB' }, onlyFlite)).toBe('slt');
+    expect(chosen('Hallo', { language: 'de' }, onlyFlite)).toBe('slt (language unknown)');
+    expect(() => chosen('Hello', { voiceId: 'slt' }, onlyEspeak)).toThrow(/no voice "slt"/);
+  });
+
+  it('gives way for letters that it cannot read', () => {
+    const speaks = (tools: SpeechTools, voice: string, script: string) => {
+      const { voice: own } = chooseVoice(tools, [], { voiceId: voice });
+      return passagesOf(script).map((passage) => voiceId(voiceFor(tools, own, passage)));
+    };
+    expect(speaks(both, 'slt', 'Hello. Привет. 5.')).toEqual(['slt', 'espeak-ng/ru']);
+    expect(speaks(both, 'espeak-ng/uk', 'Привіт. Hello.')).toEqual(['espeak-ng/uk', 'espeak-ng/uk']);
+    expect(speaks(both, 'espeak-ng/sr', 'Здраво. Zdravo.')).toEqual(['espeak-ng/sr', 'espeak-ng/sr']);
+    expect(speaks(both, 'espeak-ng/de+f2', '你好。')).toEqual(['espeak-ng/cmn-latn-pinyin']);
+    expect(speaks(onlyFlite, 'slt', 'Привет.')).toEqual(['slt']);
+  });
+});
