@@ -1,9 +1,10 @@
 import { fromRgbFactors } from '../../../media/yuv.ts';
 import type { CropSource } from '../vision/face-mesh.ts';
+import { type CropTransform, toPicture } from '../vision/picture.ts';
 import type { Colors, Frame } from './frame-part.ts';
 
 /** Most samples of brightness for one pixel of a crop, in both directions. */
-const MOST_TAPS = 4;
+const MOST_TAPS = 2;
 
 /**
  * Crops straight from a frame's own planes: nothing but what the mesh network looks at is converted. Brightness is
@@ -15,9 +16,12 @@ export function cropsOfFrame({ width, height, data }: Frame, color: Colors): Cro
   const vAt = uAt + uAt / 4;
   return (crop, size) => {
     const out = new Float32Array(size * size * 3);
+    const within = liesWithin(crop, size, width, height);
     const taps = Math.min(MOST_TAPS, Math.max(1, Math.round(crop.scale)));
     const cos = Math.cos(crop.angle) * crop.scale;
     const sin = Math.sin(crop.angle) * crop.scale;
+    const stepX = cos / taps;
+    const stepY = sin / taps;
     const by = y1 / (taps * taps);
     for (let y = 0, o = 0; y < size; y++) {
       for (let x = 0; x < size; x++, o += 3) {
@@ -26,7 +30,13 @@ export function cropsOfFrame({ width, height, data }: Frame, color: Colors): Cro
           const cy = y + (v + 0.5) / taps;
           let px = crop.originX + cos * (x + 0.5 / taps) - sin * cy;
           let py = crop.originY + sin * (x + 0.5 / taps) + cos * cy;
-          for (let u = 0; u < taps; u++, px += cos / taps, py += sin / taps) {
+          if (within) {
+            for (let u = 0; u < taps; u++, px += stepX, py += stepY) {
+              sum += data[(py | 0) * width + (px | 0)] as number;
+            }
+            continue;
+          }
+          for (let u = 0; u < taps; u++, px += stepX, py += stepY) {
             const ix = px < 0 ? 0 : px >= width ? width - 1 : px | 0;
             const iy = py < 0 ? 0 : py >= height ? height - 1 : py | 0;
             sum += data[iy * width + ix] as number;
@@ -47,6 +57,16 @@ export function cropsOfFrame({ width, height, data }: Frame, color: Colors): Cro
     }
     return out;
   };
+}
+
+/** Whether no sample of a crop lies outside the frame. */
+function liesWithin(crop: CropTransform, size: number, width: number, height: number): boolean {
+  return [0, size].every((x) =>
+    [0, size].every((y) => {
+      const p = toPicture(crop, x, y);
+      return p.x >= 0 && p.y >= 0 && p.x < width && p.y < height;
+    }),
+  );
 }
 
 /** Factors from a frame's numbers to red, green and blue. */
