@@ -1,0 +1,88 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ADMIRAL, ASTRONAUT } from '../support/media.ts';
+import { type Account, sharedStack } from '../support/stack.ts';
+
+/** Each capability that makes a video, through the whole system: uploads, a job, its output and its price. */
+const run = promisify(execFile);
+let dir: string;
+let account: Account;
+let keys: Record<'video' | 'audio' | 'image', string>;
+
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'semblance-videos-'));
+  account = await (await sharedStack()).newAccount();
+  const [portrait, video, audio] = ['portrait.png', 'video.mp4', 'audio.wav'].map((name) => join(dir, name));
+  await writeFile(portrait as string, ASTRONAUT.bytes);
+  await run('flite', ['-voice', 'slt', '-t', 'Bring me the big blue map.', '-o', audio as string]);
+  // A portrait that sways, 15 frames a second, with sound.
+  const sway = "scale=480:480,crop=360:360:'60+12*sin(t*4)':40,fps=15,format=yuv420p";
+  const clip = ['-loop', '1', '-i', portrait, '-i', audio, '-vf', sway, '-t', '1.2', '-c:a', 'aac', video];
+  await run('ffmpeg', ['-v', 'error', '-nostdin', ...(clip as string[])]);
+  const { api } = account;
+  keys = {
+    image: await api.upload(ADMIRAL),
+    video: await api.upload({
+      filename: 'v.mp4',
+      contentType: 'video/mp4',
+      bytes: await readFile(video as string),
+    }),
+    audio: await api.upload({
+      filename: 'a.wav',
+      contentType: 'audio/wav',
+      bytes: await readFile(audio as string),
+    }),
+  };
+});
+
+afterAll(() => rm(dir, { recursive: true, force: true }));
+
+interface Probe {
+  readonly streams: readonly {
+    readonly codec_type: string;
+    readonly codec_name: string;
+    readonly duration: string;
+  }[];
+}
+
+test.each([
+  ['face-swap', () => ({ video_key: keys.video, face_key: keys.image })],
+  ['lip-sync', () => ({ video_key: keys.video, audio_key: keys.audio })],
+  ['motion-control', () => ({ image_key: keys.image, motion_video_key: keys.video })],
+  ['avatar', () => ({ image_key: keys.image, script: 'Good morning, everybody.' })],
+])('%s makes a video with sound, charged by its seconds', async (capability, body) => {
+  const { api } = account;
+  const { body: submitted } = await api.post(`/${capability}`, body());
+  expect(submitted).toMatchObject({ status: 'queued' });
+  const job = await api.finished((submitted as { id: string }).id);
+  expect(job).toMatchObject({ status: 'succeeded', error: null });
+  const file = join(dir, `${capability}.mp4`);
+  await writeFile(file, Buffer.from(await (await fetch(job.output_url ?? '')).arrayBuffer()));
+  const { stdout } = await run('ffprobe', ['-v', 'error', '-show_streams', '-of', 'json', file]);
+  const { streams } = JSON.parse(stdout) as Probe;
+  expect(streams.map(({ codec_type, codec_name }) => `${codec_type} ${codec_name}`).sort()).toEqual([
+    'audio aac',
+    'video h264',
+  ]);
+  const seconds = Number(streams.find(({ codec_type }) => codec_type === 'video')?.duration);
+  expect(seconds).toBeGreaterThan(0.8);
+  const { body: card } = await api.get('/pricing');
+  const rates = (card as { capabilities: Rate[] }).capabilities.find(
+    (rate) => rate.capability === capability,
+  );
+  expect(rates).toMatchObject({ unit: 'second', enabled: true });
+  const rate = rates?.rates.find(({ when }) => Object.keys(when).length === 0)?.rate_usd ?? Number.NaN;
+  // To the millisecond of what was made.
+  const price = Math.max(rates?.minimum_usd ?? Number.NaN, rate * seconds);
+  expect(Math.abs((job.charged_usd ?? Number.NaN) - price)).toBeLessThanOrEqual(rate * 0.001);
+});
+
+interface Rate {
+  readonly capability: string;
+  readonly rates: readonly { readonly when: Record<string, string>; readonly rate_usd: number }[];
+  readonly minimum_usd: number;
+}
