@@ -140,7 +140,8 @@ function verdictOn(hashLength: number, counted: Counted | undefined): Verdict {
 /**
  * One statement for all: key by hash, its window moved on by as many calls as it has here, the jobs they ask for. The
  * row of the window is locked while it is counted, so that any number of processes share one exact count; keys are
- * locked in order, so that two batches cannot wait for each other.
+ * locked in order, so that two batches cannot wait for each other. A window may have been opened by a statement that
+ * began after this one: what is left of it is at most its length all the same.
  */
 async function count(database: Database, asks: readonly Keyed[]): Promise<(Counted | undefined)[]> {
   const slots = new Map<string, { readonly index: number; calls: number; readonly jobs: Set<string> }>();
@@ -172,7 +173,8 @@ async function count(database: Database, asks: readonly Keyed[]): Promise<(Count
       returning key_id, opened_at, used
     )
     select a.slot, a.id as key_id, a.account_id, a.per_minute, c.used, s.link_seconds,
-           greatest(1, ceil(extract(epoch from c.opened_at + ${WINDOW_SECONDS} * interval '1 second' - statement_timestamp())))::int as reset,
+           least(${WINDOW_SECONDS}, greatest(1, ceil(extract(epoch from
+             c.opened_at + ${WINDOW_SECONDS} * interval '1 second' - statement_timestamp()))))::int as reset,
            j.id, j.status, j.output_key, j.charged_micros, j.error_code, j.error_message, j.settled_at
     from asked a
     join counted c on c.key_id = a.id
