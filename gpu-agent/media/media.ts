@@ -1,4 +1,4 @@
-import { createGuard } from '../../local/process/guard.ts';
+import { createGuard } from '#common/process/guard.ts';
 import { decodeAudio } from './decode-audio.ts';
 import { decodeVideo } from './decode-video.ts';
 import { createKit } from './kit.ts';

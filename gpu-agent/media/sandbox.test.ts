@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createGuard, type Guard } from '../../local/process/guard.ts';
+import { createGuard, type Guard } from '#common/process/guard.ts';
 import { RenderError } from '../engines/engine.ts';
 import { createMedia } from './media.ts';
 import { type ChildLimits, startTool, type Tool } from './sandbox.ts';

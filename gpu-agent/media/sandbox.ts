@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
-import type { Guard } from '../../local/process/guard.ts';
+import type { Guard } from '#common/process/guard.ts';
 import type { MediaTools } from './tools.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { Guard } from '../../../../local/process/guard.ts';
+import type { Guard } from '#common/process/guard.ts';
 import { RenderError } from '../../engine.ts';
 import type { Phone } from './sounds.ts';
 import type { SpeechTools } from './tools.ts';
