@@ -1,6 +1,6 @@
 import { RenderError } from '../engines/engine.ts';
 import { needsMatrixChange } from './color.ts';
-import { failureOf } from './failure.ts';
+import { unfinished } from './failure.ts';
 import { inputArgs, maxPixelsArgs } from './formats.ts';
 import { unsupported } from './headers.ts';
 import type { Kit } from './kit.ts';
@@ -65,10 +65,9 @@ export async function* decodeVideo(
   }
   const exit = await tool.exited;
   signal.throwIfAborted();
-  const failure = failureOf(exit, 'The video');
-  if (failure?.code === 'input_too_large') throw failure;
-  if (index === 0)
-    throw failure ?? unsupported('No picture of the video can be decoded: it is damaged.', exit.stderr);
+  const failure = unfinished(exit, 'The video');
+  if (failure) throw failure;
+  if (index === 0) throw unsupported('No picture of the video can be decoded: it is damaged.', exit.stderr);
   // A packet may hold a single field, two of which make a frame.
   if (index < info.video.frameCount * LEAST_SHARE) {
     throw unsupported(

@@ -153,7 +153,7 @@ describe('a writer', () => {
     const writing = async () => {
       for (let i = 1; i < 5_000; i++) await writer.write({ ptsUs: i * 40_000, data: picture(i) });
     };
-    await expect(writing()).rejects.toMatchObject({ code: 'processing_failed' });
+    await expect(writing()).rejects.toMatchObject({ code: 'engine_interrupted', retryable: true });
     await writer.abort();
     expect(await readdir(dir)).toEqual([]);
   });

@@ -1,13 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import { rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
-import { RenderError } from '../engines/engine.ts';
+import { EngineInterruptedError, RenderError } from '../engines/engine.ts';
 import { knownTags } from './color.ts';
+import { interrupted } from './failure.ts';
 import type { HeldTool, Kit } from './kit.ts';
 import { TICKS_PER_SECOND } from './mp4-times.ts';
 import { finishFile } from './mux.ts';
 import { nutFrameHeader, nutHeader } from './nut.ts';
 import { probeSound, type Sound } from './probe.ts';
+import type { ToolExit } from './sandbox.ts';
 import type { VideoWriter, WriterOptions } from './types.ts';
 
 /** Frames held beside the one being taken by the encoder. */
@@ -111,7 +113,7 @@ class Mp4Writer implements VideoWriter {
       this.tool.stdin?.end();
       const exit = await this.tool.exited;
       signal.throwIfAborted();
-      if (exit.code !== 0) throw processing('The video could not be encoded.', exit.stderr || exit.signal);
+      if (exit.code !== 0) throw notEncoded(exit);
       const lastFrameUs = Math.max(1_000, Math.round(endUs) - this.lastUs);
       const measured = await finishFile(this.kit, {
         ...{ video: this.parts.video, to: this.parts.whole, frames: this.frames, lastFrameUs, signal },
@@ -163,9 +165,14 @@ class Mp4Writer implements VideoWriter {
     clearTimeout(timer);
     if (!error || this.failed !== undefined) return;
     const exit = await this.tool.exited;
-    this.failed ??= processing('The video could not be encoded.', exit.stderr || error.message);
+    this.failed ??= notEncoded(exit);
   }
 }
 
-const processing = (message: string, cause: unknown) =>
-  new RenderError('processing_failed', message, { cause });
+function notEncoded(exit: ToolExit): Error {
+  const fault = interrupted(exit);
+  if (fault) return fault;
+  if (exit.ended === 'killed') return new EngineInterruptedError('the encoder took no frame any more');
+  const cause = exit.stderr || exit.signal;
+  return new RenderError('processing_failed', 'The video could not be encoded.', { cause });
+}

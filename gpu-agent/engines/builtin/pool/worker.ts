@@ -1,7 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { createMedia, findMediaTools } from '../../../media/media.ts';
 import type { Media } from '../../../media/types.ts';
-import { RenderError, type RenderResult } from '../../engine.ts';
+import { EngineInterruptedError, RenderError, type RenderResult } from '../../engine.ts';
 import { openSession } from '../../models/session.ts';
 import { BUILTIN_CAPABILITIES } from '../capabilities.ts';
 import { FaceFinder } from '../vision/face-finder.ts';
@@ -88,7 +88,8 @@ async function render(
 
 function describe(error: unknown): WorkerFailure {
   if (error instanceof CancelledError) return { code: 'cancelled', message: error.message, stack: undefined };
-  if (error instanceof RenderError) return { code: error.code, message: error.message, stack: error.stack };
+  if (error instanceof RenderError || error instanceof EngineInterruptedError)
+    return { code: error.code, message: error.message, stack: error.stack };
   const { message, stack } = error instanceof Error ? error : new Error(String(error));
   return { code: undefined, message, stack };
 }
