@@ -9,6 +9,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stackAt } from '../support/stack.ts';
 import { root, startStackProcess } from '../support/stack-process.ts';
+import { runTwoAgentsBench } from './agents/two-agents.ts';
 import { runAvatarBench } from './avatar/avatar-bench.ts';
 import { runEventStreamsBench } from './http/event-streams.ts';
 import { runGetJobBench } from './http/get-job.ts';
@@ -20,6 +21,7 @@ import { formatSection, machineLine } from './lib/report.ts';
 import { type BenchContext, figure, type Section } from './lib/section.ts';
 import { runLipSyncBench } from './lip-sync/lip-sync-bench.ts';
 import { runMediaBench } from './media/media-bench.ts';
+import { runMemoryBench } from './media/memory-bench.ts';
 import { runMotionBench } from './motion/motion-bench.ts';
 import { runOnnxBench } from './onnx/session-bench.ts';
 import { type BenchRow, runPhotoSwapBench } from './photo-swap/photo-swap-bench.ts';
@@ -35,11 +37,13 @@ const SECTIONS: Record<string, readonly Run[]> = {
   events: [runEventStreamsBench],
   'photo-swap': [photoSwap],
   media: [runMediaBench],
+  memory: [runMemoryBench],
   'video-swap': [runVideoSwapBench],
   avatar: [runAvatarBench],
   motion: [runMotionBench],
   'lip-sync': [runLipSyncBench],
   onnx: [runOnnxBench],
+  agents: [runTwoAgentsBench],
   usage: [runLongHistoryBench],
   ledger: [runLedgerBench],
   webhooks: [runWebhookBench],
