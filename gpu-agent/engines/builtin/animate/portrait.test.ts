@@ -23,7 +23,8 @@ beforeAll(async () => {
 /** What the mesh sees of a pose. */
 async function seen(pose: Partial<Pose>, of = portrait, subject = astronaut): Promise<Motion> {
   const frame = { width: of.width, height: of.height, data: drawPortrait(of, { ...REST, ...pose }) };
-  const face = await refitFace(finder, frame, await refitFace(finder, frame, subject.face));
+  const near = await refitFace(finder, frame, subject.face, 'once');
+  const face = await refitFace(finder, frame, near, 'both-ways');
   return new DriverReference(subject.face.points).measure(face.points);
 }
 

@@ -7,7 +7,14 @@ import { farthestFirst, type HeadShape, NECK } from './head-shape.ts';
 import { MouthInside } from './mouth-inside.ts';
 import { fitAffine, type Planes, paintOpening, type Shader } from './openings.ts';
 import { separate } from './plate.ts';
-import { type BytePlane, drawTexture, sampleByte, scanTriangles, type TriangleGeometry } from './raster.ts';
+import {
+  type BytePlane,
+  drawTexture,
+  drawTextures,
+  sampleByte,
+  scanTriangles,
+  type TriangleGeometry,
+} from './raster.ts';
 import { type Angles, rotationOf } from './rotation.ts';
 import { planesOf, rgbToYuv } from './yuv.ts';
 
@@ -173,8 +180,7 @@ export function drawPortrait(portrait: Portrait, pose: Pose, into?: Uint8Array):
     const half = { ...geometry, scale: 0.5 };
     drawTexture(planes.y, still.y, geometry, transparent ? { width, height, data: alpha.luma } : undefined);
     const coarse = transparent ? { width: width / 2, height: height / 2, data: alpha.chroma } : undefined;
-    drawTexture(planes.u, still.u, half, coarse);
-    drawTexture(planes.v, still.v, half, coarse);
+    drawTextures([planes.u, planes.v], [still.u, still.v], half, coarse);
   }
   paintEyes(planes, still, portrait, placed, pose.expression);
   paintMouth(planes, still, portrait, placed, pose.expression);

@@ -81,7 +81,7 @@ export async function transferMotion(
     const animation = new Animation({ portrait, mouth }, writer, (frames) => {
       onProgress(0.03 + 0.92 * Math.min(1, frames / Math.max(1, video.frameCount)), 'animate');
     });
-    const tracker = new FaceTracker(finder, checkpoint);
+    const tracker = new FaceTracker(finder, checkpoint, 'both-ways');
     const frames = media.decodeVideo(job.driver, info, {
       signal,
       size: outputSize(video, DRIVER_SIDE),

@@ -31,7 +31,8 @@ export async function measureMouth(
     const lips = shapeLips(rig.lips, { open, spread: 0, round: 0 });
     frame = drawPortrait(portrait, { ...REST, expression: { lips } }, frame);
     const image = { width, height, data: frame };
-    const again = await refitFace(finder, image, await refitFace(finder, image, face));
+    const near = await refitFace(finder, image, face, 'once');
+    const again = await refitFace(finder, image, near, 'both-ways');
     const gap = middleGap(reference.measure(again.points).lips);
     // What is drawn wider is never seen narrower, whatever a single fit says.
     seen.push(Math.max(gap, (seen.at(-1) ?? 0) + 1e-3));
