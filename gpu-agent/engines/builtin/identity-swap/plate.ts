@@ -1,0 +1,329 @@
+import type { Planes } from '../animate/openings.ts';
+import { planesOf } from '../animate/yuv.ts';
+import { pushPull } from '../swap/fill.ts';
+import { type Plane, plane, smoothstep } from '../swap/plane.ts';
+import type { RgbImage } from '../vision/picture.ts';
+import { type Affine, apply, compose, IDENTITY, invert } from './geometry.ts';
+import { register, standsStill } from './register.ts';
+
+/** Frame pixels to a cell by which the camera is followed, and to one by which light is compared. */
+const MOTION_CELL = 4;
+const LIGHT_CELL = 8;
+/** What an older look at the background loses against a newer one, a frame: at half a second a fifth. */
+const AGING = 0.985;
+/** Mean difference (levels) of a background that the camera's motion explains no better: another is begun. */
+const LOST = 14;
+/** Share of the frame that the camera may leave the plate by. */
+const AWAY = 0.3;
+
+/** Frame and what is known of it. */
+export interface Sight {
+  readonly frame: Planes;
+  /** Distance of each chroma pixel from the person, chroma pixels; as large as the chroma planes. */
+  readonly distance: Plane;
+  /** Nearer to the person than this the background is not trusted, chroma pixels. */
+  readonly near: number;
+}
+
+/**
+ * What lies behind the person, gathered from the frames in which it was seen. Lies as the frames of a standing camera
+ * do; where the camera moves, each frame is found on it again.
+ */
+export class BackgroundPlate {
+  readonly #width: number;
+  readonly #height: number;
+  #planes: Planes;
+  /** How well each chroma pixel is known: 0 never seen, else its distance from the person then. */
+  #quality: Float32Array;
+  #begun = false;
+  #last: Affine = IDENTITY;
+  #velocity: Affine = IDENTITY;
+  constructor(width: number, height: number) {
+    this.#width = width;
+    this.#height = height;
+    this.#planes = planesOf(new Uint8Array((width * height * 3) / 2), width, height);
+    this.#quality = new Float32Array((width * height) / 4);
+  }
+
+  /** Forgets all, as after a cut. */
+  reset(): void {
+    this.#quality.fill(0);
+    this.#begun = false;
+    this.#last = IDENTITY;
+    this.#velocity = IDENTITY;
+  }
+
+  /**
+   * Finds a frame on the plate.
+   * @returns the map from places of the plate to places of the frame; undefined where it does not lie on it
+   */
+  locate({ frame, distance, near }: Sight): Affine | undefined {
+    if (!this.#begun) return IDENTITY;
+    const [base, known] = this.#small();
+    const guess = scaledMap(compose(this.#velocity, this.#last), 1 / MOTION_CELL);
+    hideCovered(known, guess, distance, near + 2);
+    const { map: found, residual } = register(base, smallLuma(frame.y), known, guess);
+    const map = scaledMap(found, MOTION_CELL);
+    const size = Math.hypot(map[0], map[3]);
+    const shift = Math.max(Math.abs(map[2]) / this.#width, Math.abs(map[5]) / this.#height);
+    if (residual > LOST || !(size > 0.7 && size < 1.4) || !(shift < AWAY)) return undefined;
+    return standsStill(found, base.width, base.height) ? IDENTITY : map;
+  }
+
+  /** Remembers what a frame shows of the background. @param map as {@link locate} found it */
+  remember({ frame, distance, near }: Sight, map: Affine): void {
+    this.#velocity = map === IDENTITY ? IDENTITY : compose(map, invert(this.#last));
+    this.#begun = true;
+    this.#last = map;
+    for (let i = 0; i < this.#quality.length; i++) this.#quality[i] = (this.#quality[i] as number) * AGING;
+    if (map === IDENTITY) this.#takeStill(frame, distance, near);
+    else this.#take(frame, distance, near, map);
+  }
+
+  /** The plate's brightness, small, and where it is known. */
+  #small(): [Plane, Plane] {
+    const luma = smallLuma(this.#planes.y);
+    const known = plane(luma.width, luma.height);
+    const chroma = this.#width / 2;
+    for (let y = 0; y < known.height; y++) {
+      for (let x = 0; x < known.width; x++) {
+        const i = 2 * y * chroma + 2 * x;
+        const q = this.#quality;
+        const least = Math.min(
+          q[i] as number,
+          q[i + 1] as number,
+          q[i + chroma] as number,
+          q[i + chroma + 1] as number,
+        );
+        known.data[y * known.width + x] = least > 0 ? 1 : 0;
+      }
+    }
+    return [luma, known];
+  }
+
+  #takeStill(frame: Planes, distance: Plane, near: number): void {
+    const { y: luma, u, v } = this.#planes;
+    const [quality, width] = [this.#quality, this.#width];
+    const half = width / 2;
+    for (let i = 0; i < quality.length; i++) {
+      const far = distance.data[i] as number;
+      if (far < near || far < (quality[i] as number)) continue;
+      quality[i] = far;
+      u.data[i] = frame.u.data[i] as number;
+      v.data[i] = frame.v.data[i] as number;
+      const o = 2 * (Math.floor(i / half) * width + (i % half));
+      luma.data[o] = frame.y.data[o] as number;
+      luma.data[o + 1] = frame.y.data[o + 1] as number;
+      luma.data[o + width] = frame.y.data[o + width] as number;
+      luma.data[o + width + 1] = frame.y.data[o + width + 1] as number;
+    }
+  }
+
+  #take(frame: Planes, distance: Plane, near: number, map: Affine): void {
+    const { y: luma, u, v } = this.#planes;
+    const [a, b, c, d, e, f] = map;
+    const [half, rows] = [this.#width / 2, this.#height / 2];
+    for (let y = 0; y < rows; y++) {
+      for (let x = 0; x < half; x++) {
+        const i = y * half + x;
+        const px = a * (x + 0.5) + b * (y + 0.5) + c / 2;
+        const py = d * (x + 0.5) + e * (y + 0.5) + f / 2;
+        if (px < 1 || py < 1 || px >= half - 1 || py >= rows - 1) continue;
+        const far = distance.data[(py | 0) * half + (px | 0)] as number;
+        if (far < near || far < (this.#quality[i] as number)) continue;
+        this.#quality[i] = far;
+        u.data[i] = between(frame.u.data, half, px, py);
+        v.data[i] = between(frame.v.data, half, px, py);
+        for (let k = 0; k < 4; k++) {
+          const [lx, ly] = [2 * x + (k & 1), 2 * y + (k >> 1)];
+          const sx = a * (lx + 0.5) + b * (ly + 0.5) + c;
+          const sy = d * (lx + 0.5) + e * (ly + 0.5) + f;
+          luma.data[ly * this.#width + lx] = between(frame.y.data, this.#width, sx, sy);
+        }
+      }
+    }
+  }
+
+  /**
+   * Puts the background in the place of the person.
+   * @param hole how much of each chroma pixel is to be background, 0–1
+   * @param map as {@link locate} found it
+   */
+  fill(frame: Planes, hole: Plane, map: Affine): void {
+    const back = map === IDENTITY ? IDENTITY : invert(map);
+    const box = boxOf(hole);
+    if (!box) return;
+    const { fill, light } = this.#compare(frame, hole, back);
+    const [a, b, c, d, e, f] = back;
+    const [half, rows] = [this.#width / 2, this.#height / 2];
+    const colour = new Float32Array(3);
+    const shift = new Float32Array(3);
+    for (let y = box.top; y < box.bottom; y++) {
+      for (let x = box.left; x < box.right; x++) {
+        const i = y * half + x;
+        const share = hole.data[i] as number;
+        if (share < 0.004) continue;
+        const px = a * (x + 0.5) + b * (y + 0.5) + c / 2;
+        const py = d * (x + 0.5) + e * (y + 0.5) + f / 2;
+        const inside = px >= 1 && py >= 1 && px < half - 1 && py < rows - 1;
+        const known = inside ? smoothstep(0, 1, this.#quality[(py | 0) * half + (px | 0)] as number) : 0;
+        const [gx, gy] = [((x + 0.5) * 2) / LIGHT_CELL, ((y + 0.5) * 2) / LIGHT_CELL];
+        colourAt(light, gx, gy, shift);
+        if (known < 1) colourAt(fill, gx, gy, colour);
+        const { y: luma, u, v } = this.#planes;
+        const mixed = (made: number, channel: number): number =>
+          (colour[channel] as number) * (1 - known) + known * (made + (shift[channel] as number));
+        const put = (target: Uint8Array, at: number, value: number): void => {
+          const under = target[at] as number;
+          target[at] = Math.min(255, Math.max(0, under + (value - under) * share + 0.5));
+        };
+        put(frame.u.data, i, mixed(inside ? between(u.data, half, px, py) : 0, 1));
+        put(frame.v.data, i, mixed(inside ? between(v.data, half, px, py) : 0, 2));
+        for (let k = 0; k < 4; k++) {
+          const [lx, ly] = [2 * x + (k & 1), 2 * y + (k >> 1)];
+          const sx = a * (lx + 0.5) + b * (ly + 0.5) + c;
+          const sy = d * (lx + 0.5) + e * (ly + 0.5) + f;
+          const made = inside ? between(luma.data, this.#width, sx, sy) : 0;
+          put(frame.y.data, ly * this.#width + lx, mixed(made, 0));
+        }
+      }
+    }
+  }
+
+  /** Coarse: colours for what was never seen, and how much lighter than the plate this frame is. */
+  #compare(frame: Planes, hole: Plane, back: Affine): { fill: RgbImage; light: RgbImage } {
+    const step = LIGHT_CELL / 2;
+    const [half, rows] = [this.#width / 2, this.#height / 2];
+    const [w, h] = [Math.ceil(half / step), Math.ceil(rows / step)];
+    const fill = { width: w, height: h, data: new Float32Array(w * h * 3) };
+    const light = { width: w, height: h, data: new Float32Array(w * h * 3) };
+    const seen = plane(w, h);
+    const both = plane(w, h);
+    const [a, b, c, d, e, f] = back;
+    const sums = new Float64Array(6);
+    for (let gy = 0; gy < h; gy++) {
+      for (let gx = 0; gx < w; gx++) {
+        sums.fill(0);
+        let [n, m] = [0, 0];
+        for (let y = gy * step; y < Math.min(rows, (gy + 1) * step); y++) {
+          for (let x = gx * step; x < Math.min(half, (gx + 1) * step); x++) {
+            const i = y * half + x;
+            const px = a * (x + 0.5) + b * (y + 0.5) + c / 2;
+            const py = d * (x + 0.5) + e * (y + 0.5) + f / 2;
+            const inside = px >= 1 && py >= 1 && px < half - 1 && py < rows - 1;
+            const j = inside ? (py | 0) * half + (px | 0) : -1;
+            const isKnown = j >= 0 && (this.#quality[j] as number) >= 1;
+            const open = (hole.data[i] as number) < 0.01;
+            if (!open && !isKnown) continue;
+            const o = 2 * (y * this.#width + x);
+            const now = open ? frame : this.#planes;
+            const at = open ? i : j;
+            const lumaAt = open ? o : 2 * ((py | 0) * this.#width + (px | 0));
+            const l = now.y.data[lumaAt] as number;
+            sums[0] = (sums[0] as number) + l;
+            sums[1] = (sums[1] as number) + (now.u.data[at] as number);
+            sums[2] = (sums[2] as number) + (now.v.data[at] as number);
+            n++;
+            if (!open || !isKnown) continue;
+            sums[3] =
+              (sums[3] as number) +
+              l -
+              (this.#planes.y.data[2 * ((py | 0) * this.#width + (px | 0))] as number);
+            sums[4] = (sums[4] as number) + (frame.u.data[i] as number) - (this.#planes.u.data[j] as number);
+            sums[5] = (sums[5] as number) + (frame.v.data[i] as number) - (this.#planes.v.data[j] as number);
+            m++;
+          }
+        }
+        const g = gy * w + gx;
+        seen.data[g] = n / (step * step);
+        both.data[g] = m / (step * step);
+        for (let k = 0; k < 3; k++) {
+          fill.data[g * 3 + k] = n ? (sums[k] as number) / n : 0;
+          light.data[g * 3 + k] = m ? (sums[3 + k] as number) / m : 0;
+        }
+      }
+    }
+    // A plate that is known nowhere around is compared with nothing.
+    both.data[0] = Math.max(both.data[0] as number, 1e-3);
+    return { fill: pushPull(fill, seen), light: pushPull(light, both) };
+  }
+}
+
+/** The same map between pictures of another size. */
+function scaledMap([a, b, c, d, e, f]: Affine, by: number): Affine {
+  return [a, b, c * by, d, e, f * by];
+}
+
+/** What the person covers in the frame is not compared. */
+function hideCovered(known: Plane, map: Affine, distance: Plane, near: number): void {
+  for (let y = 0; y < known.height; y++) {
+    for (let x = 0; x < known.width; x++) {
+      const p = apply(map, { x: x + 0.5, y: y + 0.5 });
+      const [cx, cy] = [(p.x * MOTION_CELL) >> 1, (p.y * MOTION_CELL) >> 1];
+      const inside = cx >= 0 && cy >= 0 && cx < distance.width && cy < distance.height;
+      const covered = !inside || (distance.data[cy * distance.width + cx] as number) < near;
+      if (covered) known.data[y * known.width + x] = 0;
+    }
+  }
+}
+
+function smallLuma({ width, height, data }: Planes['y']): Plane {
+  const out = plane(Math.floor(width / MOTION_CELL), Math.floor(height / MOTION_CELL));
+  for (let y = 0; y < out.height; y++) {
+    for (let x = 0; x < out.width; x++) {
+      let sum = 0;
+      for (let dy = 0; dy < MOTION_CELL; dy++) {
+        const row = (y * MOTION_CELL + dy) * width + x * MOTION_CELL;
+        for (let dx = 0; dx < MOTION_CELL; dx++) sum += data[row + dx] as number;
+      }
+      out.data[y * out.width + x] = sum / MOTION_CELL ** 2;
+    }
+  }
+  return out;
+}
+
+/** Between four values; x and y continuous, clamped to the plane by the caller. */
+function between(data: Uint8Array, width: number, x: number, y: number): number {
+  const [px, py] = [Math.max(0, x - 0.5), Math.max(0, y - 0.5)];
+  const i = (py | 0) * width + (px | 0);
+  const [u, v] = [px - (px | 0), py - (py | 0)];
+  const upper = (data[i] as number) * (1 - u) + (data[i + 1] as number) * u;
+  if (v === 0) return upper;
+  const lower = (data[i + width] as number) * (1 - u) + (data[i + width + 1] as number) * u;
+  return upper + (lower - upper) * v;
+}
+
+function colourAt(image: RgbImage, x: number, y: number, out: Float32Array): void {
+  const { width, height, data } = image;
+  const px = Math.min(width - 1, Math.max(0, x - 0.5));
+  const py = Math.min(height - 1, Math.max(0, y - 0.5));
+  const [x0, y0] = [px | 0, py | 0];
+  const [x1, y1] = [Math.min(width - 1, x0 + 1), Math.min(height - 1, y0 + 1)];
+  const [u, v] = [px - x0, py - y0];
+  for (let k = 0; k < 3; k++) {
+    const upper =
+      (data[(y0 * width + x0) * 3 + k] as number) * (1 - u) + (data[(y0 * width + x1) * 3 + k] as number) * u;
+    const lower =
+      (data[(y1 * width + x0) * 3 + k] as number) * (1 - u) + (data[(y1 * width + x1) * 3 + k] as number) * u;
+    out[k] = upper + (lower - upper) * v;
+  }
+}
+
+/** Where a plane is not empty. */
+function boxOf({
+  width,
+  height,
+  data,
+}: Plane): { left: number; top: number; right: number; bottom: number } | undefined {
+  let [left, top, right, bottom] = [width, height, 0, 0];
+  for (let y = 0; y < height; y++) {
+    for (let x = 0; x < width; x++) {
+      if ((data[y * width + x] as number) < 0.004) continue;
+      left = Math.min(left, x);
+      right = Math.max(right, x + 1);
+      top = Math.min(top, y);
+      bottom = y + 1;
+    }
+  }
+  return right > left ? { left, top, right, bottom } : undefined;
+}
