@@ -10,10 +10,28 @@ import type { WrittenVideo } from './types.ts';
  * longer is not counted: what is charged is what was rendered. The file may be of any engine, so nothing is assumed of
  * its container or of the time base it counts in.
  */
-export async function measure(kit: Kit, path: string, signal: AbortSignal): Promise<WrittenVideo> {
+export function measure(kit: Kit, path: string, signal: AbortSignal): Promise<WrittenVideo> {
+  const decoding = ['-threads', String(kit.threads), '-skip_loop_filter', 'all'];
+  return span(kit, path, signal, 'frame=best_effort_timestamp,pkt_duration,duration', decoding);
+}
+
+/**
+ * The same of a file that was just written by us, by what it says of its packets. They are in the order in which they
+ * are shown, one for each frame, so that decoding would say nothing else of its length.
+ */
+export function measureWritten(kit: Kit, path: string, signal: AbortSignal): Promise<WrittenVideo> {
+  return span(kit, path, signal, 'packet=pts,duration', []);
+}
+
+async function span(
+  kit: Kit,
+  path: string,
+  signal: AbortSignal,
+  entries: string,
+  options: readonly string[],
+): Promise<WrittenVideo> {
   const args = [
-    ...['-v', 'error', '-threads', String(kit.threads), '-skip_loop_filter', 'all', '-select_streams', 'V:0'],
-    ...['-show_entries', 'stream=time_base:frame=best_effort_timestamp,pkt_duration,duration'],
+    ...['-v', 'error', ...options, '-select_streams', 'V:0', '-show_entries', `stream=time_base:${entries}`],
     ...['-of', 'compact=p=0:s=,', ...inputArgs(path)],
   ];
   await using tool = await kit.start('ffprobe', args, { signal, limits: { cpuSec: 3_600 } });
@@ -30,7 +48,7 @@ export async function measure(kit: Kit, path: string, signal: AbortSignal): Prom
       secondsPerTick = Number(num) / Number(den);
       continue;
     }
-    const time = Number(fields.get('best_effort_timestamp'));
+    const time = Number(fields.get('best_effort_timestamp') ?? fields.get('pts'));
     if (!Number.isFinite(time)) continue;
     const duration = Number(fields.get('duration') ?? fields.get('pkt_duration'));
     frames++;

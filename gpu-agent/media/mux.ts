@@ -2,7 +2,7 @@ import { RenderError } from '../engines/engine.ts';
 import { interrupted } from './failure.ts';
 import { COPIED_AUDIO, inputArgs } from './formats.ts';
 import type { Kit } from './kit.ts';
-import { measure } from './measure.ts';
+import { measureWritten } from './measure.ts';
 import { TICKS_PER_SECOND } from './mp4-times.ts';
 import type { Sound } from './probe.ts';
 import type { WrittenVideo } from './types.ts';
@@ -68,7 +68,7 @@ async function attempt(kit: Kit, whole: Whole, codec: readonly string[]): Promis
       cause,
     });
   }
-  const measured = await measure(kit, to, signal);
+  const measured = await measureWritten(kit, to, signal);
   if (measured.frames !== whole.frames) {
     throw new RenderError(
       'processing_failed',

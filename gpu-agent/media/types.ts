@@ -82,7 +82,7 @@ export interface WriterOptions {
 
 export interface WrittenVideo {
   readonly frames: number;
-  /** Length of the produced file as decoded from it, milliseconds. */
+  /** Length of the produced file as read from it, milliseconds. */
   readonly durationMs: number;
 }
 
