@@ -132,7 +132,7 @@ function overlap(a: Detection, b: Detection): { union: number; contained: number
 }
 
 /** Keeps the best of each group of boxes on the same face, its place averaged over the group by score. */
-export function mergeOverlapping(detections: readonly Detection[]): Detection[] {
+function mergeOverlapping(detections: readonly Detection[]): Detection[] {
   const rest = [...detections].sort((a, b) => b.score - a.score);
   const merged: Detection[] = [];
   while (rest.length > 0) {

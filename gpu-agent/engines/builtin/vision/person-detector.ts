@@ -1,5 +1,4 @@
 import { type InferenceSession, Tensor } from 'onnxruntime-node';
-import { type Detection, mergeOverlapping } from './face-detector.ts';
 import type { SquareRegion } from './person.ts';
 import { cropRgb, type Picture, type Point } from './picture.ts';
 
@@ -11,8 +10,14 @@ const LAYERS = [
   { stride: 16, perCell: 2 },
   { stride: 32, perCell: 6 },
 ] as const;
-const KEY_POINTS = 4;
-const VALUES = 4 + 2 * KEY_POINTS;
+/** A box of four values, then four points of which the first two matter: hips and reach. */
+const VALUES = 12;
+const HIPS = 4;
+const REACH = 6;
+/** Two sights whose points differ by less than this share of the body's reach are of the same person. */
+const AGREEMENT = 0.2;
+/** More people are not looked at, however many were seen. */
+const MOST_PEOPLE = 4;
 /** The network's circle around a person leaves no room; the landmark network was trained with some. */
 const MARGIN = 1.25;
 
@@ -36,36 +41,65 @@ export class PersonDetector {
     this.#session = session;
   }
 
-  /** Squares around the people of a picture, the most prominent one first. */
+  /** Squares around the people of a picture, the surest first. */
   async detect(picture: Picture): Promise<SquareRegion[]> {
     const { input, left, top, zoom } = letterbox(picture);
     const outputs = await this.#session.run({
       [this.#session.inputNames[0] ?? '']: new Tensor('float32', input, [1, SIZE, SIZE, 3]),
     });
     const place = ({ x, y }: Point): Point => ({ x: (x - left) * zoom, y: (y - top) * zoom });
-    const found = decodePeople(outputs.scores?.data as Float32Array, outputs.boxes?.data as Float32Array);
-    return found
-      .map(({ keyPoints: [hips, reach] }) => aroundPerson(place(hips as Point), place(reach as Point)))
-      .sort((a, b) => prominence(picture, b) - prominence(picture, a));
+    return decodePeople(outputs.scores?.data as Float32Array, outputs.boxes?.data as Float32Array).map(
+      ({ hips, reach }) => aroundPerson(place(hips), place(reach)),
+    );
   }
 }
 
-/** What the network saw, in pixels of its input: boxes of faces, of each four points, the first two as above. */
-export function decodePeople(scores: Float32Array, boxes: Float32Array): Detection[] {
-  const detections: Detection[] = [];
+/** Where the detector sees a person: the middle of the hips, and a point above that is as far from there as the body reaches. */
+export interface Sight {
+  readonly score: number;
+  readonly hips: Point;
+  readonly reach: Point;
+}
+
+/** People by the network's outputs, the surest first, in pixels of its input; sights of one person are averaged. */
+export function decodePeople(scores: Float32Array, boxes: Float32Array): Sight[] {
+  const sights: Sight[] = [];
   ANCHORS.forEach((anchor, i) => {
     const score = 1 / (1 + Math.exp(-(scores[i] as number)));
     if (score < MIN_SCORE) return;
-    const value = (k: number): number => boxes[i * VALUES + k] as number;
-    const keyPoints = Array.from({ length: KEY_POINTS }, (_, k) => ({
-      x: anchor.x + value(4 + 2 * k),
-      y: anchor.y + value(5 + 2 * k),
-    }));
-    const [width, height] = [value(2), value(3)];
-    const [x, y] = [anchor.x + value(0) - width / 2, anchor.y + value(1) - height / 2];
-    detections.push({ score, x, y, width, height, keyPoints });
+    const point = (k: number): Point => ({
+      x: anchor.x + (boxes[i * VALUES + k] as number),
+      y: anchor.y + (boxes[i * VALUES + k + 1] as number),
+    });
+    sights.push({ score, hips: point(HIPS), reach: point(REACH) });
   });
-  return mergeOverlapping(detections);
+  let rest = sights.sort((a, b) => b.score - a.score);
+  const people: Sight[] = [];
+  while (rest.length > 0 && people.length < MOST_PEOPLE) {
+    const best = rest[0] as Sight;
+    people.push(average(rest.filter((other) => agree(best, other))));
+    rest = rest.filter((other) => !agree(best, other));
+  }
+  return people;
+}
+
+function agree(a: Sight, b: Sight): boolean {
+  const apart = (p: Point, q: Point): number => Math.hypot(p.x - q.x, p.y - q.y);
+  const allowed = AGREEMENT * apart(a.hips, a.reach);
+  return apart(a.hips, b.hips) < allowed && apart(a.reach, b.reach) < allowed;
+}
+
+function average(group: readonly Sight[]): Sight {
+  const total = group.reduce((sum, { score }) => sum + score, 0);
+  const mean = (pick: (sight: Sight) => Point): Point => ({
+    x: group.reduce((sum, sight) => sum + pick(sight).x * sight.score, 0) / total,
+    y: group.reduce((sum, sight) => sum + pick(sight).y * sight.score, 0) / total,
+  });
+  return {
+    score: (group[0] as Sight).score,
+    hips: mean((sight) => sight.hips),
+    reach: mean((sight) => sight.reach),
+  };
 }
 
 /** The square that shows a person whose hips lie at one point and whose body reaches as far as the other, which is above. */
@@ -77,16 +111,6 @@ export function aroundPerson(hips: Point, reach: Point): SquareRegion {
     size: 2 * Math.hypot(dx, dy) * MARGIN,
     angle: Math.atan2(dx, -dy),
   };
-}
-
-/** Larger people first, of equal ones the one nearer to the middle; what lies outside the picture does not count. */
-function prominence(picture: Picture, region: SquareRegion): number {
-  const half = region.size / 2;
-  const inside = (centre: number, length: number): number =>
-    Math.max(0, Math.min(length, centre + half) - Math.max(0, centre - half));
-  const area = inside(region.x, picture.width) * inside(region.y, picture.height);
-  const away = Math.hypot(region.x / picture.width - 0.5, region.y / picture.height - 0.5);
-  return area * (1 - 0.6 * Math.min(1, away));
 }
 
 /** The whole picture in the middle of the network's square, black around it. */

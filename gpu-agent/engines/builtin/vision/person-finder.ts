@@ -1,12 +1,17 @@
 import type { InferenceSession } from 'onnxruntime-node';
 import { openSession } from '../../models/session.ts';
-import type { Person, PersonFinder } from './person.ts';
+import type { Person, PersonFinder, SquareRegion } from './person.ts';
 import { PersonDetector } from './person-detector.ts';
 import { PersonFitter } from './person-landmarks.ts';
 import type { Picture } from './picture.ts';
 
 /** Below this the landmark network does not believe that it was shown a person. */
 const MIN_SCORE = 0.5;
+/**
+ * How much the network's belief counts against size: two people who stand close are seen as one large one, of whom it
+ * is a little less sure (0.985 against 1.000) than of each alone.
+ */
+const SURENESS = 20;
 
 export interface PersonFinderOptions {
   /** `full` finds limbs more surely, `lite` is quicker. */
@@ -41,14 +46,33 @@ class TrackingPersonFinder implements PersonFinder {
       const tracked = await this.#fitter.fit(picture, before.next);
       if (tracked.score >= MIN_SCORE) return tracked;
     }
+    let most = 0;
+    let chosen: Person | undefined;
     for (const region of await this.#detector.detect(picture)) {
-      const person = await this.#fitter.fit(picture, region);
-      if (person.score >= MIN_SCORE) return person;
+      const first = await this.#fitter.fit(picture, region);
+      // The detector's square is a rough one. The second look is as good as those that follow it in a video, and tells
+      // people who fitted badly from things that looked like one.
+      const second = await this.#fitter.fit(picture, first.next);
+      const score = (first.score + second.score) / 2;
+      const merit = prominence(picture, second.mask.region) * score ** SURENESS;
+      if (score < MIN_SCORE || merit <= most) continue;
+      most = merit;
+      chosen = second;
     }
-    return undefined;
+    return chosen;
   }
 
   async close(): Promise<void> {
     await Promise.all(this.#sessions.map((session) => session.release()));
   }
+}
+
+/** The larger the more, of two of one size the one nearer to the middle; what lies outside the picture does not count. */
+function prominence(picture: Picture, region: SquareRegion): number {
+  const half = region.size / 2;
+  const inside = (centre: number, length: number): number =>
+    Math.max(0, Math.min(length, centre + half) - Math.max(0, centre - half));
+  const area = inside(region.x, picture.width) * inside(region.y, picture.height);
+  const away = Math.hypot(region.x / picture.width - 0.5, region.y / picture.height - 0.5);
+  return area * (1 - 0.6 * Math.min(1, away));
 }
