@@ -49,6 +49,7 @@ export async function runMemoryBench({ say }: { readonly say: (line: string) => 
       ],
       notes: [
         `Resident memory of a fresh engine process and all it starts, summed, every ${EVERY_MS} ms (${short.samples} and ${long.samples} samples); pages that processes share count in each. The process alone: ${figure(short.alone)} and ${figure(long.alone)} MiB; warm, before the first frame: ${figure(short.warm)} and ${figure(long.warm)} MiB.`,
+        `The longer one by thirds of its time: ${long.thirds.map(figure).join(', ')} MiB at most.`,
       ],
     };
   } finally {
@@ -62,6 +63,8 @@ interface Peak {
   readonly alone: number;
   readonly warm: number;
   readonly samples: number;
+  /** Most in each third of the time. */
+  readonly thirds: readonly number[];
 }
 
 async function peakOf(video: string, seconds: number, dir: string): Promise<Peak> {
@@ -72,12 +75,11 @@ async function peakOf(video: string, seconds: number, dir: string): Promise<Peak
     signal: new AbortController().signal,
   });
   const warm = mibOf(engine.pid);
-  const peak = { mib: 0, alone: 0, samples: 0 };
+  let alone = 0;
+  const samples: number[] = [];
   const timer = setInterval(() => {
-    peak.samples++;
-    peak.alone = Math.max(peak.alone, mibOf(engine.pid));
-    const tree = processTree(engine.pid).reduce((sum, { pid }) => sum + mibOf(pid), 0);
-    peak.mib = Math.max(peak.mib, tree);
+    alone = Math.max(alone, mibOf(engine.pid));
+    samples.push(processTree(engine.pid).reduce((sum, { pid }) => sum + mibOf(pid), 0));
   }, EVERY_MS);
   try {
     const inputs = { video, face: join(MEDIA, 'astronaut.png') };
@@ -91,7 +93,9 @@ async function peakOf(video: string, seconds: number, dir: string): Promise<Peak
     clearInterval(timer);
     await engine.close();
   }
-  return { ...peak, warm };
+  const third = Math.ceil(samples.length / 3);
+  const thirds = [0, 1, 2].map((n) => Math.max(0, ...samples.slice(n * third, (n + 1) * third)));
+  return { mib: Math.max(...thirds), alone, warm, samples: samples.length, thirds };
 }
 
 const mibOf = (pid: number) => (residentBytesOf(pid) ?? 0) / 2 ** 20;
