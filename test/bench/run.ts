@@ -26,6 +26,10 @@ const runAvatarBench = section(() => import('./avatar/avatar-bench.ts'), 'runAva
 const runEventStreamsBench = section(() => import('./http/event-streams.ts'), 'runEventStreamsBench');
 const runGetJobBench = section(() => import('./http/get-job.ts'), 'runGetJobBench');
 const runUploadBench = section(() => import('./http/upload.ts'), 'runUploadBench');
+const runIdentitySwapBench = section(
+  () => import('./identity-swap/identity-swap-bench.ts'),
+  'runIdentitySwapBench',
+);
 const runStartLatencyBench = section(() => import('./jobs/start-latency.ts'), 'runStartLatencyBench');
 const runSubmitRateBench = section(() => import('./jobs/submit-rate.ts'), 'runSubmitRateBench');
 const runLedgerBench = section(() => import('./ledger/ledger-bench.ts'), 'runLedgerBench');
@@ -46,6 +50,7 @@ const SECTIONS: Record<string, readonly Run[]> = {
   media: [runMediaBench],
   memory: [runMemoryBench],
   'video-swap': [runVideoSwapBench],
+  'identity-swap': [runIdentitySwapBench],
   avatar: [runAvatarBench],
   motion: [runMotionBench],
   'lip-sync': [runLipSyncBench],

@@ -85,7 +85,9 @@ function halved({ factor, whole, armless, layers }: Level): Level {
 }
 
 function bytes({ width, height, data }: Plane): BytePlane {
-  return { width, height, data: Uint8Array.from(data, (value) => 255 * value + 0.5) };
+  const out = new Uint8Array(data.length);
+  for (let i = 0; i < out.length; i++) out[i] = 255 * (data[i] as number) + 0.5;
+  return { width, height, data: out };
 }
 
 /** Every pixel the mean of four. */

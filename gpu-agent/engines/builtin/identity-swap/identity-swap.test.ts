@@ -18,6 +18,7 @@ import {
   type Head,
   loadHead,
   RED_SHIRT,
+  STANDING,
   type Stance,
 } from './testing/figure.ts';
 import { meanColour, overlap, psnrOutside, rgbOf, silhouette } from './testing/measure.ts';
@@ -71,20 +72,13 @@ async function swap(
   });
 }
 
-/** Standing upright, arms a little away from the body: as characters are mostly pictured. */
-const standing = (width: number, height: number): Stance => ({
-  ...{ x: width / 2, y: height * 0.965, height: 0.9 * height, head: 0 },
-  arms: [0.3, 0.25, 0.3, 0.25],
-  legs: [0.1, 0.08, 0.1, 0.08],
-});
-
 /** A picture of the figure in red, in front of the same room. */
 async function redCharacter(head = admiral): Promise<string> {
   const [width, height] = [400, 600];
   const { rgb } = drawFigure(
     width,
     height,
-    standing(width, height),
+    { ...STANDING, x: width / 2, y: 0.965 * height, height: 0.9 * height },
     { dress: RED_SHIRT, head },
     room(width, height),
   );

@@ -1,7 +1,7 @@
 import type { Planes } from '../animate/openings.ts';
 import { planesOf } from '../animate/yuv.ts';
 import { pushPull } from '../swap/fill.ts';
-import { type Plane, plane, smoothstep } from '../swap/plane.ts';
+import { type Plane, plane } from '../swap/plane.ts';
 import type { RgbImage } from '../vision/picture.ts';
 import { type Affine, apply, compose, IDENTITY, invert } from './geometry.ts';
 import { register, standsStill } from './register.ts';
@@ -9,6 +9,8 @@ import { register, standsStill } from './register.ts';
 /** Frame pixels to a cell by which the camera is followed, and to one by which light is compared. */
 const MOTION_CELL = 4;
 const LIGHT_CELL = 8;
+/** Cells around a hole whose light is compared. */
+const AROUND = 6;
 /** What an older look at the background loses against a newer one, a frame: at half a second a fifth. */
 const AGING = 0.985;
 /** Mean difference (levels) of a background that the camera's motion explains no better: another is begun. */
@@ -153,9 +155,11 @@ export class BackgroundPlate {
     const back = map === IDENTITY ? IDENTITY : invert(map);
     const box = boxOf(hole);
     if (!box) return;
-    const { fill, light } = this.#compare(frame, hole, back);
+    const { fill, light } = this.#compare(frame, hole, back, box);
     const [a, b, c, d, e, f] = back;
-    const [half, rows] = [this.#width / 2, this.#height / 2];
+    const still = back === IDENTITY;
+    const [width, half, rows] = [this.#width, this.#width / 2, this.#height / 2];
+    const { y: luma, u, v } = this.#planes;
     const colour = new Float32Array(3);
     const shift = new Float32Array(3);
     for (let y = box.top; y < box.bottom; y++) {
@@ -165,82 +169,104 @@ export class BackgroundPlate {
         if (share < 0.004) continue;
         const px = a * (x + 0.5) + b * (y + 0.5) + c / 2;
         const py = d * (x + 0.5) + e * (y + 0.5) + f / 2;
-        const inside = px >= 1 && py >= 1 && px < half - 1 && py < rows - 1;
-        const known = inside ? smoothstep(0, 1, this.#quality[(py | 0) * half + (px | 0)] as number) : 0;
-        const [gx, gy] = [((x + 0.5) * 2) / LIGHT_CELL, ((y + 0.5) * 2) / LIGHT_CELL];
+        const inside = still || (px >= 1 && py >= 1 && px < half - 1 && py < rows - 1);
+        const known = inside ? Math.min(1, this.#quality[(py | 0) * half + (px | 0)] as number) : 0;
+        const gx = ((x + 0.5) * 2) / LIGHT_CELL;
+        const gy = ((y + 0.5) * 2) / LIGHT_CELL;
         colourAt(light, gx, gy, shift);
         if (known < 1) colourAt(fill, gx, gy, colour);
-        const { y: luma, u, v } = this.#planes;
-        const mixed = (made: number, channel: number): number =>
-          (colour[channel] as number) * (1 - known) + known * (made + (shift[channel] as number));
-        const put = (target: Uint8Array, at: number, value: number): void => {
-          const under = target[at] as number;
-          target[at] = Math.min(255, Math.max(0, under + (value - under) * share + 0.5));
-        };
-        put(frame.u.data, i, mixed(inside ? between(u.data, half, px, py) : 0, 1));
-        put(frame.v.data, i, mixed(inside ? between(v.data, half, px, py) : 0, 2));
+        // What is made of the plate, and what is made up where it knows nothing.
+        for (let k = 0; k < 3; k++) {
+          colour[k] = (colour[k] as number) * (1 - known) + (shift[k] as number) * known;
+        }
+        const made = known * share;
+        const rest = 1 - share;
+        const madeU = inside ? (still ? (u.data[i] as number) : between(u.data, half, px, py)) : 0;
+        const madeV = inside ? (still ? (v.data[i] as number) : between(v.data, half, px, py)) : 0;
+        frame.u.data[i] = clampByte(
+          (frame.u.data[i] as number) * rest + madeU * made + (colour[1] as number) * share,
+        );
+        frame.v.data[i] = clampByte(
+          (frame.v.data[i] as number) * rest + madeV * made + (colour[2] as number) * share,
+        );
+        const base = (colour[0] as number) * share;
         for (let k = 0; k < 4; k++) {
-          const [lx, ly] = [2 * x + (k & 1), 2 * y + (k >> 1)];
-          const sx = a * (lx + 0.5) + b * (ly + 0.5) + c;
-          const sy = d * (lx + 0.5) + e * (ly + 0.5) + f;
-          const made = inside ? between(luma.data, this.#width, sx, sy) : 0;
-          put(frame.y.data, ly * this.#width + lx, mixed(made, 0));
+          const lx = 2 * x + (k & 1);
+          const ly = 2 * y + (k >> 1);
+          const o = ly * width + lx;
+          let value = 0;
+          if (still) value = luma.data[o] as number;
+          else if (inside) {
+            value = between(
+              luma.data,
+              width,
+              a * (lx + 0.5) + b * (ly + 0.5) + c,
+              d * (lx + 0.5) + e * (ly + 0.5) + f,
+            );
+          }
+          frame.y.data[o] = clampByte((frame.y.data[o] as number) * rest + value * made + base);
         }
       }
     }
   }
 
-  /** Coarse: colours for what was never seen, and how much lighter than the plate this frame is. */
-  #compare(frame: Planes, hole: Plane, back: Affine): { fill: RgbImage; light: RgbImage } {
+  /** Coarse, around the hole: colours for what was never seen, and how much lighter than the plate this frame is. */
+  #compare(frame: Planes, hole: Plane, back: Affine, box: Box): { fill: RgbImage; light: RgbImage } {
     const step = LIGHT_CELL / 2;
-    const [half, rows] = [this.#width / 2, this.#height / 2];
+    const [width, half, rows] = [this.#width, this.#width / 2, this.#height / 2];
     const [w, h] = [Math.ceil(half / step), Math.ceil(rows / step)];
     const fill = { width: w, height: h, data: new Float32Array(w * h * 3) };
     const light = { width: w, height: h, data: new Float32Array(w * h * 3) };
     const seen = plane(w, h);
     const both = plane(w, h);
     const [a, b, c, d, e, f] = back;
-    const sums = new Float64Array(6);
-    for (let gy = 0; gy < h; gy++) {
-      for (let gx = 0; gx < w; gx++) {
-        sums.fill(0);
-        let [n, m] = [0, 0];
-        for (let y = gy * step; y < Math.min(rows, (gy + 1) * step); y++) {
-          for (let x = gx * step; x < Math.min(half, (gx + 1) * step); x++) {
+    const plate = this.#planes;
+    const cells = {
+      left: Math.max(0, Math.floor(box.left / step) - AROUND),
+      top: Math.max(0, Math.floor(box.top / step) - AROUND),
+      right: Math.min(w, Math.ceil(box.right / step) + AROUND),
+      bottom: Math.min(h, Math.ceil(box.bottom / step) + AROUND),
+    };
+    for (let gy = cells.top; gy < cells.bottom; gy++) {
+      for (let gx = cells.left; gx < cells.right; gx++) {
+        let [l, u, v, n] = [0, 0, 0, 0];
+        let [dl, du, dv, m] = [0, 0, 0, 0];
+        // Every second chroma pixel each way says enough of a cell.
+        for (let y = gy * step; y < Math.min(rows, (gy + 1) * step); y += 2) {
+          for (let x = gx * step; x < Math.min(half, (gx + 1) * step); x += 2) {
             const i = y * half + x;
-            const px = a * (x + 0.5) + b * (y + 0.5) + c / 2;
-            const py = d * (x + 0.5) + e * (y + 0.5) + f / 2;
-            const inside = px >= 1 && py >= 1 && px < half - 1 && py < rows - 1;
-            const j = inside ? (py | 0) * half + (px | 0) : -1;
-            const isKnown = j >= 0 && (this.#quality[j] as number) >= 1;
+            const px = (a * (x + 0.5) + b * (y + 0.5) + c / 2) | 0;
+            const py = (d * (x + 0.5) + e * (y + 0.5) + f / 2) | 0;
+            const inside = px >= 0 && py >= 0 && px < half && py < rows;
+            const j = py * half + px;
+            const isKnown = inside && (this.#quality[j] as number) >= 1;
             const open = (hole.data[i] as number) < 0.01;
-            if (!open && !isKnown) continue;
-            const o = 2 * (y * this.#width + x);
-            const now = open ? frame : this.#planes;
-            const at = open ? i : j;
-            const lumaAt = open ? o : 2 * ((py | 0) * this.#width + (px | 0));
-            const l = now.y.data[lumaAt] as number;
-            sums[0] = (sums[0] as number) + l;
-            sums[1] = (sums[1] as number) + (now.u.data[at] as number);
-            sums[2] = (sums[2] as number) + (now.v.data[at] as number);
-            n++;
-            if (!open || !isKnown) continue;
-            sums[3] =
-              (sums[3] as number) +
-              l -
-              (this.#planes.y.data[2 * ((py | 0) * this.#width + (px | 0))] as number);
-            sums[4] = (sums[4] as number) + (frame.u.data[i] as number) - (this.#planes.u.data[j] as number);
-            sums[5] = (sums[5] as number) + (frame.v.data[i] as number) - (this.#planes.v.data[j] as number);
-            m++;
+            const plateAt = 2 * (py * width + px);
+            if (open) {
+              const here = frame.y.data[2 * (y * width + x)] as number;
+              l += here;
+              u += frame.u.data[i] as number;
+              v += frame.v.data[i] as number;
+              n++;
+              if (!isKnown) continue;
+              dl += here - (plate.y.data[plateAt] as number);
+              du += (frame.u.data[i] as number) - (plate.u.data[j] as number);
+              dv += (frame.v.data[i] as number) - (plate.v.data[j] as number);
+              m++;
+            } else if (isKnown) {
+              l += plate.y.data[plateAt] as number;
+              u += plate.u.data[j] as number;
+              v += plate.v.data[j] as number;
+              n++;
+            }
           }
         }
         const g = gy * w + gx;
-        seen.data[g] = n / (step * step);
-        both.data[g] = m / (step * step);
-        for (let k = 0; k < 3; k++) {
-          fill.data[g * 3 + k] = n ? (sums[k] as number) / n : 0;
-          light.data[g * 3 + k] = m ? (sums[3 + k] as number) / m : 0;
-        }
+        const all = (step / 2) ** 2;
+        seen.data[g] = Math.min(1, n / all);
+        both.data[g] = Math.min(1, m / all);
+        if (n > 0) fill.data.set([l / n, u / n, v / n], g * 3);
+        if (m > 0) light.data.set([dl / m, du / m, dv / m], g * 3);
       }
     }
     // A plate that is known nowhere around is compared with nothing.
@@ -248,6 +274,8 @@ export class BackgroundPlate {
     return { fill: pushPull(fill, seen), light: pushPull(light, both) };
   }
 }
+
+const clampByte = (value: number): number => (value <= 0 ? 0 : value >= 255 ? 255 : (value + 0.5) | 0);
 
 /** The same map between pictures of another size. */
 function scaledMap([a, b, c, d, e, f]: Affine, by: number): Affine {
@@ -284,9 +312,11 @@ function smallLuma({ width, height, data }: Planes['y']): Plane {
 
 /** Between four values; x and y continuous, clamped to the plane by the caller. */
 function between(data: Uint8Array, width: number, x: number, y: number): number {
-  const [px, py] = [Math.max(0, x - 0.5), Math.max(0, y - 0.5)];
+  const px = Math.max(0, x - 0.5);
+  const py = Math.max(0, y - 0.5);
   const i = (py | 0) * width + (px | 0);
-  const [u, v] = [px - (px | 0), py - (py | 0)];
+  const u = px - (px | 0);
+  const v = py - (py | 0);
   const upper = (data[i] as number) * (1 - u) + (data[i + 1] as number) * u;
   if (v === 0) return upper;
   const lower = (data[i + width] as number) * (1 - u) + (data[i + width + 1] as number) * u;
@@ -309,12 +339,15 @@ function colourAt(image: RgbImage, x: number, y: number, out: Float32Array): voi
   }
 }
 
+interface Box {
+  readonly left: number;
+  readonly top: number;
+  readonly right: number;
+  readonly bottom: number;
+}
+
 /** Where a plane is not empty. */
-function boxOf({
-  width,
-  height,
-  data,
-}: Plane): { left: number; top: number; right: number; bottom: number } | undefined {
+function boxOf({ width, height, data }: Plane): Box | undefined {
   let [left, top, right, bottom] = [width, height, 0, 0];
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {

@@ -45,6 +45,13 @@ export const RED_SHIRT: Dress = {
   hair: true,
 };
 
+/** Upright, arms a little away from the body: as characters are mostly pictured. */
+export const STANDING: Omit<Stance, 'x' | 'y' | 'height'> = {
+  arms: [0.3, 0.25, 0.3, 0.25],
+  legs: [0.1, 0.08, 0.1, 0.08],
+  head: 0,
+};
+
 /** A photographed head to put on a figure. */
 export interface Head {
   readonly side: number;
