@@ -75,7 +75,7 @@ export function cutOut(
   const matte = options.own
     ? shrunkAlpha(options.own, picture, crop, width, height)
     : matteOf(image, movedMask(person.mask, box, scale), skeleton, reach);
-  fadeAtBorders(matte, bounds, 0.06 * skeleton.size);
+  fadeAtBorders(matte, bounds, 0.1 * skeleton.size);
   const parts = partsOf(matte, image, points, reach);
   const armless = plane(width, height);
   const solid = plane(width, height);

@@ -4,6 +4,7 @@ import type { Plane } from '../swap/plane.ts';
 import type { Cutout } from './cutout.ts';
 import type { PosedBody } from './pose.ts';
 import { type Layer, layersOf, placeLayer } from './puppet.ts';
+import type { Skeleton } from './skeleton.ts';
 
 /** A cut-out at one size, ready to be drawn. */
 interface Level {
@@ -23,11 +24,13 @@ const LEVELS = 3;
 /** Draws a character over frames. */
 export class CharacterDrawer {
   readonly layers: readonly Layer[];
+  readonly #own: Skeleton;
   readonly #levels: Level[];
   readonly #both: readonly Uint16Array[];
 
   constructor(cutout: Cutout) {
     this.layers = layersOf(cutout);
+    this.#own = cutout.skeleton;
     this.#levels = [firstLevel(cutout, this.layers)];
     while (this.#levels.length < LEVELS) this.#levels.push(halved(this.#levels.at(-1) as Level));
     // A triangle is seen from one side at a time; one that folds over or is mirrored must be seen, too.
@@ -51,7 +54,12 @@ export class CharacterDrawer {
       const { from, luma, chroma } = level.layers[i] as Level['layers'][number];
       const texture = part.endsWith('Arm') ? level.whole : level.armless;
       const triangles = this.#both[i] as Uint16Array;
-      const geometry: TriangleGeometry = { to: placeLayer(layer, body), from, triangles, scale: 1 };
+      const geometry: TriangleGeometry = {
+        to: placeLayer(layer, this.#own, body),
+        from,
+        triangles,
+        scale: 1,
+      };
       drawTexture(frame.y, texture.y, geometry, luma);
       const half = { ...geometry, scale: 0.5 };
       drawTexture(frame.u, texture.u, half, chroma);

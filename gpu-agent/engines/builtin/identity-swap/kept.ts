@@ -9,6 +9,9 @@ export function isWhole({ reach, cutAlong }: Cutout): boolean {
   return cutAlong === -Infinity && LIMBS.every((limb) => reach[limb] === 3);
 }
 
+/** From where to where on its upper arm a character's shoulder goes over into the person's arm. */
+const SHOULDER = [0.35, 0.7] as const;
+
 /** What of the person stays in a frame. */
 export interface Kept {
   /** How much of each chroma pixel stays, 0–1. */
@@ -54,7 +57,11 @@ export function keptOf(cutout: Cutout, of: Skeleton, distance: Plane): Kept {
         const share = smoothstep(-0.15, 0.15, near - far);
         if (share === 0 || far > 2.5) continue;
         stay = Math.max(stay, share);
-        if (limb.endsWith('Arm')) front.data[i] = Math.max(front.data[i] as number, share);
+        if (!limb.endsWith('Arm')) continue;
+        // The shoulder and what is next to it lie behind the character's own.
+        const [root, bend] = of.limbs[limb];
+        const out = toSegment(p, root, bend).along;
+        front.data[i] = Math.max(front.data[i] as number, share * smoothstep(SHOULDER[0], SHOULDER[1], out));
       }
       stays.data[i] = stay;
     }

@@ -22,6 +22,10 @@ import { type Joint, LIMBS, type Limb, type Skeleton } from './skeleton.ts';
 const DEPTH = 0.5;
 /** How much longer than its own (at the scale it is drawn in) a bone may get. */
 const STRETCH: Readonly<Record<'arm' | 'leg', number>> = { arm: 1.35, leg: 1.6 };
+/** Farthest that a nose is moved over its face, radii of the head: beyond it shows sides that no picture has. */
+const MOST_TURN = { x: 0.28, y: 0.14 } as const;
+/** A nose stands out farther than the face around it, which follows this much of its way. */
+const TURN_SHARE = 0.6;
 /** A limb vanishes and comes back where its joints are believed in this much. */
 const HIDDEN = 0.2;
 const SHOWN = 0.4;
@@ -37,7 +41,8 @@ export interface PosedBody extends BonePlaces {
 export class Poser {
   readonly #own: Skeleton;
   readonly #cutout: Cutout;
-  readonly #sizes = new OneEuroFilter({ atRest: 0.7, withSpeed: 4 });
+  readonly #sizes = new OneEuroFilter({ atRest: 0.3, withSpeed: 2 });
+  readonly #turns = new OneEuroFilter({ atRest: 1.2, withSpeed: 6 });
   #facing: 1 | -1 | undefined;
   #neck: number | undefined;
   readonly #seen: Partial<Record<Limb, number>> = {};
@@ -58,6 +63,7 @@ export class Poser {
     const mirror = facing * own.facing;
     const maps: (Affine | undefined)[] = new Array(BONES).fill(undefined);
     maps[HEAD] = this.#head(of, torso, scale, mirror);
+    const turn = this.#turnOfHead(of, mirror, ptsUs);
     const shown: Limb[] = [];
     for (const limb of LIMBS) {
       const reach = this.#cutout.reach[limb];
@@ -68,7 +74,7 @@ export class Poser {
       });
       if (this.#isShown(limb, of)) shown.push(limb);
     }
-    return { torso, maps, scale, order: this.#order(of, shown) };
+    return { torso, maps, turn, scale, order: this.#order(of, shown) };
   }
 
   /** Which way the body faces; what is edge-on stays as it was. */
@@ -90,6 +96,19 @@ export class Poser {
     );
     const at = add(torso(own.shoulders), times(sub(of.head, of.shoulders), ratio));
     return boneMap({ a: own.head, axis: own.headDown }, { a: at, axis: of.headDown }, scale, scale * mirror);
+  }
+
+  /** How much farther to the right and down the nose is to be seen than on the picture, in radii of the head. */
+  #turnOfHead(of: Skeleton, mirror: number, ptsUs: number): Vec {
+    const own = this.#own.turn;
+    const [x, y] = this.#turns.filter(
+      [
+        clamp(TURN_SHARE * (mirror * of.turn.x - own.x), -MOST_TURN.x, MOST_TURN.x),
+        clamp(TURN_SHARE * (of.turn.y - own.y), -MOST_TURN.y, MOST_TURN.y),
+      ],
+      ptsUs,
+    );
+    return { x: x as number, y: y as number };
   }
 
   #isShown(limb: Limb, of: Skeleton): boolean {

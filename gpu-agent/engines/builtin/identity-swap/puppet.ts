@@ -2,7 +2,7 @@ import type { Plane } from '../swap/plane.ts';
 import type { Cutout } from './cutout.ts';
 import { type Affine, apply, clamp, dot, length, mix, sub, toSegment, unit, type Vec } from './geometry.ts';
 import { LIMB_RADIUS } from './segment.ts';
-import { LIMBS, type Limb, type Skeleton } from './skeleton.ts';
+import { headRadius, LIMBS, type Limb, type Skeleton } from './skeleton.ts';
 
 /** Cells of the mesh to a size of the body. */
 const CELLS = 11;
@@ -28,6 +28,8 @@ export interface BonePlaces {
   readonly torso: (p: Vec) => Vec;
   /** Of HEAD and the limbs' bones; undefined where a bone is not drawn. */
   readonly maps: readonly (Affine | undefined)[];
+  /** How far the face is turned to the right and down, in radii of the head. */
+  readonly turn: Vec;
 }
 
 export function layersOf(cutout: Cutout): Layer[] {
@@ -147,8 +149,31 @@ function torsoDistance({ hips, shoulders, hipSide, limbs, size }: Skeleton, p: V
   return above > 0 ? 0 : Math.max(0, line - 0.05 * size);
 }
 
+/**
+ * Where a place of the head is seen when the head turns: what stands out most moves most, as on a ball.
+ * @param turn how far the middle of the face moves to the right and down, in radii of the head
+ */
+function turned(own: Skeleton, p: Vec, turn: Vec): Vec {
+  const radius = headRadius(own);
+  const d = sub(p, own.head);
+  const [down, right] = [own.headDown, { x: own.headDown.y, y: -own.headDown.x }];
+  // Heads are higher than broad, and what is above the forehead or below the chin stands back.
+  const out = 1 - (dot(d, right) / radius) ** 2 - (dot(d, down) / (1.35 * radius)) ** 2;
+  if (out <= 0) return p;
+  const by = radius * out;
+  return {
+    x: p.x + by * (turn.x * right.x + turn.y * down.x),
+    y: p.y + by * (turn.x * right.y + turn.y * down.y),
+  };
+}
+
 /** Places of a layer's vertices on the frame. */
-export function placeLayer(layer: Layer, { torso, maps }: BonePlaces, out?: Float32Array): Float32Array {
+export function placeLayer(
+  layer: Layer,
+  own: Skeleton,
+  { torso, maps, turn }: BonePlaces,
+  out?: Float32Array,
+): Float32Array {
   const { from, weights } = layer;
   const to = out ?? new Float32Array(from.length);
   for (let v = 0; v < from.length / 2; v++) {
@@ -159,7 +184,8 @@ export function placeLayer(layer: Layer, { torso, maps }: BonePlaces, out?: Floa
       if (w < 1e-4) continue;
       const map = maps[b];
       if (b !== TORSO && !map) continue;
-      const q = map && b !== TORSO ? apply(map, p) : torso(p);
+      const at = b === HEAD ? turned(own, p, turn) : p;
+      const q = map && b !== TORSO ? apply(map, at) : torso(p);
       x += w * q.x;
       y += w * q.y;
       sum += w;

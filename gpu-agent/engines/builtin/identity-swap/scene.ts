@@ -14,6 +14,7 @@ import { isWhole, keptOf } from './kept.ts';
 import { BackgroundPlate } from './plate.ts';
 import { Poser } from './pose.ts';
 import { skeletonOf } from './skeleton.ts';
+import { toned, toneFor } from './tone.ts';
 
 /** Frames that are looked at before one of them is drawn: what they show of the background serves it, too. */
 const AHEAD = 40;
@@ -42,6 +43,8 @@ export class Scene {
   #waiting: Waiting[] = [];
   #last: { readonly person: Person; readonly index: number } | undefined;
   #cutout: Cutout | undefined;
+  /** Size of the body that the cut-out was made for: the picture may have had less. */
+  #asked = 0;
   #drawer: CharacterDrawer | undefined;
   #poser: Poser | undefined;
   #smoother = new PointSmoother();
@@ -95,6 +98,7 @@ export class Scene {
     await this.drain();
     this.#plate.reset();
     this.#last = undefined;
+    this.#drawer = undefined;
     this.#poser = undefined;
     this.#smoother = new PointSmoother();
   }
@@ -151,7 +155,7 @@ export class Scene {
     for (let i = 0; i < hole.data.length; i++) {
       hole.data[i] = 1 - smoothstep(inner, outer, distance.data[i] as number);
     }
-    const cutout = this.#cutoutFor(skeleton.size);
+    const cutout = this.#cutoutFor(skeleton.size, planes, distance);
     const kept = isWhole(cutout) ? undefined : keptOf(cutout, skeleton, distance);
     if (kept) {
       for (let i = 0; i < hole.data.length; i++) {
@@ -173,18 +177,17 @@ export class Scene {
   }
 
   /** The cut-out, about as large as it is drawn; made again when that is far off. */
-  #cutoutFor(size: number): Cutout {
+  #cutoutFor(size: number, frame: Planes, distance: Plane): Cutout {
     const { picture, person, alpha } = this.#character;
-    const most = 0.7 * this.#size.height;
-    if (!this.#cutout || (size > 1.6 * this.#cutout.skeleton.size && this.#cutout.skeleton.size < most)) {
-      this.#cutout = cutOut(picture, person, {
-        size: Math.min(1.25 * size, most),
-        colors: this.#colors,
-        ...(alpha ? { own: alpha } : {}),
-      });
-      this.#drawer = new CharacterDrawer(this.#cutout);
+    const wanted = Math.min(1.25 * size, 0.7 * this.#size.height);
+    if (!this.#cutout || wanted > 1.4 * this.#asked) {
+      this.#asked = wanted;
+      const own = alpha ? { own: alpha } : {};
+      this.#cutout = cutOut(picture, person, { size: wanted, colors: this.#colors, ...own });
+      this.#drawer = undefined;
       this.#poser = undefined;
     }
+    this.#drawer ??= new CharacterDrawer(toned(this.#cutout, toneFor(this.#cutout, frame, distance)));
     return this.#cutout;
   }
 }

@@ -1,5 +1,5 @@
 import { BODY, type BodyPoint } from '../vision/person.ts';
-import { add, cross, length, middle, mix, sub, times, unit, type Vec } from './geometry.ts';
+import { add, cross, dot, length, middle, mix, sub, times, unit, type Vec } from './geometry.ts';
 
 /** A limb's joints from the body outwards; the last is the tip of the hand or the foot. */
 export const LIMBS = ['leftArm', 'rightArm', 'leftLeg', 'rightLeg'] as const;
@@ -31,6 +31,8 @@ export interface Skeleton {
   readonly head: Vec;
   readonly headDown: Vec;
   readonly chin: Vec;
+  /** Where the nose is seen in front of the head's middle, in {@link headRadius}: to the right and down in its own frame. */
+  readonly turn: Vec;
   readonly limbs: Readonly<Record<Limb, readonly [Joint, Joint, Joint, Joint]>>;
   /** 1 where the person's own left is on the right of an upright picture (seen from the front), else -1. */
   readonly facing: 1 | -1;
@@ -38,6 +40,11 @@ export interface Skeleton {
   readonly size: number;
   /** Depth of the middle of the torso. */
   readonly depth: number;
+}
+
+/** Half the width of a head, by how far it stands above the shoulders. */
+export function headRadius({ head, shoulders }: Pick<Skeleton, 'head' | 'shoulders'>): number {
+  return Math.max(1, 0.62 * length(sub(head, shoulders)));
 }
 
 export function skeletonOf(points: readonly BodyPoint[]): Skeleton {
@@ -66,14 +73,19 @@ export function skeletonOf(points: readonly BodyPoint[]): Skeleton {
     const [hip, knee, ankle] = limbs[limb];
     return (length(sub(knee, hip)) + length(sub(ankle, knee))) * Math.min(hip.seen, knee.seen, ankle.seen);
   });
+  const hipsSeen = Math.max(leftHip.seen, rightHip.seen) > 0.5 ? 1 : 0.7;
+  const head = mix(ears, eyes, 0.4);
+  const radius = headRadius({ head, shoulders });
+  const nose = sub(at(BODY.nose), ears);
   return {
-    ...{ hips, shoulders, hipSide, shoulderSide, limbs },
-    head: mix(ears, eyes, 0.4),
+    ...{ hips, shoulders, hipSide, shoulderSide, limbs, head },
+    turn: { x: cross(down, nose) / -radius, y: dot(down, nose) / radius },
     headDown: down,
     chin: add(mouth, times(down, 0.65 * height)),
     // The spine points up: turned clockwise it points to the right.
     facing: cross(spine, add(shoulderSide, hipSide)) > 0 ? 1 : -1,
-    size: Math.max(length(spine), 2.6 * length(shoulderSide), 0.6 * Math.max(...legs)),
+    // Hips that are not in the picture are guessed, at another place in each frame.
+    size: Math.max(hipsSeen * length(spine), 2.6 * length(shoulderSide), 0.6 * Math.max(...legs)),
     depth: (leftHip.z + rightHip.z + leftShoulder.z + rightShoulder.z) / 4,
   };
 }
@@ -90,10 +102,4 @@ function tipOf(limb: Limb, end: Joint, at: (i: number) => Joint): Joint {
     z: (index.z + pinky.z) / 2,
     seen: Math.min(index.seen, pinky.seen, end.seen),
   };
-}
-
-/** Place of a point on a torso: across in pixels (its own left positive, seen from the front), along 0 hips, 1 shoulders. */
-export interface TorsoPlace {
-  readonly across: number;
-  readonly along: number;
 }
