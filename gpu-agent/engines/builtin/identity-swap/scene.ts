@@ -23,6 +23,8 @@ const MOST_BRIDGED = 15;
 /** Around the mask, in sizes of the body: what is background for certain, and what is replaced along with the person. */
 const NEAR = 0.045;
 const HOLE = [0.018, 0.05] as const;
+/** Frames before and after one from which its size is judged. */
+const SIZES = 12;
 /** Share of a pixel from which on the mask counts it as person. */
 const COVERED = 0.25;
 
@@ -48,6 +50,8 @@ export class Scene {
   #drawer: CharacterDrawer | undefined;
   #poser: Poser | undefined;
   #smoother = new PointSmoother();
+  /** Sizes of the body in the frames drawn last. */
+  #sizes: number[] = [];
   /** Frames in which the character stands for the person. */
   drawn = 0;
   /** Frames in which a person was found. */
@@ -101,6 +105,7 @@ export class Scene {
     this.#drawer = undefined;
     this.#poser = undefined;
     this.#smoother = new PointSmoother();
+    this.#sizes = [];
   }
 
   async drain(): Promise<void> {
@@ -123,6 +128,7 @@ export class Scene {
     } else if (this.#poser) {
       this.#poser = undefined;
       this.#smoother = new PointSmoother();
+      this.#sizes = [];
     }
     await this.#writer.write(frame);
     this.written++;
@@ -165,7 +171,8 @@ export class Scene {
     const original = kept && frame.data.slice();
     this.#plate.fill(planes, hole, map);
     this.#poser ??= new Poser(cutout);
-    this.#drawer?.draw(planes, this.#poser.pose(skeleton, frame.ptsUs));
+    const size = this.#usualSize(skeleton.size);
+    this.#drawer?.draw(planes, this.#poser.pose({ ...skeleton, size }, frame.ptsUs));
     if (kept && original) {
       // Arms of the person that stay lie in front of the character.
       for (let i = 0; i < hole.data.length; i++) {
@@ -174,6 +181,18 @@ export class Scene {
       }
       putOver(planes, planesOf(original, width, height), kept.front);
     }
+  }
+
+  /** The body's size as it is around this frame, before and after it: single frames misjudge it. */
+  #usualSize(now: number): number {
+    this.#sizes.push(now);
+    if (this.#sizes.length > SIZES + 1) this.#sizes.shift();
+    const around = this.#sizes.slice();
+    for (const { person } of this.#waiting.slice(0, SIZES)) {
+      if (person) around.push(skeletonOf(person.points).size);
+    }
+    around.sort((a, b) => a - b);
+    return around[around.length >> 1] as number;
   }
 
   /** The cut-out, about as large as it is drawn; made again when that is far off. */
