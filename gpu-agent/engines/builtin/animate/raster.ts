@@ -15,6 +15,15 @@ export interface TriangleGeometry {
   readonly triangles: Uint16Array;
   /** Pixels of the planes per unit of the coordinates: 1, or 0.5 for chroma. */
   readonly scale: number;
+  /** Part of the target that may be drawn on, whole pixels at any scale; all of it by default. */
+  readonly clip?: ClipBox;
+}
+
+export interface ClipBox {
+  readonly left: number;
+  readonly top: number;
+  readonly right: number;
+  readonly bottom: number;
 }
 
 /**
@@ -63,7 +72,9 @@ class Spans {
   }
 }
 
+/** Kept from call to call, so that their lists grow once. */
 const spans = new Spans();
+const scanned = new Spans();
 
 /**
  * Walks over the triangles that are seen from the front (the mesh winds anticlockwise on a picture with y down).
@@ -74,9 +85,8 @@ export function scanTriangles(
   geometry: TriangleGeometry,
   span: Span,
 ): void {
-  const found = new Spans();
-  collectSpans(found, size, geometry);
-  const { count, rows, places } = found;
+  collectSpans(scanned, size, geometry);
+  const { count, rows, places } = scanned;
   for (let i = 0; i < count; i++) {
     const [y, x0, x1] = rows.subarray(i * 3, i * 3 + 3) as unknown as [number, number, number];
     const [sx, sy, dx, dy] = places.subarray(i * 4, i * 4 + 4) as unknown as [number, number, number, number];
@@ -87,9 +97,13 @@ export function scanTriangles(
 function collectSpans(
   into: Spans,
   { width, height }: { readonly width: number; readonly height: number },
-  { to, from, triangles, scale }: TriangleGeometry,
+  { to, from, triangles, scale, clip }: TriangleGeometry,
 ): void {
   into.count = 0;
+  const leftmost = clip ? clip.left * scale : 0;
+  const topmost = clip ? clip.top * scale : 0;
+  const rightmost = clip ? clip.right * scale : width;
+  const lowest = clip ? clip.bottom * scale : height;
   for (let t = 0; t < triangles.length; t += 3) {
     const a = triangles[t] as number;
     const b = triangles[t + 1] as number;
@@ -102,8 +116,8 @@ function collectSpans(
     const cy = (to[c * 2 + 1] as number) * scale;
     const area = (bx - ax) * (cy - ay) - (by - ay) * (cx - ax);
     if (area > -1e-6) continue;
-    const top = Math.max(0, Math.ceil(Math.min(ay, by, cy) - 0.5));
-    const bottom = Math.min(height - 1, Math.ceil(Math.max(ay, by, cy) - 0.5) - 1);
+    const top = Math.max(topmost, Math.ceil(Math.min(ay, by, cy) - 0.5));
+    const bottom = Math.min(lowest - 1, Math.ceil(Math.max(ay, by, cy) - 0.5) - 1);
     if (bottom < top) continue;
     const fax = (from[a * 2] as number) * scale;
     const fay = (from[a * 2 + 1] as number) * scale;
@@ -140,8 +154,8 @@ function collectSpans(
           if (x > left) left = x;
         } else if (x < right) right = x;
       }
-      const x0 = Math.max(0, Math.ceil(left - 0.5));
-      const x1 = Math.min(width, Math.ceil(right - 0.5));
+      const x0 = Math.max(leftmost, Math.ceil(left - 0.5));
+      const x1 = Math.min(rightmost, Math.ceil(right - 0.5));
       if (x1 <= x0) continue;
       const px = x0 + 0.5 - ax;
       const py = line - ay;

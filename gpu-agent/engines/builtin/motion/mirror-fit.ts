@@ -38,8 +38,15 @@ export async function fitBothWays(
   width: number,
   face: Face,
 ): Promise<Face> {
-  const straight = await finder.refitFrom(source, face);
-  const mirror = await finder.refitFrom(mirroredSource(source, width), mirroredFace(face, width));
+  let crop: Float32Array | undefined;
+  const straight = await finder.refitFrom((transform, size) => {
+    crop = source(transform, size);
+    // The network's input is scaled in place.
+    return crop.slice();
+  }, face);
+  // The mirror image's crop is the crop's mirror image: it lies around the same face.
+  const mirrored: CropSource = (_transform, size) => flipRows(crop as Float32Array, size);
+  const mirror = await finder.refitFrom(mirrored, mirroredFace(face, width));
   const back = mirroredFace(mirror, width);
   const points = straight.points.map((value, i) => (value + (back.points[i] as number)) / 2);
   return faceFromPoints(points, Math.min(straight.score, mirror.score));
@@ -56,28 +63,16 @@ export function mirroredFace({ points, score }: Face, width: number): Face {
   return faceFromPoints(out, score);
 }
 
-/** Crops of the mirror image of a picture of this width. */
-function mirroredSource(source: CropSource, width: number): CropSource {
-  return ({ scale, angle, originX, originY }, size) => {
-    // The right end of each row of the mirror image's crop is the left end of the picture's.
-    const crop = source(
-      {
-        scale,
-        angle: -angle,
-        originX: width - originX - Math.cos(angle) * scale * size,
-        originY: originY + Math.sin(angle) * scale * size,
-      },
-      size,
-    );
-    for (let row = 0; row < size; row++) {
-      for (let a = row * size, b = a + size - 1; a < b; a++, b--) {
-        for (let c = 0; c < 3; c++) {
-          const value = crop[a * 3 + c] as number;
-          crop[a * 3 + c] = crop[b * 3 + c] as number;
-          crop[b * 3 + c] = value;
-        }
+/** The mirror image of a crop, in its place. */
+function flipRows(crop: Float32Array, size: number): Float32Array {
+  for (let row = 0; row < size; row++) {
+    for (let a = row * size, b = a + size - 1; a < b; a++, b--) {
+      for (let c = 0; c < 3; c++) {
+        const value = crop[a * 3 + c] as number;
+        crop[a * 3 + c] = crop[b * 3 + c] as number;
+        crop[b * 3 + c] = value;
       }
     }
-    return crop;
-  };
+  }
+  return crop;
 }
