@@ -18,6 +18,8 @@ export interface Kept {
   readonly stays: Plane;
   /** The part of that which lies in front of the character: arms. */
   readonly front: Plane;
+  /** The part of it that clothes of the trunk cover: arms, and the trunk itself down to the hips. */
+  readonly clothed: Plane;
 }
 
 /** Part of the reference's body that has no counterpart on the character's picture. */
@@ -36,6 +38,7 @@ export function keptOf(cutout: Cutout, of: Skeleton, distance: Plane): Kept {
   const { width, height } = distance;
   const stays = plane(width, height);
   const front = plane(width, height);
+  const clothed = plane(width, height);
   const { size } = of;
   const lacking = LIMBS.map((limb): Lacking => ({ limb, bones: lackingBones(cutout, of, limb) }));
   const present = presentBones(cutout, of);
@@ -48,6 +51,7 @@ export function keptOf(cutout: Cutout, of: Skeleton, distance: Plane): Kept {
       const p = { x: 2 * x + 1, y: 2 * y + 1 };
       const along = dot(sub(p, of.hips), up) / spine;
       let stay = cutout.cutAlong === -Infinity ? 0 : 1 - smoothstep(-0.06, 0.06, along - cutout.cutAlong);
+      clothed.data[i] = stay * smoothstep(-0.35, -0.2, along);
       let near = nearest(p, present, size);
       // The trunk reaches as far as it is wide; its bones do not.
       near = Math.min(near, Math.max(0, toSegment(p, of.hips, of.head).distance / (0.3 * size)));
@@ -58,6 +62,7 @@ export function keptOf(cutout: Cutout, of: Skeleton, distance: Plane): Kept {
         if (share === 0 || far > 2.5) continue;
         stay = Math.max(stay, share);
         if (!limb.endsWith('Arm')) continue;
+        clothed.data[i] = Math.max(clothed.data[i] as number, share);
         // The shoulder and what is next to it lie behind the character's own.
         const [root, bend] = of.limbs[limb];
         const out = toSegment(p, root, bend).along;
@@ -66,7 +71,7 @@ export function keptOf(cutout: Cutout, of: Skeleton, distance: Plane): Kept {
       stays.data[i] = stay;
     }
   }
-  return { stays, front };
+  return { stays, front, clothed };
 }
 
 function nearest(p: Vec, parts: readonly Lacking[], size: number): number {

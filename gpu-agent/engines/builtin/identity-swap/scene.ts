@@ -6,6 +6,7 @@ import type { Colors } from '../video-swap/frame-part.ts';
 import type { Person } from '../vision/person.ts';
 import { maskInPicture } from '../vision/person-mask.ts';
 import type { Character } from './character.ts';
+import { ClothesDyer } from './clothes.ts';
 import { type Cutout, cutOut } from './cutout.ts';
 import { CharacterDrawer } from './draw.ts';
 import { between, PointSmoother, scaledMask } from './follow.ts';
@@ -48,6 +49,7 @@ export class Scene {
   /** Size of the body that the cut-out was made for: the picture may have had less. */
   #asked = 0;
   #drawer: CharacterDrawer | undefined;
+  #dyer: ClothesDyer | undefined;
   #poser: Poser | undefined;
   #smoother = new PointSmoother();
   /** Sizes of the body in the frames drawn last. */
@@ -168,6 +170,7 @@ export class Scene {
         hole.data[i] = (hole.data[i] as number) * (1 - (kept.stays.data[i] as number));
       }
     }
+    if (kept) this.#dyer?.dye(planes, kept.clothed, skeleton, distance);
     const original = kept && frame.data.slice();
     this.#plate.fill(planes, hole, map);
     this.#poser ??= new Poser(cutout);
@@ -206,7 +209,11 @@ export class Scene {
       this.#drawer = undefined;
       this.#poser = undefined;
     }
-    this.#drawer ??= new CharacterDrawer(toned(this.#cutout, toneFor(this.#cutout, frame, distance)));
+    if (!this.#drawer) {
+      const inLight = toned(this.#cutout, toneFor(this.#cutout, frame, distance));
+      this.#drawer = new CharacterDrawer(inLight);
+      this.#dyer = new ClothesDyer(inLight);
+    }
     return this.#cutout;
   }
 }
