@@ -42,7 +42,8 @@ export class ClothesDyer {
     for (let y = 0; y < height; y++) {
       for (let x = 0; x < width; x++) {
         const i = y * width + x;
-PART        if (part < 0.01) continue;
+        const part = (where.data[i] as number) * (1 - smoothstep(0, 2.5, distance.data[i] as number));
+        if (part < 0.01) continue;
         const u = frame.u.data[i] as number;
         const v = frame.v.data[i] as number;
         const o = 2 * (y * frame.y.width + x);
