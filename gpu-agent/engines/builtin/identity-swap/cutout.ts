@@ -1,29 +1,17 @@
 import { rgbToRegion } from '../../../media/yuv.ts';
-import { guidedLine, learnMatte } from '../animate/matte.ts';
 import type { Planes } from '../animate/openings.ts';
 import { planesOf } from '../animate/yuv.ts';
 import { pushPull } from '../swap/fill.ts';
-import {
-  blur,
-  distanceInside,
-  fillPolygon,
-  grow,
-  type Plane,
-  plane,
-  sample,
-  smoothstep,
-} from '../swap/plane.ts';
+import { blur, fillPolygon, grow, type Plane, plane, sample, smoothstep } from '../swap/plane.ts';
 import type { Colors } from '../video-swap/frame-part.ts';
 import type { BodyPoint, Person, PersonMask } from '../vision/person.ts';
-import { maskInPicture } from '../vision/person-mask.ts';
 import { type CropTransform, cropRgb, type Picture, type RgbImage } from '../vision/picture.ts';
-import { scaledMask } from './follow.ts';
 import { toSegment } from './geometry.ts';
+import { lumaOf, matteOf } from './matte.ts';
 import { bonesOf, LIMB_RADIUS, labelOf, type Reach, segment, TRUNK, torsoOutline } from './segment.ts';
 import { type Joint, LIMBS, type Limb, type Skeleton, skeletonOf } from './skeleton.ts';
 
-/** Sizes of the body, in pixels, at which its edge is looked for, and at which its parts are told apart. */
-const MATTE_SIZE = 150;
+/** Size of the body, in pixels, at which its parts are told apart. */
 const PARTS_SIZE = 64;
 /** A joint that its finder believes in less than this is not drawn. */
 const LEAST_SEEN = 0.5;
@@ -137,91 +125,6 @@ function movedMask(mask: PersonMask, box: { left: number; top: number }, scale: 
     ...mask,
     region: { x: (x - box.left) / scale, y: (y - box.top) / scale, size: size / scale, angle },
   };
-}
-
-/**
- * The network's mask, made finer: colours that are the background's and not the person's are taken out of it (as between
- * an arm and the body), and its edge is moved to where the picture's is.
- */
-function matteOf(image: RgbImage, mask: PersonMask, skeleton: Skeleton, reach: Reach): Plane {
-  const { width, height } = image;
-  const { size } = skeleton;
-  const factor = Math.max(1, size / MATTE_SIZE);
-  const [w, h] = [Math.max(2, Math.ceil(width / factor)), Math.max(2, Math.ceil(height / factor))];
-  const crop: CropTransform = { scale: factor, angle: 0, originX: 0, originY: 0 };
-  const pixels = Uint8Array.from(image.data);
-  const small = cropRgb({ width, height, channels: 3, data: pixels }, crop, w, h);
-  const moved = scaledMask(mask, 1 / factor);
-  const expected = expectedIn(maskInPicture(moved, w, h), w, h, skeleton, reach, factor);
-  const radius = Math.max(2, (0.7 * moved.region.size) / mask.side);
-  const matte = learnMatte(small, expected, radius);
-  const { slope, offset } = guidedLine(lumaOf(small), matte, Math.max(2, 0.02 * MATTE_SIZE), 30);
-  const luma = lumaOf(image);
-  const out = plane(width, height);
-  for (let y = 0; y < height; y++) {
-    for (let x = 0; x < width; x++) {
-      const i = y * width + x;
-      const [u, v] = [((x + 0.5) * w) / width, ((y + 0.5) * h) / height];
-      const value = sample(slope, u, v) * (luma.data[i] as number) + sample(offset, u, v);
-      out.data[i] = smoothstep(0.25, 0.75, value);
-    }
-  }
-  return out;
-}
-
-/** What the network's mask says of each pixel, in log odds, and where it leaves no doubt. */
-function expectedIn(
-  bytes: Uint8Array,
-  width: number,
-  height: number,
-  skeleton: Skeleton,
-  reach: Reach,
-  factor: number,
-): { prior: Plane; certain: Plane } {
-  const prior = plane(width, height);
-  const certain = plane(width, height);
-  const inside = plane(width, height);
-  const outside = plane(width, height);
-  for (let i = 0; i < bytes.length; i++) {
-    inside.data[i] = (bytes[i] as number) > 127 ? 1 : 0;
-    outside.data[i] = (bytes[i] as number) > 40 ? 0 : 1;
-  }
-  const depth = distanceInside(inside, false);
-  const far = distanceInside(outside, false);
-  const size = skeleton.size / factor;
-  const bones = [
-    [skeleton.hips, skeleton.shoulders],
-    [skeleton.shoulders, skeleton.head],
-    ...LIMBS.flatMap((limb) => bonesOf(skeleton, limb, reach[limb])),
-  ] as const;
-  for (let y = 0; y < height; y++) {
-    for (let x = 0; x < width; x++) {
-      const i = y * width + x;
-      const m = (bytes[i] as number) / 255;
-      // The deeper inside of the mask, the surer: what it covers wrongly is narrow. Outside it there are other people.
-      const inwards = Math.min(2, ((depth.data[i] as number) / size) * 12);
-      const outwards = Math.min(5, ((far.data[i] as number) / size) * 80);
-      prior.data[i] = 5 * m - 2.5 + inwards - outwards;
-      if ((far.data[i] as number) > 0.12 * size) certain.data[i] = -1;
-      else if (m > 0.6) {
-        const p = { x: (x + 0.5) * factor, y: (y + 0.5) * factor };
-        const near = bones.some(([a, b]) => toSegment(p, a, b).distance < 0.03 * skeleton.size);
-        if (near) certain.data[i] = 1;
-      }
-    }
-  }
-  return { prior, certain };
-}
-
-function lumaOf({ width, height, data }: RgbImage): Plane {
-  const out = plane(width, height);
-  for (let i = 0; i < out.data.length; i++) {
-    out.data[i] =
-      0.2126 * (data[i * 3] as number) +
-      0.7152 * (data[i * 3 + 1] as number) +
-      0.0722 * (data[i * 3 + 2] as number);
-  }
-  return out;
 }
 
 /** A plane at another, smaller size: each pixel the mean of what it covers. */

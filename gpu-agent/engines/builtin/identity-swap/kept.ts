@@ -51,7 +51,7 @@ export function keptOf(cutout: Cutout, of: Skeleton, distance: Plane): Kept {
       const p = { x: 2 * x + 1, y: 2 * y + 1 };
       const along = dot(sub(p, of.hips), up) / spine;
       let stay = cutout.cutAlong === -Infinity ? 0 : 1 - smoothstep(-0.06, 0.06, along - cutout.cutAlong);
-      clothed.data[i] = stay * smoothstep(-0.35, -0.2, along);
+      clothed.data[i] = stay * smoothstep(-0.25, -0.1, along);
       let near = nearest(p, present, size);
       // The trunk reaches as far as it is wide; its bones do not.
       near = Math.min(near, Math.max(0, toSegment(p, of.hips, of.head).distance / (0.3 * size)));

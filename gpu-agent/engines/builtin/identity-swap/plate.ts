@@ -1,16 +1,12 @@
 import type { Planes } from '../animate/openings.ts';
 import { planesOf } from '../animate/yuv.ts';
-import { pushPull } from '../swap/fill.ts';
 import { type Plane, plane } from '../swap/plane.ts';
-import type { RgbImage } from '../vision/picture.ts';
 import { type Affine, apply, compose, IDENTITY, invert } from './geometry.ts';
+import { type Box, colourAt, compareLight, LIGHT_CELL } from './plate-light.ts';
 import { register, standsStill } from './register.ts';
 
-/** Frame pixels to a cell by which the camera is followed, and to one by which light is compared. */
+/** Frame pixels to a cell by which the camera is followed. */
 const MOTION_CELL = 4;
-const LIGHT_CELL = 8;
-/** Cells around a hole whose light is compared. */
-const AROUND = 6;
 /** What an older look at the background loses against a newer one, a frame: at half a second a fifth. */
 const AGING = 0.985;
 /** Mean difference (levels) of a background that the camera's motion explains no better: another is begun. */
@@ -155,7 +151,10 @@ export class BackgroundPlate {
     const back = map === IDENTITY ? IDENTITY : invert(map);
     const box = boxOf(hole);
     if (!box) return;
-    const { fill, light } = this.#compare(frame, hole, back, box);
+    const { fill, light } = compareLight(frame, { planes: this.#planes, quality: this.#quality }, hole, {
+      back,
+      box,
+    });
     const [a, b, c, d, e, f] = back;
     const still = back === IDENTITY;
     const [width, half, rows] = [this.#width, this.#width / 2, this.#height / 2];
@@ -209,70 +208,6 @@ export class BackgroundPlate {
       }
     }
   }
-
-  /** Coarse, around the hole: colours for what was never seen, and how much lighter than the plate this frame is. */
-  #compare(frame: Planes, hole: Plane, back: Affine, box: Box): { fill: RgbImage; light: RgbImage } {
-    const step = LIGHT_CELL / 2;
-    const [width, half, rows] = [this.#width, this.#width / 2, this.#height / 2];
-    const [w, h] = [Math.ceil(half / step), Math.ceil(rows / step)];
-    const fill = { width: w, height: h, data: new Float32Array(w * h * 3) };
-    const light = { width: w, height: h, data: new Float32Array(w * h * 3) };
-    const seen = plane(w, h);
-    const both = plane(w, h);
-    const [a, b, c, d, e, f] = back;
-    const plate = this.#planes;
-    const cells = {
-      left: Math.max(0, Math.floor(box.left / step) - AROUND),
-      top: Math.max(0, Math.floor(box.top / step) - AROUND),
-      right: Math.min(w, Math.ceil(box.right / step) + AROUND),
-      bottom: Math.min(h, Math.ceil(box.bottom / step) + AROUND),
-    };
-    for (let gy = cells.top; gy < cells.bottom; gy++) {
-      for (let gx = cells.left; gx < cells.right; gx++) {
-        let [l, u, v, n] = [0, 0, 0, 0];
-        let [dl, du, dv, m] = [0, 0, 0, 0];
-        // Every second chroma pixel each way says enough of a cell.
-        for (let y = gy * step; y < Math.min(rows, (gy + 1) * step); y += 2) {
-          for (let x = gx * step; x < Math.min(half, (gx + 1) * step); x += 2) {
-            const i = y * half + x;
-            const px = (a * (x + 0.5) + b * (y + 0.5) + c / 2) | 0;
-            const py = (d * (x + 0.5) + e * (y + 0.5) + f / 2) | 0;
-            const inside = px >= 0 && py >= 0 && px < half && py < rows;
-            const j = py * half + px;
-            const isKnown = inside && (this.#quality[j] as number) >= 1;
-            const open = (hole.data[i] as number) < 0.01;
-            const plateAt = 2 * (py * width + px);
-            if (open) {
-              const here = frame.y.data[2 * (y * width + x)] as number;
-              l += here;
-              u += frame.u.data[i] as number;
-              v += frame.v.data[i] as number;
-              n++;
-              if (!isKnown) continue;
-              dl += here - (plate.y.data[plateAt] as number);
-              du += (frame.u.data[i] as number) - (plate.u.data[j] as number);
-              dv += (frame.v.data[i] as number) - (plate.v.data[j] as number);
-              m++;
-            } else if (isKnown) {
-              l += plate.y.data[plateAt] as number;
-              u += plate.u.data[j] as number;
-              v += plate.v.data[j] as number;
-              n++;
-            }
-          }
-        }
-        const g = gy * w + gx;
-        const all = (step / 2) ** 2;
-        seen.data[g] = Math.min(1, n / all);
-        both.data[g] = Math.min(1, m / all);
-        if (n > 0) fill.data.set([l / n, u / n, v / n], g * 3);
-        if (m > 0) light.data.set([dl / m, du / m, dv / m], g * 3);
-      }
-    }
-    // A plate that is known nowhere around is compared with nothing.
-    both.data[0] = Math.max(both.data[0] as number, 1e-3);
-    return { fill: pushPull(fill, seen), light: pushPull(light, both) };
-  }
 }
 
 const clampByte = (value: number): number => (value <= 0 ? 0 : value >= 255 ? 255 : (value + 0.5) | 0);
@@ -321,29 +256,6 @@ function between(data: Uint8Array, width: number, x: number, y: number): number 
   if (v === 0) return upper;
   const lower = (data[i + width] as number) * (1 - u) + (data[i + width + 1] as number) * u;
   return upper + (lower - upper) * v;
-}
-
-function colourAt(image: RgbImage, x: number, y: number, out: Float32Array): void {
-  const { width, height, data } = image;
-  const px = Math.min(width - 1, Math.max(0, x - 0.5));
-  const py = Math.min(height - 1, Math.max(0, y - 0.5));
-  const [x0, y0] = [px | 0, py | 0];
-  const [x1, y1] = [Math.min(width - 1, x0 + 1), Math.min(height - 1, y0 + 1)];
-  const [u, v] = [px - x0, py - y0];
-  for (let k = 0; k < 3; k++) {
-    const upper =
-      (data[(y0 * width + x0) * 3 + k] as number) * (1 - u) + (data[(y0 * width + x1) * 3 + k] as number) * u;
-    const lower =
-      (data[(y1 * width + x0) * 3 + k] as number) * (1 - u) + (data[(y1 * width + x1) * 3 + k] as number) * u;
-    out[k] = upper + (lower - upper) * v;
-  }
-}
-
-interface Box {
-  readonly left: number;
-  readonly top: number;
-  readonly right: number;
-  readonly bottom: number;
 }
 
 /** Where a plane is not empty. */

@@ -3,12 +3,12 @@ import type { Plane } from '../swap/plane.ts';
 import type { Cutout } from './cutout.ts';
 
 /** How much of a difference in light is taken over: all of it would take away the character's own looks. */
-const LIGHT_SHARE = 0.5;
+const LIGHT_SHARE = 0.3;
 const CAST_SHARE = 0.35;
-const GAIN = [0.75, 1.2] as const;
+const GAIN = [0.85, 1.12] as const;
 const MOST_CAST = 6;
 /** The light parts of a person tell the light that falls on it. */
-const LIGHT_RANK = 0.85;
+const LIGHT_RANK = 0.93;
 
 /** What changes on a character for the light of a scene. */
 export interface Tone {
@@ -18,8 +18,8 @@ export interface Tone {
 }
 
 /**
- * How light and of which cast a character is to be in a scene: as light as the person it stands for, by half; with some
- * of the scene's cast.
+ * How light and of which cast a character is to be in a scene: nearer to the person it stands for, with some of the
+ * scene's cast.
  * @param distance of each chroma pixel from the person
  */
 export function toneFor(cutout: Cutout, frame: Planes, distance: Plane): Tone {
