@@ -243,7 +243,7 @@ function alphasOf(matte: Plane, parts: Parts, skeleton: Skeleton, reach: Reach):
   const { size, limbs } = skeleton;
   const trunk = plane01(parts, (l) => l === TRUNK);
   const torso = plane(width, height);
-  fillPolygon(torso, torsoOutline(skeleton, 1));
+  fillPolygon(torso, torsoOutline(skeleton, 0.85));
   const behind = blur(torso, 0.03 * size);
   const out = [plane(width, height)];
   for (const limb of LIMBS) {
