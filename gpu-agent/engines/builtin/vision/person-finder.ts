@@ -8,6 +8,12 @@ import type { Picture } from './picture.ts';
 /** Below this the landmark network does not believe that it was shown a person. */
 const MIN_SCORE = 0.5;
 /**
+ * It goes on believing for a while where a person has left the picture, but then few points are there: so many must be
+ * present so surely, as a face alone has them, or a pair of legs.
+ */
+const POINTS_PRESENT = 8;
+const MIN_PRESENCE = 0.8;
+/**
  * How much the network's belief counts against size: two people who stand close are seen as one large one, of whom it
  * is a little less sure (0.985 against 1.000) than of each alone.
  */
@@ -44,7 +50,7 @@ class TrackingPersonFinder implements PersonFinder {
   async find(picture: Picture, before?: Person): Promise<Person | undefined> {
     if (before) {
       const tracked = await this.#fitter.fit(picture, before.next);
-      if (tracked.score >= MIN_SCORE) return tracked;
+      if (tracked.score >= MIN_SCORE && isThere(tracked)) return tracked;
     }
     let most = 0;
     let chosen: Person | undefined;
@@ -55,7 +61,7 @@ class TrackingPersonFinder implements PersonFinder {
       const second = await this.#fitter.fit(picture, first.next);
       const score = (first.score + second.score) / 2;
       const merit = prominence(picture, second.mask.region) * score ** SURENESS;
-      if (score < MIN_SCORE || merit <= most) continue;
+      if (score < MIN_SCORE || !isThere(second) || merit <= most) continue;
       most = merit;
       chosen = second;
     }
@@ -65,6 +71,10 @@ class TrackingPersonFinder implements PersonFinder {
   async close(): Promise<void> {
     await Promise.all(this.#sessions.map((session) => session.release()));
   }
+}
+
+function isThere({ points }: Person): boolean {
+  return points.filter(({ presence }) => presence >= MIN_PRESENCE).length >= POINTS_PRESENT;
 }
 
 /** The larger the more, of two of one size the one nearer to the middle; what lies outside the picture does not count. */
