@@ -33,11 +33,13 @@ export function personMatte(image: RgbImage, place: { points: Float32Array; fram
  * How much of each pixel is the person, by the colours of what is expected to be the person and of what is not.
  * @param expected `prior`: log odds of a person at each pixel; `certain`: 1 a person, -1 none, 0 to be found
  * @param radius within which an edge of the picture may be the person's, pixels
+ * @param checkpoint called between steps
  */
 export function learnMatte(
   image: RgbImage,
   { prior, certain }: { prior: Plane; certain: Plane },
   radius: number,
+  checkpoint: () => void = () => undefined,
 ): Plane {
   const { width, height } = image;
   const { y, cb, cr } = opponent(image);
@@ -51,6 +53,7 @@ export function learnMatte(
   let matte = plane(width, height);
   for (let i = 0; i < cells.length; i++) matte.data[i] = logistic(prior.data[i] as number);
   for (let round = 0; round < ROUNDS; round++) {
+    checkpoint();
     const person = histogram(cells, matte, true);
     const rest = histogram(cells, matte, false);
     const next = plane(width, height);

@@ -39,7 +39,12 @@ export interface Cutout {
 export function cutOut(
   picture: Picture,
   person: Person,
-  options: { readonly size: number; readonly colors: Colors; readonly own?: Uint8Array },
+  options: {
+    readonly size: number;
+    readonly colors: Colors;
+    readonly own?: Uint8Array;
+    readonly checkpoint: () => void;
+  },
 ): Cutout {
   const found = skeletonOf(person.points);
   const scale = Math.max(1, found.size / options.size);
@@ -47,7 +52,9 @@ export function cutOut(
   const crop: CropTransform = { scale, angle: 0, originX: box.left, originY: box.top };
   const width = 2 * Math.max(1, Math.floor((box.right - box.left) / scale / 2));
   const height = 2 * Math.max(1, Math.floor((box.bottom - box.top) / scale / 2));
+  const { checkpoint } = options;
   const image = cropRgb(picture, crop, width, height);
+  checkpoint();
   const points = scaledPoints(
     person.points.map((p) => ({ ...p, x: p.x - box.left, y: p.y - box.top })),
     1 / scale,
@@ -62,9 +69,11 @@ export function cutOut(
   const reach = reachOf(skeleton, bounds);
   const matte = options.own
     ? shrunkAlpha(options.own, picture, crop, width, height)
-    : matteOf(image, movedMask(person.mask, box, scale), skeleton, reach);
+    : matteOf(image, movedMask(person.mask, box, scale), skeleton, reach, checkpoint);
   fadeAtBorders(matte, bounds, 0.1 * skeleton.size);
+  checkpoint();
   const parts = partsOf(matte, image, points, reach);
+  checkpoint();
   const armless = plane(width, height);
   const solid = plane(width, height);
   const arms = grow(
@@ -77,7 +86,9 @@ export function cutOut(
     armless.data[i] = opaque * (1 - (arms.data[i] as number));
   }
   const toPlanes = (known: Plane): Planes => {
+    checkpoint();
     const filled = pushPull(image, known);
+    checkpoint();
     const data = new Uint8Array((width * height * 3) / 2);
     rgbToRegion({ width, height, data }, { x: 0, y: 0, width, height }, filled.data, options.colors);
     return planesOf(data, width, height);
@@ -87,7 +98,7 @@ export function cutOut(
     cutAlong: cutOf(skeleton, bounds.bottom),
     whole: toPlanes(solid),
     armless: toPlanes(armless),
-    alphas: alphasOf(matte, parts, skeleton, reach),
+    alphas: alphasOf(matte, parts, skeleton, { reach, checkpoint }),
   };
 }
 
@@ -238,7 +249,12 @@ function plane01({ width, height, labels, factor }: Parts, wanted: (label: numbe
  * What is seen of each part. Parts overlap a little, so that no gap opens where they are joined, and the trunk and the
  * legs go on behind the arms.
  */
-function alphasOf(matte: Plane, parts: Parts, skeleton: Skeleton, reach: Reach): Plane[] {
+function alphasOf(
+  matte: Plane,
+  parts: Parts,
+  skeleton: Skeleton,
+  { reach, checkpoint }: { reach: Reach; checkpoint: () => void },
+): Plane[] {
   const { width, height } = matte;
   const { size, limbs } = skeleton;
   const trunk = plane01(parts, (l) => l === TRUNK);
@@ -247,6 +263,7 @@ function alphasOf(matte: Plane, parts: Parts, skeleton: Skeleton, reach: Reach):
   const behind = blur(torso, 0.03 * size);
   const out = [plane(width, height)];
   for (const limb of LIMBS) {
+    checkpoint();
     const label = labelOf(limb);
     const soft = plane01(parts, (l) => l === label);
     const alpha = plane(width, height);

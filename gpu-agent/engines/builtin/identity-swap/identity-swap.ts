@@ -77,7 +77,7 @@ export async function identitySwap(
     ...(info.audio ? { audio: { path: job.video } } : {}),
   });
   try {
-    const scene = new Scene(character, writer, { ...size, color: video.color });
+    const scene = new Scene(character, writer, { ...size, color: video.color }, checkpoint);
     const expected = Math.max(1, video.frameCount);
     const step = Math.max(
       1,

@@ -19,7 +19,13 @@ const LONG = 4;
  * The network's mask, made finer: colours that are the background's and not the person's are taken out of it (as between
  * an arm and the body), and its edge is moved to where the picture's is.
  */
-export function matteOf(image: RgbImage, mask: PersonMask, skeleton: Skeleton, reach: Reach): Plane {
+export function matteOf(
+  image: RgbImage,
+  mask: PersonMask,
+  skeleton: Skeleton,
+  reach: Reach,
+  checkpoint: () => void,
+): Plane {
   const { width, height } = image;
   const { size } = skeleton;
   const factor = Math.max(1, size / MATTE_SIZE);
@@ -30,7 +36,8 @@ export function matteOf(image: RgbImage, mask: PersonMask, skeleton: Skeleton, r
   const moved = scaledMask(mask, 1 / factor);
   const expected = expectedIn(maskInPicture(moved, w, h), w, h, skeleton, reach, factor);
   const radius = Math.max(2, (0.7 * moved.region.size) / mask.side);
-  const matte = learnMatte(small, expected, radius);
+  checkpoint();
+  const matte = learnMatte(small, expected, radius, checkpoint);
   fillSpots(matte, SPOT * (size / factor) ** 2);
   const { slope, offset } = guidedLine(lumaOf(small), matte, Math.max(2, 0.02 * MATTE_SIZE), 30);
   const luma = lumaOf(image);

@@ -40,6 +40,7 @@ interface Waiting {
 export class Scene {
   readonly #character: Character;
   readonly #writer: Pick<VideoWriter, 'write'>;
+  readonly #checkpoint: () => void;
   readonly #colors: Colors;
   readonly #size: { readonly width: number; readonly height: number };
   readonly #plate: BackgroundPlate;
@@ -64,7 +65,9 @@ export class Scene {
     character: Character,
     writer: Pick<VideoWriter, 'write'>,
     video: { readonly width: number; readonly height: number; readonly color: Colors },
+    checkpoint: () => void,
   ) {
+    this.#checkpoint = checkpoint;
     this.#character = character;
     this.#writer = writer;
     this.#colors = video.color;
@@ -120,6 +123,7 @@ export class Scene {
   }
 
   async #write(): Promise<void> {
+    this.#checkpoint();
     const entry = this.#waiting.shift() as Waiting;
     const { frame, map } = entry;
     const person = entry.person ?? this.#bridged(frame.index);
@@ -205,12 +209,17 @@ export class Scene {
     if (!this.#cutout || wanted > 1.4 * this.#asked) {
       this.#asked = wanted;
       const own = alpha ? { own: alpha } : {};
-      this.#cutout = cutOut(picture, person, { size: wanted, colors: this.#colors, ...own });
+      this.#cutout = cutOut(picture, person, {
+        ...{ size: wanted, colors: this.#colors, checkpoint: this.#checkpoint },
+        ...own,
+      });
       this.#drawer = undefined;
       this.#poser = undefined;
     }
     if (!this.#drawer) {
+      this.#checkpoint();
       const inLight = toned(this.#cutout, toneFor(this.#cutout, frame, distance));
+      this.#checkpoint();
       this.#drawer = new CharacterDrawer(inLight);
       this.#dyer = new ClothesDyer(inLight);
     }
