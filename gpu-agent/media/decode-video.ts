@@ -49,7 +49,9 @@ export async function* decodeVideo(
   let index = 0;
   let last = Number.NEGATIVE_INFINITY;
   let offsetUs = PIPE_OFFSET_US;
-  for await (const frame of prefetch(readNut(kit.patient(tool, tool.stdout), bytes), AHEAD)) {
+  const { memory } = options;
+  const room = memory && ((size: number) => memory.take(size));
+  for await (const frame of prefetch(readNut(kit.patient(tool, tool.stdout), bytes, room), AHEAD)) {
     if (index === 0 && video.untimed) offsetUs = frame.ptsUs;
     // Whatever comes first is shown from the beginning: what was before it could not be decoded, or was only sound.
     const ptsUs = index === 0 ? 0 : Math.max(frame.ptsUs - offsetUs, last + LEAST_DISTANCE_US);

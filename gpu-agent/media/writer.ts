@@ -4,6 +4,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { EngineInterruptedError, RenderError } from '../engines/engine.ts';
 import { knownTags } from './color.ts';
 import { interrupted } from './failure.ts';
+import type { FrameMemory } from './frame-memory.ts';
 import type { HeldTool, Kit } from './kit.ts';
 import { TICKS_PER_SECOND } from './mp4-times.ts';
 import { finishFile } from './mux.ts';
@@ -96,8 +97,10 @@ class Mp4Writer implements VideoWriter {
       throw new RangeError(`a frame at ${ptsUs} µs after one at ${this.lastUs} µs`);
     this.lastUs = Math.round(ptsUs);
     this.frames++;
+    const header = nutFrameHeader(this.lastUs, data.length);
+    const { memory } = this.options;
     // A copy, so that the caller may use its buffer again at once.
-    const sent = this.send(Buffer.concat([nutFrameHeader(this.lastUs, data.length), data]));
+    const sent = memory ? this.sendOwned(header, data, memory) : this.send(Buffer.concat([header, data]));
     this.inFlight.push(sent);
     if (this.inFlight.length > QUEUE) await this.inFlight.shift();
     this.check();
@@ -154,6 +157,11 @@ class Mp4Writer implements VideoWriter {
   private check(): void {
     this.options.signal.throwIfAborted();
     if (this.failed !== undefined) throw this.failed;
+  }
+
+  private async sendOwned(header: Uint8Array, data: Uint8Array, memory: FrameMemory): Promise<void> {
+    await Promise.all([this.send(header), this.send(data)]);
+    memory.give(data);
   }
 
   /** Never rejects: what failed is thrown by the next call. */
