@@ -28,10 +28,17 @@ function loadFinder(): Promise<FaceFinder> {
   return finder;
 }
 
+let mediaTools: ReturnType<typeof findMediaTools> | undefined;
+
+function lookForMediaTools(): ReturnType<typeof findMediaTools> {
+  mediaTools ??= findMediaTools();
+  return mediaTools;
+}
+
 let media: Promise<Media> | undefined;
 
 function openMedia(): Promise<Media> {
-  media ??= findMediaTools().then((tools) => {
+  media ??= lookForMediaTools().then((tools) => {
     if (!tools.available) throw new RenderError('processing_failed', tools.reason);
     return createMedia({ tools });
   });
@@ -47,7 +54,7 @@ async function handle(message: Exclude<ToWorker, { type: 'cancel' }>): Promise<v
   try {
     const loaded = await loadFinder();
     if (message.type === 'warm-up') {
-      await warmUp(loaded);
+      await warmUp(loaded, (await lookForMediaTools()).available);
       send({ type: 'done', id, result: null });
     } else {
       send({ type: 'done', id, result: await render(message, loaded) });
