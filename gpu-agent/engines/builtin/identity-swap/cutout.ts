@@ -235,7 +235,7 @@ function plane01({ width, height, labels, factor }: Parts, wanted: (label: numbe
   const [w, h] = [Math.ceil(width / factor), Math.ceil(height / factor)];
   const small = plane(w, h);
   for (let i = 0; i < small.data.length; i++) small.data[i] = wanted(labels[i] as number) ? 1 : 0;
-  const soft = blur(small, 0.8);
+  const soft = blur(small, 1.5);
   const out = plane(width, height);
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {

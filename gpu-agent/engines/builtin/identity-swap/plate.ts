@@ -1,7 +1,7 @@
 import type { Planes } from '../animate/openings.ts';
 import { planesOf } from '../animate/yuv.ts';
 import { type Plane, plane } from '../swap/plane.ts';
-import { type Affine, apply, compose, IDENTITY, invert } from './geometry.ts';
+import { type Affine, compose, IDENTITY, invert } from './geometry.ts';
 import { type Box, colourAt, compareLight, LIGHT_CELL } from './plate-light.ts';
 import { register, standsStill } from './register.ts';
 
@@ -218,14 +218,15 @@ function scaledMap([a, b, c, d, e, f]: Affine, by: number): Affine {
 }
 
 /** What the person covers in the frame is not compared. */
-function hideCovered(known: Plane, map: Affine, distance: Plane, near: number): void {
+function hideCovered(known: Plane, [a, b, c, d, e, f]: Affine, distance: Plane, near: number): void {
   for (let y = 0; y < known.height; y++) {
     for (let x = 0; x < known.width; x++) {
-      const p = apply(map, { x: x + 0.5, y: y + 0.5 });
-      const [cx, cy] = [(p.x * MOTION_CELL) >> 1, (p.y * MOTION_CELL) >> 1];
+      const i = y * known.width + x;
+      if (known.data[i] === 0) continue;
+      const cx = ((a * (x + 0.5) + b * (y + 0.5) + c) * MOTION_CELL) >> 1;
+      const cy = ((d * (x + 0.5) + e * (y + 0.5) + f) * MOTION_CELL) >> 1;
       const inside = cx >= 0 && cy >= 0 && cx < distance.width && cy < distance.height;
-      const covered = !inside || (distance.data[cy * distance.width + cx] as number) < near;
-      if (covered) known.data[y * known.width + x] = 0;
+      if (!inside || (distance.data[cy * distance.width + cx] as number) < near) known.data[i] = 0;
     }
   }
 }

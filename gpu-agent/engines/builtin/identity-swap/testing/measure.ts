@@ -3,7 +3,7 @@ import { regionToRgb } from '../../../../media/yuv.ts';
 import { grow, type Plane, plane } from '../../swap/plane.ts';
 
 /** How far a pixel's colour must be from the empty room's to count as person, sum over red, green and blue. */
-const DIFFERENT = 60;
+const DIFFERENT = 36;
 
 export function rgbOf(frame: VideoFrame): Uint8Array {
   const { width, height } = frame;
