@@ -6,7 +6,7 @@ import { blur, fillPolygon, grow, type Plane, plane, sample, smoothstep } from '
 import type { Colors } from '../video-swap/frame-part.ts';
 import type { BodyPoint, Person, PersonMask } from '../vision/person.ts';
 import { type CropTransform, cropRgb, type Picture, type RgbImage } from '../vision/picture.ts';
-import { toSegment } from './geometry.ts';
+import { mix, toSegment } from './geometry.ts';
 import { lumaOf, matteOf } from './matte.ts';
 import { bonesOf, LIMB_RADIUS, labelOf, type Reach, segment, TRUNK, torsoOutline } from './segment.ts';
 import { type Joint, LIMBS, type Limb, type Skeleton, skeletonOf } from './skeleton.ts';
@@ -278,14 +278,12 @@ function alphasOf(
         if (m === 0 || reach[limb] === 0) continue;
         let value = smoothstep(0.35, 0.6, soft.data[i] as number);
         const p = { x: x + 0.5, y: y + 0.5 };
-        // A round end at the shoulder; a leg goes far up behind the trunk, with which it bends alike.
+        // An arm begins round at the shoulder, over the trunk; a leg goes far up behind it, and bends there as it does.
         const end = Math.hypot(p.x - root.x, p.y - root.y) / radius;
-        if (isArm)
-          value = Math.max(
-            value,
-            (1 - smoothstep(0.55, 1, end)) * smoothstep(0.05, 0.3, soft.data[i] as number),
-          );
-        else {
+        if (isArm) {
+          const near = toSegment(p, root, mix(root, limbs[limb][1], 0.4)).distance / radius;
+          value = Math.max(value, 1 - smoothstep(0.65, 1, near));
+        } else {
           const mine = nearestLeg(skeleton, p) === limb;
           if (mine) value = Math.max(value, 1 - smoothstep(1, 1.3, end));
           // Behind an arm or a hand in front of it.
