@@ -39,34 +39,44 @@ class RowPieces {
   readonly #layer: Layer;
   /** Pixels of the frame per pixel of the plane that is drawn: 1, or 2 for colour. */
   readonly #pixel: 1 | 2;
+  /** First pixel of each cell, and how far right of the cell's column it lies. */
+  readonly #starts: Int32Array;
+  readonly #offsets: Float64Array;
 
-  constructor(layer: Layer, pixel: 1 | 2) {
+  /** @param width pixels across the plane */
+  constructor(layer: Layer, pixel: 1 | 2, width: number) {
     this.#layer = layer;
     this.#pixel = pixel;
+    const columns = layer.places.values.length / 2;
     // A fold is two pieces.
-    this.data = new Int32Array(layer.places.values.length * 6);
+    this.data = new Int32Array(columns * 12);
+    const by = pixel / layer.scale;
+    // Pixel x lies at (x + 0.5) · by − 0.5 of the grid; outside of its columns the edge's cells go on.
+    this.#starts = Int32Array.from({ length: columns }, (_, cell) => {
+      if (cell === 0) return 0;
+      return cell === columns - 1 ? width : Math.min(width, Math.max(0, Math.ceil((cell + 0.5) / by - 0.5)));
+    });
+    this.#offsets = Float64Array.from(this.#starts, (x, cell) => (x + 0.5) * by - 0.5 - cell);
   }
 
   /** Finds the pieces of a row of the plane. */
-  moveTo(y: number, width: number): void {
+  moveTo(y: number): void {
     this.count = 0;
     const { places, spans, scale, most } = this.#layer;
     const by = this.#pixel / scale;
     const { start, end } = spanAt(spans, (y + 0.5) * by);
     if (end <= start) return;
-    places.moveTo((y + 0.5) * by);
     const { values } = places;
-    const columns = values.length / 2;
-    const lastCell = Math.min(columns - 2, end);
-    let x = 0;
-    for (let cell = Math.max(0, start); cell <= lastCell; cell++) {
+    const firstCell = Math.max(0, start);
+    const lastCell = Math.min(values.length / 2 - 2, end);
+    places.moveTo((y + 0.5) * by, firstCell, lastCell + 2);
+    for (let cell = firstCell; cell <= lastCell; cell++) {
       const left = values[cell * 2] as number;
       const above = values[cell * 2 + 1] as number;
       const dx = (values[cell * 2 + 2] as number) - left;
       const dy = (values[cell * 2 + 3] as number) - above;
-      // Pixel x lies at (x + 0.5) · by − 0.5 of the grid; outside of its columns the edge's cells go on.
-      x = cell === 0 ? 0 : Math.max(0, Math.ceil((cell + 0.5) / by - 0.5));
-      const stop = cell === columns - 2 ? width : Math.min(width, Math.ceil((cell + 1.5) / by - 0.5));
+      const x = this.#starts[cell] as number;
+      const stop = this.#starts[cell + 1] as number;
       if (Number.isNaN(dx) || stop <= x) continue;
       if (dx > most || dx < -most || dy > most || dy < -most) {
         // Nothing lies between what is folded over: each half of the cell shows its own side.
@@ -75,7 +85,7 @@ class RowPieces {
         this.#add(middle, stop, left + dx, above + dy, 0, 0);
         continue;
       }
-      const u = (x + 0.5) * by - 0.5 - cell;
+      const u = this.#offsets[cell] as number;
       this.#add(x, stop, left + dx * u, above + dy * u, dx * by, dy * by);
     }
   }
@@ -117,7 +127,7 @@ export function drawLuma(layer: Layer): void {
   const { data } = frame;
   const { width, height } = before;
   const own = before.luma;
-  const pieces = new RowPieces(layer, 1);
+  const pieces = new RowPieces(layer, 1, width);
   const piece = pieces.data;
   const byShare = opacity / FULL;
   const byLuma = (opacity * gain) / 256;
@@ -128,7 +138,7 @@ export function drawLuma(layer: Layer): void {
   const most = 9 * GRAIN_LIMIT;
   const sums = new Int32Array(width);
   for (let y = 0; y < height; y++) {
-    pieces.moveTo(y, width);
+    pieces.moveTo(y);
     if (pieces.count === 0) continue;
     if (grainy) sumRows(before, y, sums);
     const out = (before.y + y) * frame.width + before.x;
@@ -174,7 +184,7 @@ export function drawChroma(layer: Layer): void {
   const { chroma } = texture;
   const { data } = frame;
   const [width, height] = [before.width >> 1, before.height >> 1];
-  const pieces = new RowPieces(layer, 2);
+  const pieces = new RowPieces(layer, 2, width);
   const piece = pieces.data;
   const half = size >> 1;
   const down = half * CHROMA_STRIDE;
@@ -185,7 +195,7 @@ export function drawChroma(layer: Layer): void {
   const uAt = frame.width * frame.height;
   const vAt = uAt + uAt / 4;
   for (let y = 0; y < height; y++) {
-    pieces.moveTo(y, width);
+    pieces.moveTo(y);
     const out = ((before.y >> 1) + y) * stride + (before.x >> 1);
     for (let p = 0, end = pieces.count * 6; p < end; p += 6) {
       const to = piece[p + 1] as number;

@@ -22,7 +22,7 @@ const TURNED = (8 * Math.PI) / 180;
 const GROWN = 1.2;
 
 /** Within these a face looks as it did: three quarters of the points and the mean have changed less, and the pose. */
-const ALIKE = { changedShare: 0.025, shading: 0.06, level: 1.06, tint: 2, yaw: Math.PI / 60, width: 1.06 };
+const ALIKE = { changedShare: 0.025, shading: 0.07, level: 1.06, tint: 2, yaw: Math.PI / 60, width: 1.06 };
 
 /** Every second point is looked at. */
 const STEP = 2;
