@@ -41,6 +41,7 @@ export interface PosedBody extends BonePlaces {
 export class Poser {
   readonly #own: Skeleton;
   readonly #cutout: Cutout;
+  readonly #frame: { readonly width: number; readonly height: number };
   readonly #sizes = new OneEuroFilter({ atRest: 0.3, withSpeed: 2 });
   readonly #turns = new OneEuroFilter({ atRest: 1.2, withSpeed: 6 });
   #facing: 1 | -1 | undefined;
@@ -49,7 +50,9 @@ export class Poser {
   readonly #shown: Partial<Record<Limb, boolean>> = {};
   readonly #behind: Partial<Record<Limb, boolean>> = {};
 
-  constructor(cutout: Cutout) {
+  /** @param frame size of the frames */
+  constructor(cutout: Cutout, frame: { readonly width: number; readonly height: number }) {
+    this.#frame = frame;
     this.#cutout = cutout;
     this.#own = cutout.skeleton;
   }
@@ -65,6 +68,7 @@ export class Poser {
     maps[HEAD] = this.#head(of, torso, scale, mirror);
     const turn = this.#turnOfHead(of, mirror, ptsUs);
     const shown: Limb[] = [];
+    const hidden: Limb[] = [];
     for (const limb of LIMBS) {
       const reach = this.#cutout.reach[limb];
       if (reach === 0) continue;
@@ -72,9 +76,12 @@ export class Poser {
       bones.slice(0, reach).forEach((map, k) => {
         maps[boneOf(limb, k)] = map;
       });
-      if (this.#isShown(limb, of)) shown.push(limb);
+      // Legs that a table hides are not drawn before it; arms out of sight are mostly behind the body.
+      const isSeen = this.#isShown(limb, of);
+      if (isSeen || limb.endsWith('Arm')) shown.push(limb);
+      if (!isSeen) hidden.push(limb);
     }
-    return { torso, maps, turn, scale, order: this.#order(of, shown) };
+    return { torso, maps, turn, scale, order: this.#order(of, shown, hidden) };
   }
 
   /** Which way the body faces; what is edge-on stays as it was. */
@@ -113,7 +120,10 @@ export class Poser {
 
   #isShown(limb: Limb, of: Skeleton): boolean {
     const [, bend, end] = of.limbs[limb];
-    const now = Math.max(bend.seen, end.seen);
+    // What lies beyond the frame's border is not hidden by anything.
+    const { width, height } = this.#frame;
+    const beyond = [bend, end].some(({ x, y }) => x < 0 || y < 0 || x >= width || y >= height);
+    const now = beyond ? 1 : Math.max(bend.seen, end.seen);
     const seen = (this.#seen[limb] ?? now) + 0.25 * (now - (this.#seen[limb] ?? now));
     this.#seen[limb] = seen;
     const before = this.#shown[limb] ?? seen > (HIDDEN + SHOWN) / 2;
@@ -122,7 +132,7 @@ export class Poser {
   }
 
   /** Farther legs first, then the trunk between arms behind and arms in front of it. */
-  #order(of: Skeleton, shown: readonly Limb[]): Layer['part'][] {
+  #order(of: Skeleton, shown: readonly Limb[], hidden: readonly Limb[]): Layer['part'][] {
     const depth = (limb: Limb): number => {
       const [, bend, end] = of.limbs[limb];
       return (bend.z + end.z) / 2;
@@ -134,7 +144,7 @@ export class Poser {
       return this.#behind[limb] as boolean;
     };
     const arms = shown.filter((limb) => limb.endsWith('Arm'));
-    const far = arms.filter(behind);
+    const far = arms.filter((limb) => behind(limb) || hidden.includes(limb));
     const legs = shown.filter((limb) => limb.endsWith('Leg')).sort((a, b) => depth(b) - depth(a));
     const near = arms.filter((limb) => !far.includes(limb)).sort((a, b) => depth(b) - depth(a));
     return [...far, ...legs, 'trunk', ...near];

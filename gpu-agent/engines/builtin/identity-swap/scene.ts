@@ -177,7 +177,7 @@ export class Scene {
     if (kept) this.#dyer?.dye(planes, kept.clothed, skeleton, distance);
     const original = kept && frame.data.slice();
     this.#plate.fill(planes, hole, map);
-    this.#poser ??= new Poser(cutout);
+    this.#poser ??= new Poser(cutout, this.#size);
     const size = this.#usualSize(skeleton.size);
     this.#drawer?.draw(planes, this.#poser.pose({ ...skeleton, size }, frame.ptsUs));
     if (kept && original) {
