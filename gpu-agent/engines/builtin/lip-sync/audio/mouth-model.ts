@@ -6,13 +6,8 @@ export const CONTEXT = [-13, -9, -6, -4, -2, -1, 0, 1, 2, 4, 6, 9, 13] as const;
 /** How far the model looks ahead, frames. */
 export const LOOK_AHEAD = 13;
 export const INPUTS = CONTEXT.length * BANDS;
-/**
- * What it says of a frame: openness, spread and rounding (see MouthPose), and the log odds that the lips are closed and
- * that somebody speaks.
- */
-export const OUTPUTS = ['openness', 'spread', 'rounding', 'closure', 'speech'] as const;
-/** The outputs from here on are log odds. */
-export const FIRST_CHANCE = 3;
+/** What it says of a frame: openness, spread and rounding (see MouthPose), and the log odds that the lips are closed. */
+export const OUTPUTS = ['openness', 'spread', 'rounding', 'closure'] as const;
 
 /** Unit of the openness in the network, so that all its outputs are of one size. */
 export const OPENNESS_UNIT = 0.1;
@@ -30,13 +25,11 @@ export interface MouthWeights {
 
 /** The committed file: sizes, and each array as base64 of little-endian 32-bit floats. */
 export interface MouthWeightsFile {
-  readonly format: 'semblance-mouth/2';
+  readonly format: 'semblance-mouth/1';
   readonly hidden: number;
   /** {@link CONTEXT}, separated by spaces. */
   readonly context: string;
   readonly bands: number;
-  /** {@link OUTPUTS}, separated by spaces. */
-  readonly outputs: string;
   readonly arrays: Readonly<Record<(typeof ARRAYS)[number], string>>;
   /** What the training found with voices it did not train on, and what a training on few sentences must give again. */
   readonly notes: {
@@ -54,9 +47,7 @@ export function readWeightsFile(): MouthWeightsFile {
 
 /** @throws Error for weights made for other features */
 export function decodeWeights(file: MouthWeightsFile): MouthWeights {
-  const { format, bands, context, outputs } = file;
-  const fits = bands === BANDS && context === CONTEXT.join(' ') && outputs === OUTPUTS.join(' ');
-  if (format !== 'semblance-mouth/2' || !fits)
+  if (file.format !== 'semblance-mouth/1' || file.bands !== BANDS || file.context !== CONTEXT.join(' '))
     throw new Error('the mouth weights were made for other features; train them again');
   const array = (name: (typeof ARRAYS)[number]): Float32Array => decodeFloats(file.arrays[name]);
   return {
@@ -73,11 +64,10 @@ export function decodeWeights(file: MouthWeightsFile): MouthWeights {
 export function encodeWeights(weights: MouthWeights, notes: MouthWeightsFile['notes']): MouthWeightsFile {
   const arrays = Object.fromEntries(ARRAYS.map((name) => [name, encodeFloats(weights[name])]));
   return {
-    format: 'semblance-mouth/2',
+    format: 'semblance-mouth/1',
     hidden: weights.hidden,
     context: CONTEXT.join(' '),
     bands: BANDS,
-    outputs: OUTPUTS.join(' '),
     arrays: arrays as MouthWeightsFile['arrays'],
     notes,
   };
@@ -123,7 +113,7 @@ export class MouthModel {
     this.#weights = weights;
   }
 
-  /** @param out openness (IOD), spread, rounding, and the probabilities of closure and speech */
+  /** @param out openness (IOD), spread, rounding, closure (probability) */
   run(frames: Float32Array, index: number, level: number, out: Float32Array): void {
     const { hidden, mean, scale, inner, innerBias, outer, outerBias } = this.#weights;
     const input = this.#input;
@@ -140,6 +130,6 @@ export class MouthModel {
         out[o] = (out[o] as number) + (outer[o * hidden + h] as number) * sum;
     }
     out[0] = (out[0] as number) * OPENNESS_UNIT;
-    for (let o = FIRST_CHANCE; o < OUTPUTS.length; o++) out[o] = 1 / (1 + Math.exp(-(out[o] as number)));
+    out[3] = 1 / (1 + Math.exp(-(out[3] as number)));
   }
 }

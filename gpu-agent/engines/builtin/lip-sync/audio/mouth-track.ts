@@ -24,11 +24,6 @@ const REST = 0.02;
 /** What the means of the network fall short of: it answers doubt with the middle. */
 const EXPAND = 1.12;
 const HOLD = 20;
-/**
- * Share of speech in the frames around one, HOLD to both sides, below which the mouth stays shut and from which it does
- * all that it is told: one tone of an instrument may sound like a vowel, half a second of music hardly like a word.
- */
-const SPEAKING = [0.15, 0.4] as const;
 
 /** The level of a whole recording, which {@link mouthPoses} needs before its first frame. */
 export async function measureLevel(audio: AsyncIterable<Float32Array>): Promise<number> {
@@ -120,13 +115,6 @@ class Shaper {
     return peak >= CLOSURE_PEAK && here >= peak * CLOSURE_SHARE;
   }
 
-  /** Mean probability of speech in the frames around. */
-  #speech(row: number): number {
-    let sum = 0;
-    for (let d = -HOLD; d <= HOLD; d++) sum += this.#value(row + d, 4);
-    return sum / (2 * HOLD + 1);
-  }
-
   #pose(row: number): MouthPose {
     let distance = CLOSE;
     for (let d = 0; d < CLOSE && distance === CLOSE; d++)
@@ -135,9 +123,8 @@ class Shaper {
       0,
       (this.#smooth(row, 0) - REST) * EXPAND + REST * smooth01(this.#smooth(row, 0) / REST - 1),
     );
-    const speaking = smooth01((this.#speech(row) - SPEAKING[0]) / (SPEAKING[1] - SPEAKING[0]));
     return {
-      openness: wanted * speaking * smooth01(distance / CLOSE),
+      openness: wanted * smooth01(distance / CLOSE),
       spread: Math.min(1, Math.max(0, this.#smooth(row, 1))),
       rounding: Math.min(1, Math.max(0, this.#smooth(row, 2))),
       closed: distance === 0,

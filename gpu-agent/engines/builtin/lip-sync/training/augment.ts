@@ -102,49 +102,6 @@ export function music(seconds: number, random: Random): Float32Array {
   return out;
 }
 
-/** One instrument alone: a melody of held or struck tones with vibrato and overtones of its own. */
-export function melody(seconds: number, random: Random): Float32Array {
-  const out = new Float32Array(Math.round(seconds * SAMPLE_RATE));
-  const root = 110 * 2 ** (2.5 * random());
-  const overtones = Array.from({ length: 2 + Math.floor(9 * random()) }, (_, h) => random() / (h + 1));
-  const held = random() < 0.5;
-  const vibrato = random() < 0.5 ? { hz: 4 + 3 * random(), depth: 0.02 * random() } : { hz: 5, depth: 0 };
-  for (let start = 0; start < seconds; ) {
-    const beat = pick(random, [0.125, 0.25, 0.25, 0.5, 1]);
-    const hz = root * 2 ** (pick(random, [0, 2, 3, 5, 7, 8, 10, 12]) / 12);
-    if (random() < 0.85)
-      bow(out, start, beat * (held ? 1 : 1.6), { hz, overtones, vibrato, decay: held ? 8 : 0.15 + random() });
-    start += beat;
-  }
-  return out;
-}
-
-function bow(
-  out: Float32Array,
-  start: number,
-  seconds: number,
-  note: {
-    readonly hz: number;
-    readonly overtones: readonly number[];
-    readonly vibrato: { readonly hz: number; readonly depth: number };
-    readonly decay: number;
-  },
-): void {
-  const first = Math.round(start * SAMPLE_RATE);
-  const count = Math.min(out.length - first, Math.round(seconds * SAMPLE_RATE));
-  let phase = 0;
-  for (let i = 0; i < count; i++) {
-    const t = i / SAMPLE_RATE;
-    const hz = note.hz * (1 + note.vibrato.depth * Math.sin(2 * Math.PI * note.vibrato.hz * t));
-    phase += (2 * Math.PI * hz) / SAMPLE_RATE;
-    const envelope = Math.min(1, t / 0.03) * Math.exp(-t / note.decay) * Math.min(1, (count - i) / 500);
-    let value = 0;
-    for (const [h, gain] of note.overtones.entries())
-      if ((h + 1) * hz < 7500) value += gain * Math.sin((h + 1) * phase);
-    out[first + i] = (out[first + i] as number) + 0.2 * envelope * value;
-  }
-}
-
 function tone(
   out: Float32Array,
   start: number,

@@ -1,14 +1,7 @@
-import {
-  FIRST_CHANCE,
-  INPUTS,
-  inputAt,
-  type MouthWeights,
-  OPENNESS_UNIT,
-  OUTPUTS,
-} from '../audio/mouth-model.ts';
+import { INPUTS, inputAt, type MouthWeights, OPENNESS_UNIT, OUTPUTS } from '../audio/mouth-model.ts';
 import { normal, type Random } from './random.ts';
 
-/** One recording: log-mel frames, their level, and the targets of each frame. */
+/** One recording: log-mel frames, their level, and four targets a frame. */
 export interface Recording {
   readonly frames: Float32Array;
   readonly level: number;
@@ -19,7 +12,7 @@ export interface Recording {
 const BATCH = 64;
 const OUT = OUTPUTS.length;
 /** How much each output counts. */
-const WEIGHT = [1, 0.15, 0.15, 1, 0.5];
+const WEIGHT = [1, 0.15, 0.15, 1];
 
 export interface TrainingOptions {
   readonly hidden: number;
@@ -31,7 +24,7 @@ export interface TrainingOptions {
   readonly log: (line: string) => void;
 }
 
-/** Trains the network by Adam (Kingma and Ba 2015) on squared errors, and cross entropy for the probabilities. */
+/** Trains the network by Adam (Kingma and Ba 2015) on squared errors, and cross entropy for the closure. */
 export function trainNetwork(recordings: readonly Recording[], options: TrainingOptions): MouthWeights {
   const { hidden, epochs, stride, random, log } = options;
   const { mean, scale } = statistics(recordings);
@@ -68,7 +61,7 @@ export function trainNetwork(recordings: readonly Recording[], options: Training
         inputAt(recording.frames, frame, recording.level, row);
         for (let k = 0; k < INPUTS; k++)
           row[k] = ((row[k] as number) - (mean[k] as number)) * (scale[k] as number);
-        for (let o = 0; o < OUT; o++) y[i * OUT + o] = recording.targets[frame * OUT + o] as number;
+        for (let o = 0; o < OUT; o++) y[i * OUT + o] = recording.targets[frame * 4 + o] as number;
         y[i * OUT] = (y[i * OUT] as number) / OPENNESS_UNIT;
       }
       const done = (epoch + b / batches) / epochs;
@@ -142,7 +135,7 @@ function step(
       const target = y[i * OUT + o] as number;
       const value = out[o] as number;
       const weight = (WEIGHT[o] as number) / BATCH;
-      if (o < FIRST_CHANCE) {
+      if (o < 3) {
         delta[o] = 2 * weight * (value - target);
         loss += weight * (value - target) ** 2;
       } else {

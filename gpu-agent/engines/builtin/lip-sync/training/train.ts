@@ -13,11 +13,11 @@ import { trainProbe } from './probe.ts';
 
 const log = (line: string): void => console.log(line);
 const random = rehearsed();
-const recordings = [...(await trainingSet(TRAINING_VOICES, random, log)), ...wordless(220, random)];
+const recordings = [...(await trainingSet(TRAINING_VOICES, random, log)), ...wordless(110, random)];
 log(`${Math.round(recordings.reduce((sum, { count }) => sum + count, 0) / 6000)} minutes of sound`);
 const weights = trainNetwork(recordings, {
-  hidden: 64,
-  epochs: 12,
+  hidden: 40,
+  epochs: 13,
   stride: 2,
   rate: 1.5e-3,
   random,
