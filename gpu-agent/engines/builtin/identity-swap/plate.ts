@@ -5,8 +5,8 @@ import { type Affine, compose, IDENTITY, invert } from './geometry.ts';
 import { type Box, colourAt, compareLight, LIGHT_CELL } from './plate-light.ts';
 import { register, standsStill } from './register.ts';
 
-/** Frame pixels to a cell by which the camera is followed. */
-const MOTION_CELL = 4;
+/** Frames broader than this are followed by cells of four pixels a side, others by two. */
+const BROAD = 800;
 /** What an older look at the background loses against a newer one, a frame: at half a second a fifth. */
 const AGING = 0.985;
 /** Mean difference (levels) of a background that the camera's motion explains no better: another is begun. */
@@ -30,6 +30,8 @@ export interface Sight {
 export class BackgroundPlate {
   readonly #width: number;
   readonly #height: number;
+  /** Frame pixels to a cell by which the camera is followed. */
+  readonly #cell: 2 | 4;
   #planes: Planes;
   /** How well each chroma pixel is known: 0 never seen, else its distance from the person then. */
   #quality: Float32Array;
@@ -39,6 +41,7 @@ export class BackgroundPlate {
   constructor(width: number, height: number) {
     this.#width = width;
     this.#height = height;
+    this.#cell = width > BROAD ? 4 : 2;
     this.#planes = planesOf(new Uint8Array((width * height * 3) / 2), width, height);
     this.#quality = new Float32Array((width * height) / 4);
   }
@@ -58,10 +61,10 @@ export class BackgroundPlate {
   locate({ frame, distance, near }: Sight): Affine | undefined {
     if (!this.#begun) return IDENTITY;
     const [base, known] = this.#small();
-    const guess = scaledMap(compose(this.#velocity, this.#last), 1 / MOTION_CELL);
-    hideCovered(known, guess, distance, near + 2);
-    const { map: found, residual } = register(base, smallLuma(frame.y), known, guess);
-    const map = scaledMap(found, MOTION_CELL);
+    const guess = scaledMap(compose(this.#velocity, this.#last), 1 / this.#cell);
+    hideCovered(known, guess, { distance, near: near + 2, cell: this.#cell });
+    const { map: found, residual } = register(base, smallLuma(frame.y, this.#cell), known, guess);
+    const map = scaledMap(found, this.#cell);
     const size = Math.hypot(map[0], map[3]);
     const shift = Math.max(Math.abs(map[2]) / this.#width, Math.abs(map[5]) / this.#height);
     if (residual > LOST || !(size > 0.7 && size < 1.4) || !(shift < AWAY)) return undefined;
@@ -80,18 +83,18 @@ export class BackgroundPlate {
 
   /** The plate's brightness, small, and where it is known. */
   #small(): [Plane, Plane] {
-    const luma = smallLuma(this.#planes.y);
+    const luma = smallLuma(this.#planes.y, this.#cell);
     const known = plane(luma.width, luma.height);
     const chroma = this.#width / 2;
+    const across = this.#cell / 2;
+    const last = across - 1;
+    const q = this.#quality;
     for (let y = 0; y < known.height; y++) {
       for (let x = 0; x < known.width; x++) {
-        const i = 2 * y * chroma + 2 * x;
-        const q = this.#quality;
+        const i = across * (y * chroma + x);
+        const j = i + last * chroma;
         const least = Math.min(
-          q[i] as number,
-          q[i + 1] as number,
-          q[i + chroma] as number,
-          q[i + chroma + 1] as number,
+          ...([q[i], q[i + last], q[j], q[j + last]] as [number, number, number, number]),
         );
         known.data[y * known.width + x] = least > 0 ? 1 : 0;
       }
@@ -218,29 +221,33 @@ function scaledMap([a, b, c, d, e, f]: Affine, by: number): Affine {
 }
 
 /** What the person covers in the frame is not compared. */
-function hideCovered(known: Plane, [a, b, c, d, e, f]: Affine, distance: Plane, near: number): void {
+function hideCovered(
+  known: Plane,
+  [a, b, c, d, e, f]: Affine,
+  { distance, near, cell }: { distance: Plane; near: number; cell: number },
+): void {
   for (let y = 0; y < known.height; y++) {
     for (let x = 0; x < known.width; x++) {
       const i = y * known.width + x;
       if (known.data[i] === 0) continue;
-      const cx = ((a * (x + 0.5) + b * (y + 0.5) + c) * MOTION_CELL) >> 1;
-      const cy = ((d * (x + 0.5) + e * (y + 0.5) + f) * MOTION_CELL) >> 1;
+      const cx = ((a * (x + 0.5) + b * (y + 0.5) + c) * cell) >> 1;
+      const cy = ((d * (x + 0.5) + e * (y + 0.5) + f) * cell) >> 1;
       const inside = cx >= 0 && cy >= 0 && cx < distance.width && cy < distance.height;
       if (!inside || (distance.data[cy * distance.width + cx] as number) < near) known.data[i] = 0;
     }
   }
 }
 
-function smallLuma({ width, height, data }: Planes['y']): Plane {
-  const out = plane(Math.floor(width / MOTION_CELL), Math.floor(height / MOTION_CELL));
+function smallLuma({ width, height, data }: Planes['y'], cell: number): Plane {
+  const out = plane(Math.floor(width / cell), Math.floor(height / cell));
   for (let y = 0; y < out.height; y++) {
     for (let x = 0; x < out.width; x++) {
       let sum = 0;
-      for (let dy = 0; dy < MOTION_CELL; dy++) {
-        const row = (y * MOTION_CELL + dy) * width + x * MOTION_CELL;
-        for (let dx = 0; dx < MOTION_CELL; dx++) sum += data[row + dx] as number;
+      for (let dy = 0; dy < cell; dy++) {
+        const row = (y * cell + dy) * width + x * cell;
+        for (let dx = 0; dx < cell; dx++) sum += data[row + dx] as number;
       }
-      out.data[y * out.width + x] = sum / MOTION_CELL ** 2;
+      out.data[y * out.width + x] = sum / cell ** 2;
     }
   }
   return out;

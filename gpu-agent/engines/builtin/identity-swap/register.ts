@@ -1,13 +1,13 @@
 import { type Plane, plane } from '../swap/plane.ts';
 import { type Affine, compose, IDENTITY } from './geometry.ts';
 
-const ROUNDS = 8;
+const ROUNDS = 12;
 /** Levels of the pyramid, the finest as given. */
 const LEVELS = 3;
 /** Pixels of the finest level: what moves less than this stands still. */
 const STILL = 0.06;
 /** Differences of brightness that count less and less, levels. */
-const OUTLIER = 12;
+const OUTLIER = 20;
 
 export interface Registration {
   /** From places of `base` to places of `moved`. */
@@ -39,7 +39,7 @@ export function register(base: Plane, moved: Plane, known: Plane, guess: Affine 
       if (!step) break;
       map = step.map;
       residual = step.residual;
-      if (step.moved * scale < (k === 0 ? 0.02 : 0.08)) break;
+      if (step.moved * scale < (k === 0 ? 0.01 : 0.04)) break;
     }
   }
   return { map, residual };
@@ -67,7 +67,7 @@ function solve(
   let [weights, difference] = [0, 0];
   const half = Math.max(width, height) / 2;
   // Of the finest level every second pixel each way: it has more than enough of them.
-  const skip = scale === 1 && width > 120 ? 2 : 1;
+  const skip = scale === 1 && width > 320 ? 2 : 1;
   for (let y = 1; y < height - 1; y += skip) {
     for (let x = 1; x < width - 1; x += skip) {
       const i = y * width + x;
@@ -92,7 +92,7 @@ function solve(
       const gx = (m10 - m00) * (1 - v) + (m11 - m01) * v;
       const gy = (m01 - m00) * (1 - u) + (m11 - m10) * u;
       const miss = (base.data[i] as number) - value;
-      const w = 1 / (1 + (miss / OUTLIER) ** 2);
+      const w = 1 / (1 + (miss / OUTLIER) ** 2) ** 2;
       const [cx, cy] = [(x + 0.5 - width / 2) / half, (y + 0.5 - height / 2) / half];
       j[0] = gx;
       j[1] = gy;
