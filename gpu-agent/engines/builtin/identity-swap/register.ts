@@ -67,7 +67,7 @@ function solve(
   let [weights, difference] = [0, 0];
   const half = Math.max(width, height) / 2;
   // Of the finest level every second pixel each way: it has more than enough of them.
-  const skip = scale === 1 && width > 320 ? 2 : 1;
+  const skip = scale === 1 && width > 200 ? 2 : 1;
   for (let y = 1; y < height - 1; y += skip) {
     for (let x = 1; x < width - 1; x += skip) {
       const i = y * width + x;
