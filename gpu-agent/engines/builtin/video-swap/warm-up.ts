@@ -5,8 +5,8 @@ import { patchWidth } from './keys.ts';
 import type { SwapThreads } from './swap-threads.ts';
 
 /** Faces that each thread draws, and analyses, before its first video: after as many its code has been compiled. */
-const DRAWINGS = 40;
-const ANALYSES = 2;
+const DRAWINGS = 60;
+const ANALYSES = 3;
 const COLOR = { range: 'tv', space: 'bt709' } as const;
 
 /** Has all threads analyse and draw faces of a small picture, so that they are quick in their first video. */
