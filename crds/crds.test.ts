@@ -216,6 +216,7 @@ describe('kubectl', () => {
     const condition = { type: 'Ready', lastTransitionTime: at, observedGeneration: 1 };
     await setStatus('shown', {
       ...{ phase: 'Pending', attempt: 1, queuePosition: 3, agent: 'gpu-1', progress: '42%' },
+      etaSeconds: 90,
       conditions: [
         {
           ...condition,
@@ -229,7 +230,8 @@ describe('kubectl', () => {
     expect(brief).toMatch(/^NAME +CAPABILITY +PHASE +PROGRESS +AGENT +AGE\n/);
     expect(brief).toMatch(/shown +face-swap-image +Pending +42% +gpu-1 +\d+s\n/);
     const wide = await kubectl('get', 'renderjobs', 'shown', '-o', 'wide', ...namespace);
-    expect(wide).toMatch(/AGE +PLACE +ATTEMPT +REASON +MESSAGE\n/);
+    expect(wide).toMatch(/AGE +PLACE +LEFT +ATTEMPT +REASON +MESSAGE\n/);
+    expect(wide).toMatch(/ 3 +90 +1 +SlotsBusy /);
     expect(wide).toContain('SlotsBusy   3rd of 12 waiting; 2 of 2 slots on 1 agent are busy.');
 
     await client.apply(GPUAGENT_RESOURCE, {

@@ -119,11 +119,11 @@ describe('an attempt', () => {
     const video = (name: string) => ({ url: harness.store.url(name), maxBytes: 0n });
     harness.store.objects.set('/in/long', Buffer.alloc(5_501));
     const swap = (name: string) =>
-      run('ok', {
+      run('refuse', {
         capability: 'face-swap',
         inputs: { video: video(name), face: face as NonNullable<typeof face> },
       });
-    expect(await swap('/in/image')).toMatchObject({ state: SUCCEEDED });
+    expect(await swap('/in/image')).toMatchObject({ state: FAILED, failure: { code: 'face_not_detected' } });
     expect(await swap('/in/long')).toMatchObject({ state: FAILED, failure: { code: 'input_too_large' } });
   });
 

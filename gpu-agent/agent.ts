@@ -7,10 +7,12 @@ import { createDispatcher, DEFAULT_TRANSFER_LIMITS, type TransferLimits } from '
 import { openWorkDir } from './assets/work-dir.ts';
 import { createAgentService } from './attempts/agent-service.ts';
 import { createAttempts } from './attempts/attempts.ts';
+import { isMeasurable } from './attempts/measured-units.ts';
 import { createContentChecks } from './content-check/content-checks.ts';
 import { createEngineSet } from './engines/engine-set.ts';
 import { createEnginePool } from './engines/host/engine-pool.ts';
 import { type EngineSource, engineSource, sidecarSource } from './engines/registry.ts';
+import { createMedia, findMediaTools } from './media/media.ts';
 import { type AgentMetrics, createAgentMetrics } from './metrics.ts';
 import { createProvenance, type Provenance } from './provenance/provenance.ts';
 import {
@@ -32,6 +34,8 @@ export interface AgentOptions {
   readonly signal: AbortSignal;
   /** Default: those named in the settings. */
   readonly engines?: readonly EngineSource[];
+  /** Looks for ffmpeg, which measures videos. Default: on PATH. */
+  readonly findMedia?: typeof findMediaTools;
   /** Default: by the certificate named in the settings. */
   readonly provenance?: Provenance;
   readonly leaseTimes?: LeaseTimes;
@@ -93,6 +97,11 @@ async function startParts(
   const dispatcher = createDispatcher(limits);
   started.push(() => dispatcher.destroy());
 
+  const tools = await (options.findMedia ?? findMediaTools)();
+  const media = tools.available ? createMedia({ tools, threads: 1 }) : undefined;
+  if (media) started.push(() => media.close());
+  if (!tools.available) logger.warn(`no capability that makes videos is offered: ${tools.reason}`);
+
   const sources = options.engines ?? [
     ...settings.sidecars.map(sidecarSource),
     ...settings.engines.map((name) => engineSource(name, settings.engineSettings)),
@@ -119,7 +128,12 @@ async function startParts(
       onCrash: () => metrics.engineRestarts.inc({ engine: source.name }),
     });
   });
-  const engines = createEngineSet({ pools, slots: settings.slots });
+  const engines = createEngineSet({
+    pools,
+    slots: settings.slots,
+    // What cannot be measured cannot be charged.
+    usable: (capability) => isMeasurable(capability, media?.measure),
+  });
   started.push(() => engines.close());
 
   const contentChecks = createContentChecks({
@@ -142,6 +156,7 @@ async function startParts(
     workDir,
     contentChecks,
     provenance,
+    meter: media?.measure,
     dispatcher,
     metrics,
     logger,
@@ -220,7 +235,7 @@ async function startParts(
           ? {
               name: ownName(pool.engine.name),
               version: pool.engine.version,
-              capabilities: pool.engine.capabilities.map((offer) => ({
+              capabilities: engines.offers(pool).map((offer) => ({
                 name: offer.capability,
                 slots: engines.slotsOf(pool, offer),
                 memoryMib: Math.max(0, Math.round(offer.memoryMib)),

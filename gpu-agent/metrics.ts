@@ -73,6 +73,12 @@ export function createAgentMetrics(
       labelNames: ['check', 'phase', 'result'],
       registers,
     }),
+    unitCorrections: new Counter({
+      name: 'semblance_agent_unit_corrections_total',
+      help: 'Outputs of which an engine said other units than were measured and charged',
+      labelNames: ['capability', 'engine'],
+      registers,
+    }),
     engineRestarts: new Counter({
       name: 'semblance_agent_engine_restarts_total',
       help: 'Engine processes that ended or did not start, and were started again',

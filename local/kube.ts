@@ -4,7 +4,7 @@ import { chmod, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
-import { createGuard, type Guard } from './process/guard.ts';
+import { createGuard, type Guard } from '#common/process/guard.ts';
 import { httpGet } from './process/http-get.ts';
 import { onFreePort } from './process/ports.ts';
 import { type ServiceSpec, startService } from './process/service.ts';

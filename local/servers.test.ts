@@ -5,9 +5,9 @@ import { connect } from 'nats';
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { natsOptions } from '#common/nats-url.ts';
+import { createGuard, type Guard } from '#common/process/guard.ts';
 import { natsUrl, startNats } from './nats.ts';
 import { createDatabase, startPostgres } from './postgres.ts';
-import { createGuard, type Guard } from './process/guard.ts';
 import { identify } from './process/identity.ts';
 import { resolveTools } from './toolchain/toolchain.ts';
 

@@ -2,8 +2,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { createGuard, type Guard } from '#common/process/guard.ts';
 import { endLeftovers, recordChildren } from './process/children-record.ts';
-import { createGuard, type Guard } from './process/guard.ts';
 import { identify } from './process/identity.ts';
 import type { ServiceSpec } from './process/service.ts';
 import { createSupervisor, type Supervisor, type SupervisorEvent } from './supervisor.ts';

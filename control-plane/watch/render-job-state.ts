@@ -16,10 +16,10 @@ const WAITING: Readonly<Record<string, string>> = {
 
 /** How far the present attempt is; undefined while there is none. */
 export function progressOf({ status }: RenderJob): JobProgress | undefined {
-  const { phase, attempt = 0, progress } = status ?? {};
+  const { phase, attempt = 0, progress, etaSeconds } = status ?? {};
   if (attempt < 1 || phase === undefined || phase === 'Pending' || phase === 'Suspended') return undefined;
   const percent = Number.parseInt(progress ?? '0', 10);
-  return { attempt, percent: Number.isFinite(percent) ? Math.min(100, Math.max(0, percent)) : 0 };
+  return { attempt, percent: Number.isFinite(percent) ? Math.min(100, Math.max(0, percent)) : 0, etaSeconds };
 }
 
 /** Where the job stands among those that wait; undefined when it does not, or nothing is known of it yet. */

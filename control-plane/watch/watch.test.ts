@@ -111,10 +111,15 @@ test('a watch tells the present state and every change of it, through whichever 
     queueLength: null as unknown as undefined,
   } as const;
   for (const progress of ['0%', '41%']) {
-    await setStatus(system, renderJob, { ...attempt, progress, conditions: ready('Running') });
+    const etaSeconds = progress === '41%' ? 7 : undefined;
+    await setStatus(system, renderJob, {
+      ...attempt,
+      ...{ progress, ...(etaSeconds ? { etaSeconds } : {}), conditions: ready('Running') },
+    });
     for (const watch of watches) {
       const percent = Number.parseInt(progress, 10);
       await untilTrue(() => watch.states(1).at(-1)?.progress?.percent === percent, progress);
+      expect(watch.states(1).at(-1)?.progress?.etaSeconds).toBe(etaSeconds);
     }
   }
   await succeed(system, renderJob);

@@ -15,7 +15,9 @@ function state(
   return { job, begun: status === 'processing', progress: undefined, queue: undefined, ...more };
 }
 
-const progress = (attempt: number, percent: number) => ({ progress: { attempt, percent } });
+const progress = (attempt: number, percent: number, etaSeconds?: number) => ({
+  progress: { attempt, percent, etaSeconds },
+});
 const queue = (position: number, of = position, reason = 'busy') => ({ queue: { position, of, reason } });
 
 /** What a client hears of states that come one after the other, in short. */
@@ -27,7 +29,9 @@ function hear(states: JobState[], from: Seen = NOTHING) {
     seen = told.seen;
     for (const event of told.text.split('\n\n').filter(Boolean)) {
       const data = JSON.parse(/^data: (.*)$/m.exec(event)?.[1] ?? '');
-      const rest = data.status ?? data.progress ?? `${data.position}/${data.of} ${data.reason}`;
+      const left = typeof data.eta_seconds === 'number' ? `, ${data.eta_seconds} s left` : '';
+      const share = data.progress === undefined ? undefined : `${data.progress}${left}`;
+      const rest = data.status ?? share ?? `${data.position}/${data.of} ${data.reason}`;
       heard.push(`${/^event: (.*)$/m.exec(event)?.[1]} ${rest}`);
     }
   }
@@ -42,8 +46,8 @@ describe('tellNews', () => {
       state('queued', queue(2)),
       state('queued', queue(1)),
       state('processing', progress(1, 0)),
-      state('processing', progress(1, 30)),
-      state('processing', progress(1, 30)),
+      state('processing', progress(1, 30, 12)),
+      state('processing', progress(1, 30, 11)),
       state('succeeded', { begun: true }),
     ];
     expect(hear(states).heard).toEqual([
@@ -52,7 +56,7 @@ describe('tellNews', () => {
       'queue 1/1 busy',
       'status processing',
       'progress 0',
-      'progress 0.3',
+      'progress 0.3, 12 s left',
       'status succeeded',
     ]);
   });

@@ -103,8 +103,9 @@ export function tellNews(state: JobState, before: Seen, ids: EventIds): Told {
       tell('queue', { queue: place }, { position: position || null, of: of || null, reason: reason || null });
     }
   } else if (progress && isFurther(progress, seen)) {
-    const { attempt, percent } = progress;
-    tell('progress', { attempt, percent, queue: '' }, { attempt, progress: percent / 100 });
+    const { attempt, percent, etaSeconds = null } = progress;
+    const data = { attempt, progress: percent / 100, eta_seconds: etaSeconds };
+    tell('progress', { attempt, percent, queue: '' }, data);
   }
   return { text, seen, over: false };
 }

@@ -81,6 +81,11 @@ export const jobProgressSchema = z
   .object({
     attempt: z.int().min(1).meta({ description: 'A job whose agent was lost is begun again: 1, 2, …' }),
     progress: z.number().min(0).max(1),
+    eta_seconds: z
+      .int()
+      .min(0)
+      .nullable()
+      .meta({ description: 'Estimate of the seconds left; null while there is nothing to go by.' }),
   })
   .meta({ id: 'JobProgress', description: 'Data of a `progress` event.' });
 
@@ -124,7 +129,7 @@ export const readEventsOperation: Operation = {
       type: 'text/event-stream',
       schema: z.string(),
       headers: ['Cache-Control'],
-      example: `retry: 2000\n\nid: 2.0.0..q3Zr8mKx1Wd\nevent: status\ndata: ${JSON.stringify(EXAMPLE_JOB)}\n\nid: 2.1.42..Yf0a7TgLc2E\nevent: progress\ndata: {"attempt":1,"progress":0.42}\n\n`,
+      example: `retry: 2000\n\nid: 2.0.0..q3Zr8mKx1Wd\nevent: status\ndata: ${JSON.stringify(EXAMPLE_JOB)}\n\nid: 2.1.42..Yf0a7TgLc2E\nevent: progress\ndata: {"attempt":1,"progress":0.42,"eta_seconds":13}\n\n`,
     },
     { status: 204, description: 'By its `Last-Event-ID` the client knows how the job ended.' },
   ],

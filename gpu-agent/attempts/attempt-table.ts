@@ -1,4 +1,5 @@
 import type { RenderErrorCode, RenderStage } from '../engines/engine.ts';
+import { createPace, type Pace } from './pace.ts';
 
 /** One try at a RenderJob: the job's uid and the attempt number, which is the fencing token. */
 export interface AttemptRef {
@@ -109,21 +110,13 @@ export interface AttemptTable {
 
 type Entry = { -readonly [K in keyof Attempt]: Attempt[K] } & {
   endedAtMs: number | undefined;
-  /** Where the present pace began: with the first stage after the fetch, whose pace says nothing of the rest. */
-  pace: { readonly at: number; readonly progress: number } | undefined;
+  /** Begins with the first stage after the fetch, whose pace says nothing of the rest. */
+  pace: Pace | undefined;
 };
 
-/** So much must be done, in so much time, before the rest is estimated from it. */
-const LEAST_SHARE = 0.02;
-const LEAST_MS = 1_000;
-
-function estimate(entry: Entry, { secondsLeft, now }: Progress): number | undefined {
-  if (secondsLeft !== undefined && Number.isFinite(secondsLeft) && secondsLeft >= 0) return secondsLeft;
-  const { pace } = entry;
-  if (!pace) return undefined;
-  const [done, took] = [entry.progress - pace.progress, now - pace.at];
-  if (done < LEAST_SHARE || took < LEAST_MS) return undefined;
-  return ((took / done) * (1 - entry.progress)) / 1_000;
+function estimate({ pace, progress }: Entry, { secondsLeft, now }: Progress): number | undefined {
+  const paced = pace?.secondsLeft(progress, now);
+  return secondsLeft !== undefined && Number.isFinite(secondsLeft) && secondsLeft >= 0 ? secondsLeft : paced;
 }
 
 const keyOf = (ref: AttemptRef) => `${ref.jobUid}/${ref.attempt}`;
@@ -218,7 +211,7 @@ export function createAttemptTable(limits: AttemptTableLimits = DEFAULT_LIMITS):
       if (value === entry.progress && named === entry.stage) return undefined;
       entry.progress = value;
       entry.stage = named;
-      if (named !== 'fetch') entry.pace ??= { at: said.now, progress: value };
+      if (named !== 'fetch') entry.pace ??= createPace(value, said.now);
       entry.etaSeconds = estimate(entry, said);
       return entry;
     },

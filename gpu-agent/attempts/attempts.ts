@@ -8,6 +8,7 @@ import type { AgentMetrics } from '../metrics.ts';
 import type { Provenance } from '../provenance/provenance.ts';
 import { type Attempt, type AttemptRef, createAttemptTable, type StartDecision } from './attempt-table.ts';
 import { AttemptEnded } from './endings.ts';
+import type { VideoMeter } from './measured-units.ts';
 import { runAttempt } from './run-attempt.ts';
 import type { AttemptWork } from './start-request.ts';
 
@@ -31,6 +32,7 @@ export interface AttemptsOptions {
   readonly workDir: WorkDir;
   readonly contentChecks: ContentChecks;
   readonly provenance: Provenance;
+  readonly meter: VideoMeter | undefined;
   readonly dispatcher: Dispatcher;
   readonly metrics: AgentMetrics;
   readonly logger: Logger;
@@ -159,6 +161,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
       workDir: options.workDir,
       contentChecks: options.contentChecks,
       provenance: options.provenance,
+      meter: options.meter,
       dispatcher: options.dispatcher,
       metrics,
       logger,

@@ -25,6 +25,7 @@ import type { Provenance } from '../provenance/provenance.ts';
 import { SigningCredentialError } from '../provenance/signer.ts';
 import type { AttemptOutput, Outcome } from './attempt-table.ts';
 import { AttemptEnded } from './endings.ts';
+import { measuredMilliUnits, type VideoMeter } from './measured-units.ts';
 import type { AttemptWork } from './start-request.ts';
 
 /** Share of the progress that fetching and storing take each; the engine has the rest. */
@@ -37,6 +38,7 @@ export interface RunAttemptOptions {
   readonly workDir: WorkDir;
   readonly contentChecks: ContentChecks;
   readonly provenance: Provenance;
+  readonly meter: VideoMeter | undefined;
   readonly dispatcher: Dispatcher;
   readonly metrics: AgentMetrics;
   readonly logger: Logger;
@@ -52,8 +54,8 @@ export interface RunAttemptOptions {
 }
 
 /**
- * Carries one attempt out: fetch, check, render, check, mark, store. Never rejects. When it resolves, nothing of the attempt runs any more
- * and its files are gone.
+ * Carries one attempt out: fetch, check, render, measure, check, mark, store. Never rejects. When it resolves, nothing
+ * of the attempt runs any more and its files are gone.
  */
 export async function runAttempt(options: RunAttemptOptions): Promise<Outcome> {
   const { work, signal, logger, workDir } = options;
@@ -149,9 +151,18 @@ async function fetchRenderStore(
     ),
   );
   await checkedOutput(result.outputPath, dir.output);
-  const milliUnits = billedMilliUnits(result);
   const sink = sinkFor(work.sinks, result.contentType);
   const by = { name: pool.known?.name ?? '', version: pool.known?.version ?? '' };
+  const measure = () =>
+    measuredMilliUnits(work.capability, result, {
+      ...{ meter: options.meter, signal, logger },
+      onCorrection: () => metrics.unitCorrections.inc({ capability: work.capability, engine: by.name }),
+    });
+  const measureBegan = performance.now();
+  const isVideo = result.units.unit === 'second';
+  if (isVideo) onProgress(1 - TRANSFER_SHARE, 'measure');
+  const milliUnits = await (isVideo ? inSpan('measure', step, measure) : measure());
+  const measured = isVideo ? [{ name: 'measure', milliseconds: performance.now() - measureBegan }] : [];
   const outputCheckMs = await timed(() => inSpan('check', step, () => checkOutput(options, result)));
   let markedPath = '';
   const markMs = await timed(() =>
@@ -185,7 +196,8 @@ async function fetchRenderStore(
   const stages = [
     { name: 'fetch', milliseconds: fetchMs },
     { name: 'check', milliseconds: checkMs + outputCheckMs },
-    ...result.stages.slice(0, 28),
+    ...result.stages.slice(0, 27),
+    ...measured,
     { name: 'mark', milliseconds: markMs },
     { name: 'store', milliseconds: performance.now() - storeBegan },
   ];
@@ -239,14 +251,6 @@ function sinkFor(sinks: readonly Sink[], contentType: string): Sink {
   const sink = sinks.find((candidate) => candidate.contentType === contentType);
   if (!sink) throw new Error(`the engine made ${contentType}, for which there is no place to put it`);
   return sink;
-}
-
-function billedMilliUnits({ units }: RenderResult): number {
-  const milli = Math.round(units.quantity * 1000);
-  if ((units.unit !== 'image' && units.unit !== 'second') || !Number.isSafeInteger(milli) || milli <= 0) {
-    throw new Error('the engine reported unusable billing units');
-  }
-  return milli;
 }
 
 function failedOutcome(error: unknown, logger: Logger): Outcome {

@@ -35,6 +35,16 @@ describe('the engines of an agent', () => {
     expect(set.find('face-swap')).toBeUndefined();
   });
 
+  it('does not offer what cannot be used here, and does not wait for it', () => {
+    const pool = poolOf(4, [offer('lip-sync'), offer('face-swap-image')]);
+    const away = poolOf(4, [offer('avatar')], { warm: 0, offered: false });
+    const usable = (capability: string) => capability === 'face-swap-image';
+    const set = createEngineSet({ pools: [pool, away], slots: 4, usable });
+    expect(set.offers(pool).map(({ capability }) => capability)).toEqual(['face-swap-image']);
+    expect([set.find('lip-sync'), set.misses('avatar')]).toEqual([undefined, false]);
+    expect(set.find('face-swap-image')?.pool).toBe(pool);
+  });
+
   it('knows an engine that is away from one that never was', () => {
     const away = poolOf(2, [offer('lip-sync')], { warm: 0, offered: false });
     const set = createEngineSet({ pools: [away], slots: 2 });

@@ -13,6 +13,8 @@ export interface ChosenEngine {
 export interface EngineSet {
   /** The first warmed-up engine that does the capability, its processes alive or just being restarted. */
   find(capability: Capability): ChosenEngine | undefined;
+  /** What the pool's engine does and can be used here; nothing while the engine is down. */
+  offers(pool: EnginePool): readonly EngineCapability[];
   /** Whether an engine did the capability before, and is down now. */
   misses(capability: Capability): boolean;
   /**
@@ -28,8 +30,13 @@ export interface EngineSet {
   close(): Promise<void>;
 }
 
-export function createEngineSet(options: { pools: readonly EnginePool[]; slots: number }): EngineSet {
-  const { pools, slots } = options;
+export function createEngineSet(options: {
+  readonly pools: readonly EnginePool[];
+  readonly slots: number;
+  /** What engines do beside this is not offered: nothing here could be made of it. Default: everything. */
+  readonly usable?: (capability: Capability) => boolean;
+}): EngineSet {
+  const { pools, slots, usable = () => true } = options;
   const capacityOf = (held: (pool: EnginePool) => number) => Math.min(slots, Math.max(0, ...pools.map(held)));
 
   function slotsOf(pool: EnginePool, offer: EngineCapability): number {
@@ -52,7 +59,9 @@ export function createEngineSet(options: { pools: readonly EnginePool[]; slots: 
 
   return {
     pools,
+    offers: (pool) => pool.engine?.capabilities.filter(({ capability }) => usable(capability)) ?? [],
     find(capability) {
+      if (!usable(capability)) return undefined;
       for (const pool of pools) {
         const offer = pool.engine?.capabilities.find((candidate) => candidate.capability === capability);
         if (offer) return { pool, offer, slots: slotsOf(pool, offer) };
@@ -60,6 +69,7 @@ export function createEngineSet(options: { pools: readonly EnginePool[]; slots: 
       return undefined;
     },
     misses: (capability) =>
+      usable(capability) &&
       pools.some(
         ({ engine, known }) =>
           !engine && known?.capabilities.some((offer) => offer.capability === capability),

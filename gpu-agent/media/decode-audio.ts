@@ -1,6 +1,6 @@
 import { RenderError } from '../engines/engine.ts';
 import { ByteReader } from './byte-reader.ts';
-import { failureOf } from './failure.ts';
+import { unfinished } from './failure.ts';
 import { inputArgs } from './formats.ts';
 import { unsupported } from './headers.ts';
 import type { Kit } from './kit.ts';
@@ -49,10 +49,7 @@ export async function* decodeAudio(
   }
   const exit = await tool.exited;
   signal.throwIfAborted();
-  if (samples === 0) {
-    throw (
-      failureOf(exit, 'The sound') ??
-      unsupported('Nothing of the sound can be decoded: it is damaged.', exit.stderr)
-    );
-  }
+  const failure = unfinished(exit, 'The sound');
+  if (failure) throw failure;
+  if (samples === 0) throw unsupported('Nothing of the sound can be decoded: it is damaged.', exit.stderr);
 }

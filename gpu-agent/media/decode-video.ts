@@ -1,6 +1,6 @@
 import { RenderError } from '../engines/engine.ts';
 import { needsMatrixChange } from './color.ts';
-import { failureOf } from './failure.ts';
+import { unfinished } from './failure.ts';
 import { inputArgs, maxPixelsArgs } from './formats.ts';
 import { unsupported } from './headers.ts';
 import type { Kit } from './kit.ts';
@@ -49,7 +49,9 @@ export async function* decodeVideo(
   let index = 0;
   let last = Number.NEGATIVE_INFINITY;
   let offsetUs = PIPE_OFFSET_US;
-  for await (const frame of prefetch(readNut(kit.patient(tool, tool.stdout), bytes), AHEAD)) {
+  const { memory } = options;
+  const room = memory && ((size: number) => memory.take(size));
+  for await (const frame of prefetch(readNut(kit.patient(tool, tool.stdout), bytes, room), AHEAD)) {
     if (index === 0 && video.untimed) offsetUs = frame.ptsUs;
     // Whatever comes first is shown from the beginning: what was before it could not be decoded, or was only sound.
     const ptsUs = index === 0 ? 0 : Math.max(frame.ptsUs - offsetUs, last + LEAST_DISTANCE_US);
@@ -65,10 +67,9 @@ export async function* decodeVideo(
   }
   const exit = await tool.exited;
   signal.throwIfAborted();
-  const failure = failureOf(exit, 'The video');
-  if (failure?.code === 'input_too_large') throw failure;
-  if (index === 0)
-    throw failure ?? unsupported('No picture of the video can be decoded: it is damaged.', exit.stderr);
+  const failure = unfinished(exit, 'The video');
+  if (failure) throw failure;
+  if (index === 0) throw unsupported('No picture of the video can be decoded: it is damaged.', exit.stderr);
   // A packet may hold a single field, two of which make a frame.
   if (index < info.video.frameCount * LEAST_SHARE) {
     throw unsupported(

@@ -1,21 +1,39 @@
-import { RenderError } from '../engines/engine.ts';
+import { EngineInterruptedError, RenderError } from '../engines/engine.ts';
 import type { ToolExit } from './sandbox.ts';
 
-/** What the end of a tool that read an input means for the input's owner; undefined for a good end. */
-export function failureOf(exit: ToolExit, what: string): RenderError | undefined {
-  const tooManyPixels = exit.stderr.includes('exceeds specified max pixel count');
-  if (exit.code === 0 && !tooManyPixels) return undefined;
-  const cause = new Error(`exit ${exit.code ?? exit.signal}: ${exit.stderr.trim()}`);
-  if (exit.signal === 'SIGXCPU' || exit.signal === 'SIGKILL') {
-    return new RenderError('input_too_large', `${what} takes too long to decode.`, { cause });
+/**
+ * A fault of this machine that ended a tool: somebody else killed it, as the kernel does when memory runs out, or the
+ * disk is full. The work may well be done at another time or place, whatever its input. Undefined for any other end.
+ */
+export function interrupted(exit: ToolExit, program = 'ffmpeg'): EngineInterruptedError | undefined {
+  const fault = (what: string) => new EngineInterruptedError(what, { cause: causeOf(exit) });
+  if (exit.signal === 'SIGKILL' && exit.ended === undefined) {
+    return fault(`${program} was killed from outside (SIGKILL), as when memory runs out`);
   }
-  if (/Cannot allocate memory|std::bad_alloc/.test(exit.stderr)) {
-    return new RenderError('input_too_large', `${what} needs more memory to decode than is given to one.`, {
-      cause,
-    });
-  }
-  if (tooManyPixels) {
-    return new RenderError('input_too_large', `${what} has larger frames than are taken.`, { cause });
-  }
-  return new RenderError('unsupported_format', `${what} is damaged and cannot be decoded.`, { cause });
+  if (exit.stderr.includes('No space left on device')) return fault(`${program} found no space left`);
+  return undefined;
 }
+
+/** Why a tool that looked into an input was ended; undefined where it ended by itself, well or not. */
+export function stopped(exit: ToolExit, what: string): RenderError | EngineInterruptedError | undefined {
+  if (exit.ended === undefined) return interrupted(exit);
+  return new RenderError('input_too_large', `${what} takes too long to decode.`, { cause: causeOf(exit) });
+}
+
+/**
+ * Why a tool that decoded an input did not come to its end; undefined where it did, or where damage in the file is what
+ * ended it: what to make of that depends on how much was decoded.
+ */
+export function unfinished(exit: ToolExit, what: string): RenderError | EngineInterruptedError | undefined {
+  const end = stopped(exit, what);
+  if (end) return end;
+  const tooLarge = (why: string) =>
+    new RenderError('input_too_large', `${what} ${why}`, { cause: causeOf(exit) });
+  if (/exceeds specified max pixel count/.test(exit.stderr))
+    return tooLarge('has larger frames than are taken.');
+  if (exit.code !== 0 && /Cannot allocate memory|std::bad_alloc/.test(exit.stderr))
+    return tooLarge('needs more memory to decode than is given to one.');
+  return undefined;
+}
+
+const causeOf = (exit: ToolExit) => new Error(`exit ${exit.code ?? exit.signal}: ${exit.stderr.trim()}`);

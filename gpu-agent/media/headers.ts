@@ -1,4 +1,5 @@
 import { RenderError } from '../engines/engine.ts';
+import { stopped } from './failure.ts';
 import { inputArgs } from './formats.ts';
 import type { Kit } from './kit.ts';
 
@@ -56,6 +57,8 @@ export async function readHeaders(kit: Kit, path: string, signal: AbortSignal): 
   }
   const exit = await tool.exited;
   signal.throwIfAborted();
+  const failure = stopped(exit, 'The file');
+  if (failure) throw failure;
   if (exit.code !== 0)
     throw unsupported('The file is damaged, or no video or sound of a kind that is accepted.', exit.stderr);
   try {

@@ -1,4 +1,4 @@
-import type { Guard } from '../../local/process/guard.ts';
+import type { Guard } from '#common/process/guard.ts';
 import { createFileReader, type OpenFile } from './open-files.ts';
 import { type ChildLimits, startTool, type Tool } from './sandbox.ts';
 import type { MediaTools } from './tools.ts';

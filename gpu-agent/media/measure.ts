@@ -1,36 +1,70 @@
 import { createInterface } from 'node:readline';
 import { RenderError } from '../engines/engine.ts';
+import { interrupted } from './failure.ts';
 import { inputArgs } from './formats.ts';
 import type { Kit } from './kit.ts';
-import { TICKS_PER_SECOND } from './mp4-times.ts';
 import type { WrittenVideo } from './types.ts';
 
 /**
- * Decodes a file of ours and says how long it is: from its first frame to the end of its last one. Sound that goes on
- * longer is not counted: what is charged is what was rendered.
+ * Decodes a finished video and says how long it is: from its first frame to the end of its last one. Sound that goes on
+ * longer is not counted: what is charged is what was rendered. The file may be of any engine, so nothing is assumed of
+ * its container or of the time base it counts in.
  */
-export async function measure(kit: Kit, path: string, signal: AbortSignal): Promise<WrittenVideo> {
+export function measure(kit: Kit, path: string, signal: AbortSignal): Promise<WrittenVideo> {
+  const decoding = ['-threads', String(kit.threads), '-skip_loop_filter', 'all'];
+  return span(kit, path, signal, 'frame=best_effort_timestamp,pkt_duration,duration', decoding);
+}
+
+/**
+ * The same of a file that was just written by us, by what it says of its packets. They are in the order in which they
+ * are shown, one for each frame, so that decoding would say nothing else of its length.
+ */
+export function measureWritten(kit: Kit, path: string, signal: AbortSignal): Promise<WrittenVideo> {
+  return span(kit, path, signal, 'packet=pts,duration', []);
+}
+
+async function span(
+  kit: Kit,
+  path: string,
+  signal: AbortSignal,
+  entries: string,
+  options: readonly string[],
+): Promise<WrittenVideo> {
   const args = [
-    ...['-v', 'error', '-threads', String(kit.threads), '-skip_loop_filter', 'all', '-select_streams', 'v:0'],
-    ...['-show_entries', 'frame=pts,pkt_duration,duration', '-of', 'compact=p=0:s=,', ...inputArgs(path)],
+    ...['-v', 'error', ...options, '-select_streams', 'V:0', '-show_entries', `stream=time_base:${entries}`],
+    ...['-of', 'compact=p=0:s=,', ...inputArgs(path)],
   ];
   await using tool = await kit.start('ffprobe', args, { signal, limits: { cpuSec: 3_600 } });
   let frames = 0;
   let first = Number.POSITIVE_INFINITY;
-  let end = 0;
+  let last = Number.NEGATIVE_INFINITY;
+  let end = Number.NEGATIVE_INFINITY;
+  let secondsPerTick = Number.NaN;
   for await (const line of createInterface({ input: tool.stdout })) {
     const fields = new Map(line.split(',').map((part) => part.split('=') as [string, string]));
-    const pts = Number(fields.get('pts'));
+    const base = fields.get('time_base');
+    if (base !== undefined) {
+      const [num, den] = base.split('/').map(Number);
+      secondsPerTick = Number(num) / Number(den);
+      continue;
+    }
+    const time = Number(fields.get('best_effort_timestamp') ?? fields.get('pts'));
+    if (!Number.isFinite(time)) continue;
     const duration = Number(fields.get('duration') ?? fields.get('pkt_duration'));
-    if (!Number.isFinite(pts) || !Number.isFinite(duration)) continue;
     frames++;
-    first = Math.min(first, pts);
-    end = Math.max(end, pts + duration);
+    first = Math.min(first, time);
+    last = Math.max(last, time);
+    end = Math.max(end, time + (duration > 0 ? duration : 0));
   }
   const exit = await tool.exited;
   signal.throwIfAborted();
-  if (exit.code !== 0 || frames === 0) {
+  const moment = interrupted(exit);
+  if (moment) throw moment;
+  // Not every container says how long the last frame is shown: as long as the mean one.
+  if (end <= last && frames > 1) end = last + (last - first) / (frames - 1);
+  const durationMs = Math.round((end - first) * secondsPerTick * 1000);
+  if (exit.code !== 0 || !(durationMs > 0)) {
     throw new RenderError('processing_failed', 'The file written cannot be decoded.', { cause: exit.stderr });
   }
-  return { frames, durationMs: Math.round(((end - first) * 1000) / TICKS_PER_SECOND) };
+  return { frames, durationMs };
 }

@@ -1,7 +1,8 @@
 import { RenderError } from '../engines/engine.ts';
+import { interrupted } from './failure.ts';
 import { COPIED_AUDIO, inputArgs } from './formats.ts';
 import type { Kit } from './kit.ts';
-import { measure } from './measure.ts';
+import { measureWritten } from './measure.ts';
 import { TICKS_PER_SECOND } from './mp4-times.ts';
 import type { Sound } from './probe.ts';
 import type { WrittenVideo } from './types.ts';
@@ -55,17 +56,19 @@ async function attempt(kit: Kit, whole: Whole, codec: readonly string[]): Promis
   tool.stdout.resume();
   const exit = await tool.exited;
   signal.throwIfAborted();
+  const fault = interrupted(exit);
+  if (fault) throw fault;
   // This muxer fails at the end of a file without an exit status that says so.
   if (exit.code !== 0 || exit.stderr.includes('Error writing trailer')) {
     const cause = exit.stderr || exit.signal;
-    if (sound && codec !== COPY && !exit.stderr.includes('No space left')) {
+    if (sound && codec !== COPY) {
       throw new RenderError('unsupported_format', 'The sound is damaged and cannot be decoded.', { cause });
     }
     throw new RenderError('processing_failed', 'Picture and sound could not be put into one file.', {
       cause,
     });
   }
-  const measured = await measure(kit, to, signal);
+  const measured = await measureWritten(kit, to, signal);
   if (measured.frames !== whole.frames) {
     throw new RenderError(
       'processing_failed',

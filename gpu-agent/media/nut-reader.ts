@@ -18,7 +18,7 @@ interface Stream {
 export interface NutFrame {
   /** Microseconds. */
   readonly ptsUs: number;
-  readonly data: Uint8Array<ArrayBuffer>;
+  readonly data: Uint8Array;
 }
 
 /** What came through the pipe is no NUT stream, or not one of frames of the expected size. */
@@ -30,11 +30,13 @@ export class NutError extends Error {
  * Frames of a NUT stream with one video stream of raw pictures, as ffmpeg writes it to a pipe. A last frame that is cut
  * off is left out.
  * @param frameBytes size that every frame must have
+ * @param room memory for a frame
  * @throws NutError
  */
 export async function* readNut(
   chunks: AsyncIterable<Uint8Array>,
   frameBytes: number,
+  room: (bytes: number) => Uint8Array = (bytes) => new Uint8Array(bytes),
 ): AsyncGenerator<NutFrame> {
   const reader = new ByteReader(chunks);
   const id = new Uint8Array(NUT_ID.length);
@@ -61,7 +63,7 @@ export async function* readNut(
     const head = await readFrameHead(reader, frameCode, stream, lastPts);
     if (!head) return;
     if (head.size !== frameBytes) throw new NutError(`a frame of ${head.size} bytes, not ${frameBytes}`);
-    const data = new Uint8Array(frameBytes);
+    const data = room(frameBytes);
     if (!(await reader.fill(data))) return;
     lastPts = head.pts;
     yield { ptsUs: Math.round((head.pts * stream.timeBase.num * 1e6) / stream.timeBase.den), data };

@@ -1,5 +1,6 @@
 import { createInterface } from 'node:readline';
 import { RenderError } from '../engines/engine.ts';
+import { stopped } from './failure.ts';
 import { inputArgs } from './formats.ts';
 import { type RawStream, unsupported } from './headers.ts';
 import type { Kit } from './kit.ts';
@@ -46,8 +47,10 @@ export async function scanPackets(
     const soFar = Math.max(shown.length, decoded.length) * toUs;
     if (soFar > kit.limits.maxDurationSec * 1e6) throw tooLong(kit, soFar / 1e6);
   }
-  await tool.exited;
+  const exit = await tool.exited;
   signal.throwIfAborted();
+  const failure = stopped(exit, 'The file');
+  if (failure) throw failure;
   if (packets === 0)
     throw unsupported('Nothing in the file can be decoded: it is damaged or cut off at its beginning.');
   const untimed = shown.count < packets;

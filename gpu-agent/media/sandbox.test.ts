@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createGuard, type Guard } from '../../local/process/guard.ts';
+import { createGuard, type Guard } from '#common/process/guard.ts';
 import { RenderError } from '../engines/engine.ts';
 import { createMedia } from './media.ts';
 import { type ChildLimits, startTool, type Tool } from './sandbox.ts';
@@ -88,8 +88,23 @@ describe('a tool', () => {
 
   it('is killed when it takes more processor time than it may', async () => {
     const tool = await run('while :; do :; done', { limits: { cpuSec: 1 } });
-    const exit = await tool.exited;
-    expect(exit.signal ?? exit.code).toMatch(/SIGXCPU|SIGKILL/);
+    expect(await tool.exited).toMatchObject({ signal: 'SIGXCPU', ended: 'cpu' });
+    const encoder = await startTool({
+      ...{ tools, program: 'ffmpeg', guard, signal: new AbortController().signal },
+      args: '-v error -f lavfi -i testsrc2=s=1280x720 -c:v libx264 -f null -'.split(' '),
+      limits: { cpuSec: 1, memoryMib: 2_048, fileMib: 1 },
+    });
+    expect((await encoder.exited).ended).toBe('cpu');
+  });
+
+  it('that somebody else kills is told from one that we do', async () => {
+    const killed = await run('sleep 100');
+    process.kill(killed.pid, 'SIGKILL');
+    expect(await killed.exited).toMatchObject({ signal: 'SIGKILL', ended: undefined });
+    const ended = await run('sleep 100');
+    ended.kill();
+    expect(await ended.exited).toMatchObject({ signal: 'SIGKILL', ended: 'killed' });
+    expect(await (await run('exit 3')).exited).toMatchObject({ code: 3, ended: undefined });
   });
 
   it('cannot write a file larger than it may', async () => {
@@ -186,6 +201,32 @@ describe('hostile inputs', () => {
     };
     await expect(decode()).rejects.toBe(reason);
     expect(performance.now() - abortedAt).toBeLessThan(1_000);
+  });
+
+  it('are blamed for the time that they take, and not for what kills their decoder', async () => {
+    const file = rig.path('long.mkv');
+    const decode = async (media: typeof rig.media, first: () => Promise<void>) => {
+      const info = await media.probe(file, 'video', rig.signal);
+      for await (const { index } of media.decodeVideo(file, info, { signal: rig.signal }))
+        if (index === 0) await first();
+    };
+    const decoders = async () => {
+      const { stdout } = await promisify(execFile)('ps', ['-eo', 'pid,args']);
+      return stdout
+        .split('\n')
+        .filter((line) => line.includes(`file:${file}`))
+        .map((line) => Number(line.trim().split(' ')[0]));
+    };
+    await expect(
+      decode(rig.media, async () => {
+        for (const pid of await decoders()) process.kill(pid, 'SIGKILL');
+      }),
+    ).rejects.toMatchObject({ code: 'engine_interrupted', retryable: true });
+    await expect(
+      decode(rig.withOptions({ stallSec: 0.5 }), async () => {
+        for (const pid of await decoders()) process.kill(pid, 'SIGSTOP');
+      }),
+    ).rejects.toMatchObject({ code: 'input_too_large' });
   });
 
   it('are let go when the reader leaves early', async () => {

@@ -1,16 +1,18 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
-import type { Guard } from '../../local/process/guard.ts';
+import type { Guard } from '#common/process/guard.ts';
 import type { MediaTools } from './tools.ts';
 
 /**
  * Waits until the guard knows the process, so that none outlives us; then gives up what it must not use and becomes the
- * tool. A limit that a system does not know (macOS has none on address space) is left out.
+ * tool. A limit that a system does not know (macOS has none on address space) is left out. Where the limit on processor
+ * time can be told from a kill it is: at the soft one the kernel sends a signal of its own, at the hard one SIGKILL.
  */
 const WRAPPER = `IFS= read -r go <&3 || exit 125
 exec 3<&-
 ulimit -c 0 2>/dev/null
-ulimit -t "$1" || exit 126
+ulimit -S -t "$1" || exit 126
+ulimit -H -t "$(($1 + 10))" 2>/dev/null || :
 ulimit -f "$2" || exit 126
 ulimit -v "$3" 2>/dev/null || :
 shift 3
@@ -29,6 +31,8 @@ export interface ChildLimits {
 export interface ToolExit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
+  /** Why it was ended before its time: killed by us, or by its limit of processor time. Undefined for any other end. */
+  readonly ended: 'killed' | 'cpu' | undefined;
   /** The last of what the tool wrote to standard error. */
   readonly stderr: string;
 }
@@ -98,15 +102,18 @@ export async function startProgram(options: ProgramOptions): Promise<Tool> {
   const stdout = child.stdout as Readable;
   stdout.on('error', () => {});
   let ended = false;
+  let killed = false;
   const kill = () => {
-    if (!ended) killGroup(pid);
+    if (ended) return;
+    killed = true;
+    killGroup(pid);
   };
   const exited = exitOf(child).then(async (exit) => {
     ended = true;
     signal.removeEventListener('abort', kill);
     killGroup(pid);
     await guard.forget(pid);
-    return exit;
+    return { ...exit, ended: killed ? ('killed' as const) : overTime(exit) ? ('cpu' as const) : undefined };
   });
   await guard.watch(pid, 'SIGTERM');
   signal.addEventListener('abort', kill, { once: true });
@@ -117,7 +124,12 @@ export async function startProgram(options: ProgramOptions): Promise<Tool> {
   return { pid, stdin: child.stdin, stdout, exited, kill };
 }
 
-function exitOf(child: ChildProcess): Promise<ToolExit> {
+/** ffmpeg takes the signal as a wish to stop, and then ends with this status. */
+const STOPPED_BY_SIGNAL = 255;
+const overTime = ({ code, signal }: Pick<ToolExit, 'code' | 'signal'>) =>
+  signal === 'SIGXCPU' || code === STOPPED_BY_SIGNAL;
+
+function exitOf(child: ChildProcess): Promise<Omit<ToolExit, 'ended'>> {
   let stderr = '';
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     stderr = (stderr + text).slice(-STDERR_KEPT);

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { findOnPath } from '../../local/process/find-on-path.ts';
+import { findOnPath } from '#common/process/find-on-path.ts';
 
 const run = promisify(execFile);
 

@@ -1,3 +1,5 @@
+import type { FrameMemory } from './frame-memory.ts';
+
 /** What the media layer and the engines say to each other about video and sound. */
 
 /** One decoded picture of a video: upright, square pixels, 8 bit 4:2:0. */
@@ -65,6 +67,8 @@ export interface DecodeOptions {
   readonly signal: AbortSignal;
   /** Size to scale to while decoding; both even. Default: as the video is. */
   readonly size?: { readonly width: number; readonly height: number };
+  /** Where frames are taken from. Default: memory of their own. */
+  readonly memory?: FrameMemory;
 }
 
 export interface WriterOptions {
@@ -78,16 +82,18 @@ export interface WriterOptions {
   readonly frameRate: number;
   /** Sound to put beside the frames: a file whose first audio stream is kept as it is where MP4 can carry it. */
   readonly audio?: { readonly path: string };
+  /** Where frames go once they are written: they then belong to the writer and are not copied. */
+  readonly memory?: FrameMemory;
 }
 
 export interface WrittenVideo {
   readonly frames: number;
-  /** Length of the produced file as decoded from it, milliseconds. */
+  /** Length of the produced file as read from it, milliseconds. */
   readonly durationMs: number;
 }
 
 export interface VideoWriter {
-  /** Waits while the encoder is behind. Frames come in order, the first at 0; their bytes are copied. */
+  /** Waits while the encoder is behind. Frames come in order, the first at 0; their bytes are copied, unless `memory` takes them. */
   write(frame: Pick<VideoFrame, 'ptsUs' | 'data'>): Promise<void>;
   /** @param endUs when the last frame stops being shown, microseconds */
   finish(endUs: number): Promise<WrittenVideo>;

@@ -1,13 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import { rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
-import { RenderError } from '../engines/engine.ts';
+import { EngineInterruptedError, RenderError } from '../engines/engine.ts';
 import { knownTags } from './color.ts';
+import { interrupted } from './failure.ts';
+import type { FrameMemory } from './frame-memory.ts';
 import type { HeldTool, Kit } from './kit.ts';
 import { TICKS_PER_SECOND } from './mp4-times.ts';
 import { finishFile } from './mux.ts';
 import { nutFrameHeader, nutHeader } from './nut.ts';
 import { probeSound, type Sound } from './probe.ts';
+import type { ToolExit } from './sandbox.ts';
 import type { VideoWriter, WriterOptions } from './types.ts';
 
 /** Frames held beside the one being taken by the encoder. */
@@ -94,8 +97,10 @@ class Mp4Writer implements VideoWriter {
       throw new RangeError(`a frame at ${ptsUs} µs after one at ${this.lastUs} µs`);
     this.lastUs = Math.round(ptsUs);
     this.frames++;
+    const header = nutFrameHeader(this.lastUs, data.length);
+    const { memory } = this.options;
     // A copy, so that the caller may use its buffer again at once.
-    const sent = this.send(Buffer.concat([nutFrameHeader(this.lastUs, data.length), data]));
+    const sent = memory ? this.sendOwned(header, data, memory) : this.send(Buffer.concat([header, data]));
     this.inFlight.push(sent);
     if (this.inFlight.length > QUEUE) await this.inFlight.shift();
     this.check();
@@ -111,7 +116,7 @@ class Mp4Writer implements VideoWriter {
       this.tool.stdin?.end();
       const exit = await this.tool.exited;
       signal.throwIfAborted();
-      if (exit.code !== 0) throw processing('The video could not be encoded.', exit.stderr || exit.signal);
+      if (exit.code !== 0) throw notEncoded(exit);
       const lastFrameUs = Math.max(1_000, Math.round(endUs) - this.lastUs);
       const measured = await finishFile(this.kit, {
         ...{ video: this.parts.video, to: this.parts.whole, frames: this.frames, lastFrameUs, signal },
@@ -154,6 +159,11 @@ class Mp4Writer implements VideoWriter {
     if (this.failed !== undefined) throw this.failed;
   }
 
+  private async sendOwned(header: Uint8Array, data: Uint8Array, memory: FrameMemory): Promise<void> {
+    await Promise.all([this.send(header), this.send(data)]);
+    memory.give(data);
+  }
+
   /** Never rejects: what failed is thrown by the next call. */
   private async send(bytes: Uint8Array): Promise<void> {
     const timer = setTimeout(() => this.tool.kill(), this.kit.stallSec * 1000);
@@ -163,9 +173,14 @@ class Mp4Writer implements VideoWriter {
     clearTimeout(timer);
     if (!error || this.failed !== undefined) return;
     const exit = await this.tool.exited;
-    this.failed ??= processing('The video could not be encoded.', exit.stderr || error.message);
+    this.failed ??= notEncoded(exit);
   }
 }
 
-const processing = (message: string, cause: unknown) =>
-  new RenderError('processing_failed', message, { cause });
+function notEncoded(exit: ToolExit): Error {
+  const fault = interrupted(exit);
+  if (fault) return fault;
+  if (exit.ended === 'killed') return new EngineInterruptedError('the encoder took no frame any more');
+  const cause = exit.stderr || exit.signal;
+  return new RenderError('processing_failed', 'The video could not be encoded.', { cause });
+}

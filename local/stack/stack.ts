@@ -1,12 +1,12 @@
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
+import { createGuard, type Guard } from '#common/process/guard.ts';
 import { applyCrds } from '../crds.ts';
 import { kubeServices } from '../kube.ts';
 import { natsService, natsUrl } from '../nats.ts';
 import { createDatabase, postgresService, postgresUrl } from '../postgres.ts';
 import { endLeftovers } from '../process/children-record.ts';
-import { createGuard, type Guard } from '../process/guard.ts';
 import { holderOf, tryLock } from '../process/lock.ts';
 import { releasePorts } from '../process/ports.ts';
 import type { ServiceSpec } from '../process/service.ts';

@@ -9,25 +9,38 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stackAt } from '../support/stack.ts';
 import { root, startStackProcess } from '../support/stack-process.ts';
-import { runAvatarBench } from './avatar/avatar-bench.ts';
-import { runEventStreamsBench } from './http/event-streams.ts';
-import { runGetJobBench } from './http/get-job.ts';
-import { runUploadBench } from './http/upload.ts';
-import { runStartLatencyBench } from './jobs/start-latency.ts';
-import { runSubmitRateBench } from './jobs/submit-rate.ts';
-import { runLedgerBench } from './ledger/ledger-bench.ts';
 import { formatSection, machineLine } from './lib/report.ts';
 import { type BenchContext, figure, type Section } from './lib/section.ts';
-import { runLipSyncBench } from './lip-sync/lip-sync-bench.ts';
-import { runMediaBench } from './media/media-bench.ts';
-import { runMotionBench } from './motion/motion-bench.ts';
-import { runOnnxBench } from './onnx/session-bench.ts';
-import { type BenchRow, runPhotoSwapBench } from './photo-swap/photo-swap-bench.ts';
-import { runLongHistoryBench } from './usage/long-history.ts';
-import { runVideoSwapBench } from './video-swap/video-swap-bench.ts';
-import { runWebhookBench } from './webhooks/webhook-bench.ts';
+import type { BenchRow } from './photo-swap/photo-swap-bench.ts';
 
 type Run = (context: BenchContext) => Promise<Section | readonly Section[]>;
+
+/** A section that is loaded when it is run: what is wrong with one, or takes long to load, is nothing to the others. */
+const section =
+  <Name extends string>(load: () => Promise<Readonly<Record<Name, Run>>>, name: Name): Run =>
+  async (context) =>
+    (await load())[name](context);
+
+const runTwoAgentsBench = section(() => import('./agents/two-agents.ts'), 'runTwoAgentsBench');
+const runAvatarBench = section(() => import('./avatar/avatar-bench.ts'), 'runAvatarBench');
+const runEventStreamsBench = section(() => import('./http/event-streams.ts'), 'runEventStreamsBench');
+const runGetJobBench = section(() => import('./http/get-job.ts'), 'runGetJobBench');
+const runUploadBench = section(() => import('./http/upload.ts'), 'runUploadBench');
+const runIdentitySwapBench = section(
+  () => import('./identity-swap/identity-swap-bench.ts'),
+  'runIdentitySwapBench',
+);
+const runStartLatencyBench = section(() => import('./jobs/start-latency.ts'), 'runStartLatencyBench');
+const runSubmitRateBench = section(() => import('./jobs/submit-rate.ts'), 'runSubmitRateBench');
+const runLedgerBench = section(() => import('./ledger/ledger-bench.ts'), 'runLedgerBench');
+const runLipSyncBench = section(() => import('./lip-sync/lip-sync-bench.ts'), 'runLipSyncBench');
+const runMediaBench = section(() => import('./media/media-bench.ts'), 'runMediaBench');
+const runMemoryBench = section(() => import('./media/memory-bench.ts'), 'runMemoryBench');
+const runMotionBench = section(() => import('./motion/motion-bench.ts'), 'runMotionBench');
+const runOnnxBench = section(() => import('./onnx/session-bench.ts'), 'runOnnxBench');
+const runLongHistoryBench = section(() => import('./usage/long-history.ts'), 'runLongHistoryBench');
+const runVideoSwapBench = section(() => import('./video-swap/video-swap-bench.ts'), 'runVideoSwapBench');
+const runWebhookBench = section(() => import('./webhooks/webhook-bench.ts'), 'runWebhookBench');
 
 /** Sections by the name that chooses them. Submits come last: they leave thousands of jobs behind. */
 const SECTIONS: Record<string, readonly Run[]> = {
@@ -35,11 +48,14 @@ const SECTIONS: Record<string, readonly Run[]> = {
   events: [runEventStreamsBench],
   'photo-swap': [photoSwap],
   media: [runMediaBench],
+  memory: [runMemoryBench],
   'video-swap': [runVideoSwapBench],
+  'identity-swap': [runIdentitySwapBench],
   avatar: [runAvatarBench],
   motion: [runMotionBench],
   'lip-sync': [runLipSyncBench],
   onnx: [runOnnxBench],
+  agents: [runTwoAgentsBench],
   usage: [runLongHistoryBench],
   ledger: [runLedgerBench],
   webhooks: [runWebhookBench],
@@ -93,6 +109,7 @@ process.exitCode = failed || ending.signal.aborted ? 1 : 0;
 
 /** The engine alone, in this process: what the rest of the system adds is in the other sections. */
 async function photoSwap({ outDir, say }: BenchContext): Promise<Section> {
+  const { runPhotoSwapBench } = await import('./photo-swap/photo-swap-bench.ts');
   const rows = await runPhotoSwapBench({ log: say, outputDir: outDir });
   const verdict = (met: BenchRow['met']) => (met === undefined ? '' : met ? 'met' : 'not met');
   return {

@@ -40,6 +40,10 @@ describe('GET /jobs/{job_id}/events', () => {
       .map(({ data }) => data.progress as number);
     expect(progress).toEqual([...progress].sort((a, b) => a - b));
     for (const share of progress) expect(share >= 0 && share <= 1).toBe(true);
+    for (const { event, data } of events) {
+      if (event === 'progress')
+        expect(data.eta_seconds).toSatisfy((left) => left === null || Number(left) >= 0);
+    }
   });
 
   test('a job that failed', async () => {

@@ -2,7 +2,7 @@ import { execFile, execFileSync, spawn } from 'node:child_process';
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { findOnPath } from '../../local/process/find-on-path.ts';
+import { findOnPath } from '#common/process/find-on-path.ts';
 import { httpGet } from '../../local/process/http-get.ts';
 
 /** Most open files and processes of a container; more cannot be given where this user may not raise limits. */

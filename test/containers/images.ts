@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, copyFileSync, cpSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, sep } from 'node:path';
-import { findOnPath } from '../../local/process/find-on-path.ts';
+import { findOnPath } from '#common/process/find-on-path.ts';
 import { resolveTools } from '../../local/toolchain/toolchain.ts';
 
 /** Commands of busybox that the entry point, initdb and the port check of testcontainers use. */

@@ -258,7 +258,7 @@ describe('reads well', () => {
     expect(head.trim().split(/\s+/)).toEqual(['NAME', 'CAPABILITY', 'PHASE', 'PROGRESS', 'AGENT', 'AGE']);
     expect(row).toMatch(/face-swap-image\s+Succeeded\s+100%\s+\S+\s+\d+[sm]/);
     const [wide = ''] = (await kubectl(['get', 'rj', job.metadata.name, '-o', 'wide'])).split('\n');
-    expect(wide).toMatch(/REASON\s+MESSAGE/);
+    expect(wide).toMatch(/PLACE\s+LEFT\s+ATTEMPT\s+REASON\s+MESSAGE/);
   });
 
   test('kubectl get semblance: jobs and agents in one list', async () => {

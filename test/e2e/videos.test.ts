@@ -51,6 +51,7 @@ interface Probe {
 
 test.each([
   ['face-swap', () => ({ video_key: keys.video, face_key: keys.image })],
+  ['character-swap', () => ({ video_key: keys.video, character_key: keys.image })],
   ['lip-sync', () => ({ video_key: keys.video, audio_key: keys.audio })],
   ['motion-control', () => ({ image_key: keys.image, motion_video_key: keys.video })],
   ['avatar', () => ({ image_key: keys.image, script: 'Good morning, everybody.' })],

@@ -3,7 +3,7 @@ import { closeSync, openSync, readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { createGuard } from '../../local/process/guard.ts';
+import { createGuard } from '#common/process/guard.ts';
 import { identify } from '../../local/process/identity.ts';
 import { tailOf } from '../../local/process/service.ts';
 import { eventually } from './eventually.ts';

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createGuard } from '../../local/process/guard.ts';
+import { createGuard } from '#common/process/guard.ts';
 import { type StackProcess, startStackProcess } from './stack-process.ts';
 
 /**

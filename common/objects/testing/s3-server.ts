@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { spawnGuarded } from '../../../local/process/child.ts';
-import { findOnPath } from '../../../local/process/find-on-path.ts';
-import { createGuard } from '../../../local/process/guard.ts';
+import { spawnGuarded } from '#common/process/child.ts';
+import { findOnPath } from '#common/process/find-on-path.ts';
+import { createGuard } from '#common/process/guard.ts';
 import { freePort } from '../../../local/process/ports.ts';
 import { cacheFolder } from '../../../local/toolchain/tools.ts';
 

@@ -42,6 +42,14 @@ export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
     load: async () => (await import('./motion/motion-transfer.ts')).renderMotionTransfer,
   },
   {
+    capability: 'character-swap',
+    slots: 1,
+    // 724 MiB measured at 1080p with a character of 40 megapixels; the decoder and the encoder run beside it.
+    memoryMib: 1536,
+    needsMedia: true,
+    load: async () => (await import('./identity-swap/identity-swap.ts')).renderIdentitySwap,
+  },
+  {
     capability: 'avatar',
     slots: 1,
     // 318 MiB measured with a portrait of 40 megapixels at 1080p; the encoder and a synthesiser run beside it.

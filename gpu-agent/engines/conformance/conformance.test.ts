@@ -10,6 +10,7 @@ import { conformanceChecks } from './checks.ts';
 import { portraits } from './portraits.ts';
 import { hosted, inProcess } from './subject.ts';
 import { engineConformance } from './vitest.ts';
+import { walkers } from './walkers.ts';
 
 /** Small, for what matters here is how often they are rendered. */
 const pictures = async (dir: string) => ({ inputs: (await portraits(dir, 96)).inputs });
@@ -33,6 +34,13 @@ engineConformance({
   start: hosted(engineSource('builtin')),
   capability: 'face-swap-image',
   samples: portraits,
+  cancelMs,
+});
+engineConformance({
+  title: 'the builtin engine, asked for a video,',
+  start: hosted(engineSource('builtin')),
+  capability: 'character-swap',
+  samples: walkers,
   cancelMs,
 });
 

@@ -2,9 +2,20 @@ import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { MODELS, type ModelName, weightsDirectory } from './catalog.ts';
+import {
+  isTfliteModel,
+  MODELS,
+  type ModelName,
+  TFLITE_MODELS,
+  type TfjsModelName,
+  type TfliteModelName,
+  tfliteFile,
+  weightsDirectory,
+} from './catalog.ts';
 import { readTfjsModel } from './tfjs-model.ts';
 import { convertTfjsToOnnx } from './tfjs-to-onnx.ts';
+import { readTfliteModel } from './tflite-model.ts';
+import { convertTfliteToOnnx } from './tflite-to-onnx.ts';
 
 /** Raise when the converter's output changes, so that files of an older one are not used. */
 const CONVERTER_VERSION = 2;
@@ -24,19 +35,40 @@ export async function ensureOnnxModel(
   name: ModelName,
   options: { cacheDir?: string; refresh?: boolean } = {},
 ): Promise<string> {
+  const { parts, convert } = await (isTfliteModel(name) ? readTflite(name) : readTfjs(name));
+  const hash = createHash('sha256');
+  hash.update(`${CONVERTER_VERSION}\0${name}\0`);
+  for (const part of parts) hash.update(`${part.length}\0`).update(part);
+  const directory = join(options.cacheDir ?? defaultCacheDir(), 'models');
+  const path = join(directory, `${name}-${hash.digest('hex').slice(0, 24)}.onnx`);
+  if (!options.refresh && (await fileExists(path))) return path;
+  await writeAtomically(directory, path, convert());
+  return path;
+}
+
+interface Source {
+  /** The files' bytes. */
+  readonly parts: readonly Buffer[];
+  readonly convert: () => Uint8Array;
+}
+
+async function readTfjs(name: TfjsModelName): Promise<Source> {
   const source = weightsDirectory();
   const [json, weights] = await Promise.all([
     readFile(join(source, `${name}.json`)),
     readFile(join(source, `${name}.bin`)),
   ]);
-  const hash = createHash('sha256');
-  hash.update(`${CONVERTER_VERSION}\0${name}\0${json.length}\0`).update(json).update(weights);
-  const directory = join(options.cacheDir ?? defaultCacheDir(), 'models');
-  const path = join(directory, `${name}-${hash.digest('hex').slice(0, 24)}.onnx`);
-  if (!options.refresh && (await fileExists(path))) return path;
-  const model = readTfjsModel(json.toString('utf8'), weights);
-  await writeAtomically(directory, path, convertTfjsToOnnx(model, { name, outputs: MODELS[name].outputs }));
-  return path;
+  const { outputs } = MODELS[name];
+  return {
+    parts: [json, weights],
+    convert: () => convertTfjsToOnnx(readTfjsModel(json.toString('utf8'), weights), { name, outputs }),
+  };
+}
+
+async function readTflite(name: TfliteModelName): Promise<Source> {
+  const bytes = await readFile(tfliteFile(name));
+  const { outputs } = TFLITE_MODELS[name];
+  return { parts: [bytes], convert: () => convertTfliteToOnnx(readTfliteModel(bytes), { name, outputs }) };
 }
 
 async function fileExists(path: string): Promise<boolean> {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { MODELS, type ModelName, weightsDirectory } from './catalog.ts';
+import { MODELS, type TfjsModelName, weightsDirectory } from './catalog.ts';
 import { defaultCacheDir, ensureOnnxModel } from './model-cache.ts';
 import { openSession } from './session.ts';
 import { readTfjsModel } from './tfjs-model.ts';
@@ -61,7 +61,7 @@ afterAll(() => rm(cacheDir, { recursive: true, force: true }));
 
 /** Runs the untouched model in the runtime it was made for. */
 async function reference(
-  name: ModelName,
+  name: TfjsModelName,
   data: Float32Array,
   shape: number[],
 ): Promise<Map<string, Float32Array>> {
@@ -98,7 +98,7 @@ function testPicture(count: number, size: number, low: number, high: number): Fl
   });
 }
 
-const RANGES: Record<ModelName, [number, number]> = {
+const RANGES: Record<TfjsModelName, [number, number]> = {
   blazeface: [-1, 1],
   facemesh: [0, 1],
   iris: [0, 1],
@@ -106,7 +106,7 @@ const RANGES: Record<ModelName, [number, number]> = {
 };
 
 describe('converted networks', () => {
-  it.each(Object.keys(MODELS) as ModelName[])(
+  it.each(Object.keys(MODELS) as TfjsModelName[])(
     '%s gives what TensorFlow.js gives',
     async (name) => {
       const session = await openSession(name, cacheDir);

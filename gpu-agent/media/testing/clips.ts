@@ -31,7 +31,7 @@ export interface MediaRig {
   frames(path: string, size?: { width: number; height: number }): Promise<VideoFrame[]>;
   /** All samples of a file. */
   samples(path: string, sampleRate: number): Promise<Float32Array>;
-  /** Decodes a video and writes it again with its sound. */
+  /** Decodes a video and writes it again with its sound; what decoding finds in the copy is what was written. */
   copy(from: string, to: string): Promise<{ info: MediaInfo; written: WrittenVideo }>;
   /** What ffprobe says, as JSON. */
   ffprobe(path: string, ...args: string[]): Promise<Probe>;
@@ -86,7 +86,11 @@ export async function openMediaRig(options: Omit<MediaOptions, 'tools'> = {}): P
       const audio = { path: from };
       const writer = await media.openWriter({ path: to, width, height, color, frameRate, audio, signal });
       for await (const frame of media.decodeVideo(from, info, { signal })) await writer.write(frame);
-      return { info, written: await writer.finish(endUs ?? 0) };
+      const written = await writer.finish(endUs ?? 0);
+      const decoded = await media.measure(to, signal);
+      if (decoded.frames !== written.frames || decoded.durationMs !== written.durationMs)
+        throw new Error(`written ${JSON.stringify(written)}, decoded ${JSON.stringify(decoded)}`);
+      return { info, written };
     },
     async ffprobe(file, ...args) {
       const { stdout } = await run(tools.ffprobe, ['-v', 'error', '-of', 'json', ...args, file], {

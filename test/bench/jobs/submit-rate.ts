@@ -10,6 +10,7 @@ import { eventually } from '../../support/eventually.ts';
 import { faceless } from '../../support/media.ts';
 import type { Stack } from '../../support/stack.ts';
 import { cpuSecondsOf } from '../http/process-use.ts';
+import { drainAgents } from '../lib/drain-agents.ts';
 import {
   type BenchContext,
   figure,
@@ -256,12 +257,5 @@ async function seed(url: string): Promise<void> {
     }
   } finally {
     await sql.end();
-  }
-}
-
-async function drainAgents(stack: Stack, drain = true): Promise<void> {
-  const names = (await stack.kubectl(['get', 'gpuagents', '-o', 'name'])).split('\n').filter(Boolean);
-  for (const name of names) {
-    await stack.kubectl.patch('gpuagent', name.replace(/^.*\//, ''), { spec: { drain } });
   }
 }

@@ -139,7 +139,7 @@ async function makeClip(tools: MediaTools, file: string, { size, frames }: Clip)
   ]);
 }
 
-/** Reads a video and, given a place, writes it again; calls `each` now and then. */
+/** Reads a video and, given a place, writes it again and measures that; calls `each` now and then. */
 async function copy(media: OpenMedia, from: string, to?: string, each?: () => Promise<void>): Promise<void> {
   const { signal } = new AbortController();
   const info = await media.probe(from, 'video', signal);
@@ -151,7 +151,9 @@ async function copy(media: OpenMedia, from: string, to?: string, each?: () => Pr
     if (writer) await writer.write(frame);
     if (each && frame.index % 50 === 49) await each();
   }
-  if (writer) await writer.finish(endUs);
+  if (!writer) return;
+  await writer.finish(endUs);
+  await media.measure(to, signal);
 }
 
 async function memory(tools: MediaTools, media: OpenMedia, dir: string): Promise<Row[]> {

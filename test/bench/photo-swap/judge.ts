@@ -140,13 +140,16 @@ interface Weight {
   readonly quantization?: { readonly scale: number; readonly min: number };
 }
 
-async function readWeights(): Promise<Map<string, { dims: number[]; data: Float32Array }>> {
+export type Weights = ReadonlyMap<string, { readonly dims: number[]; readonly data: Float32Array }>;
+
+/** Weights of one of face-api's networks. */
+export async function readWeights(network: 'face_recognition' | 'face_landmark_68'): Promise<Weights> {
   const entry = createRequire(import.meta.url).resolve('@vladmandic/face-api');
   const directory = join(dirname(entry), '..', 'model');
   const manifest = JSON.parse(
-    await readFile(join(directory, 'face_recognition_model-weights_manifest.json'), 'utf8'),
+    await readFile(join(directory, `${network}_model-weights_manifest.json`), 'utf8'),
   ) as { weights: Weight[] }[];
-  const bytes = new Uint8Array(await readFile(join(directory, 'face_recognition_model.bin')));
+  const bytes = new Uint8Array(await readFile(join(directory, `${network}_model.bin`)));
   const weights = new Map<string, { dims: number[]; data: Float32Array }>();
   let offset = 0;
   for (const { name, shape, quantization } of manifest.flatMap((group) => group.weights)) {
@@ -163,13 +166,13 @@ async function readWeights(): Promise<Map<string, { dims: number[]; data: Float3
     weights.set(name, { dims: shape, data });
   }
   if (offset !== bytes.length)
-    throw new Error('face-api recogniser: weight file of another length than declared');
+    throw new Error(`face-api ${network}: weight file of another length than declared`);
   return weights;
 }
 
 /** The network of face-api's FaceRecognitionNet as an ONNX model. */
 export async function buildRecogniser(): Promise<Uint8Array> {
-  const weights = await readWeights();
+  const weights = await readWeights('face_recognition');
   const nodes: OnnxNode[] = [];
   const initializers: OnnxTensor[] = [];
   const get = (name: string): { dims: number[]; data: Float32Array } => {

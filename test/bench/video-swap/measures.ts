@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { cropsOfFrame } from '../../../gpu-agent/engines/builtin/video-swap/mesh-crop.ts';
 import { COLOR, type Scene } from '../../../gpu-agent/engines/builtin/video-swap/testing/clips.ts';
 import { FaceTracker } from '../../../gpu-agent/engines/builtin/video-swap/tracker.ts';
@@ -89,4 +90,13 @@ export function flicker(
   });
   const steps = difference.slice(1).map((value, i) => Math.abs(value - (difference[i] as number)));
   return { mean: steps.reduce((a, b) => a + b, 0) / steps.length, most: Math.max(...steps) };
+}
+
+/** Processor time of this process and of its children that have ended, seconds; undefined where there is no /proc. */
+export async function processorTime(): Promise<number | undefined> {
+  const text = await readFile('/proc/self/stat', 'utf8').catch(() => undefined);
+  if (text === undefined) return undefined;
+  // The name, in brackets, may hold anything; times are in hundredths of a second.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  return fields.slice(11, 15).reduce((sum, field) => sum + Number(field) / 100, 0);
 }

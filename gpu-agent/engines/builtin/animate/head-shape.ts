@@ -55,8 +55,8 @@ export function headShape(
   }
   const depth = frame.origin[2] + OUTLINE_DEPTH * iod;
   FACE_OVAL.forEach((index, side) => {
-    const x = points[index * 3] as number;
-    const y = points[index * 3 + 1] as number;
+    const x = rest[index * 3] as number;
+    const y = rest[index * 3 + 1] as number;
     const z = rest[index * 3 + 2] as number;
     const ox = x - (center[0] as number);
     const oy = y - (center[1] as number);
@@ -149,7 +149,44 @@ function flattenFarSide(points: Float32Array, frame: FaceFrame): Float32Array {
     const z = points[v * 3 + 2] as number;
     if (isFar(v) && z > deepest) out[v * 3 + 2] = z + (deepest - z) * strength;
   }
+  const hidden = Array.from({ length: POINTS }, (_, v) => v).filter(
+    (v) => isFar(v) && (facing[v] as number) < 0,
+  );
+  unfold(out, hidden, frame, Math.sign(turn));
   return out;
+}
+
+/** Points at most this far above or below count as being at a point's height, IOD. */
+const SAME_HEIGHT = 0.12;
+/** Furthest that a cheek is folded back, IOD. */
+const FOLD = 0.25;
+
+/**
+ * Of what lies behind the edge of a turned face the picture shows nothing; the mesh folds it back over the cheek. Moved
+ * out to the edge, it brings no second cheek along when the head is turned back.
+ * @param out the mesh, changed in its place
+ * @param side on which the edge is: 1 at the person's left, -1 at the right
+ */
+function unfold(out: Float32Array, hidden: readonly number[], frame: FaceFrame, side: number): void {
+  const { axes, iod } = frame;
+  const norm = Math.hypot(axes[0] as number, axes[3] as number);
+  const [acrossX, acrossY] = [(axes[0] as number) / norm, (axes[3] as number) / norm];
+  const from = out.slice();
+  const across = (v: number): number =>
+    side * ((from[v * 3] as number) * acrossX + (from[v * 3 + 1] as number) * acrossY);
+  const along = (v: number): number =>
+    (from[v * 3 + 1] as number) * acrossX - (from[v * 3] as number) * acrossY;
+  for (const v of hidden) {
+    let edge = across(v);
+    for (let other = 0; other < POINTS; other++) {
+      if (Math.abs(along(other) - along(v)) < SAME_HEIGHT * iod) edge = Math.max(edge, across(other));
+    }
+    // Points that face away in the middle of the face, as beside the nose, stay.
+    if (edge - across(v) > FOLD * iod) continue;
+    const by = (edge - across(v)) * side;
+    out[v * 3] = (from[v * 3] as number) + by * acrossX;
+    out[v * 3 + 1] = (from[v * 3 + 1] as number) + by * acrossY;
+  }
 }
 
 /** How far each point of the mesh faces the viewer: 1 straight on, 0 edge-on, below 0 away. */

@@ -17,8 +17,31 @@ const ROUNDS = 6;
  * @param place the face's mesh and frame in pixels of `image`
  */
 export function personMatte(image: RgbImage, place: { points: Float32Array; frame: FaceFrame }): Plane {
+  const { prior, certain } = expectation(image.width, image.height, place);
+  const { iod } = place.frame;
+  const { y } = opponent(image);
+  const matte = learnMatte(image, { prior, certain }, Math.max(2, iod * 0.14));
+  const whole = keepConnected(matte, certain);
+  const sharp = guided(y, whole, Math.max(2, iod * 0.08), 40);
+  for (let i = 0; i < sharp.data.length; i++) {
+    sharp.data[i] = (certain.data[i] as number) > 0 ? 1 : smoothstep(0.12, 0.82, sharp.data[i] as number);
+  }
+  return sharp;
+}
+
+/**
+ * How much of each pixel is the person, by the colours of what is expected to be the person and of what is not.
+ * @param expected `prior`: log odds of a person at each pixel; `certain`: 1 a person, -1 none, 0 to be found
+ * @param radius within which an edge of the picture may be the person's, pixels
+ * @param checkpoint called between steps
+ */
+export function learnMatte(
+  image: RgbImage,
+  { prior, certain }: { prior: Plane; certain: Plane },
+  radius: number,
+  checkpoint: () => void = () => undefined,
+): Plane {
   const { width, height } = image;
-  const { prior, certain } = expectation(width, height, place);
   const { y, cb, cr } = opponent(image);
   const cells = new Int32Array(width * height);
   for (let i = 0; i < cells.length; i++) {
@@ -27,10 +50,10 @@ export function personMatte(image: RgbImage, place: { points: Float32Array; fram
       cell((cb.data[i] as number) * 1.6 + 128, 255) * BINS +
       cell((cr.data[i] as number) * 1.6 + 128, 255);
   }
-  const { iod } = place.frame;
   let matte = plane(width, height);
   for (let i = 0; i < cells.length; i++) matte.data[i] = logistic(prior.data[i] as number);
   for (let round = 0; round < ROUNDS; round++) {
+    checkpoint();
     const person = histogram(cells, matte, true);
     const rest = histogram(cells, matte, false);
     const next = plane(width, height);
@@ -40,19 +63,14 @@ export function personMatte(image: RgbImage, place: { points: Float32Array; fram
       const colour = Math.min(3.5, Math.max(-3.5, Math.log((p + 2e-5) / (q + 2e-5))));
       next.data[i] = logistic((prior.data[i] as number) + 1.3 * colour);
     }
-    matte = guided(y, next, Math.max(2, iod * 0.14), 60);
+    matte = guided(y, next, radius, 60);
     for (let i = 0; i < cells.length; i++) {
       const known = certain.data[i] as number;
       if (known > 0) matte.data[i] = 1;
       else if (known < 0) matte.data[i] = 0;
     }
   }
-  const whole = keepConnected(matte, certain);
-  const sharp = guided(y, whole, Math.max(2, iod * 0.08), 40);
-  for (let i = 0; i < sharp.data.length; i++) {
-    sharp.data[i] = (certain.data[i] as number) > 0 ? 1 : smoothstep(0.12, 0.82, sharp.data[i] as number);
-  }
-  return sharp;
+  return matte;
 }
 
 const cell = (value: number, most: number): number =>
@@ -134,6 +152,25 @@ function histogram(cells: Int32Array, matte: Plane, person: boolean): Float64Arr
 
 /** Smooths `source` along the edges of `guide`. */
 function guided(guide: Plane, source: Plane, radius: number, epsilon: number): Plane {
+  const { slope, offset } = guidedLine(guide, source, radius, epsilon);
+  const out = plane(guide.width, guide.height);
+  for (let i = 0; i < out.data.length; i++) {
+    const value = (slope.data[i] as number) * (guide.data[i] as number) + (offset.data[i] as number);
+    out.data[i] = Math.min(1, Math.max(0, value));
+  }
+  return out;
+}
+
+/**
+ * How `source` depends on `guide` around each pixel: source = slope × guide + offset. Found on small planes, it says
+ * where the edges of `source` run on a larger guide, too (fast guided filter; He and Sun 2015).
+ */
+export function guidedLine(
+  guide: Plane,
+  source: Plane,
+  radius: number,
+  epsilon: number,
+): { slope: Plane; offset: Plane } {
   const { width, height } = guide;
   const product = (a: Plane, b: Plane): Plane => {
     const out = plane(width, height);
@@ -153,14 +190,7 @@ function guided(guide: Plane, source: Plane, radius: number, epsilon: number): P
     a.data[i] = slope;
     b.data[i] = s - slope * g;
   }
-  const meanA = blur(a, radius);
-  const meanB = blur(b, radius);
-  const out = plane(width, height);
-  for (let i = 0; i < out.data.length; i++) {
-    const value = (meanA.data[i] as number) * (guide.data[i] as number) + (meanB.data[i] as number);
-    out.data[i] = Math.min(1, Math.max(0, value));
-  }
-  return out;
+  return { slope: blur(a, radius), offset: blur(b, radius) };
 }
 
 /** Drops what is not connected with the face, and fills holes that the background does not reach. */

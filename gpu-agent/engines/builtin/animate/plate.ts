@@ -5,6 +5,7 @@ import type { FaceFrame } from './face-frame.ts';
 import { type HeadShape, headShape } from './head-shape.ts';
 import { personMatte } from './matte.ts';
 import { scanTriangles } from './raster.ts';
+import { type Reflection, reflect } from './reflect.ts';
 
 /** Resolution at which head and background are told apart: distance of the eyes in pixels. */
 const WORK_IOD = 28;
@@ -15,6 +16,8 @@ const WORK_IOD = 28;
 const CARRIED = 0.13;
 const PLATE = 0.07;
 const SOURCE = 0.22;
+/** How far behind that edge the background's mirror image stands for it, and from where on it does not, IOD. */
+const REFLECTED = [0.7, 1.3] as const;
 
 /** What a head moves over, and what of the picture moves. */
 export interface Layers {
@@ -84,7 +87,9 @@ export function separate(picture: Picture, points: Float32Array, frame: FaceFram
     seen.data[i] = far ? 1 : (hidden.data[i] as number) < 0.02 ? 0.03 : 0;
   }
   const filled = pushPull(image, seen);
-  return { shape, box, ...enlarge(picture, box, crop, { filled, hidden: moving(hidden, follow), alpha }) };
+  const reflection = reflect(blur(near, 0.05 * WORK_IOD), [REFLECTED[0] * WORK_IOD, REFLECTED[1] * WORK_IOD]);
+  const fields = { filled, reflection, hidden: moving(hidden, follow), alpha };
+  return { shape, box, ...enlarge(picture, box, crop, fields) };
 }
 
 /** What lies where nothing moves is never uncovered. */
@@ -133,18 +138,31 @@ function enlarge(
   picture: Picture,
   box: Layers['box'],
   crop: CropTransform,
-  fields: { filled: { width: number; height: number; data: Float32Array }; hidden: Plane; alpha: Plane },
+  fields: {
+    filled: { width: number; height: number; data: Float32Array };
+    reflection: Reflection;
+    hidden: Plane;
+    alpha: Plane;
+  },
 ): { background: Uint8Array; alpha: Uint8Array } {
   const width = box.right - box.left;
   const height = box.bottom - box.top;
   const background = new Uint8ClampedArray(width * height * 3);
   const alpha = new Uint8ClampedArray(width * height);
-  const { filled, hidden } = fields;
+  const { filled, hidden, reflection } = fields;
   const split = [0, 1, 2].map((c) => {
     const out = plane(filled.width, filled.height);
     for (let i = 0; i < out.data.length; i++) out.data[i] = filled.data[i * 3 + c] as number;
     return out;
   });
+  /** Where the picture has what the reflection shows at a place of the box. */
+  const sourceOf = (x: number, y: number, u: number, v: number): number => {
+    const sx = box.left + x + Math.round(sample(reflection.x, u, v) * crop.scale);
+    const sy = box.top + y + Math.round(sample(reflection.y, u, v) * crop.scale);
+    const px = Math.min(picture.width - 1, Math.max(0, sx));
+    const py = Math.min(picture.height - 1, Math.max(0, sy));
+    return (py * picture.width + px) * picture.channels;
+  };
   const grain = grainOf(picture, box, (x, y) => sample(hidden, x / crop.scale, y / crop.scale) < 0.01);
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
@@ -154,10 +172,13 @@ function enlarge(
       alpha[i] = 255 * sample(fields.alpha, u, v);
       const share = smoothstep(0, 0.6, sample(hidden, u, v));
       const p = ((box.top + y) * picture.width + box.left + x) * picture.channels;
+      const mirrored = share > 0 ? sample(reflection.share, u, v) : 0;
       const noise = share > 0 ? grain * roughness(x, y) : 0;
+      const from = share > 0 ? sourceOf(x, y, u, v) : 0;
       for (let c = 0; c < 3; c++) {
         const seen = picture.data[p + c] as number;
-        const made = share > 0 ? sample(split[c] as Plane, u, v) + noise : 0;
+        let made = share > 0 ? sample(split[c] as Plane, u, v) + noise : 0;
+        made += ((picture.data[from + c] as number) - made) * mirrored;
         background[i * 3 + c] = seen + (made - seen) * share;
       }
     }

@@ -1,15 +1,13 @@
-import type { Face } from '../vision/face-mesh.ts';
 import { LEFT_EYE, LIPS_INNER, RIGHT_EYE } from '../vision/face-regions.ts';
-import type { Picture } from '../vision/picture.ts';
 import { type Expression, ExpressionRig } from './expression.ts';
-import { type FaceFrame, faceFrame } from './face-frame.ts';
+import type { FaceFrame } from './face-frame.ts';
 import { farthestFirst, type HeadShape, NECK } from './head-shape.ts';
 import { MouthInside } from './mouth-inside.ts';
 import { fitAffine, type Planes, paintOpening, type Shader } from './openings.ts';
-import { separate } from './plate.ts';
-import { type BytePlane, drawTexture, sampleByte, scanTriangles, type TriangleGeometry } from './raster.ts';
+import { drawTexture, drawTextures, sampleByte, type TriangleGeometry } from './raster.ts';
 import { type Angles, rotationOf } from './rotation.ts';
-import { planesOf, rgbToYuv } from './yuv.ts';
+import { type FaceEdges, faceEdges, smoothSilhouette } from './silhouette.ts';
+import { planesOf } from './yuv.ts';
 
 /** Where a head is, relative to the still: all zero (and scale 1) is the still itself. */
 export interface Pose extends Angles {
@@ -23,12 +21,11 @@ export interface Pose extends Angles {
 
 export const REST: Pose = { roll: 0, yaw: 0, pitch: 0, dx: 0, dy: 0, scale: 1, expression: {} };
 
-/** A still picture of a person, ready to be drawn in any pose. */
-export interface Portrait {
+/** What is known of a portrait, as data only. */
+export interface PortraitData {
   readonly width: number;
   readonly height: number;
   readonly frame: FaceFrame;
-  readonly rig: ExpressionRig;
   readonly shape: HeadShape;
   /** The still, 4:2:0. */
   readonly still: Uint8Array;
@@ -43,81 +40,27 @@ export interface Portrait {
   readonly alpha: { readonly luma: Uint8Array; readonly chroma: Uint8Array };
   /** Triangles around the face that are seen: wholly opaque ones, and those the edge of the head runs through. */
   readonly surround: { readonly opaque: Uint16Array; readonly soft: Uint16Array };
+}
+
+/** A still picture of a person, ready to be drawn in any pose. */
+export interface Portrait extends PortraitData {
+  readonly rig: ExpressionRig;
   readonly mouth: MouthInside;
+  readonly edges: FaceEdges;
 }
 
-/**
- * Makes a portrait of a picture with a face.
- * @param picture RGB, 8 bits, of even width and height: the size of the frames
- */
-export function preparePortrait(picture: Picture, face: Face): Portrait {
-  const { width, height, channels, data } = picture;
-  if (width % 2 || height % 2 || channels !== 3 || data instanceof Uint16Array) {
-    throw new RangeError('a portrait needs an 8-bit RGB picture of even size');
-  }
-  const frame = faceFrame(face.points);
-  const { shape, box, background, alpha } = separate(picture, face.points, frame);
-  const still = rgbToYuv(data, width, height);
-  const stillPlanes = planesOf(still, width, height);
-  const rig = new ExpressionRig(shape);
-  const whole = data.slice();
-  const luma = new Uint8Array(width * height).fill(255);
-  const boxWidth = box.right - box.left;
-  for (let y = box.top; y < box.bottom; y++) {
-    const row = (y - box.top) * boxWidth;
-    whole.set(background.subarray(row * 3, (row + boxWidth) * 3), (y * width + box.left) * 3);
-    luma.set(alpha.subarray(row, row + boxWidth), y * width + box.left);
-  }
-  const chroma = new Uint8Array((width * height) / 4);
-  for (let y = 0; y < height; y += 2) {
-    for (let x = 0; x < width; x += 2) {
-      const i = y * width + x;
-      const sum =
-        (luma[i] as number) +
-        (luma[i + 1] as number) +
-        (luma[i + width] as number) +
-        (luma[i + width + 1] as number);
-      chroma[((y >> 1) * width) / 2 + (x >> 1)] = sum / 4;
-    }
-  }
-  return {
-    width,
-    height,
-    frame,
-    rig,
-    shape,
-    still,
-    box,
-    background: planesOf(rgbToYuv(whole, width, height), width, height),
-    alpha: { luma, chroma },
-    surround: sortSurround(shape, { width, height, data: luma }),
-    mouth: mouthOf(stillPlanes, shape, rig),
-  };
+/** Completes what is plain data, as a thread is sent it. */
+export function withRig(data: PortraitData): Portrait {
+  const rig = new ExpressionRig(data.shape);
+  const still = planesOf(data.still, data.width, data.height);
+  const { shape, surround } = data;
+  const edges = faceEdges(shape.skin, [surround.opaque, surround.soft]);
+  return { ...data, rig, edges, mouth: mouthOf(still, shape, rig) };
 }
 
-/** Leaves out what never moves and what is never seen. */
-function sortSurround(shape: HeadShape, alpha: BytePlane): Portrait['surround'] {
-  const opaque: number[] = [];
-  const soft: number[] = [];
-  const { surround, texture, follow } = shape;
-  for (let t = 0; t < surround.length; t += 3) {
-    const triangles = surround.subarray(t, t + 3);
-    if (triangles.every((v) => (follow[v] as number) < 1e-3)) continue;
-    let least = 255;
-    let most = 0;
-    scanTriangles(alpha, { to: texture, from: texture, triangles, scale: 1 }, (y, x0, x1) => {
-      // One pixel more on all sides: colours are read between pixels.
-      for (let row = Math.max(0, y - 1); row <= Math.min(alpha.height - 1, y + 1); row++) {
-        for (let x = Math.max(0, x0 - 1); x < Math.min(alpha.width, x1 + 1); x++) {
-          const value = alpha.data[row * alpha.width + x] as number;
-          if (value < least) least = value;
-          if (value > most) most = value;
-        }
-      }
-    });
-    if (most > 0) (least === 255 ? opaque : soft).push(...triangles);
-  }
-  return { opaque: Uint16Array.from(opaque), soft: Uint16Array.from(soft) };
+/** The opposite of {@link withRig}. */
+export function portraitData({ rig: _r, mouth: _m, edges: _e, ...data }: Portrait): PortraitData {
+  return data;
 }
 
 function mouthOf(still: Planes, shape: HeadShape, rig: ExpressionRig): MouthInside {
@@ -169,13 +112,15 @@ export function drawPortrait(portrait: Portrait, pose: Pose, into?: Uint8Array):
     { triangles: skin, transparent: false },
   ];
   for (const { triangles, transparent } of layers) {
-    const geometry: TriangleGeometry = { to: placed.moved, from: shape.texture, triangles, scale: 1 };
+    const { moved: to } = placed;
+    // What lies outside of the box is not made new for the next frame.
+    const geometry: TriangleGeometry = { to, from: shape.texture, triangles, scale: 1, clip: box };
     const half = { ...geometry, scale: 0.5 };
     drawTexture(planes.y, still.y, geometry, transparent ? { width, height, data: alpha.luma } : undefined);
     const coarse = transparent ? { width: width / 2, height: height / 2, data: alpha.chroma } : undefined;
-    drawTexture(planes.u, still.u, half, coarse);
-    drawTexture(planes.v, still.v, half, coarse);
+    drawTextures([planes.u, planes.v], [still.u, still.v], half, coarse);
   }
+  smoothSilhouette(planes.y, box, placed.moved, portrait.edges);
   paintEyes(planes, still, portrait, placed, pose.expression);
   paintMouth(planes, still, portrait, placed, pose.expression);
   return out;

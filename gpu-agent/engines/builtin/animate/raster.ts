@@ -15,6 +15,15 @@ export interface TriangleGeometry {
   readonly triangles: Uint16Array;
   /** Pixels of the planes per unit of the coordinates: 1, or 0.5 for chroma. */
   readonly scale: number;
+  /** Part of the target that may be drawn on, whole pixels at any scale; all of it by default. */
+  readonly clip?: ClipBox;
+}
+
+export interface ClipBox {
+  readonly left: number;
+  readonly top: number;
+  readonly right: number;
+  readonly bottom: number;
 }
 
 /**
@@ -31,19 +40,70 @@ export type Span = (
   dy: number,
 ) => void;
 
+/** Rows of triangles in drawing order, in lists that grow: a call for each of them would cost more than its pixels. */
+class Spans {
+  count = 0;
+  /** y, x0 and x1 of each. */
+  rows = new Int32Array(3 * 4096);
+  /** sx, sy, dx and dy of each. */
+  places = new Float64Array(4 * 4096);
+
+  add(y: number, x0: number, x1: number, sx: number, sy: number, dx: number, dy: number): void {
+    if (this.count * 3 === this.rows.length) this.#grow();
+    const r = this.count * 3;
+    const p = this.count * 4;
+    this.rows[r] = y;
+    this.rows[r + 1] = x0;
+    this.rows[r + 2] = x1;
+    this.places[p] = sx;
+    this.places[p + 1] = sy;
+    this.places[p + 2] = dx;
+    this.places[p + 3] = dy;
+    this.count++;
+  }
+
+  #grow(): void {
+    const rows = new Int32Array(this.rows.length * 2);
+    const places = new Float64Array(this.places.length * 2);
+    rows.set(this.rows);
+    places.set(this.places);
+    this.rows = rows;
+    this.places = places;
+  }
+}
+
+/** Kept from call to call, so that their lists grow once. */
+const spans = new Spans();
+const scanned = new Spans();
+
 /**
  * Walks over the triangles that are seen from the front (the mesh winds anticlockwise on a picture with y down).
  * Neighbours share no pixel and leave none out.
- * @param starts called before the spans of a triangle; false leaves it out
  */
 export function scanTriangles(
   size: { readonly width: number; readonly height: number },
   geometry: TriangleGeometry,
   span: Span,
-  starts?: (a: number, b: number, c: number) => boolean,
 ): void {
-  const { to, from, triangles, scale } = geometry;
-  const { width, height } = size;
+  collectSpans(scanned, size, geometry);
+  const { count, rows, places } = scanned;
+  for (let i = 0; i < count; i++) {
+    const [y, x0, x1] = rows.subarray(i * 3, i * 3 + 3) as unknown as [number, number, number];
+    const [sx, sy, dx, dy] = places.subarray(i * 4, i * 4 + 4) as unknown as [number, number, number, number];
+    span(y, x0, x1, sx, sy, dx, dy);
+  }
+}
+
+function collectSpans(
+  into: Spans,
+  { width, height }: { readonly width: number; readonly height: number },
+  { to, from, triangles, scale, clip }: TriangleGeometry,
+): void {
+  into.count = 0;
+  const leftmost = clip ? clip.left * scale : 0;
+  const topmost = clip ? clip.top * scale : 0;
+  const rightmost = clip ? clip.right * scale : width;
+  const lowest = clip ? clip.bottom * scale : height;
   for (let t = 0; t < triangles.length; t += 3) {
     const a = triangles[t] as number;
     const b = triangles[t + 1] as number;
@@ -56,10 +116,9 @@ export function scanTriangles(
     const cy = (to[c * 2 + 1] as number) * scale;
     const area = (bx - ax) * (cy - ay) - (by - ay) * (cx - ax);
     if (area > -1e-6) continue;
-    const top = Math.max(0, Math.ceil(Math.min(ay, by, cy) - 0.5));
-    const bottom = Math.min(height - 1, Math.ceil(Math.max(ay, by, cy) - 0.5) - 1);
+    const top = Math.max(topmost, Math.ceil(Math.min(ay, by, cy) - 0.5));
+    const bottom = Math.min(lowest - 1, Math.ceil(Math.max(ay, by, cy) - 0.5) - 1);
     if (bottom < top) continue;
-    if (starts && !starts(a, b, c)) continue;
     const fax = (from[a * 2] as number) * scale;
     const fay = (from[a * 2 + 1] as number) * scale;
     const ux = (from[b * 2] as number) * scale - fax;
@@ -95,12 +154,12 @@ export function scanTriangles(
           if (x > left) left = x;
         } else if (x < right) right = x;
       }
-      const x0 = Math.max(0, Math.ceil(left - 0.5));
-      const x1 = Math.min(width, Math.ceil(right - 0.5));
+      const x0 = Math.max(leftmost, Math.ceil(left - 0.5));
+      const x1 = Math.min(rightmost, Math.ceil(right - 0.5));
       if (x1 <= x0) continue;
       const px = x0 + 0.5 - ax;
       const py = line - ay;
-      span(y, x0, x1, fax + px * dx + py * ex, fay + px * dy + py * ey, dx, dy);
+      into.add(y, x0, x1, fax + px * dx + py * ex, fay + px * dy + py * ey, dx, dy);
     }
   }
 }
@@ -118,17 +177,38 @@ export function drawTexture(
   geometry: TriangleGeometry,
   alpha?: BytePlane,
 ): void {
+  drawTextures([target], [texture], geometry, alpha);
+}
+
+/** The same for planes of one size whose textures are of one size, such as those of colour. */
+export function drawTextures(
+  targets: readonly BytePlane[],
+  textures: readonly BytePlane[],
+  geometry: TriangleGeometry,
+  alpha?: BytePlane,
+): void {
+  collectSpans(spans, targets[0] as BytePlane, geometry);
+  targets.forEach((target, i) => {
+    paintSpans(target, textures[i] as BytePlane, alpha?.data);
+  });
+}
+
+function paintSpans(target: BytePlane, texture: BytePlane, opacity: Uint8Array | undefined): void {
   const { width, height, data } = texture;
   const out = target.data;
   const stride = target.width;
   const lastX = width - 1.001;
   const lastY = height - 1.001;
-  const opacity = alpha?.data;
-  scanTriangles(target, geometry, (y, x0, x1, sx, sy, dx, dy) => {
-    const row = y * stride;
+  const { count, rows, places } = spans;
+  for (let s = 0; s < count; s++) {
+    const row = (rows[s * 3] as number) * stride;
+    const x0 = rows[s * 3 + 1] as number;
+    const x1 = rows[s * 3 + 2] as number;
+    const fromX = (places[s * 4] as number) - 0.5;
+    const fromY = (places[s * 4 + 1] as number) - 0.5;
+    const dx = places[s * 4 + 2] as number;
+    const dy = places[s * 4 + 3] as number;
     const steps = x1 - 1 - x0;
-    const fromX = sx - 0.5;
-    const fromY = sy - 0.5;
     const toX = fromX + steps * dx;
     const toY = fromY + steps * dy;
     const within =
@@ -142,14 +222,15 @@ export function drawTexture(
       toY < lastY;
     if (!within) {
       clampedSpan(target, texture, opacity, { row, x0, x1, fromX, fromY, dx, dy });
-      return;
+      continue;
     }
     let px = (fromX * ONE) | 0;
     let py = (fromY * ONE) | 0;
-    const stepX = Math.trunc(dx * ONE);
-    const stepY = Math.trunc(dy * ONE);
+    const stepX = (dx * ONE) | 0;
+    const stepY = (dy * ONE) | 0;
+    const end = row + x1;
     if (opacity === undefined) {
-      for (let o = row + x0, end = row + x1; o < end; o++, px += stepX, py += stepY) {
+      for (let o = row + x0; o < end; o++, px += stepX, py += stepY) {
         const i = (py >> 16) * width + (px >> 16);
         const fx = (px >> 8) & 255;
         const t = data[i] as number;
@@ -158,9 +239,9 @@ export function drawTexture(
         const lower = (b << 8) + ((data[i + width + 1] as number) - b) * fx;
         out[o] = ((upper << 8) + (lower - upper) * ((py >> 8) & 255) + 32_768) >> 16;
       }
-      return;
+      continue;
     }
-    for (let o = row + x0, end = row + x1; o < end; o++, px += stepX, py += stepY) {
+    for (let o = row + x0; o < end; o++, px += stepX, py += stepY) {
       const i = (py >> 16) * width + (px >> 16);
       // Where the edge runs is told finely enough by the nearest pixel: the matte is smooth.
       const share = opacity[i] as number;
@@ -177,7 +258,7 @@ export function drawTexture(
         out[o] = (under * 255 + (value - under) * share + 127) / 255;
       }
     }
-  });
+  }
 }
 
 interface ClampedSpan {

@@ -4,7 +4,10 @@ import sharp from 'sharp';
 import { outputSize } from '../../../media/size.ts';
 import type { ColorTags, Media } from '../../../media/types.ts';
 import { RenderError, type RenderResult, type RenderStage } from '../../engine.ts';
-import { drawPortrait, type Portrait, type Pose, preparePortrait } from '../animate/portrait.ts';
+import { drawThreads } from '../animate/draw-threads.ts';
+import type { Portrait, Pose } from '../animate/portrait.ts';
+import { PortraitVideo } from '../animate/portrait-video.ts';
+import { preparePortrait } from '../animate/prepare.ts';
 import { readFace } from '../image/picture-file.ts';
 import type { Renderer, RenderTools } from '../renderer.ts';
 import { type SpokenScript, speakScript } from '../speech/speech.ts';
@@ -105,23 +108,22 @@ export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise
         audio: { path: sound },
       },
     });
+    const drawn = new PortraitVideo(portrait, { threads: drawThreads(), writer }, (done) => {
+      onProgress(SPEECH_PART + (0.95 - SPEECH_PART) * (done / frames), 'animate');
+    });
     try {
       const poses = new Poses(portrait, speech, job.script);
-      let buffer: Uint8Array | undefined;
-      for (let index = 0; index < frames; index++) {
-        checkpoint();
-        // What a frame shows is seen from its time on until the next: its middle is what it stands for.
-        const seconds = (index + 0.5) / FRAME_RATE;
-        await timed('draw', () => {
+      await timed('draw', async () => {
+        for (let index = 0; index < frames; index++) {
+          checkpoint();
+          // What a frame shows is seen from its time on until the next: its middle is what it stands for.
+          const seconds = (index + 0.5) / FRAME_RATE;
           const { mouth, pose } = poses.at(seconds);
           tools.onFrame?.(seconds, mouth, pose, portrait);
-          buffer = drawPortrait(portrait, pose, buffer);
-        });
-        await timed('write', () =>
-          writer.write({ ptsUs: (index * 1e6) / FRAME_RATE, data: buffer as Uint8Array }),
-        );
-        onProgress(SPEECH_PART + (0.95 - SPEECH_PART) * ((index + 1) / frames), 'animate');
-      }
+          await drawn.add(pose, (index * 1e6) / FRAME_RATE);
+        }
+        await drawn.finish();
+      });
       const written = await timed('write', () => writer.finish((frames * 1e6) / FRAME_RATE));
       onProgress(1, 'done');
       return {
@@ -134,6 +136,8 @@ export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise
     } catch (error) {
       await writer.abort();
       throw error;
+    } finally {
+      drawn.close();
     }
   } finally {
     await rm(sound, { force: true });

@@ -72,6 +72,15 @@ describe('bounce', () => {
     ]);
   });
 
+  it('decodes a video that can be held twice, however often it is played', async () => {
+    const { shown, source } = await play([0, 40, 80], 4000, 3);
+    expect(shown).toHaveLength(100);
+    expect(shown.slice(0, 9).map(([frame]) => frame)).toEqual([0, 1, 2, 1, 0, 1, 2, 1, 0]);
+    expect(source.decoded).toBe(6);
+    const longer = await play([0, 40, 80, 120], 4000, 3);
+    expect(longer.source.decoded).toBeGreaterThan(100);
+  });
+
   it('holds no more frames than allowed on the way back', async () => {
     const times = Array.from({ length: 9 }, (_, i) => i * 40);
     const whole = await play(times, 1200);

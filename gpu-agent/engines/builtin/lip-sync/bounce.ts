@@ -19,49 +19,54 @@ export interface BounceOptions {
 
 /**
  * The frames of a video for as long as the sound goes on: cut where that ends, or played forth and back again and again,
- * which leaves no jump. Going back, parts of the video are decoded anew, so that no more than one part is held.
+ * which leaves no jump. A video of no more frames than may be held is decoded twice in all. Of a longer one, parts are
+ * decoded anew going back, so that no more than one part is held.
  */
 export async function* bounce(options: BounceOptions): AsyncGenerator<ShownFrame> {
   const { decode, untilUs, frameUs, held } = options;
   const times: number[] = [];
-  let latest: VideoFrame | undefined;
+  let first: VideoFrame | undefined;
   for await (const frame of decode()) {
     if (frame.ptsUs >= untilUs) return;
     times.push(frame.ptsUs);
-    latest = frame;
-    // The receiver may draw on what it is given.
-    yield { frame: { ...frame, data: frame.data.slice() }, startUs: frame.ptsUs };
+    // The receiver may draw on what it is given; the first frame may be all there is.
+    first ??= copied(frame);
+    yield { frame, startUs: frame.ptsUs };
   }
-  if (!latest) return;
+  if (!first) return;
   const last = times.length - 1;
   let turnUs = (times[last] as number) + frameUs;
   if (last === 0) {
-    for (; turnUs < untilUs; turnUs += frameUs)
-      yield { frame: { ...latest, data: latest.data.slice() }, startUs: turnUs };
+    for (; turnUs < untilUs; turnUs += frameUs) yield { frame: copied(first), startUs: turnUs };
     return;
   }
   const time = (i: number): number => times[i] as number;
+  // A video that can be held as a whole is decoded once more, and not for every turn.
+  const whole = last < held ? await collect(decode(), 0, last + 1) : undefined;
   for (;;) {
     for (let end = last; end > 0; ) {
-      const start = Math.max(0, end - held);
-      const part = await collect(decode(), start, end);
+      const start = whole ? 0 : Math.max(0, end - held);
+      const part = whole ?? (await collect(decode(), start, end));
       for (let i = end - 1; i >= start; i--) {
         const startUs = turnUs + time(last) - time(i + 1);
         if (startUs >= untilUs) return;
-        yield { frame: part[i - start] as VideoFrame, startUs };
+        const frame = part[i - start] as VideoFrame;
+        yield { frame: whole ? copied(frame) : frame, startUs };
       }
       end = start;
     }
     turnUs += time(last) - time(0);
-    for await (const frame of decode()) {
+    for await (const frame of whole ?? decode()) {
       if (frame.index === 0) continue;
       const startUs = turnUs + time(frame.index) - time(1);
       if (startUs >= untilUs) return;
-      yield { frame, startUs };
+      yield { frame: whole ? copied(frame) : frame, startUs };
     }
     turnUs += time(last) - time(1) + frameUs;
   }
 }
+
+const copied = (frame: VideoFrame): VideoFrame => ({ ...frame, data: frame.data.slice() });
 
 async function collect(frames: AsyncIterable<VideoFrame>, start: number, end: number): Promise<VideoFrame[]> {
   const out: VideoFrame[] = [];

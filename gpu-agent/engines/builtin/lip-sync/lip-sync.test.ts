@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -6,10 +6,10 @@ import { type MediaRig, openMediaRig } from '../../../media/testing/clips.ts';
 import type { VideoFrame } from '../../../media/types.ts';
 import type { Engine, RenderResult } from '../../engine.ts';
 import { createBuiltinEngine } from '../index.ts';
+import { speakScript } from '../speech/speech.ts';
+import { findSpeechTools } from '../speech/tools.ts';
 import { watchMouth } from './testing/watch-mouth.ts';
 import { correlation } from './training/measure.ts';
-import { speak } from './training/speech.ts';
-import { wavFile } from './training/wav.ts';
 
 const ASTRONAUT = join(import.meta.dirname, '..', '..', '..', '..', 'media', 'astronaut.png');
 /** A head that nods and leans, from a still. */
@@ -26,10 +26,13 @@ beforeAll(async () => {
   rig = await openMediaRig();
   engine = createBuiltinEngine({ threads: 1 });
   await engine.warmUp(AbortSignal.timeout(60_000));
-  const [spoken] = await speak({ program: 'flite', name: 'slt' }, ['My father bought a big map of Panama.']);
-  if (!spoken) throw new Error('flite said nothing');
+  const tools = await findSpeechTools();
+  if (!tools.available) throw new Error(tools.reason);
   voice = rig.path('voice.wav');
-  await writeFile(voice, wavFile(spoken.samples, 16_000));
+  await speakScript({
+    ...{ script: 'My father bought a big map of Panama.', voiceId: 'slt', path: voice },
+    ...{ directory: rig.dir, tools, signal: rig.signal },
+  });
   head = await rig.make('head.mp4', `${HEAD} -t 1.6`);
 }, 90_000);
 

@@ -1,6 +1,7 @@
 import { smoothstep } from '../swap/plane.ts';
 import { type Face, faceFromPoints, POINTS } from '../vision/face-mesh.ts';
 import type { ShownFrame } from './bounce.ts';
+import { growth, shift } from './main-face.ts';
 
 /** A frame with its main face; `cut` says that the frame before showed another one, or none. */
 export interface FacedFrame extends ShownFrame {
@@ -19,16 +20,18 @@ const JITTER = [0.003, 0.01] as const;
 /** A face that moves further than this in a frame, in widths of it, is another one, or the same after a cut. */
 const JUMP = 0.25;
 
-interface Tracked extends ShownFrame {
+export interface TrackedFrame extends ShownFrame {
   readonly face: Face | undefined;
+  /** The frame is known to begin another shot. */
+  readonly cut?: boolean;
 }
 
 /** Takes the jitter out of faces by a mean over the frames around each, which has no lag. */
-export async function* steadyFaces(frames: AsyncIterable<Tracked>): AsyncGenerator<FacedFrame> {
-  const window: Tracked[] = [];
+export async function* steadyFaces(frames: AsyncIterable<TrackedFrame>): AsyncGenerator<FacedFrame> {
+  const window: TrackedFrame[] = [];
   let at = 0;
   const take = function* (): Generator<FacedFrame> {
-    const { frame, startUs } = window[at] as Tracked;
+    const { frame, startUs } = window[at] as TrackedFrame;
     yield { frame, startUs, face: steady(window, at), cut: !joined(window, at - 1) };
     if (at < RADIUS) at++;
     else window.shift();
@@ -41,47 +44,48 @@ export async function* steadyFaces(frames: AsyncIterable<Tracked>): AsyncGenerat
 }
 
 /** Whether one face goes on from the frame at `i` to the next. */
-function joined(window: readonly Tracked[], i: number): boolean {
+function joined(window: readonly TrackedFrame[], i: number): boolean {
   const a = window[i]?.face;
   const b = window[i + 1]?.face;
-  if (!a || !b) return false;
-  const nose = 4 * 3;
-  const way = Math.hypot(
-    (a.points[nose] as number) - (b.points[nose] as number),
-    (a.points[nose + 1] as number) - (b.points[nose + 1] as number),
-  );
-  return way < JUMP * Math.min(a.width, b.width) && Math.abs(Math.log(a.width / b.width)) < 0.2;
+  if (!a || !b || window[i + 1]?.cut) return false;
+  return shift(a, b) < JUMP && growth(a, b) < 0.2;
 }
 
-function steady(window: readonly Tracked[], at: number): Face | undefined {
+function steady(window: readonly TrackedFrame[], at: number): Face | undefined {
   const face = window[at]?.face;
   if (!face) return undefined;
   // As far to both sides as the same face is seen: an uneven mean would lag.
   let reach = 0;
   while (reach < RADIUS && joined(window, at - reach - 1) && joined(window, at + reach)) reach++;
   if (reach === 0) return face;
-  const points = new Float32Array(POINTS * 3);
-  const mean = [0, 0, 0];
-  for (let v = 0; v < POINTS; v++) {
-    for (let k = 0; k < 3; k++) {
-      const i = v * 3 + k;
-      let sum = (face.points[i] as number) * BELL[0];
-      let weight = BELL[0] as number;
-      for (let d = 1; d <= reach; d++) {
-        const share = BELL[d] as number;
-        sum +=
-          share * ((window[at - d]?.face?.points[i] as number) + (window[at + d]?.face?.points[i] as number));
-        weight += 2 * share;
-      }
-      mean[k] = sum / weight;
+  const own = face.points;
+  const points = own.slice();
+  let total = BELL[0] as number;
+  const near: (readonly [Float32Array, Float32Array, number])[] = [];
+  for (let d = 1; d <= reach; d++) {
+    const [before, after] = [window[at - d]?.face, window[at + d]?.face];
+    if (!before || !after) break;
+    near.push([before.points, after.points, BELL[d] as number]);
+    total += 2 * (BELL[d] as number);
+  }
+  const still = JITTER[0] * face.width;
+  const moving = JITTER[1] * face.width;
+  for (let i = 0; i < POINTS * 3; i += 3) {
+    let [x, y, z] = [0, 0, 0];
+    for (const [before, after, share] of near) {
+      x += share * ((before[i] as number) + (after[i] as number));
+      y += share * ((before[i + 1] as number) + (after[i + 1] as number));
+      z += share * ((before[i + 2] as number) + (after[i + 2] as number));
     }
-    const own = [0, 1, 2].map((k) => face.points[v * 3 + k] as number) as [number, number, number];
-    const way = Math.hypot((mean[0] as number) - own[0], (mean[1] as number) - own[1]);
-    const share = 1 - smoothstep(JITTER[0] * face.width, JITTER[1] * face.width, way);
-    for (let k = 0; k < 3; k++) {
-      const value = own[k] as number;
-      points[v * 3 + k] = value + share * ((mean[k] as number) - value);
-    }
+    // What the others add to the point's own place.
+    const rest = total - BELL[0];
+    x = (x - rest * (own[i] as number)) / total;
+    y = (y - rest * (own[i + 1] as number)) / total;
+    z = (z - rest * (own[i + 2] as number)) / total;
+    const share = 1 - smoothstep(still, moving, Math.sqrt(x * x + y * y));
+    points[i] = (own[i] as number) + share * x;
+    points[i + 1] = (own[i + 1] as number) + share * y;
+    points[i + 2] = (own[i + 2] as number) + share * z;
   }
   return faceFromPoints(points, face.score);
 }

@@ -1,30 +1,37 @@
 import type { VideoFrame } from '../../../media/types.ts';
+import { cropsOfFrame } from '../video-swap/mesh-crop.ts';
 import { type FaceFinder, MAX_YAW, yaw } from '../vision/face-finder.ts';
 import { type Face, faceFromPoints } from '../vision/face-mesh.ts';
 import type { Picture } from '../vision/picture.ts';
+import { fitBothWays } from './mirror-fit.ts';
 
 /** Below this the mesh no longer lies on a face. */
 const KEEP_SCORE = 0.5;
-/** Half of the mesh network's crop relative to the face, and a little for the face having moved. */
-const REACH = 0.82;
 /** A face is looked for in a picture of at most this shorter side. */
 const SEARCH_SIDE = 540;
 /** Longest wait between two searches, frames: a search costs as much as many fits. */
 const MAX_WAIT = 8;
 
+const COLORS = { range: 'tv', space: 'bt709' } as const;
+
 type Frame = Pick<VideoFrame, 'width' | 'height' | 'data'>;
+
+/** How a known face is fitted again: once, or with its mirror image, which takes twice as long and says more. */
+export type Fit = 'once' | 'both-ways';
 
 /** Follows one face through a video: fits the mesh from frame to frame, and searches again when it is lost. */
 export class FaceTracker {
   readonly #finder: FaceFinder;
   readonly #checkpoint: () => void;
+  readonly #fit: Fit;
   #last: Face | undefined;
   #lost = false;
   #wait = 0;
   #untilSearch = 0;
 
-  constructor(finder: FaceFinder, checkpoint: () => void) {
+  constructor(finder: FaceFinder, checkpoint: () => void, fit: Fit = 'once') {
     this.#finder = finder;
+    this.#fit = fit;
     this.#checkpoint = checkpoint;
   }
 
@@ -42,7 +49,8 @@ export class FaceTracker {
       return undefined;
     }
     const found = await this.#search(frame);
-    if (found) return this.#keep(found);
+    // Fitted as in the frames to come: a driver's rest must not differ from the rest by how it was looked at.
+    if (found) return this.#keep((await this.#refit(frame, found)) ?? found);
     this.#wait = Math.min(MAX_WAIT, Math.max(1, this.#wait * 2));
     this.#untilSearch = this.#wait - 1;
     return undefined;
@@ -56,7 +64,7 @@ export class FaceTracker {
   }
 
   async #refit(frame: Frame, last: Face): Promise<Face | undefined> {
-    const face = await refitFace(this.#finder, frame, last);
+    const face = await refitFace(this.#finder, frame, last, this.#fit);
     return face.score < KEEP_SCORE || Math.abs(yaw(face)) > MAX_YAW ? undefined : face;
   }
 
@@ -83,41 +91,9 @@ export class FaceTracker {
 }
 
 /** Fits the mesh of a known face again in a frame. Both in pixels of the frame. */
-export async function refitFace(finder: FaceFinder, frame: Frame, face: Face): Promise<Face> {
-  const { picture, left, top, step } = aroundFace(frame, face);
-  const fitted = await finder.refit(picture, moved(face, -left, -top, 1 / step));
-  return moved(fitted, left / step, top / step, step);
-}
-
-/** The part of a frame that the mesh network looks at. */
-function aroundFace(
-  frame: Frame,
-  { points, roll }: Face,
-): { picture: Picture; left: number; top: number; step: number } {
-  let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
-  for (let i = 0; i < points.length; i += 3) {
-    left = Math.min(left, points[i] as number);
-    right = Math.max(right, points[i] as number);
-    top = Math.min(top, points[i + 1] as number);
-    bottom = Math.max(bottom, points[i + 1] as number);
-  }
-  const size = Math.max(right - left, bottom - top, 16);
-  // The crop is turned with the face: what is converted holds all of it.
-  const half = REACH * size * (Math.abs(Math.cos(roll)) + Math.abs(Math.sin(roll)));
-  const x = (left + right) / 2;
-  const y = (top + bottom) / 2;
-  // Never coarser than the network's own crop: it takes 192 pixels of what is 1.5 times the face.
-  const step = Math.max(1, Math.floor(size / 128));
-  const even = (value: number): number => Math.floor(value) & ~1;
-  const box = {
-    left: Math.min(frame.width - 2, Math.max(0, even(x - half))),
-    top: Math.min(frame.height - 2, Math.max(0, even(y - half))),
-    right: Math.max(2, Math.min(frame.width, even(x + half) + 2)),
-    bottom: Math.max(2, Math.min(frame.height, even(y + half) + 2)),
-  };
-  box.right = Math.max(box.right, box.left + 2);
-  box.bottom = Math.max(box.bottom, box.top + 2);
-  return { picture: toRgb(frame, box, step), left: box.left, top: box.top, step };
+export function refitFace(finder: FaceFinder, frame: Frame, face: Face, fit: Fit): Promise<Face> {
+  const source = cropsOfFrame(frame, COLORS);
+  return fit === 'once' ? finder.refitFrom(source, face) : fitBothWays(finder, source, frame.width, face);
 }
 
 /** Every `step`-th pixel of part of a frame, as the networks want colours. */

@@ -1,9 +1,12 @@
 import { join } from 'node:path';
 import sharp from 'sharp';
 import { outputSize } from '../../../media/size.ts';
-import type { ColorTags, Media, VideoFrame, VideoWriter } from '../../../media/types.ts';
+import type { ColorTags, Media, VideoFrame } from '../../../media/types.ts';
 import { RenderError, type RenderResult, type RenderStage } from '../../engine.ts';
-import { drawPortrait, type Portrait, preparePortrait, REST } from '../animate/portrait.ts';
+import { drawThreads } from '../animate/draw-threads.ts';
+import { type Portrait, REST } from '../animate/portrait.ts';
+import { PortraitVideo } from '../animate/portrait-video.ts';
+import { preparePortrait } from '../animate/prepare.ts';
 import { readFace } from '../image/picture-file.ts';
 import type { Renderer, RenderTools } from '../renderer.ts';
 import type { Picture } from '../vision/picture.ts';
@@ -77,32 +80,28 @@ export async function transferMotion(
     ...{ path: outputPath, width, height, color: COLOR, signal, frameRate: video.frameRate },
     ...(info.audio ? { audio: { path: job.driver } } : {}),
   });
+  const drawn = new PortraitVideo(portrait, { threads: drawThreads(), writer }, (frames) => {
+    onProgress(0.03 + 0.92 * Math.min(1, frames / Math.max(1, video.frameCount)), 'animate');
+  });
   try {
-    const animation = new Animation({ portrait, mouth }, writer, (frames) => {
-      onProgress(0.03 + 0.92 * Math.min(1, frames / Math.max(1, video.frameCount)), 'animate');
-    });
-    const tracker = new FaceTracker(finder, checkpoint);
-    const frames = media.decodeVideo(job.driver, info, {
-      signal,
-      size: outputSize(video, DRIVER_SIDE),
-    });
+    const animation = new Animation({ portrait, mouth }, drawn);
+    const tracker = new FaceTracker(finder, checkpoint, 'both-ways');
+    const size = outputSize(video, DRIVER_SIDE);
+    const frames = media.decodeVideo(job.driver, info, { signal, size });
     let lastUs = 0;
     let gapUs = 1e6 / video.frameRate;
     for await (const frame of frames) {
       checkpoint();
       if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
       lastUs = frame.ptsUs;
-      // While the mesh network looks at this frame in a thread of its own, the ones before it are drawn here.
-      const face = tracker.track(frame);
-      // Whoever waits for it below is told; until then nobody listens.
-      face.catch(() => undefined);
-      await timed('draw', () => animation.drawReady());
-      animation.add(frame, (await timed('track', () => face))?.points);
+      const face = await timed('track', () => tracker.track(frame));
+      // While the next frames are followed here, those that wait are drawn in other threads.
+      await timed('draw', () => animation.add(frame, face?.points));
     }
     if (!animation.sawFace) {
       throw new RenderError('face_not_detected', 'No face was found in the motion video (motion_video_key).');
     }
-    await timed('draw', () => animation.drawAll());
+    await timed('draw', () => animation.finish());
     onProgress(0.96, 'write');
     const written = await timed('write', () => writer.finish(video.endUs ?? lastUs + gapUs));
     onProgress(1, 'done');
@@ -116,6 +115,8 @@ export async function transferMotion(
   } catch (error) {
     await writer.abort();
     throw error;
+  } finally {
+    drawn.close();
   }
 }
 
@@ -137,56 +138,48 @@ async function readStill(path: string): Promise<Picture> {
 class Animation {
   readonly #portrait: Portrait;
   readonly #mouth: MouthScale;
-  readonly #writer: VideoWriter;
-  readonly #onFrame: (frames: number) => void;
+  readonly #video: PortraitVideo;
   readonly #waiting: { readonly ptsUs: number; readonly motion: Motion | undefined }[] = [];
   #reference: DriverReference | undefined;
   #retargeter: Retargeter | undefined;
   #seen = 0;
-  #drawn = 0;
-  #buffer: Uint8Array | undefined;
   /** Frames in which the driver's face was not seen. */
   unseen = 0;
 
-  constructor(
-    { portrait, mouth }: { portrait: Portrait; mouth: MouthScale },
-    writer: VideoWriter,
-    onFrame: (frames: number) => void,
-  ) {
+  constructor({ portrait, mouth }: { portrait: Portrait; mouth: MouthScale }, video: PortraitVideo) {
     this.#portrait = portrait;
     this.#mouth = mouth;
-    this.#writer = writer;
-    this.#onFrame = onFrame;
+    this.#video = video;
   }
 
   get sawFace(): boolean {
     return this.#reference !== undefined;
   }
 
-  add({ ptsUs }: VideoFrame, points: Float32Array | undefined): void {
+  /** Takes the next frame, and draws what need not wait for the driver's rest to be known. */
+  async add({ ptsUs }: VideoFrame, points: Float32Array | undefined): Promise<void> {
     if (points) {
       this.#reference ??= new DriverReference(points);
       this.#seen++;
     } else this.unseen++;
     this.#waiting.push({ ptsUs, motion: points ? this.#reference?.measure(points) : undefined });
+    const known = this.#retargeter !== undefined || this.#seen >= NEUTRAL_FRAMES;
+    if (known || this.#waiting.length >= MOST_WAITING) await this.#drawAll();
   }
 
-  /** Draws what need not wait for the driver's rest to be known. */
-  async drawReady(): Promise<void> {
-    if (!this.#retargeter && this.#seen < NEUTRAL_FRAMES && this.#waiting.length < MOST_WAITING) return;
-    await this.drawAll();
+  /** Draws the rest, and waits until all is written. */
+  async finish(): Promise<void> {
+    await this.#drawAll();
+    await this.#video.finish();
   }
 
-  async drawAll(): Promise<void> {
+  async #drawAll(): Promise<void> {
     if (!this.#retargeter && this.#seen > 0) {
       const motions = this.#waiting.flatMap(({ motion }) => (motion ? [motion] : []));
       this.#retargeter = new Retargeter(this.#portrait, neutralOf(motions), this.#mouth);
     }
     for (const { ptsUs, motion } of this.#waiting.splice(0)) {
-      const pose = this.#retargeter?.pose(motion, ptsUs) ?? REST;
-      this.#buffer = drawPortrait(this.#portrait, pose, this.#buffer);
-      await this.#writer.write({ ptsUs, data: this.#buffer });
-      this.#onFrame(++this.#drawn);
+      await this.#video.add(this.#retargeter?.pose(motion, ptsUs) ?? REST, ptsUs);
     }
   }
 }

@@ -9,8 +9,13 @@ const OPENINGS = [0, 0.05, 0.1, 0.16, 0.24, 0.34, 0.46];
 /** The mesh is trusted this far against what was drawn. */
 const MOST_CHANGE = 1.5;
 
-/** How far to open a portrait's mouth so that it is seen as open as asked for; both in IOD, at the middle. */
-export type MouthScale = (seen: number) => number;
+/** How a portrait's mouth is seen; openings in IOD, at the middle. */
+export interface MouthScale {
+  /** As how far open the closed mouth is seen. */
+  readonly closed: number;
+  /** How far to open the mouth so that it is seen as open as asked for. */
+  readonly openFor: (seen: number) => number;
+}
 
 /**
  * The same mouth is seen more or less open on different faces: by beards, lips, light and resolution. So that a driver's
@@ -31,13 +36,14 @@ export async function measureMouth(
     const lips = shapeLips(rig.lips, { open, spread: 0, round: 0 });
     frame = drawPortrait(portrait, { ...REST, expression: { lips } }, frame);
     const image = { width, height, data: frame };
-    const again = await refitFace(finder, image, await refitFace(finder, image, face));
+    const near = await refitFace(finder, image, face, 'once');
+    const again = await refitFace(finder, image, near, 'both-ways');
     const gap = middleGap(reference.measure(again.points).lips);
     // What is drawn wider is never seen narrower, whatever a single fit says.
     seen.push(Math.max(gap, (seen.at(-1) ?? 0) + 1e-3));
   }
   const closed = seen[0] as number;
-  return (gap) => {
+  const openFor = (gap: number): number => {
     if (gap <= closed) return 0;
     let k = 1;
     while (k < OPENINGS.length - 1 && gap > (seen[k] as number)) k++;
@@ -46,4 +52,5 @@ export async function measureMouth(
     const t = Math.min(1.5, (gap - a) / (b - a));
     return Math.min(from + (to - from) * t, gap * MOST_CHANGE);
   };
+  return { closed, openFor };
 }

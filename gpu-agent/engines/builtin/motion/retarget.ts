@@ -7,8 +7,10 @@ import { OneEuroFilter } from './one-euro.ts';
 
 /** The mesh reads closed lips as this far open, IOD: less and more than this is something else. */
 const CLOSED_GAP = [0.012, 0.04] as const;
-/** An opening this much wider than a closed one is taken as it is seen. */
-const SURELY_OPEN = 0.035;
+/** Less than this over the closed mouth is noise of the mesh. */
+const NOISE = 0.004;
+/** Mouths as far open as this are seen alike on all faces; how closed ones are seen differs. */
+const WIDE_OPEN = 0.3;
 /**
  * A closed eye's openness as the mesh reads it, as a share of the open eye's (measured: 0.70 to 0.85 of six faces), and
  * from where an eye counts as open: small changes are noise.
@@ -154,11 +156,18 @@ export class Retargeter {
     }
     const seen = middleGap(lips);
     // The profile along the lips is the driver's, its height what the portrait needs to be seen as open.
-    const wanted = seen * clamp((seen - this.#closed) / SURELY_OPEN, 0, 1);
-    const scale = this.#mouth(wanted) / Math.max(1e-3, seen);
+    const scale = this.#mouth.openFor(this.#asOnPortrait(seen)) / Math.max(1e-3, seen);
     const gaps = lipGaps(lips).map((gap) => scale * Math.max(0, gap));
     setGaps(rig.lips, offsets, gaps);
     return offsets;
+  }
+
+  /** As how far open the portrait is to be seen: closed where the driver's mouth is, wide open where it is. */
+  #asOnPortrait(seen: number): number {
+    if (seen >= WIDE_OPEN) return seen;
+    const { closed } = this.#mouth;
+    const share = (seen - this.#closed - NOISE) / (WIDE_OPEN - this.#closed - NOISE);
+    return closed + Math.max(0, share) * (WIDE_OPEN - closed);
   }
 }
 

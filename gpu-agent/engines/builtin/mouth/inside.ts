@@ -48,61 +48,83 @@ export function mouthInside(
   const teeth: Yuv = [teethLuma ?? black + Math.min(196, 1.02 * light + 14), ...tint(0.45, 0.4)];
   const cavity: Yuv = [black + 0.1 * light, ...tint(0.35, 0.75)];
   const flesh: Yuv = [black + 0.5 * light, ...tint(0.6, 1.25)];
+  const rimFlesh: Yuv = [black + 0.42 * light, ...tint(0.7, 1.25)];
   const edge = restTop.middle + UPPER_SHOWN;
-  // A mouth that opens a crack gets less light than a wide one.
+  // A mouth that opens a crack gets less light than a wide one, and shows its teeth by and by.
   const lit = 0.72 + 0.28 * smoothstep(0.02, 0.12, opening);
-  const ajar = smoothstep(0.008, 0.05, opening);
+  const ajar = smoothstep(0.012, 0.065, opening);
   const lowerShown = LOWER_SHOWN * smoothstep(0.07, 0.2, opening);
   const wet = smoothstep(0.1, 0.22, opening);
   const own = new Float32Array(2);
+  const tooth: Tooth = { light: 0, rounding: 0 };
+  const narrow = 0.85 * (1 - smoothstep(0.06, 0.14, opening));
+  /** Behind lips that hardly part, what light reaches teeth in the shade comes off lips and tongue, as red as these. */
+  const mixTeeth = (out: Float32Array, shade: number, share: number): void => {
+    if (share <= 0) return;
+    const red = narrow * smoothstep(0.95, 0.45, shade);
+    out[0] = blend(out[0] as number, black + (teeth[0] - black) * shade, share);
+    out[1] = blend(out[1] as number, blend(teeth[1], flesh[1], red), share);
+    out[2] = blend(out[2] as number, blend(teeth[2], flesh[2], red), share);
+  };
   return (px, py, out) => {
     toOwn(px, py, own);
     const x = own[0] as number;
     const y = own[1] as number;
     const across = Math.min(1, Math.abs(x - middle) / half);
-    const [above, below] = [top.at(x), bottom.at(x)];
+    const above = top.at(x);
+    const below = bottom.at(x);
     const gap = Math.max(1e-3, below - above);
-    const [fromTop, fromBottom] = [y - above, below - y];
-    out.set(cavity);
+    const fromTop = y - above;
+    const fromBottom = below - y;
+    out[0] = cavity[0];
+    out[1] = cavity[1];
+    out[2] = cavity[2];
     // The tongue lies behind the lower teeth; its back is in the dark.
-    const tongue = wet * smoothstep(0.55, 0.15, fromBottom / gap) * (1 - smoothstep(0.55, 0.95, across));
-    mix(out, flesh, 0.62 * tongue);
-    const low = tooth(x - middle, LOWER_GAPS, 0.006);
-    const lowEdge = lowerShown - 0.02 * across * across - low.rounding;
-    const lowTeeth = smoothstep(-0.008, 0.008, lowEdge - fromBottom) * (1 - smoothstep(0.5, 0.85, across));
-    if (lowerShown > 0.004) mixLit(out, teeth, black, 0.62 * lit * low.light * (1 - 0.4 * across), lowTeeth);
-    const high = tooth(x - middle, UPPER_GAPS, 0.012);
-    const hang = edge - 0.055 * across * across - high.rounding - y;
-    const highTeeth = ajar * smoothstep(-0.009, 0.009, hang) * (1 - smoothstep(0.72, 1, across));
-    const shade = lit * (0.74 + 0.26 * smoothstep(0, 0.04, fromTop)) * (1 - 0.5 * across ** 2.2) * high.light;
-    mixLit(out, teeth, black, shade, highTeeth);
+    if (wet > 0) {
+      const tongue = wet * smoothstep(0.55, 0.15, fromBottom / gap) * (1 - smoothstep(0.55, 0.95, across));
+      mix(out, flesh, 0.62 * tongue);
+    }
+    if (lowerShown > 0.004) {
+      toothAt(x - middle, LOWER_GAPS, 0.006, tooth);
+      const lowEdge = lowerShown - 0.02 * across * across - tooth.rounding;
+      const shown = smoothstep(-0.008, 0.008, lowEdge - fromBottom) * (1 - smoothstep(0.5, 0.85, across));
+      mixTeeth(out, 0.62 * lit * tooth.light * (1 - 0.4 * across), shown);
+    }
+    toothAt(x - middle, UPPER_GAPS, 0.012, tooth);
+    const hang = edge - 0.055 * across * across - tooth.rounding - y;
+    const shown = ajar * smoothstep(-0.009, 0.009, hang) * (1 - smoothstep(0.72, 1, across));
+    const shade = lit * (0.74 + 0.26 * smoothstep(0, 0.04, fromTop)) * (1 - 0.5 * across ** 2.2);
+    mixTeeth(out, shade * tooth.light, shown);
     // Lips are thick: their inner edge shows as a rim of their own colour, in shadow.
     const rim = 1 - smoothstep(0, Math.min(0.022, 0.3 * gap), Math.min(fromTop, fromBottom));
-    mix(out, [black + 0.42 * light, ...tint(0.7, 1.25)], 0.7 * rim);
+    mix(out, rimFlesh, 0.7 * rim);
   };
 }
 
+const blend = (under: number, over: number, share: number): number => under + (over - under) * share;
+
 function mix(out: Float32Array, colour: Yuv, share: number): void {
-  for (let k = 0; k < 3; k++) {
-    const under = out[k] as number;
-    out[k] = under + ((colour[k] as number) - under) * share;
-  }
+  if (share <= 0) return;
+  for (let k = 0; k < 3; k++) out[k] = blend(out[k] as number, colour[k] as number, share);
 }
 
-function mixLit(out: Float32Array, colour: Yuv, black: number, light: number, share: number): void {
-  mix(out, [black + (colour[0] - black) * light, colour[1], colour[2]], share);
+/** Light and rounding of a row of teeth at a place. */
+interface Tooth {
+  light: number;
+  rounding: number;
 }
 
-/** Light and rounding of a row of teeth at a distance from its middle. */
-function tooth(x: number, gaps: readonly number[], round: number): { light: number; rounding: number } {
-  const from = Math.abs(x);
+/** @param from the middle of the row */
+function toothAt(from: number, gaps: readonly number[], round: number, out: Tooth): void {
+  const far = Math.abs(from);
   let k = 0;
-  while (k + 2 < gaps.length && from > (gaps[k + 1] as number)) k++;
+  while (k + 2 < gaps.length && far > (gaps[k + 1] as number)) k++;
   const a = gaps[k] as number;
   const b = gaps[k + 1] as number;
-  const t = Math.min(1, Math.max(0, (from - a) / (b - a)));
+  const t = Math.min(1, Math.max(0, (far - a) / (b - a)));
   const edge = Math.min(t, 1 - t) * (b - a);
-  return { light: 1 - 0.16 * Math.exp(-((edge / 0.011) ** 2)), rounding: round * (2 * t - 1) ** 4 };
+  out.light = 1 - 0.16 * Math.exp(-((edge / 0.011) ** 2));
+  out.rounding = round * (2 * t - 1) ** 4;
 }
 
 /** The edge of a lip towards the opening, as a height at each place between the corners. */

@@ -47,10 +47,6 @@ export function renderMouth(
 ): Rect {
   const { width, height } = frame;
   const target = planesOf(frame.data, width, height);
-  if (scratch.length !== frame.data.length) scratch = new Uint8Array(frame.data.length);
-  scratch.set(frame.data);
-  const source = planesOf(scratch, width, height);
-
   const axes = faceFrame(face.points);
   const own = withNeck(toFaceFrame(axes, face.points));
   const seen = ringsOf(own);
@@ -58,7 +54,7 @@ export function renderMouth(
   const gap = gaps[4] as number;
   const chin = own[152 * 3 + 1] as number;
   const rest = memory.learn(
-    { lips: closeLips(seen, gaps), chin: chin - JAW_SHARE * gap, skin: cheeks(source, face) },
+    { lips: closeLips(seen, gaps), chin: chin - JAW_SHARE * gap, skin: cheeks(target, face) },
     seconds,
   );
   const openness = command.closed ? 0 : Math.max(0, command.openness);
@@ -67,6 +63,7 @@ export function renderMouth(
   const triangles = movedTriangles(moves, LEAST_MOVE / axes.iod);
   const from = texturePlaces(axes, own, gap);
   const to = place(axes, own, moves);
+  const source = planesOf(ownPixels(frame, from, triangles), width, height);
   const geometry: TriangleGeometry = { to, from, triangles, scale: 1 };
   drawTexture(target.y, source.y, geometry);
   const half = { ...geometry, scale: 0.5 };
@@ -74,6 +71,34 @@ export function renderMouth(
   drawTexture(target.v, source.v, half);
   paintInside(target, { axes, to, lips, rest: rest.lips, skin: rest.skin, openness, gap });
   return bounds(to, triangles, width, height);
+}
+
+/** The frame's own pixels, as far as triangles take them, at their places in memory that is kept between frames. */
+function ownPixels(
+  { width, height, data }: Pick<VideoFrame, 'width' | 'height' | 'data'>,
+  from: Float32Array,
+  triangles: Uint16Array,
+): Uint8Array {
+  if (scratch.length !== data.length) scratch = new Uint8Array(data.length);
+  let [top, bottom] = [height, 0];
+  for (const v of triangles) {
+    const y = from[v * 2 + 1] as number;
+    if (y < top) top = y;
+    if (y > bottom) bottom = y;
+  }
+  // Two rows more, for what lies between pixels, of the coarser chroma too.
+  const first = Math.max(0, Math.floor(top / 2) - 1);
+  const last = Math.min(height / 2, Math.ceil(bottom / 2) + 2);
+  if (last <= first) return scratch;
+  const luma = width * height;
+  const copy = (start: number, stride: number): void => {
+    const [begin, end] = [start + first * stride, start + last * stride];
+    scratch.set(data.subarray(begin, end), begin);
+  };
+  copy(0, 2 * width);
+  copy(luma, width / 2);
+  copy(luma + luma / 4, width / 2);
+  return scratch;
 }
 
 /** Pixels of all vertices, moved or not. */

@@ -1,4 +1,4 @@
-import type { RenderErrorCode, RenderResult } from '../../engine.ts';
+import type { EngineInterruptedError, RenderErrorCode, RenderResult } from '../../engine.ts';
 import type { RenderWork } from '../../host/protocol.ts';
 
 /**
@@ -22,8 +22,11 @@ export type FromWorker =
   | { readonly type: 'failed'; readonly id: number; readonly error: WorkerFailure };
 
 export interface WorkerFailure {
-  /** A job error code; undefined for a fault of the program; `cancelled` for a render that was told to stop. */
-  readonly code: RenderErrorCode | 'cancelled' | undefined;
+  /**
+   * A job error code, or that of a fault of the moment; undefined for a fault of the program; `cancelled` for a render
+   * that was told to stop.
+   */
+  readonly code: RenderErrorCode | EngineInterruptedError['code'] | 'cancelled' | undefined;
   readonly message: string;
   readonly stack: string | undefined;
 }

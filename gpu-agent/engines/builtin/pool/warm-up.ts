@@ -9,13 +9,20 @@ const SWAPS = 3;
 /**
  * Runs both networks and a few small swaps before a thread's first job: until its code has been compiled and its memory
  * touched, a swap takes two to three times as long.
+ * @param videos whether videos will be rendered too: the threads that draw into their frames are started as well
  */
-export async function warmUp(finder: FaceFinder): Promise<void> {
+export async function warmUp(finder: FaceFinder, videos: boolean): Promise<void> {
   const picture = shades();
   const face = await finder.warmUp(picture);
   for (let swap = 0; swap < SWAPS; swap++) {
     swapFace({ ...picture, data: picture.data.slice() }, face, prepareSource(picture, face, face.width));
   }
+  if (!videos) return;
+  const [{ swapThreads }, { warmUpSwaps }] = await Promise.all([
+    import('../video-swap/swap-threads.ts'),
+    import('../video-swap/warm-up.ts'),
+  ]);
+  await warmUpSwaps(swapThreads(), picture, face);
 }
 
 /** A picture of skin's colour under light from one side: nothing is to be seen on it. */

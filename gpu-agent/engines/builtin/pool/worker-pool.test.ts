@@ -24,6 +24,8 @@ parentPort.on('message', ({ type, id, work, cancelled }) => {
     return;
   }
   if (work.inputs.image === 'wait') return;
+  if (work.inputs.image === 'fault')
+    return parentPort.postMessage({ type: 'failed', id, error: { code: 'engine_interrupted', message: 'killed' } });
   parentPort.postMessage({ type: 'done', id, result: { outputPath: work.inputs.image } });
 });
 `;
@@ -69,6 +71,11 @@ describe('worker pool', () => {
       expect(crashes).toHaveLength(1);
     },
   );
+
+  it('tells a fault of the moment, which is tried again, from a refusal', async () => {
+    await expect(run('fault')).rejects.toMatchObject({ name: 'EngineInterruptedError', message: 'killed' });
+    expect(crashes).toEqual([]);
+  });
 
   it('ends a thread that does not listen, within a second of the cancellation', async () => {
     // The best of a few: a busy machine adds to each what is not the pool's doing.

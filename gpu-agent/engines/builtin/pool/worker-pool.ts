@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads';
-import { RenderError, type RenderResult } from '../../engine.ts';
+import { EngineInterruptedError, RenderError, type RenderResult } from '../../engine.ts';
 import type { RenderWork } from '../../host/protocol.ts';
 import type { FromWorker, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
 
@@ -232,6 +232,7 @@ function settle(task: Task, finish: () => void): void {
 }
 
 function toError(failure: WorkerFailure): Error {
+  if (failure.code === 'engine_interrupted') return new EngineInterruptedError(failure.message);
   if (failure.code && failure.code !== 'cancelled') return new RenderError(failure.code, failure.message);
   const error = new Error(failure.message);
   if (failure.stack) error.stack = failure.stack;

@@ -1,7 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { createMedia, findMediaTools } from '../../../media/media.ts';
 import type { Media } from '../../../media/types.ts';
-import { RenderError, type RenderResult } from '../../engine.ts';
+import { EngineInterruptedError, RenderError, type RenderResult } from '../../engine.ts';
 import { openSession } from '../../models/session.ts';
 import { BUILTIN_CAPABILITIES } from '../capabilities.ts';
 import { FaceFinder } from '../vision/face-finder.ts';
@@ -28,10 +28,17 @@ function loadFinder(): Promise<FaceFinder> {
   return finder;
 }
 
+let mediaTools: ReturnType<typeof findMediaTools> | undefined;
+
+function lookForMediaTools(): ReturnType<typeof findMediaTools> {
+  mediaTools ??= findMediaTools();
+  return mediaTools;
+}
+
 let media: Promise<Media> | undefined;
 
 function openMedia(): Promise<Media> {
-  media ??= findMediaTools().then((tools) => {
+  media ??= lookForMediaTools().then((tools) => {
     if (!tools.available) throw new RenderError('processing_failed', tools.reason);
     return createMedia({ tools });
   });
@@ -47,7 +54,7 @@ async function handle(message: Exclude<ToWorker, { type: 'cancel' }>): Promise<v
   try {
     const loaded = await loadFinder();
     if (message.type === 'warm-up') {
-      await warmUp(loaded);
+      await warmUp(loaded, (await lookForMediaTools()).available);
       send({ type: 'done', id, result: null });
     } else {
       send({ type: 'done', id, result: await render(message, loaded) });
@@ -88,7 +95,8 @@ async function render(
 
 function describe(error: unknown): WorkerFailure {
   if (error instanceof CancelledError) return { code: 'cancelled', message: error.message, stack: undefined };
-  if (error instanceof RenderError) return { code: error.code, message: error.message, stack: error.stack };
+  if (error instanceof RenderError || error instanceof EngineInterruptedError)
+    return { code: error.code, message: error.message, stack: error.stack };
   const { message, stack } = error instanceof Error ? error : new Error(String(error));
   return { code: undefined, message, stack };
 }

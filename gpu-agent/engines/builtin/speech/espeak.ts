@@ -59,8 +59,11 @@ export function openEspeak(voice: string, options: SynthesiserOptions): Synthesi
         const answer = await readAnswer(reader);
         signal.throwIfAborted();
         if (answer) return answer;
-        tool.kill();
-        throw speechFailure('espeak-ng', await tool.exited);
+        // Who has closed its output is about to end, and how it does is worth knowing.
+        const end = setTimeout(() => tool.kill(), 1_000);
+        const exit = await tool.exited;
+        clearTimeout(end);
+        throw speechFailure('espeak-ng', exit);
       } finally {
         clearTimeout(timer);
       }

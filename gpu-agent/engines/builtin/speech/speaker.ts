@@ -1,4 +1,4 @@
-import { createGuard } from '../../../../local/process/guard.ts';
+import { createGuard } from '#common/process/guard.ts';
 import { openEspeak } from './espeak.ts';
 import { openFlite } from './flite.ts';
 import type { Synthesiser, SynthesiserOptions, Utterance } from './synthesiser.ts';

@@ -150,8 +150,9 @@ describe('speech', () => {
     await expect(
       say('Hello', { tools: dying, voiceId: program === 'flite' ? 'slt' : 'espeak-ng/de' }),
     ).rejects.toMatchObject({
-      code: 'processing_failed',
-      message: expect.stringMatching(new RegExp(`${program} ended before it had .*SIGKILL`)),
+      code: 'engine_interrupted',
+      retryable: true,
+      message: expect.stringMatching(new RegExp(`^${program} was killed from outside`)),
     });
   });
 });

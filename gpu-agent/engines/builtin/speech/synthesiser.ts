@@ -1,5 +1,7 @@
-import type { Guard } from '../../../../local/process/guard.ts';
-import { RenderError } from '../../engine.ts';
+import type { Guard } from '#common/process/guard.ts';
+import { interrupted } from '../../../media/failure.ts';
+import type { ToolExit } from '../../../media/sandbox.ts';
+import { type EngineInterruptedError, RenderError } from '../../engine.ts';
 import type { Phone } from './sounds.ts';
 import type { SpeechTools } from './tools.ts';
 
@@ -32,10 +34,9 @@ export interface SynthesiserOptions {
 }
 
 /** What to say of a synthesiser that ended before it had spoken. */
-export function speechFailure(
-  program: string,
-  exit: { readonly code: number | null; readonly signal: string | null; readonly stderr: string },
-): RenderError {
+export function speechFailure(program: string, exit: ToolExit): RenderError | EngineInterruptedError {
+  const fault = interrupted(exit, program);
+  if (fault) return fault;
   const how = exit.signal ? `ended by ${exit.signal}` : `exit code ${exit.code}`;
   return new RenderError(
     'processing_failed',

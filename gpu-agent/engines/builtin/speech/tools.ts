@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { findOnPath } from '../../../../local/process/find-on-path.ts';
+import { findOnPath } from '#common/process/find-on-path.ts';
 import { findIsolation } from '../../../media/tools.ts';
 import { PROGRAM_NAMES } from './flite.ts';
 import { FLITE_VOICES } from './voices.ts';

@@ -80,15 +80,24 @@ function rotationFromCross(m: Float64Array): number[] {
   ];
   // The wanted eigenvector has the largest eigenvalue; a shift by the norm makes it the largest in size as well.
   const norm = Math.sqrt(n.reduce((sum, value) => sum + value * value, 0)) + 1e-12;
-  let q = [1, 0.01, 0.01, 0.01];
+  const q = Float64Array.of(1, 0.01, 0.01, 0.01);
+  const next = new Float64Array(4);
   for (let step = 0; step < 200; step++) {
-    const next = [0, 1, 2, 3].map((r) => {
+    for (let r = 0; r < 4; r++) {
       let sum = norm * (q[r] as number);
       for (let c = 0; c < 4; c++) sum += (n[r * 4 + c] as number) * (q[c] as number);
-      return sum;
-    });
-    const length = Math.hypot(...next);
-    q = next.map((value) => value / length);
+      next[r] = sum;
+    }
+    let length = 0;
+    for (let r = 0; r < 4; r++) length += (next[r] as number) ** 2;
+    length = Math.sqrt(length);
+    let moved = 0;
+    for (let r = 0; r < 4; r++) {
+      const value = (next[r] as number) / length;
+      moved = Math.max(moved, Math.abs(value - (q[r] as number)));
+      q[r] = value;
+    }
+    if (moved === 0) break;
   }
   const [w = 1, x = 0, y = 0, z = 0] = q;
   return [
@@ -128,7 +137,8 @@ const RIGID = [...RIGHT_EYE, ...LEFT_EYE, ...NOSE, 9, 8, 151, 10, 234, 454, 127,
 
 const NEIGHBOURS = neighbours();
 
-function neighbours(): number[][] {
+/** The points that share an edge with each point, all in one list, and where those of each point begin in it. */
+function neighbours(): { points: Uint16Array; starts: Uint16Array } {
   const sets = Array.from({ length: POINTS }, () => new Set<number>());
   for (let t = 0; t < FACE_TRIANGLES.length; t += 3) {
     for (let k = 0; k < 3; k++) {
@@ -138,7 +148,10 @@ function neighbours(): number[][] {
       sets[b]?.add(a);
     }
   }
-  return sets.map((set) => [...set].sort((a, b) => a - b));
+  const points = sets.map((set) => [...set].sort((a, b) => a - b));
+  const starts = new Uint16Array(POINTS + 1);
+  for (const [i, near] of points.entries()) starts[i + 1] = (starts[i] as number) + near.length;
+  return { points: Uint16Array.from(points.flat()), starts };
 }
 
 /**
@@ -188,15 +201,17 @@ function relax(move: Float32Array, fixed: Uint8Array): void {
   for (let pass = 0; pass < 60; pass++) {
     for (let i = 0; i < POINTS; i++) {
       if (fixed[i]) continue;
-      const near = NEIGHBOURS[i] as number[];
+      const start = NEIGHBOURS.starts[i] as number;
+      const end = NEIGHBOURS.starts[i + 1] as number;
       let x = 0;
       let y = 0;
-      for (const j of near) {
-        x += move[j * 2] as number;
-        y += move[j * 2 + 1] as number;
+      for (let k = start; k < end; k++) {
+        const j = (NEIGHBOURS.points[k] as number) * 2;
+        x += move[j] as number;
+        y += move[j + 1] as number;
       }
-      move[i * 2] = x / near.length;
-      move[i * 2 + 1] = y / near.length;
+      move[i * 2] = x / (end - start);
+      move[i * 2 + 1] = y / (end - start);
     }
   }
 }

@@ -44,12 +44,8 @@ export function drawTriangles(
 ): void {
   const { to, from, depth } = geometry;
   const { width, height } = map.x;
-  const order = Array.from({ length: triangles.length / 3 }, (_, t) => t);
-  const z = order.map((t) => {
-    const at = (k: number): number => depth[triangles[t * 3 + k] as number] as number;
-    return at(0) + at(1) + at(2);
-  });
-  order.sort((a, b) => (z[b] as number) - (z[a] as number) || a - b);
+  const [xs, ys, covered] = [map.x.data, map.y.data, map.covered.data];
+  const order = farthestFirst(triangles, depth);
   for (const t of order) {
     const a = triangles[t * 3] as number;
     const b = triangles[t * 3 + 1] as number;
@@ -81,10 +77,45 @@ export function drawTriangles(
         const v = (dy * (bx - ax) - dx * (by - ay)) / area;
         if (u < -1e-4 || v < -1e-4 || u + v > 1.0001) continue;
         const i = y * width + x;
-        map.x.data[i] = fax + u * fbx + v * fcx;
-        map.y.data[i] = fay + u * fby + v * fcy;
-        map.covered.data[i] = 1;
+        xs[i] = fax + u * fbx + v * fcx;
+        ys[i] = fay + u * fby + v * fcy;
+        covered[i] = 1;
       }
     }
   }
+}
+
+/** The order in which each list of triangles was last drawn: from one frame of a video to the next it changes little. */
+const lastOrders = new WeakMap<Uint16Array, Uint16Array>();
+
+/** Triangles by their depth, the farthest first; of two at one depth the first. */
+function farthestFirst(triangles: Uint16Array, depth: Float32Array): Uint16Array {
+  const count = triangles.length / 3;
+  let order = lastOrders.get(triangles);
+  if (!order) {
+    order = Uint16Array.from({ length: count }, (_, t) => t);
+    lastOrders.set(triangles, order);
+  }
+  const z = new Float64Array(count);
+  for (let t = 0; t < count; t++) {
+    const at = t * 3;
+    z[t] =
+      (depth[triangles[at] as number] as number) +
+      (depth[triangles[at + 1] as number] as number) +
+      (depth[triangles[at + 2] as number] as number);
+  }
+  // Insertion: nearly all are in their place already.
+  for (let i = 1; i < count; i++) {
+    const t = order[i] as number;
+    const own = z[t] as number;
+    let j = i - 1;
+    for (; j >= 0; j--) {
+      const other = order[j] as number;
+      const far = z[other] as number;
+      if (far > own || (far === own && other < t)) break;
+      order[j + 1] = other;
+    }
+    order[j + 1] = t;
+  }
+  return order;
 }

@@ -1,9 +1,6 @@
 import type { Rect } from '../../../media/yuv.ts';
 import type { Frame } from './frame-part.ts';
 
-/** Largest amplitude that counts as texture of the skin. */
-const GRAIN_LIMIT = 10;
-
 /** Part of a frame as it was before anything was drawn into it. */
 export interface Before extends Rect {
   readonly luma: Uint8Array;
@@ -11,10 +8,17 @@ export interface Before extends Rect {
   readonly v: Uint8Array;
 }
 
+let room = new Uint8Array(0);
+
+/** Its memory is used again by the next call. */
 export function copyOf(frame: Frame, rect: Rect): Before {
   const { data } = frame;
+  const pixels = rect.width * rect.height;
+  if (room.length < pixels * 1.5) room = new Uint8Array(pixels * 1.5);
+  let used = 0;
   const copy = (at: number, stride: number, x: number, y: number, width: number, height: number) => {
-    const out = new Uint8Array(width * height);
+    const out = room.subarray(used, used + width * height);
+    used += out.length;
     for (let row = 0; row < height; row++) {
       const from = at + (y + row) * stride + x;
       out.set(data.subarray(from, from + width), row * width);
@@ -32,7 +36,7 @@ export function copyOf(frame: Frame, rect: Rect): Before {
   };
 }
 
-/** Sums of three pixels above one another, two rows apart, for {@link fineTexture}. */
+/** Sums of three pixels above one another, two rows apart. */
 export function sumRows({ width, height, luma }: Before, y: number, out: Int32Array): void {
   const middle = y * width;
   const above = y < 2 ? 0 : middle - 2 * width;
@@ -40,12 +44,4 @@ export function sumRows({ width, height, luma }: Before, y: number, out: Int32Ar
   for (let x = 0; x < width; x++) {
     out[x] = (luma[above + x] as number) + (luma[middle + x] as number) + (luma[below + x] as number);
   }
-}
-
-/** The frame's finest texture at a place: film grain, noise, pores. */
-export function fineTexture({ width, luma }: Before, sums: Int32Array, x: number, y: number): number {
-  const left = sums[x < 2 ? 0 : x - 2] as number;
-  const right = sums[x + 2 < width ? x + 2 : width - 1] as number;
-  const fine = (luma[y * width + x] as number) - (left + (sums[x] as number) + right) / 9;
-  return fine > GRAIN_LIMIT ? GRAIN_LIMIT : fine < -GRAIN_LIMIT ? -GRAIN_LIMIT : fine;
 }

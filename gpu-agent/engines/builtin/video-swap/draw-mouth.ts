@@ -111,7 +111,7 @@ export function mouthShown({ from, to, share }: FaceDrawing): number {
     for (const index of LIPS_OUTER) {
       const x = Math.min(size - 1, Math.max(0, Math.floor(points[index * 3] as number)));
       const y = Math.min(size - 1, Math.max(0, Math.floor(points[index * 3 + 1] as number)));
-      sum += luma[(y * size + x) * 2 + 1] as number;
+      sum += (luma[y * size + x] as number) >> 16;
     }
     return sum / LIPS_OUTER.length / 255;
   };

@@ -44,15 +44,19 @@ export class PlaceRow {
     this.values = new Float32Array(map.x.width * 2);
   }
 
-  /** Moves to the row at `y` (continuous; row i's centre is i + 0.5), the edge repeating. */
-  moveTo(y: number): void {
+  /**
+   * Moves to the row at `y` (continuous; row i's centre is i + 0.5), the edge repeating.
+   * @param from first column that is wanted, and `to` the one after the last; others are left as they are
+   */
+  moveTo(y: number, from: number, to: number): void {
     const { x: xs, y: ys, covered } = this.#map;
     const { width, height } = xs;
     const most = this.#most;
     const out = this.values;
     const py = Math.min(height - 1.001, Math.max(0, y - 0.5));
     const v = py - (py | 0);
-    for (let i = (py | 0) * width, o = 0; o < out.length; i++, o += 2) {
+    const start = (py | 0) * width;
+    for (let i = start + from, o = from * 2, end = start + to; i < end; i++, o += 2) {
       const below = i + width;
       if (covered.data[i] === 0 || covered.data[below] === 0) {
         out[o] = Number.NaN;

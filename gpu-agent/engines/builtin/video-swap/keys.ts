@@ -6,6 +6,10 @@ import type { Frame } from './frame-part.ts';
 export interface Look {
   /** Brightness under each point, relative to all of them. */
   readonly values: Float32Array;
+  /** Mean brightness under them, and of both colour values. */
+  readonly level: number;
+  readonly u: number;
+  readonly v: number;
   readonly yaw: number;
   readonly width: number;
 }
@@ -17,6 +21,9 @@ const CHANGED_SHARE = 0.05;
 const TURNED = (8 * Math.PI) / 180;
 const GROWN = 1.2;
 
+/** Within these a face looks as it did: three quarters of the points and the mean have changed less, and the pose. */
+const ALIKE = { changedShare: 0.025, shading: 0.07, level: 1.06, tint: 2, yaw: Math.PI / 60, width: 1.06 };
+
 /** Every second point is looked at. */
 const STEP = 2;
 
@@ -24,7 +31,9 @@ export function lookOf(frame: Frame, face: Face): Look {
   const { width, height, data } = frame;
   const count = Math.floor(face.points.length / 3 / STEP);
   const values = new Float32Array(count);
-  let sum = 0;
+  const uAt = width * height;
+  const vAt = uAt + uAt / 4;
+  let [sum, u, v] = [0, 0, 0];
   for (let i = 0; i < count; i++) {
     const { x, y } = pointOf(face.points, i * STEP);
     const px = Math.min(width - 2, Math.max(1, Math.floor(x)));
@@ -38,21 +47,36 @@ export function lookOf(frame: Frame, face: Face): Look {
       (data[at + width] as number);
     values[i] = value;
     sum += value;
+    const c = (py >> 1) * (width >> 1) + (px >> 1);
+    u += data[uAt + c] as number;
+    v += data[vAt + c] as number;
   }
   const by = count / Math.max(1, sum);
   for (let i = 0; i < count; i++) values[i] = (values[i] as number) * by;
-  return { values, yaw: yaw(face), width: face.width };
+  const level = sum / count / 5;
+  return { values, level, u: u / count, v: v / count, yaw: yaw(face), width: face.width };
 }
 
 /** Whether the face must be analysed anew: something came in front of it or went, or it turned or came nearer. */
 export function differs(a: Look, b: Look): boolean {
   if (Math.abs(a.yaw - b.yaw) > TURNED) return true;
   if (Math.max(a.width / b.width, b.width / a.width) > GROWN) return true;
-  let changed = 0;
-  for (let i = 0; i < a.values.length; i++) {
-    if (Math.abs((a.values[i] as number) - (b.values[i] as number)) > CHANGED) changed++;
-  }
-  return changed > CHANGED_SHARE * a.values.length;
+  return changes(a, b).filter((change) => change > CHANGED).length > CHANGED_SHARE * a.values.length;
+}
+
+/** Whether an analysis of one would come to nothing new for the other: the same light from the same side, the same pose. */
+export function alike(a: Look, b: Look): boolean {
+  const ratio = (x: number, y: number): number => Math.max(x, y) / Math.max(1, Math.min(x, y));
+  if (Math.abs(a.yaw - b.yaw) > ALIKE.yaw || ratio(a.width, b.width) > ALIKE.width) return false;
+  if (Math.max(Math.abs(a.u - b.u), Math.abs(a.v - b.v)) > ALIKE.tint) return false;
+  if (ratio(a.level, b.level) > ALIKE.level) return false;
+  const sorted = changes(a, b).sort();
+  const at = (share: number): number => sorted[Math.floor(share * (sorted.length - 1))] as number;
+  return at(0.75) < ALIKE.shading && at(1 - ALIKE.changedShare) < CHANGED;
+}
+
+function changes(a: Look, b: Look): Float32Array {
+  return a.values.map((value, i) => Math.abs(value - (b.values[i] as number)));
 }
 
 /** Widths of faces for which patches of the source are made, each a quarter more than the one before. */

@@ -1,10 +1,12 @@
 import { fromRgbFactors } from '../../../media/yuv.ts';
 import type { CropSource } from '../vision/face-mesh.ts';
-import { type CropTransform, toPicture } from '../vision/picture.ts';
 import type { Colors, Frame } from './frame-part.ts';
 
 /** Most samples of brightness for one pixel of a crop, in both directions. */
 const MOST_TAPS = 2;
+
+/** Places in a frame are counted in parts of a pixel: 16 bits of fraction. */
+const ONE = 1 << 16;
 
 /**
  * Crops straight from a frame's own planes: nothing but what the mesh network looks at is converted. Brightness is
@@ -13,60 +15,88 @@ const MOST_TAPS = 2;
 export function cropsOfFrame({ width, height, data }: Frame, color: Colors): CropSource {
   const { y0, y1, redOfV, greenOfU, greenOfV, blueOfU } = inverseOf(width, height, color);
   const uAt = width * height;
-  const vAt = uAt + uAt / 4;
-  return (crop, size) => {
-    const out = new Float32Array(size * size * 3);
-    const within = liesWithin(crop, size, width, height);
+  const luma: PlanePart = { data, at: 0, width, height };
+  const u: PlanePart = { data, at: uAt, width: width >> 1, height: height >> 1 };
+  const v: PlanePart = { ...u, at: uAt + uAt / 4 };
+  return (crop, size, out = new Float32Array(size * size * 3)) => {
     const taps = Math.min(MOST_TAPS, Math.max(1, Math.round(crop.scale)));
     const cos = Math.cos(crop.angle) * crop.scale;
     const sin = Math.sin(crop.angle) * crop.scale;
-    const stepX = cos / taps;
-    const stepY = sin / taps;
     const by = y1 / (taps * taps);
+    const [sums, us, vs] = [new Int32Array(size), new Int32Array(size), new Int32Array(size)];
+    /** Adds what a row of the crop shows of a plane that is `shrink` times coarser, `dx` and `dy` into each pixel. */
+    const add = (
+      plane: PlanePart,
+      row: number,
+      dx: number,
+      dy: number,
+      shrink: 1 | 2,
+      to: Int32Array,
+    ): void => {
+      const px = crop.originX + cos * dx - sin * (row + dy);
+      const py = crop.originY + sin * dx + cos * (row + dy);
+      addRow(plane, to, [px / shrink, py / shrink, cos / shrink, sin / shrink]);
+    };
     for (let y = 0, o = 0; y < size; y++) {
+      for (const acc of [sums, us, vs]) acc.fill(0);
+      for (let tap = 0; tap < taps * taps; tap++) {
+        add(luma, y, ((tap % taps) + 0.5) / taps, (Math.floor(tap / taps) + 0.5) / taps, 1, sums);
+      }
+      add(u, y, 0.5, 0.5, 2, us);
+      add(v, y, 0.5, 0.5, 2, vs);
       for (let x = 0; x < size; x++, o += 3) {
-        let sum = 0;
-        for (let v = 0; v < taps; v++) {
-          const cy = y + (v + 0.5) / taps;
-          let px = crop.originX + cos * (x + 0.5 / taps) - sin * cy;
-          let py = crop.originY + sin * (x + 0.5 / taps) + cos * cy;
-          if (within) {
-            for (let u = 0; u < taps; u++, px += stepX, py += stepY) {
-              sum += data[(py | 0) * width + (px | 0)] as number;
-            }
-            continue;
-          }
-          for (let u = 0; u < taps; u++, px += stepX, py += stepY) {
-            const ix = px < 0 ? 0 : px >= width ? width - 1 : px | 0;
-            const iy = py < 0 ? 0 : py >= height ? height - 1 : py | 0;
-            sum += data[iy * width + ix] as number;
-          }
-        }
-        const mx = crop.originX + cos * (x + 0.5) - sin * (y + 0.5);
-        const my = crop.originY + sin * (x + 0.5) + cos * (y + 0.5);
-        const ix = mx < 0 ? 0 : mx >= width ? width - 1 : mx | 0;
-        const iy = my < 0 ? 0 : my >= height ? height - 1 : my | 0;
-        const c = (iy >> 1) * (width >> 1) + (ix >> 1);
-        const cb = (data[uAt + c] as number) - 128;
-        const cr = (data[vAt + c] as number) - 128;
-        const luma = sum * by - y0;
-        out[o] = clamp(luma + redOfV * cr);
-        out[o + 1] = clamp(luma + greenOfU * cb + greenOfV * cr);
-        out[o + 2] = clamp(luma + blueOfU * cb);
+        const cb = (us[x] as number) - 128;
+        const cr = (vs[x] as number) - 128;
+        const level = (sums[x] as number) * by - y0;
+        const red = level + redOfV * cr;
+        const green = level + greenOfU * cb + greenOfV * cr;
+        const blue = level + blueOfU * cb;
+        out[o] = red <= 0 ? 0 : red >= 255 ? 255 : red;
+        out[o + 1] = green <= 0 ? 0 : green >= 255 ? 255 : green;
+        out[o + 2] = blue <= 0 ? 0 : blue >= 255 ? 255 : blue;
       }
     }
     return out;
   };
 }
 
-/** Whether no sample of a crop lies outside the frame. */
-function liesWithin(crop: CropTransform, size: number, width: number, height: number): boolean {
-  return [0, size].every((x) =>
-    [0, size].every((y) => {
-      const p = toPicture(crop, x, y);
-      return p.x >= 0 && p.y >= 0 && p.x < width && p.y < height;
-    }),
-  );
+interface PlanePart {
+  readonly data: Uint8Array;
+  readonly at: number;
+  readonly width: number;
+  readonly height: number;
+}
+
+/** Adds the pixels on a line through a plane, first place and step given as x and y; outside, the edge repeats. */
+function addRow(
+  { data, at, width, height }: PlanePart,
+  to: Int32Array,
+  [startX, startY, byX, byY]: readonly [number, number, number, number],
+): void {
+  const count = to.length;
+  const [endX, endY] = [startX + byX * (count - 1), startY + byY * (count - 1)];
+  const margin = 0.01;
+  const within =
+    Math.min(startX, endX) > margin &&
+    Math.min(startY, endY) > margin &&
+    Math.max(startX, endX) < width - margin &&
+    Math.max(startY, endY) < height - margin;
+  const stepX = Math.round(byX * ONE);
+  const stepY = Math.round(byY * ONE);
+  let px = Math.floor(startX * ONE);
+  let py = Math.floor(startY * ONE);
+  if (within) {
+    for (let x = 0; x < count; x++, px += stepX, py += stepY) {
+      to[x] = (to[x] as number) + (data[at + (py >> 16) * width + (px >> 16)] as number);
+    }
+    return;
+  }
+  const [lastX, lastY] = [width - 1, height - 1];
+  for (let x = 0; x < count; x++, px += stepX, py += stepY) {
+    const ix = px < 0 ? 0 : px >> 16 > lastX ? lastX : px >> 16;
+    const iy = py < 0 ? 0 : py >> 16 > lastY ? lastY : py >> 16;
+    to[x] = (to[x] as number) + (data[at + iy * width + ix] as number);
+  }
 }
 
 /** Factors from a frame's numbers to red, green and blue. */
@@ -83,8 +113,4 @@ function inverseOf(width: number, height: number, color: Colors) {
     greenOfU: (-kb * blueOfU) / kg,
     greenOfV: (-kr * redOfV) / kg,
   };
-}
-
-function clamp(value: number): number {
-  return value <= 0 ? 0 : value >= 255 ? 255 : value;
 }

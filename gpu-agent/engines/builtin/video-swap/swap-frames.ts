@@ -2,8 +2,8 @@ import type { VideoFrame, VideoWriter } from '../../../media/types.ts';
 import { evenRect, type Rect } from '../../../media/yuv.ts';
 import type { Face } from '../vision/face-mesh.ts';
 import { type Colors, extent, type Frame, placed } from './frame-part.ts';
-import { differs, type Look, lookOf, patchWidth } from './keys.ts';
-import type { SentFrame, SwapSource } from './swap-protocol.ts';
+import { alike, differs, type Look, lookOf, patchWidth } from './keys.ts';
+import type { SwapSource } from './swap-protocol.ts';
 import type { SwapThreads } from './swap-threads.ts';
 import type { FaceTexture } from './texture.ts';
 import type { PlacedFace } from './track.ts';
@@ -19,6 +19,8 @@ export interface SwapFramesOptions {
 
 /** A face in a frame that is analysed. */
 interface Key {
+  readonly analysed: number;
+  /** Last frame that looks like it: from here on the next one has a share. */
   readonly index: number;
   readonly look: Look;
   /** Width of the face in the textures from here on. */
@@ -27,13 +29,16 @@ interface Key {
   texture(patch: number): Promise<FaceTexture>;
 }
 
+/** Frames after which a face is analysed again although it looks as it did. */
+const LONGEST_ALIKE = 120;
 /** Runs of frames that may be with the threads or the encoder while the next one is followed. */
 const RUNS_AHEAD = 1;
 
 /**
  * Draws the swaps of frames whose faces are known, spread over threads, and writes them in order. Light, cover and tone
- * of a face are analysed in the last frame of each run, in its first one, and wherever it comes to look different; the
- * frames between two analyses take what lies between them, so that nothing jumps and nothing lags.
+ * of a face are analysed in its first frame, wherever it comes to look different, and in the last frame of each run
+ * unless it still looks as it did; the frames between two analyses take what lies between them, so that nothing jumps
+ * and nothing lags.
  */
 export class SwapFrames {
   readonly #options: SwapFramesOptions;
@@ -51,7 +56,7 @@ export class SwapFrames {
     this.#render = options.threads.begin(options.source);
   }
 
-  /** Takes a run of frames; the memory of those with faces is given away. Waits while too many are under way. */
+  /** Takes a run of frames, whose memory is shared, and draws into it. Waits while too many are under way. */
   async add(frames: readonly VideoFrame[], tracker: FaceTracker): Promise<void> {
     this.#options.checkpoint();
     const faces = frames.map((frame) => tracker.facesIn(frame.index));
@@ -97,7 +102,13 @@ export class SwapFrames {
         }
         const last = keys.at(-1);
         const look = lookOf(frame, face);
-        if (last && lastOf.get(track) !== i && !differs(last.look, look)) continue;
+        if (last && !differs(last.look, look)) {
+          if (lastOf.get(track) !== i) continue;
+          if (frame.index - last.analysed < LONGEST_ALIKE && alike(last.look, look)) {
+            keys.push({ ...last, index: frame.index });
+            continue;
+          }
+        }
         keys.push(this.#key(frame, face, look, last));
       }
     }
@@ -111,6 +122,7 @@ export class SwapFrames {
     const made = new Map<number, Promise<FaceTexture>>();
     const fits = last && last.patch > 0.85 * face.width && last.patch < 1.5 * face.width;
     return {
+      analysed: frame.index,
       index: frame.index,
       look,
       patch: fits ? last.patch : patchWidth(face.width),
@@ -120,7 +132,7 @@ export class SwapFrames {
           this.analyses++;
           texture = threads.analyse({
             render: this.#render,
-            frame: { ...part.frame, data: part.frame.data.slice() },
+            frame: part.frame,
             points: placed(face, -part.x, -part.y, 1).points,
             textureWidth: patch,
             color: colors,
@@ -150,13 +162,13 @@ export class SwapFrames {
     );
     const { threads, colors } = this.#options;
     const { width, height, data } = frame;
-    const sent = { width, height, data: data as SentFrame['data'] };
-    return threads.draw({ frame: sent, faces: drawings, color: colors });
+    await threads.draw({ frame: { width, height, data }, faces: drawings, color: colors });
+    return data;
   }
 }
 
 /** A copy of the part of a frame that an analysis looks at. */
-function cutOut(frame: Frame, face: Face): { frame: SentFrame; x: number; y: number } {
+function cutOut(frame: Frame, face: Face): { frame: Frame; x: number; y: number } {
   const { left, top, right, bottom } = extent(face.points);
   const margin = 0.15 * face.width;
   const wanted = { x: left - margin, y: top - margin };
@@ -165,7 +177,7 @@ function cutOut(frame: Frame, face: Face): { frame: SentFrame; x: number; y: num
     frame,
   );
   const { x, y, width, height } = rect;
-  const data = new Uint8Array((width * height * 3) / 2);
+  const data = new Uint8Array(new SharedArrayBuffer((width * height * 3) / 2));
   let to = 0;
   const copy = (at: number, stride: number, shift: 0 | 1): void => {
     for (let row = y >> shift; row < (y + height) >> shift; row++, to += width >> shift) {

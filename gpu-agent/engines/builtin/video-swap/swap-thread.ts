@@ -43,8 +43,7 @@ function handle(message: ToSwapThread): void {
     case 'draw': {
       const { job, frame, faces, color } = message;
       for (const face of faces) drawFace(frame, face, color);
-      const answer = { type: 'drawn', job, data: frame.data } satisfies FromSwapThread;
-      port?.postMessage(answer, [frame.data.buffer]);
+      port?.postMessage({ type: 'drawn', job } satisfies FromSwapThread);
     }
   }
 }

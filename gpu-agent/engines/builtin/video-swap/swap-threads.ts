@@ -11,26 +11,30 @@ interface Thread {
   readonly waiting: Map<number, Waiting>;
 }
 
+/** More threads than this would wait for the one that follows the faces. */
+const MOST_THREADS = 3;
+
 let shared: SwapThreads | undefined;
 
 /**
- * Threads that frames of videos are spread over: one for each core but the one that follows the faces. Made once, since
- * a thread is quick only after its first dozens of frames; they keep nothing alive while they wait.
+ * Threads that frames of videos are spread over: one for each core but the one that follows the faces, as far as they
+ * have work. Made once for each thread that renders, since a thread is quick only after its first dozens of frames; they
+ * keep nothing alive while they wait.
  */
 export function swapThreads(): SwapThreads {
-  shared ??= new SwapThreads(Math.max(1, availableParallelism() - 1));
+  shared ??= new SwapThreads(Math.min(MOST_THREADS, Math.max(1, availableParallelism() - 1)));
   return shared;
 }
 
 export class SwapThreads {
-  readonly #count: number;
+  readonly count: number;
   readonly #threads: Thread[] = [];
   readonly #sources = new Map<number, SwapSource>();
   #nextRender = 1;
   #nextJob = 1;
 
   constructor(count: number) {
-    this.#count = count;
+    this.count = count;
   }
 
   /** @returns the number that names this render to the threads */
@@ -54,11 +58,13 @@ export class SwapThreads {
     return answer.texture;
   }
 
-  async draw(message: Omit<Draw, 'type' | 'job'>) {
+  /** Draws into the frame itself, whose memory must be shared. */
+  async draw(message: Omit<Draw, 'type' | 'job'>): Promise<void> {
+    if (!(message.frame.data.buffer instanceof SharedArrayBuffer))
+      throw new TypeError('a frame that only this thread can see');
     const job = this.#nextJob++;
     const answer = await this.#ask({ ...message, type: 'draw', job });
     if (answer.type !== 'drawn') throw new Error(`a swap thread answered ${answer.type}`);
-    return answer.data;
   }
 
   /** Gives a job to the thread that has the fewest. */
@@ -68,13 +74,13 @@ export class SwapThreads {
     return new Promise((resolve, reject) => {
       thread.worker.ref();
       thread.waiting.set(message.job, { resolve, reject });
-      this.#tell(thread.worker, message, [message.frame.data.buffer]);
+      this.#tell(thread.worker, message);
     });
   }
 
   /** Starts the threads that lack, and tells them of what is being rendered. */
   #fill(): void {
-    while (this.#threads.length < this.#count) {
+    while (this.#threads.length < this.count) {
       const thread = this.#start();
       this.#threads.push(thread);
       for (const [render, source] of this.#sources)
@@ -82,8 +88,8 @@ export class SwapThreads {
     }
   }
 
-  #tell(worker: Worker, message: ToSwapThread, transfer: ArrayBuffer[] = []): void {
-    worker.postMessage(message, transfer);
+  #tell(worker: Worker, message: ToSwapThread): void {
+    worker.postMessage(message);
   }
 
   #start(): Thread {

@@ -11,6 +11,7 @@ import { FACE_OVAL, LIPS_OUTER } from '../vision/face-regions.ts';
 import { FACE_TRIANGLES } from '../vision/face-topology.ts';
 import { type Colors, extent, type Frame, type FramePart, intoPart, shrunk } from './frame-part.ts';
 import { skinLevel } from './skin-level.ts';
+import { CHROMA_STRIDE, emptyTexture, type SizedTexture } from './texture-data.ts';
 
 /** A face as wide as this is analysed at half its size: the analysis shrinks it further anyway. */
 const HALVED_FROM = 260;
@@ -24,15 +25,7 @@ const OUTLINE = 1.5;
  * place, pose and expression, the same texture on a moved mesh is the swap. In shared memory, so that all threads draw
  * from it without a copy.
  */
-export interface FaceTexture {
-  /** Pixels across and down; even. */
-  readonly size: number;
-  /** Part of it that holds the face; even sides and corners. */
-  readonly box: Rect;
-  /** For each pixel the share of the new face, 0–255, behind its brightness times that share. */
-  readonly luma: Uint8Array;
-  /** For each square of four pixels the same, behind both colour values from 128 times that share, plus 128. */
-  readonly chroma: Uint8Array;
+export interface FaceTexture extends SizedTexture {
   /** Mesh in pixels of the texture, stride 3. */
   readonly points: Float32Array;
   /** How much of the frame's own finest texture is laid over it. */
@@ -79,11 +72,8 @@ function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, fa
   const where = inverse(plan, source);
   const shown = meshShare(plan, faceWidth);
   const within = outlineShare(where, source);
-  const luma = new Uint8Array(new SharedArrayBuffer(size * size * 2));
+  const { luma, chroma } = emptyTexture(size);
   const half = size >> 1;
-  // Beside the face 128 with no share: no colour.
-  const chroma = new Uint8Array(new SharedArrayBuffer(half * half * 3));
-  for (let i = 0; i < chroma.length; i++) chroma[i] = i % 3 === 2 ? 0 : 128;
   const sums = new Float32Array(half * 3);
   const { y0, yr, yg, yb, ur, ug, ub, vr, vg, vb } = fromRgbFactors(frame, color);
   const rgb = new Float32Array(3);
@@ -110,9 +100,7 @@ function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, fa
       relight(light, kind, rgb);
       if (plan.tone) applyTone(plan.tone, rgb);
       const [r, g, b] = [clamp(rgb[0] as number), clamp(rgb[1] as number), clamp(rgb[2] as number)];
-      const o = (y * size + x) * 2;
-      luma[o] = (y0 + yr * r + yg * g + yb * b) * share + 0.5;
-      luma[o + 1] = 255 * share + 0.5;
+      luma[y * size + x] = packed((y0 + yr * r + yg * g + yb * b) * share, 255 * share);
       const c = x >> 1;
       sums[c * 3] = (sums[c * 3] as number) + share * (ur * r + ug * g + ub * b);
       sums[c * 3 + 1] = (sums[c * 3 + 1] as number) + share * (vr * r + vg * g + vb * b);
@@ -120,10 +108,9 @@ function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, fa
     }
     if (y % 2 === 0) continue;
     for (let c = 0; c < half; c++) {
-      const o = ((y >> 1) * half + c) * 3;
-      chroma[o] = 128.5 + (sums[c * 3] as number) / 4;
-      chroma[o + 1] = 128.5 + (sums[c * 3 + 1] as number) / 4;
-      chroma[o + 2] = (255 * (sums[c * 3 + 2] as number)) / 4 + 0.5;
+      const o = ((y >> 1) * half + c) * CHROMA_STRIDE;
+      chroma[o] = packed(128 + (sums[c * 3] as number) / 4, 128 + (sums[c * 3 + 1] as number) / 4);
+      chroma[o + 1] = packed((255 * (sums[c * 3 + 2] as number)) / 4, 0);
     }
   }
   return { size, box, luma, chroma, points: source.points.slice() };
@@ -252,6 +239,13 @@ function ovalBox(points: Float32Array, size: number): Rect {
   }
   const all = { width: size, height: size };
   return evenRect({ x: left - 2, y: top - 2, width: right - left + 4, height: bottom - top + 4 }, all);
+}
+
+/** Two numbers of 0–255, rounded, in the halves of a word. */
+function packed(lower: number, upper: number): number {
+  return (
+    (Math.min(255, Math.max(0, lower + 0.5)) & 255) | ((Math.min(255, Math.max(0, upper + 0.5)) & 255) << 16)
+  );
 }
 
 function clamp(value: number): number {

@@ -4,6 +4,7 @@ import { centroid, type Face } from '../vision/face-mesh.ts';
 import { FACE_OVAL } from '../vision/face-regions.ts';
 import { CutDetector } from './cuts.ts';
 import { type Colors, type Frame, outOfPart, wholeFrame } from './frame-part.ts';
+import { brightnessUnder, likeness } from './likeness.ts';
 import { cropsOfFrame } from './mesh-crop.ts';
 import { LONGEST_GAP, type PlacedFace, Track } from './track.ts';
 
@@ -117,7 +118,12 @@ export class FaceTracker {
       const points = last.points.map((v, i) => v + ((face.points[i] as number) - v) * share);
       const [lost, seen] = [known.get(gap), known.get(from) ?? known.get(index)];
       const like =
-        lost && seen ? likeness(lost, points, seen, known.get(from) ? last.points : face.points) : 0;
+        lost && seen
+          ? likeness(
+              brightnessUnder(lost, points),
+              brightnessUnder(seen, known.get(from) ? last.points : face.points),
+            )
+          : 0;
       track.set(gap, { points, score: last.score, seen: smoothstep(0.4, 0.7, like) });
     }
   }
@@ -216,27 +222,4 @@ function nearest(tracks: readonly Track[], face: Face): Track | undefined {
     if (far < 0.9 && (!best || far < best.far)) best = { track, far };
   }
   return best?.track;
-}
-
-/** Correlation of the brightness under two meshes, each in its own frame: near 1 where both show the same face. */
-function likeness(a: Frame, inA: Float32Array, b: Frame, inB: Float32Array): number {
-  let [n, sa, sb, saa, sbb, sab] = [0, 0, 0, 0, 0, 0];
-  for (let i = 0; i < inA.length; i += 3) {
-    const va = brightness(a, inA[i] as number, inA[i + 1] as number);
-    const vb = brightness(b, inB[i] as number, inB[i + 1] as number);
-    n++;
-    sa += va;
-    sb += vb;
-    saa += va * va;
-    sbb += vb * vb;
-    sab += va * vb;
-  }
-  const spread = Math.sqrt(Math.max(0, saa - (sa * sa) / n) * Math.max(0, sbb - (sb * sb) / n));
-  return spread < 1 ? 0 : (sab - (sa * sb) / n) / spread;
-}
-
-function brightness({ width, height, data }: Frame, x: number, y: number): number {
-  const px = Math.min(width - 1, Math.max(0, Math.floor(x)));
-  const py = Math.min(height - 1, Math.max(0, Math.floor(y)));
-  return data[py * width + px] as number;
 }

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { FrameMemory } from '../../../media/frame-memory.ts';
 import { prefetch } from '../../../media/prefetch.ts';
 import { outputSize } from '../../../media/size.ts';
 import type { Media, VideoFrame, VideoWriter } from '../../../media/types.ts';
@@ -71,9 +72,10 @@ export async function videoSwap(
   const colors: Colors = video.color;
   const longest = size.width * size.height > MOST_HELD ? SHORT_RUN : RUN;
   const tracker = new FaceTracker(finder, colors, checkpoint);
+  const memory = new FrameMemory();
   const outputPath = join(job.outputDir, 'output.mp4');
   const writer = await media.openWriter({
-    ...{ path: outputPath, ...size, color: video.color, signal, frameRate: video.frameRate },
+    ...{ path: outputPath, ...size, color: video.color, signal, frameRate: video.frameRate, memory },
     ...(info.audio ? { audio: { path: job.video } } : {}),
   });
   let swap: SwapFrames | undefined;
@@ -90,13 +92,17 @@ export async function videoSwap(
       await timed('swap', () => (swap as SwapFrames).add(before, tracker));
       tracker.forgetBefore((now[0]?.index ?? 0) - SHORT_RUN);
     };
-    const decoded = prefetch(each(media.decodeVideo(job.video, info, { signal, size })), DECODED_AHEAD);
+    const decoded = prefetch(
+      each(media.decodeVideo(job.video, info, { signal, size, memory })),
+      DECODED_AHEAD,
+    );
     for await (const frame of decoded) {
       checkpoint();
       if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
       lastUs = frame.ptsUs;
       run.push(frame);
-      if (run.length === longest) await advance();
+      // The encoder has nothing to do until two runs were followed: the first ones are short.
+      if (run.length === (frame.index < 2 * SHORT_RUN ? SHORT_RUN : longest)) await advance();
     }
     if (run.length > 0) await advance();
     const last = waiting.at(-1);

@@ -20,12 +20,17 @@ export interface Face {
   readonly roll: number;
 }
 
-/** Gives `size`² pixels of what a crop shows: red, green and blue side by side, 0–255. */
-export type CropSource = (crop: CropTransform, size: number) => Float32Array;
+/**
+ * Gives `size`² pixels of what a crop shows: red, green and blue side by side, 0–255; in `out`, where it makes use of
+ * that.
+ */
+export type CropSource = (crop: CropTransform, size: number, out?: Float32Array) => Float32Array;
 
 /** Fits the face mesh (Kartynnik et al. 2019, "Real-time Facial Surface Geometry from Monocular Video"). */
 export class FaceMesher {
   readonly #session: InferenceSession;
+  /** Memory for crops that no run is using. */
+  readonly #room: Float32Array[] = [];
 
   constructor(session: InferenceSession) {
     this.#session = session;
@@ -71,11 +76,13 @@ export class FaceMesher {
 
   async #run(source: CropSource, center: Point, side: number, angle: number): Promise<Face> {
     const crop = squareCrop(center, side, angle, SIZE);
-    const data = source(crop, SIZE);
+    const room = this.#room.pop() ?? new Float32Array(SIZE * SIZE * 3);
+    const data = source(crop, SIZE, room);
     for (let i = 0; i < data.length; i++) data[i] = (data[i] as number) / 255;
     const outputs = await this.#session.run({
       [this.#session.inputNames[0] ?? '']: new Tensor('float32', data, [1, SIZE, SIZE, 3]),
     });
+    this.#room.push(room);
     const mesh = outputs.mesh?.data as Float32Array;
     const points = new Float32Array(POINTS * 3);
     for (let i = 0; i < POINTS; i++) {

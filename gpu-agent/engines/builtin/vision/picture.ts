@@ -67,9 +67,15 @@ export function toCrop(transform: CropTransform, x: number, y: number): Point {
 
 /**
  * Resamples part of a picture into a work image. Shrinking averages (nearly as many picture pixels as a
- * crop pixel covers, at most 16 × 16); outside the picture the edge repeats.
+ * crop pixel covers, at most `most` × `most`); outside the picture the edge repeats.
  */
-export function cropRgb(picture: Picture, transform: CropTransform, width: number, height: number): RgbImage {
+export function cropRgb(
+  picture: Picture,
+  transform: CropTransform,
+  width: number,
+  height: number,
+  most = 16,
+): RgbImage {
   const { data, channels } = picture;
   const lastX = picture.width - 1;
   const lastY = picture.height - 1;
@@ -77,7 +83,7 @@ export function cropRgb(picture: Picture, transform: CropTransform, width: numbe
   const green = channels >= 3 ? 1 : 0;
   const blue = channels >= 3 ? 2 : 0;
   const stride = picture.width * channels;
-  const taps = Math.min(16, Math.max(1, Math.round(transform.scale / 1.2)));
+  const taps = Math.min(most, Math.max(1, Math.round(transform.scale / 1.2)));
   const cos = Math.cos(transform.angle) * transform.scale;
   const sin = Math.sin(transform.angle) * transform.scale;
   if (taps > 1) return cropAveraged(picture, transform, { width, height, taps });

@@ -1,4 +1,4 @@
-import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Server, ServerCredentials, type ServerWritableStream, status } from '@grpc/grpc-js';
@@ -127,6 +127,13 @@ export async function startScriptedSidecar(socket: string, options: ScriptedOpti
         return void result(call, { units: { unit: 'image', milliUnits: 0n } });
       case 'bad-stage':
         return void result(call, { stages: [{ name: 'x', milliseconds: Number.NaN, engine: '' }] });
+      case 'copies':
+        // Hands the input on, and says of it what it was told to say.
+        await copyFile(join(root, inputs.video ?? ''), join(out, 'out.mp4'));
+        return void result(call, {
+          ...{ outputFile: 'out.mp4', contentType: 'video/mp4' },
+          units: { unit: 'second', milliUnits: BigInt(parameters.milliseconds ?? 0) },
+        });
       case 'inputs':
         await writeFile(file, Object.values(inputs).join(' '));
         break;

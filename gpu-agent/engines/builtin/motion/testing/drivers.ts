@@ -1,7 +1,8 @@
 import sharp, { type Sharp } from 'sharp';
 import type { Media } from '../../../../media/types.ts';
 import { shapeLips } from '../../animate/lips.ts';
-import { drawPortrait, preparePortrait } from '../../animate/portrait.ts';
+import { drawPortrait } from '../../animate/portrait.ts';
+import { preparePortrait } from '../../animate/prepare.ts';
 import type { FaceFinder } from '../../vision/face-finder.ts';
 import type { Face } from '../../vision/face-mesh.ts';
 import type { Picture } from '../../vision/picture.ts';

@@ -26,7 +26,7 @@ export async function measureVideo(
 ): Promise<Series> {
   const signal = new AbortController().signal;
   const info = await media.probe(path, 'video', signal);
-  const tracker = new FaceTracker(finder, () => undefined);
+  const tracker = new FaceTracker(finder, () => undefined, 'both-ways');
   const series: Series & { missing: number } = {
     ...{ ptsUs: [], roll: [], yaw: [], pitch: [], dx: [], aperture: [], eyes: [] },
     missing: 0,

@@ -3,10 +3,10 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { commandLine, identify } from '../../local/process/identity.ts';
+import { runScript } from '../../local/process/run-script.ts';
 import { spawnGuarded } from './child.ts';
 import { createGuard } from './guard.ts';
-import { commandLine, identify } from './identity.ts';
-import { runScript } from './run-script.ts';
 
 let folder: string;
 beforeEach(() => {

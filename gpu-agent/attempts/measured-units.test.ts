@@ -1,0 +1,58 @@
+import { describe, expect, it } from 'vitest';
+import { silentLogger } from '#common/logging.ts';
+import type { RenderResult } from '../engines/engine.ts';
+import { isMeasurable, measuredMilliUnits, type VideoMeter } from './measured-units.ts';
+
+const meter: VideoMeter = async () => ({ frames: 50, durationMs: 2_002 });
+
+async function measured(
+  capability: 'face-swap' | 'face-swap-image',
+  units: RenderResult['units'],
+  by: VideoMeter | undefined = meter,
+) {
+  let corrections = 0;
+  const result = { outputPath: '/out', contentType: '', units, stages: [], details: {} };
+  const milliUnits = await measuredMilliUnits(capability, result, {
+    ...{ meter: by, signal: new AbortController().signal, logger: silentLogger() },
+    onCorrection: () => corrections++,
+  });
+  return { milliUnits, corrections };
+}
+
+describe('what an output is charged by', () => {
+  it.each([
+    ['said rightly', 2.002, 0],
+    ['a millisecond too much', 2.003, 1],
+    ['an hour', 3_600, 1],
+    ['next to nothing', 0.001, 1],
+  ])('is measured on the file of a video: %s', async (_what, quantity, corrections) => {
+    expect(await measured('face-swap', { unit: 'second', quantity })).toEqual({
+      milliUnits: 2_002,
+      corrections,
+    });
+  });
+
+  it('is one image for a picture, however many it was said to be', async () => {
+    const image = (quantity: number) => measured('face-swap-image', { unit: 'image', quantity }, undefined);
+    expect(await image(1)).toEqual({ milliUnits: 1_000, corrections: 0 });
+    expect(await image(500)).toEqual({ milliUnits: 1_000, corrections: 1 });
+  });
+
+  it.each([
+    ['in the unit of another capability', 'face-swap', { unit: 'image', quantity: 1 }],
+    ['as no number', 'face-swap', { unit: 'second', quantity: Number.NaN }],
+    ['as nothing', 'face-swap-image', { unit: 'image', quantity: 0 }],
+  ] as const)('is not what was said %s', async (_how, capability, units) => {
+    await expect(measured(capability, units)).rejects.toThrow('unusable billing units');
+  });
+
+  it('cannot be told of videos without media tools', async () => {
+    expect([isMeasurable('face-swap', undefined), isMeasurable('face-swap', meter)]).toEqual([false, true]);
+    expect(isMeasurable('face-swap-image', undefined)).toBe(true);
+    const claim = { unit: 'second', quantity: 2 } as const;
+    const result = { outputPath: '/out', contentType: '', units: claim, stages: [], details: {} };
+    const options = { meter: undefined, signal: new AbortController().signal, logger: silentLogger() };
+    const measuring = measuredMilliUnits('face-swap', result, { ...options, onCorrection: () => {} });
+    await expect(measuring).rejects.toThrow('no media tools');
+  });
+});

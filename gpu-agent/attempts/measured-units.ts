@@ -1,0 +1,49 @@
+import { CAPABILITIES, type Capability } from '#common/capabilities.ts';
+import type { Logger } from '#common/logging.ts';
+import type { RenderResult } from '../engines/engine.ts';
+import type { WrittenVideo } from '../media/types.ts';
+
+/** Measures finished videos; absent on a machine without media tools. */
+export type VideoMeter = (path: string, signal: AbortSignal) => Promise<WrittenVideo>;
+
+/** Whether what a capability makes can be measured, and so charged, with or without a meter of videos. */
+export function isMeasurable(capability: Capability, meter: VideoMeter | undefined): boolean {
+  return CAPABILITIES[capability].unit === 'image' || meter !== undefined;
+}
+
+/**
+ * Thousandths of the unit that an output is charged by: one image for a picture, the seconds of a video as they are
+ * decoded from its file. What the engine said is compared with that, and never charged: it may be a program of others.
+ *
+ * @throws RenderError for a video that cannot be decoded; Error for units that the capability has not, or that are none
+ */
+export async function measuredMilliUnits(
+  capability: Capability,
+  { outputPath, units }: RenderResult,
+  options: {
+    readonly meter: VideoMeter | undefined;
+    readonly signal: AbortSignal;
+    readonly logger: Logger;
+    /** Told when the engine said something else. */
+    readonly onCorrection: () => void;
+  },
+): Promise<number> {
+  const { unit } = CAPABILITIES[capability];
+  const claimed = Math.round(units.quantity * 1000);
+  if (units.unit !== unit || !Number.isSafeInteger(claimed) || claimed <= 0) {
+    throw new Error('the engine reported unusable billing units');
+  }
+  let measured = 1000;
+  if (unit === 'second') {
+    if (!options.meter) throw new Error('there are no media tools to measure a video with');
+    measured = (await options.meter(outputPath, options.signal)).durationMs;
+  }
+  if (measured !== claimed) {
+    options.onCorrection();
+    options.logger.warn(
+      { claimed: units.quantity, measured: measured / 1000, unit },
+      'the engine said something else of its output than was measured on it; the latter is charged',
+    );
+  }
+  return measured;
+}

@@ -1,0 +1,78 @@
+import { mkdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { AttemptState } from '#proto/semblance/agent/v1/agent.ts';
+import { sidecarSource } from './engines/registry.ts';
+import { GOOD_INFO, startScriptedSidecar } from './engines/sidecar/testing/scripted-sidecar.ts';
+import { type MediaRig, numberedFrames, openMediaRig } from './media/testing/clips.ts';
+import { createHarness, type Harness, until } from './testing/harness.ts';
+
+const { ATTEMPT_STATE_SUCCEEDED: SUCCEEDED, ATTEMPT_STATE_FAILED: FAILED } = AttemptState;
+
+let harness: Harness;
+let rig: MediaRig;
+let sidecar: Awaited<ReturnType<typeof startScriptedSidecar>>;
+let socket: string;
+beforeAll(async () => {
+  [harness, rig] = await Promise.all([createHarness(), openMediaRig()]);
+  const clip = await rig.make('clip.mp4', `${numberedFrames({ frames: 50 })} -c:v libx264`);
+  harness.store.objects.set('/in/clip', await readFile(clip));
+  await mkdir(join(harness.dir, 'shared'));
+  socket = join(harness.dir, 'shared', 'engine.sock');
+  const offers = ['face-swap-image', 'face-swap'].map((capability) => ({
+    ...{ capability, slots: 1, memoryMib: 64, limits: undefined },
+  }));
+  sidecar = await startScriptedSidecar(socket, { info: { ...GOOD_INFO, capabilities: offers } });
+}, 120_000);
+afterAll(async () => {
+  await harness.closeAgents();
+  await sidecar.kill();
+  await rig.close();
+  await harness.close();
+});
+
+it('a sidecar that says it made an hour is charged for the two seconds that its file has', async () => {
+  const agent = await harness.agent({ engines: [sidecarSource(socket, 0)] });
+  const watch = agent.watch();
+  const swap = async (milliseconds: number, video = '/in/clip') => {
+    const base = agent.request('copies');
+    const sink = { ...base.sinks[0], contentType: 'video/mp4' };
+    const inputs = { video: { url: harness.store.url(video) }, face: base.inputs.face };
+    const request = agent.request('copies', {
+      ...{ ref: base.ref, capability: 'face-swap', sinks: [sink as never], inputs: inputs as never },
+      parameters: { mode: 'copies', milliseconds: String(milliseconds) },
+    });
+    await agent.start(request);
+    return watch.ended(request.ref);
+  };
+
+  const lie = await swap(3_600_000);
+  expect(lie).toMatchObject({ state: SUCCEEDED, output: { unit: 'second', milliUnits: 2_000n } });
+  expect(lie.output?.stages.map(({ name }) => name)).toContain('measure');
+  const figure = await agent.figures();
+  expect(figure('unit_corrections_total', 'engine="scripted"', 'capability="face-swap"')).toBe(1);
+
+  const truth = await swap(2_000);
+  expect(truth).toMatchObject({ state: SUCCEEDED, output: { milliUnits: 2_000n } });
+  expect((await agent.figures())('unit_corrections_total')).toBe(1);
+
+  harness.store.objects.set('/in/garbage', Buffer.from('no video'));
+  const garbage = await swap(2_000, '/in/garbage');
+  expect(garbage).toMatchObject({ state: FAILED, failure: { code: 'processing_failed' } });
+  expect(await agent.leftovers()).toEqual([]);
+});
+
+it('what cannot be measured is not offered: without media tools no capability that makes videos', async () => {
+  const agent = await harness.agent({
+    engines: [sidecarSource(socket, 0)],
+    findMedia: async () => ({ available: false, reason: 'ffmpeg is not on PATH' }),
+  });
+  await until(async () => (await agent.resource())?.status?.slots === 2, 'the engine is warm');
+  expect((await agent.resource())?.status?.engines).toMatchObject([
+    { name: 'scripted', capabilities: [{ name: 'face-swap-image' }] },
+  ]);
+  const { image, face } = agent.request('copies').inputs;
+  const inputs = { video: image, face } as never;
+  const request = agent.request('copies', { capability: 'face-swap', inputs });
+  await expect(agent.start(request)).rejects.toThrow('no engine here does face-swap');
+});

@@ -1,0 +1,250 @@
+import type { VideoFrame, VideoWriter } from '../../../media/types.ts';
+import type { Planes } from '../animate/openings.ts';
+import { planesOf } from '../animate/yuv.ts';
+import { distanceInside, type Plane, plane, smoothstep } from '../swap/plane.ts';
+import type { Colors } from '../video-swap/frame-part.ts';
+import type { Person } from '../vision/person.ts';
+import { maskInPicture } from '../vision/person-mask.ts';
+import type { Character } from './character.ts';
+import { ClothesDyer } from './clothes.ts';
+import { type Cutout, cutOut } from './cutout.ts';
+import { CharacterDrawer } from './draw.ts';
+import { between, PointSmoother, scaledMask } from './follow.ts';
+import type { Affine } from './geometry.ts';
+import { isWhole, keptOf } from './kept.ts';
+import { BackgroundPlate } from './plate.ts';
+import { Poser } from './pose.ts';
+import { skeletonOf } from './skeleton.ts';
+import { toned, toneFor } from './tone.ts';
+
+/** Frames that are looked at before one of them is drawn: what they show of the background serves it, too. */
+const AHEAD = 40;
+/** A person who is not seen for no longer than this is drawn on the way from where it was to where it is again. */
+const MOST_BRIDGED = 15;
+/** Around the mask, in sizes of the body: what is background for certain, and what is replaced along with the person. */
+const NEAR = 0.045;
+const HOLE = [0.018, 0.05] as const;
+/** Frames before and after one from which its size is judged. */
+const SIZES = 12;
+/** Share of a pixel from which on the mask counts it as person. */
+const COVERED = 0.25;
+
+interface Waiting {
+  readonly frame: VideoFrame;
+  readonly person: Person | undefined;
+  readonly map: Affine;
+  readonly distance: Plane | undefined;
+}
+
+/** Replaces the person of a video's frames, in their order; holds back as many as it looks ahead. */
+export class Scene {
+  readonly #character: Character;
+  readonly #writer: Pick<VideoWriter, 'write'>;
+  readonly #checkpoint: () => void;
+  readonly #colors: Colors;
+  readonly #size: { readonly width: number; readonly height: number };
+  readonly #plate: BackgroundPlate;
+  #waiting: Waiting[] = [];
+  #last: { readonly person: Person; readonly index: number } | undefined;
+  #cutout: Cutout | undefined;
+  /** Size of the body that the cut-out was made for: the picture may have had less. */
+  #asked = 0;
+  #drawer: CharacterDrawer | undefined;
+  #dyer: ClothesDyer | undefined;
+  #poser: Poser | undefined;
+  #smoother = new PointSmoother();
+  /** Sizes of the body in the frames drawn last. */
+  #sizes: number[] = [];
+  /** Frames in which the character stands for the person. */
+  drawn = 0;
+  /** Frames in which a person was found. */
+  found = 0;
+  written = 0;
+
+  constructor(
+    character: Character,
+    writer: Pick<VideoWriter, 'write'>,
+    video: { readonly width: number; readonly height: number; readonly color: Colors },
+    checkpoint: () => void,
+  ) {
+    this.#checkpoint = checkpoint;
+    this.#character = character;
+    this.#writer = writer;
+    this.#colors = video.color;
+    this.#size = { width: video.width, height: video.height };
+    this.#plate = new BackgroundPlate(video.width, video.height);
+  }
+
+  /** Draws the oldest frame when enough others were looked at. */
+  async advance(): Promise<void> {
+    if (this.#waiting.length > AHEAD) await this.#write();
+  }
+
+  /** Takes in the next frame of the shot. @param person in pixels of the frame */
+  async add(frame: VideoFrame, person: Person | undefined): Promise<void> {
+    if (person) this.found++;
+    const { width, height } = this.#size;
+    const planes = planesOf(frame.data, width, height);
+    const distance = person ? this.#distance(person) : undefined;
+    const lost = !person && this.#seenLately(frame.index);
+    const sight = {
+      frame: planes,
+      distance: distance ?? plane(width / 2, height / 2, lost ? 0 : 1000),
+      near: person ? (NEAR * skeletonOf(person.points).size) / 2 + 1.5 : 1,
+    };
+    let map = this.#plate.locate(sight);
+    if (!map) {
+      await this.drain();
+      this.#plate.reset();
+      map = this.#plate.locate(sight) as Affine;
+    }
+    this.#plate.remember(sight, map);
+    this.#waiting.push({ frame, person, map, distance });
+  }
+
+  /** Ends a shot: what comes next has another background and another person. */
+  async cut(): Promise<void> {
+    await this.drain();
+    this.#plate.reset();
+    this.#last = undefined;
+    this.#drawer = undefined;
+    this.#poser = undefined;
+    this.#smoother = new PointSmoother();
+    this.#sizes = [];
+  }
+
+  async drain(): Promise<void> {
+    while (this.#waiting.length > 0) await this.#write();
+  }
+
+  #seenLately(index: number): boolean {
+    const recent = this.#waiting.findLast(({ person }) => person)?.frame.index ?? this.#last?.index;
+    return recent !== undefined && index - recent <= 2 * MOST_BRIDGED;
+  }
+
+  async #write(): Promise<void> {
+    this.#checkpoint();
+    const entry = this.#waiting.shift() as Waiting;
+    const { frame, map } = entry;
+    const person = entry.person ?? this.#bridged(frame.index);
+    if (entry.person) this.#last = { person: entry.person, index: frame.index };
+    if (person) {
+      this.#draw(frame, person, map, entry.distance ?? this.#distance(person));
+      this.drawn++;
+    } else if (this.#poser) {
+      this.#poser = undefined;
+      this.#smoother = new PointSmoother();
+      this.#sizes = [];
+    }
+    await this.#writer.write(frame);
+    this.written++;
+  }
+
+  /** The person of a frame in which it was not seen, though shortly before and after. */
+  #bridged(index: number): Person | undefined {
+    const before = this.#last;
+    const after = this.#waiting.find(({ person }) => person);
+    if (!before || !after?.person || after.frame.index - before.index > MOST_BRIDGED + 1) return undefined;
+    return between(before.person, after.person, (index - before.index) / (after.frame.index - before.index));
+  }
+
+  /** How far each chroma pixel is from the person. */
+  #distance(person: Person): Plane {
+    const [width, height] = [this.#size.width / 2, this.#size.height / 2];
+    const bytes = maskInPicture(scaledMask(person.mask, 0.5), width, height);
+    const free = plane(width, height);
+    for (let i = 0; i < bytes.length; i++) free.data[i] = (bytes[i] as number) < 255 * COVERED ? 1 : 0;
+    return distanceInside(free, false);
+  }
+
+  #draw(frame: VideoFrame, person: Person, map: Affine, distance: Plane): void {
+    const { width, height } = this.#size;
+    const points = this.#smoother.smooth(person.points, frame.ptsUs);
+    const skeleton = skeletonOf(points);
+    const planes = planesOf(frame.data, width, height);
+    const hole = plane(distance.width, distance.height);
+    const [inner, outer] = HOLE.map((share) => (share * skeleton.size) / 2 + 1) as [number, number];
+    for (let i = 0; i < hole.data.length; i++) {
+      hole.data[i] = 1 - smoothstep(inner, outer, distance.data[i] as number);
+    }
+    const cutout = this.#cutoutFor(skeleton.size, planes, distance);
+    const kept = isWhole(cutout) ? undefined : keptOf(cutout, skeleton, distance);
+    if (kept) {
+      for (let i = 0; i < hole.data.length; i++) {
+        hole.data[i] = (hole.data[i] as number) * (1 - (kept.stays.data[i] as number));
+      }
+    }
+    if (kept) this.#dyer?.dye(planes, kept.clothed, skeleton, distance);
+    const original = kept && frame.data.slice();
+    this.#plate.fill(planes, hole, map);
+    this.#poser ??= new Poser(cutout, this.#size);
+    const size = this.#usualSize(skeleton.size);
+    this.#drawer?.draw(planes, this.#poser.pose({ ...skeleton, size }, frame.ptsUs));
+    if (kept && original) {
+      // Arms of the person that stay lie in front of the character.
+      for (let i = 0; i < hole.data.length; i++) {
+        const covered = 1 - smoothstep(0, 2, distance.data[i] as number);
+        kept.front.data[i] = (kept.front.data[i] as number) * covered;
+      }
+      putOver(planes, planesOf(original, width, height), kept.front);
+    }
+  }
+
+  /** The body's size as it is around this frame, before and after it: single frames misjudge it. */
+  #usualSize(now: number): number {
+    this.#sizes.push(now);
+    if (this.#sizes.length > SIZES + 1) this.#sizes.shift();
+    const around = this.#sizes.slice();
+    for (const { person } of this.#waiting.slice(0, SIZES)) {
+      if (person) around.push(skeletonOf(person.points).size);
+    }
+    around.sort((a, b) => a - b);
+    return around[around.length >> 1] as number;
+  }
+
+  /** The cut-out, about as large as it is drawn; made again when that is far off. */
+  #cutoutFor(size: number, frame: Planes, distance: Plane): Cutout {
+    const { picture, person, alpha } = this.#character;
+    const wanted = Math.min(1.25 * size, 0.7 * this.#size.height);
+    if (!this.#cutout || wanted > 1.4 * this.#asked) {
+      this.#asked = wanted;
+      const own = alpha ? { own: alpha } : {};
+      this.#cutout = cutOut(picture, person, {
+        ...{ size: wanted, colors: this.#colors, checkpoint: this.#checkpoint },
+        ...own,
+      });
+      this.#drawer = undefined;
+      this.#poser = undefined;
+    }
+    if (!this.#drawer) {
+      this.#checkpoint();
+      const inLight = toned(this.#cutout, toneFor(this.#cutout, frame, distance));
+      this.#checkpoint();
+      this.#drawer = new CharacterDrawer(inLight);
+      this.#dyer = new ClothesDyer(inLight);
+    }
+    return this.#cutout;
+  }
+}
+
+/** Lays one frame over another. @param share how much of each chroma pixel is the upper's, 0–1 */
+function putOver(under: Planes, over: Planes, share: Plane): void {
+  const { width, height, data } = share;
+  const put = (to: Uint8Array, from: Uint8Array, at: number, part: number): void => {
+    const value = to[at] as number;
+    to[at] = value + ((from[at] as number) - value) * part + 0.5;
+  };
+  for (let y = 0; y < height; y++) {
+    for (let x = 0; x < width; x++) {
+      const i = y * width + x;
+      const part = data[i] as number;
+      if (part < 0.004) continue;
+      put(under.u.data, over.u.data, i, part);
+      put(under.v.data, over.v.data, i, part);
+      const o = 2 * (y * under.y.width + x);
+      for (const at of [o, o + 1, o + under.y.width, o + under.y.width + 1]) {
+        put(under.y.data, over.y.data, at, part);
+      }
+    }
+  }
+}

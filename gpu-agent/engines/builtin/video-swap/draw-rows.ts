@@ -1,0 +1,236 @@
+import type { Before } from './before.ts';
+import { sumRows } from './before.ts';
+import type { Frame } from './frame-part.ts';
+import { type PlaceRow, spanAt } from './grid-map.ts';
+import { CHROMA_STRIDE, type TextureData } from './texture-data.ts';
+
+/** What a face's texture is drawn with, onto one frame. */
+export interface Layer {
+  readonly frame: Frame;
+  readonly before: Before;
+  readonly texture: TextureData;
+  readonly places: PlaceRow;
+  /** Distance of two neighbours that still belong together. */
+  readonly most: number;
+  /** First column of the mesh and the one after the last, for each row of the grid. */
+  readonly spans: Int32Array;
+  /** Pixels of the frame per pixel of the grid. */
+  readonly scale: number;
+  readonly black: number;
+  readonly opacity: number;
+  readonly gain: number;
+  /** Pixels across the texture. */
+  readonly size: number;
+  readonly grain: number;
+}
+
+/** Largest amplitude that counts as texture of the skin. */
+const GRAIN_LIMIT = 10;
+/** Places in the texture are counted in parts of a pixel: 16 bits of fraction. */
+const ONE = 1 << 16;
+/** A share of 1 as the two lanes of a packed value give it between four pixels. */
+const FULL = 255 * 256;
+
+/** Pieces of a row between two columns of the grid, in each of which the place in the texture moves evenly. */
+class RowPieces {
+  count = 0;
+  /** For each piece: first pixel, the one after the last, place of the first and step, each x and y. */
+  readonly data: Int32Array;
+  readonly #layer: Layer;
+  /** Pixels of the frame per pixel of the plane that is drawn: 1, or 2 for colour. */
+  readonly #pixel: 1 | 2;
+  /** First pixel of each cell, and how far right of the cell's column it lies. */
+  readonly #starts: Int32Array;
+  readonly #offsets: Float64Array;
+
+  /** @param width pixels across the plane */
+  constructor(layer: Layer, pixel: 1 | 2, width: number) {
+    this.#layer = layer;
+    this.#pixel = pixel;
+    const columns = layer.places.values.length / 2;
+    // A fold is two pieces.
+    this.data = new Int32Array(columns * 12);
+    const by = pixel / layer.scale;
+    // Pixel x lies at (x + 0.5) · by − 0.5 of the grid; outside of its columns the edge's cells go on.
+    this.#starts = Int32Array.from({ length: columns }, (_, cell) => {
+      if (cell === 0) return 0;
+      return cell === columns - 1 ? width : Math.min(width, Math.max(0, Math.ceil((cell + 0.5) / by - 0.5)));
+    });
+    this.#offsets = Float64Array.from(this.#starts, (x, cell) => (x + 0.5) * by - 0.5 - cell);
+  }
+
+  /** Finds the pieces of a row of the plane. */
+  moveTo(y: number): void {
+    this.count = 0;
+    const { places, spans, scale, most } = this.#layer;
+    const by = this.#pixel / scale;
+    const { start, end } = spanAt(spans, (y + 0.5) * by);
+    if (end <= start) return;
+    const { values } = places;
+    const firstCell = Math.max(0, start);
+    const lastCell = Math.min(values.length / 2 - 2, end);
+    places.moveTo((y + 0.5) * by, firstCell, lastCell + 2);
+    for (let cell = firstCell; cell <= lastCell; cell++) {
+      const left = values[cell * 2] as number;
+      const above = values[cell * 2 + 1] as number;
+      const dx = (values[cell * 2 + 2] as number) - left;
+      const dy = (values[cell * 2 + 3] as number) - above;
+      const x = this.#starts[cell] as number;
+      const stop = this.#starts[cell + 1] as number;
+      if (Number.isNaN(dx) || stop <= x) continue;
+      if (dx > most || dx < -most || dy > most || dy < -most) {
+        // Nothing lies between what is folded over: each half of the cell shows its own side.
+        const middle = Math.min(stop, Math.max(x, Math.ceil((cell + 1) / by - 0.5)));
+        this.#add(x, middle, left, above, 0, 0);
+        this.#add(middle, stop, left + dx, above + dy, 0, 0);
+        continue;
+      }
+      const u = this.#offsets[cell] as number;
+      this.#add(x, stop, left + dx * u, above + dy * u, dx * by, dy * by);
+    }
+  }
+
+  #add(from: number, to: number, px: number, py: number, stepX: number, stepY: number): void {
+    if (to <= from) return;
+    const { size } = this.#layer;
+    const pixel = this.#pixel;
+    const last = (pixel === 1 ? size : size >> 1) - 1.001;
+    const limit = (v: number): number => (v < 0 ? 0 : v > last ? last : v);
+    // Both ends lie in the texture, so what is between them does.
+    const x0 = limit(px / pixel - 0.5);
+    const y0 = limit(py / pixel - 0.5);
+    const steps = to - from - 1;
+    const x1 = limit((px + stepX * steps) / pixel - 0.5);
+    const y1 = limit((py + stepY * steps) / pixel - 0.5);
+    const { data } = this;
+    const at = this.count++ * 6;
+    data[at] = from;
+    data[at + 1] = to;
+    data[at + 2] = x0 * ONE;
+    data[at + 3] = y0 * ONE;
+    data[at + 4] = steps > 0 ? Math.trunc(((x1 - x0) * ONE) / steps) : 0;
+    data[at + 5] = steps > 0 ? Math.trunc(((y1 - y0) * ONE) / steps) : 0;
+  }
+}
+
+/** Value between four neighbours, of both lanes of packed values; each lane of the answer has 8 bits of fraction. */
+function between(a: number, b: number, c: number, d: number, fx: number, fy: number): number {
+  const gx = 256 - fx;
+  const top = ((Math.imul(a, gx) + Math.imul(b, fx) + 0x00800080) >>> 8) & 0x00ff00ff;
+  const bottom = ((Math.imul(c, gx) + Math.imul(d, fx) + 0x00800080) >>> 8) & 0x00ff00ff;
+  return Math.imul(top, 256 - fy) + Math.imul(bottom, fy);
+}
+
+export function drawLuma(layer: Layer): void {
+  const { frame, before, texture, black, opacity, gain, size, grain } = layer;
+  const { luma } = texture;
+  const { data } = frame;
+  const { width, height } = before;
+  const own = before.luma;
+  const pieces = new RowPieces(layer, 1, width);
+  const piece = pieces.data;
+  const byShare = opacity / FULL;
+  const byLuma = (opacity * gain) / 256;
+  // What is added for each share of black when the rest is made brighter or darker.
+  const lift = black * (1 - gain);
+  const grainy = grain > 0;
+  const byGrain = grain / 9;
+  const most = 9 * GRAIN_LIMIT;
+  const sums = new Int32Array(width);
+  for (let y = 0; y < height; y++) {
+    pieces.moveTo(y);
+    if (pieces.count === 0) continue;
+    if (grainy) sumRows(before, y, sums);
+    const out = (before.y + y) * frame.width + before.x;
+    const row = y * width;
+    for (let p = 0, end = pieces.count * 6; p < end; p += 6) {
+      const to = piece[p + 1] as number;
+      let tx = piece[p + 2] as number;
+      let ty = piece[p + 3] as number;
+      const stepX = piece[p + 4] as number;
+      const stepY = piece[p + 5] as number;
+      for (let x = piece[p] as number; x < to; x++, tx += stepX, ty += stepY) {
+        const a = (ty >> 16) * size + (tx >> 16);
+        const c = a + size;
+        const packed = between(
+          luma[a] as number,
+          luma[a + 1] as number,
+          luma[c] as number,
+          luma[c + 1] as number,
+          (tx >> 8) & 255,
+          (ty >> 8) & 255,
+        );
+        const total = packed >>> 16;
+        if (total < 128) continue;
+        const part = total * byShare;
+        let value = (data[out + x] as number) * (1 - part) + (packed & 0xffff) * byLuma + lift * part;
+        if (grainy) {
+          // The frame's finest texture: film grain, noise, pores.
+          const left = sums[x < 2 ? 0 : x - 2] as number;
+          const right = sums[x + 2 < width ? x + 2 : width - 1] as number;
+          let fine = 9 * (own[row + x] as number) - left - right - (sums[x] as number);
+          if (fine > most) fine = most;
+          else if (fine < -most) fine = -most;
+          value += byGrain * part * fine;
+        }
+        data[out + x] = value <= 0 ? 0 : value >= 255 ? 255 : value + 0.5;
+      }
+    }
+  }
+}
+
+export function drawChroma(layer: Layer): void {
+  const { frame, before, texture, opacity, gain, size } = layer;
+  const { chroma } = texture;
+  const { data } = frame;
+  const [width, height] = [before.width >> 1, before.height >> 1];
+  const pieces = new RowPieces(layer, 2, width);
+  const piece = pieces.data;
+  const half = size >> 1;
+  const down = half * CHROMA_STRIDE;
+  const byShare = opacity / FULL;
+  const byColor = (opacity * gain) / 256;
+  const grey = 128 * 256;
+  const stride = frame.width >> 1;
+  const uAt = frame.width * frame.height;
+  const vAt = uAt + uAt / 4;
+  for (let y = 0; y < height; y++) {
+    pieces.moveTo(y);
+    const out = ((before.y >> 1) + y) * stride + (before.x >> 1);
+    for (let p = 0, end = pieces.count * 6; p < end; p += 6) {
+      const to = piece[p + 1] as number;
+      let tx = piece[p + 2] as number;
+      let ty = piece[p + 3] as number;
+      const stepX = piece[p + 4] as number;
+      const stepY = piece[p + 5] as number;
+      for (let x = piece[p] as number; x < to; x++, tx += stepX, ty += stepY) {
+        const a = ((ty >> 16) * half + (tx >> 16)) * CHROMA_STRIDE;
+        const c = a + down;
+        const fx = (tx >> 8) & 255;
+        const fy = (ty >> 8) & 255;
+        const total = between(
+          chroma[a + 1] as number,
+          chroma[a + CHROMA_STRIDE + 1] as number,
+          chroma[c + 1] as number,
+          chroma[c + CHROMA_STRIDE + 1] as number,
+          fx,
+          fy,
+        );
+        if (total < 128) continue;
+        const packed = between(
+          chroma[a] as number,
+          chroma[a + CHROMA_STRIDE] as number,
+          chroma[c] as number,
+          chroma[c + CHROMA_STRIDE] as number,
+          fx,
+          fy,
+        );
+        const rest = 1 - total * byShare;
+        const u = 128 + ((data[uAt + out + x] as number) - 128) * rest + ((packed & 0xffff) - grey) * byColor;
+        const v = 128 + ((data[vAt + out + x] as number) - 128) * rest + ((packed >>> 16) - grey) * byColor;
+        data[uAt + out + x] = u <= 0 ? 0 : u >= 255 ? 255 : u + 0.5;
+        data[vAt + out + x] = v <= 0 ? 0 : v >= 255 ? 255 : v + 0.5;
+      }
+    }
+  }
+}

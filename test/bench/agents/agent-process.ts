@@ -1,0 +1,88 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createGuard, type Guard } from '#common/process/guard.ts';
+import { eventually } from '../../support/eventually.ts';
+import type { Stack } from '../../support/stack.ts';
+import { root } from '../../support/stack-process.ts';
+
+/** Another agent beside that of a stack. */
+export interface AgentProcess {
+  readonly name: string;
+  readonly pid: number;
+  close(): Promise<void>;
+}
+
+/**
+ * Starts an agent with one slot, and so one render thread, that runs on one core alone with all it starts. Linux only:
+ * it has the environment of the stack's own agent, and `taskset` holds it to its core.
+ */
+export async function startAgentOnCore(
+  stack: Stack,
+  options: { readonly name: string; readonly core: number; readonly dir: string },
+): Promise<AgentProcess> {
+  const { name, core, dir } = options;
+  const logFile = join(dir, `${name}.log`);
+  const log = openSync(logFile, 'a', 0o600);
+  const guard: Guard = createGuard({ graceMs: 15_000 });
+  let child: ChildProcess;
+  try {
+    child = spawn('taskset', ['-c', String(core), process.execPath, join(root, 'gpu-agent/main.ts')], {
+      detached: true,
+      stdio: ['ignore', log, log],
+      env: {
+        ...environmentOf(stack.read().services['gpu-agent'] ?? 0),
+        SEMBLANCE_AGENT_NAME: name,
+        SEMBLANCE_AGENT_SLOTS: '1',
+        SEMBLANCE_AGENT_LISTEN: '127.0.0.1:0',
+        SEMBLANCE_HEALTH_LISTEN: '127.0.0.1:0',
+        SEMBLANCE_AGENT_WORK_DIR: join(dir, name),
+      },
+    });
+  } finally {
+    closeSync(log);
+  }
+  const { pid } = child;
+  if (pid === undefined) throw new Error('taskset cannot be started (Debian: apt install util-linux)');
+  let ended = false;
+  const exited = new Promise<void>((resolve) => {
+    child.once('exit', () => {
+      ended = true;
+      resolve();
+    });
+  });
+  await guard.watch(pid, 'SIGTERM');
+  const close = async () => {
+    if (!ended) process.kill(pid, 'SIGTERM');
+    await exited;
+    await guard.forget(pid);
+    await guard.close();
+    await stack.kubectl(['delete', 'gpuagent', name, '--ignore-not-found']);
+  };
+  try {
+    await eventually(
+      `agent ${name} to be ready`,
+      async () => {
+        if (ended) throw new Error(readFileSync(logFile, 'utf8').slice(-2_000));
+        const agent = JSON.parse(await stack.kubectl(['get', 'gpuagent', name, '-o', 'json']));
+        const { conditions = [], slots } = agent.status ?? {};
+        const ready = conditions.some(
+          (each: { type: string; status: string }) => each.type === 'Ready' && each.status === 'True',
+        );
+        return ready && slots === 1 ? true : undefined;
+      },
+      { withinMs: 90_000 },
+    );
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { name, pid, close };
+}
+
+function environmentOf(pid: number): NodeJS.ProcessEnv {
+  const pairs = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').filter(Boolean);
+  return Object.fromEntries(
+    pairs.map((pair) => [pair.slice(0, pair.indexOf('=')), pair.slice(pair.indexOf('=') + 1)]),
+  );
+}

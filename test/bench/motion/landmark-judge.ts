@@ -1,0 +1,155 @@
+import { InferenceSession, Tensor } from 'onnxruntime-node';
+import type { Face } from '../../../gpu-agent/engines/builtin/vision/face-mesh.ts';
+import { cropRgb, type Picture, squareCrop } from '../../../gpu-agent/engines/builtin/vision/picture.ts';
+import {
+  encodeOnnxModel,
+  type OnnxNode,
+  type OnnxTensor,
+} from '../../../gpu-agent/engines/models/onnx-encoder.ts';
+import { readWeights } from '../photo-swap/judge.ts';
+
+const SIZE = 112;
+const MEAN = [122.782, 117.001, 104.298] as const;
+/** Side of the crop relative to the extent of the face: the network was trained on boxes of a detector. */
+const MARGIN = 1.1;
+const UPPER_LIP = [61, 62, 63];
+const LOWER_LIP = [67, 66, 65];
+const RIGHT_EYE = [
+  [37, 41],
+  [38, 40],
+] as const;
+const LEFT_EYE = [
+  [43, 47],
+  [44, 46],
+] as const;
+
+/** What the judge reads off a face, as shares of the face's width. */
+export interface Openings {
+  readonly mouth: number;
+  readonly eyes: number;
+}
+
+/**
+ * A judge of mouth and lids that the engine does not use: the 68 landmarks of `@vladmandic/face-api`, its network rebuilt
+ * from its published weights. Of the mesh it takes only where the face is, its tilt and its size.
+ */
+export async function landmarkJudge(): Promise<(picture: Picture, face: Face) => Promise<Openings>> {
+  const session = await InferenceSession.create(await buildLandmarks(), { intraOpNumThreads: 1 });
+  return async (picture, face) => {
+    const { center, side } = extentOf(face);
+    const { data } = cropRgb(picture, squareCrop(center, side, face.roll, SIZE), SIZE, SIZE);
+    const input = new Float32Array(3 * SIZE * SIZE);
+    for (let i = 0; i < SIZE * SIZE; i++) {
+      for (let c = 0; c < 3; c++) {
+        input[c * SIZE * SIZE + i] = ((data[i * 3 + c] as number) - (MEAN[c] as number)) / 255;
+      }
+    }
+    const outputs = await session.run({ input: new Tensor('float32', input, [1, 3, SIZE, SIZE]) });
+    const points = outputs.points?.data as Float32Array;
+    const scale = side / face.width;
+    const y = (i: number): number => (points[i * 2 + 1] as number) * scale;
+    const mean = (list: readonly number[]): number => list.reduce((sum, v) => sum + v, 0) / list.length;
+    return {
+      mouth: mean(LOWER_LIP.map(y)) - mean(UPPER_LIP.map(y)),
+      eyes: mean([...RIGHT_EYE, ...LEFT_EYE].map(([upper, lower]) => y(lower) - y(upper))),
+    };
+  };
+}
+
+/** Centre of the mesh and the crop's side, upright with the face. */
+function extentOf({ points, roll }: Face): { center: { x: number; y: number }; side: number } {
+  const [cos, sin] = [Math.cos(roll), Math.sin(roll)];
+  let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];
+  for (let i = 0; i < points.length; i += 3) {
+    const [x, y] = [points[i] as number, points[i + 1] as number];
+    const [u, v] = [cos * x + sin * y, -sin * x + cos * y];
+    [left, right] = [Math.min(left, u), Math.max(right, u)];
+    [top, bottom] = [Math.min(top, v), Math.max(bottom, v)];
+  }
+  const [u, v] = [(left + right) / 2, (top + bottom) / 2];
+  const side = MARGIN * Math.max(right - left, bottom - top);
+  return { center: { x: cos * u - sin * v, y: sin * u + cos * v }, side };
+}
+
+/** The network of face-api's FaceLandmark68Net as an ONNX model: x and y of 68 points, as shares of the crop. */
+async function buildLandmarks(): Promise<Uint8Array> {
+  const weights = await readWeights('face_landmark_68');
+  const nodes: OnnxNode[] = [];
+  const initializers: OnnxTensor[] = [];
+  const add = (
+    opType: string,
+    inputs: string[],
+    output: string,
+    attributes: OnnxNode['attributes'] = {},
+  ): string => {
+    nodes.push({ opType, inputs, outputs: [output], attributes });
+    return output;
+  };
+  /** Weights with their axes in another order; none for as they are. */
+  const constant = (name: string, axes?: readonly number[]): string => {
+    const weight = weights.get(name);
+    if (!weight) throw new Error(`face-api landmarks: ${name} is missing`);
+    const { dims, data } = axes ? transposed(weight, axes) : weight;
+    initializers.push({ name, dims, data });
+    return name;
+  };
+  const conv = (x: string, filters: string, more: OnnxNode['attributes'], bias?: string): string => {
+    const depthwise = filters.endsWith('depthwise_filter');
+    const weight = constant(filters, depthwise ? [2, 3, 0, 1] : [3, 2, 0, 1]);
+    const inputs = bias ? [x, weight, constant(bias)] : [x, weight];
+    return add('Conv', inputs, `${filters}/out`, { auto_pad: 'SAME_UPPER', ...more });
+  };
+  const separable = (x: string, name: string, channels: number, stride: number): string => {
+    const kernel = { kernel_shape: [3, 3], strides: [stride, stride], group: channels };
+    const deep = conv(x, `${name}/depthwise_filter`, kernel);
+    return conv(deep, `${name}/pointwise_filter`, { kernel_shape: [1, 1] }, `${name}/bias`);
+  };
+  const block = (x: string, name: string, inputs: number, channels: number): string => {
+    const first =
+      name === 'dense0'
+        ? conv(x, `${name}/conv0/filters`, { kernel_shape: [3, 3], strides: [2, 2] }, `${name}/conv0/bias`)
+        : separable(x, `${name}/conv0`, inputs, 2);
+    let sum = add('Relu', [first], `${name}/relu0`);
+    let last = sum;
+    for (const k of [1, 2, 3]) {
+      sum = add('Add', [sum, separable(last, `${name}/conv${k}`, channels, 1)], `${name}/sum${k}`);
+      last = add('Relu', [sum], `${name}/relu${k}`);
+    }
+    return last;
+  };
+  let x = 'input';
+  [32, 64, 128, 256].forEach((channels, k) => {
+    x = block(x, `dense${k}`, channels / 2, channels);
+  });
+  x = add('ReduceMean', [x], 'mean', { axes: [2, 3], keepdims: 0 });
+  x = add('MatMul', [x, constant('fc/weights')], 'fc');
+  add('Add', [x, constant('fc/bias')], 'points');
+  return encodeOnnxModel({
+    name: 'face_landmark_68',
+    nodes,
+    initializers,
+    inputs: [{ name: 'input', dims: [1, 3, SIZE, SIZE] }],
+    outputs: [{ name: 'points', dims: [1, 136] }],
+  });
+}
+
+/** Four axes in another order: the new one's k-th axis is the old one's `axes[k]`-th. */
+function transposed(
+  { dims, data }: { readonly dims: readonly number[]; readonly data: Float32Array },
+  axes: readonly number[],
+): { dims: number[]; data: Float32Array } {
+  const size = axes.map((axis) => dims[axis] as number);
+  const strides = dims.map((_, k) => dims.slice(k + 1).reduce((product, dim) => product * dim, 1));
+  const step = axes.map((axis) => strides[axis] as number);
+  const out = new Float32Array(data.length);
+  const [a = 1, b = 1, c = 1, d = 1] = size;
+  let o = 0;
+  for (let i = 0; i < a; i++)
+    for (let j = 0; j < b; j++)
+      for (let k = 0; k < c; k++)
+        for (let l = 0; l < d; l++) {
+          const at = [i, j, k, l].reduce((sum, place, axis) => sum + place * (step[axis] as number), 0);
+          out[o++] = data[at] as number;
+        }
+  return { dims: size, data: out };
+}
