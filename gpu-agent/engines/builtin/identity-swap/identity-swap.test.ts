@@ -178,7 +178,7 @@ describe('Identity Swap', { timeout: 120_000 }, () => {
       );
     };
     expect(seen(12)).toBeGreaterThan(0.05);
-    expect(seen(60)).toBeLessThan(0.01);
+    expect(seen(60)).toBeLessThan(0.002);
   });
 
   it('makes frames of at most 1024 or 2048 pixels on the longer side, and enlarges none', () => {
