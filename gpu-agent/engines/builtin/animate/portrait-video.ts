@@ -1,6 +1,5 @@
 import type { VideoWriter } from '../../../media/types.ts';
-import type { SentFrame } from './draw-protocol.ts';
-import type { DrawThreads } from './draw-threads.ts';
+import type { DrawThreads, SentFrame } from './draw-threads.ts';
 import { type Portrait, type Pose, portraitData } from './portrait.ts';
 
 /** Draws a portrait in one pose after the other, spread over threads, and writes the frames in their order. */

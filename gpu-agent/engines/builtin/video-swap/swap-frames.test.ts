@@ -33,12 +33,12 @@ async function swap(frames: readonly VideoFrame[]) {
   const threads: Pick<SwapThreads, 'begin' | 'end' | 'analyse' | 'draw'> = {
     begin: () => 1,
     end: () => undefined,
-    analyse: async ({ points }) => {
+    analyse: async (_render, { points }) => {
       const box = { x: 0, y: 0, width: 16, height: 16 };
       return { size: 16, box, ...emptyTexture(16), points, grain: 0, level: analysed.push(analysed.length) };
     },
-    draw: async (message) => {
-      drawn.set(message.frame.data, message.faces[0] as FaceDrawing);
+    draw: async (_render, { frame, faces }) => {
+      drawn.set(frame.data, faces[0] as FaceDrawing);
     },
   };
   const tracker: Pick<FaceTracker, 'facesIn'> = { facesIn: () => [{ track: 0, face, opacity: 1 }] };

@@ -130,8 +130,7 @@ export class SwapFrames {
         let texture = made.get(patch);
         if (!texture) {
           this.analyses++;
-          texture = threads.analyse({
-            render: this.#render,
+          texture = threads.analyse(this.#render, {
             frame: part.frame,
             points: placed(face, -part.x, -part.y, 1).points,
             textureWidth: patch,
@@ -162,7 +161,11 @@ export class SwapFrames {
     );
     const { threads, colors } = this.#options;
     const { width, height, data } = frame;
-    await threads.draw({ frame: { width, height, data }, faces: drawings, color: colors });
+    await threads.draw(this.#render, {
+      frame: { width, height, data },
+      faces: drawings,
+      color: colors,
+    });
     return data;
   }
 }

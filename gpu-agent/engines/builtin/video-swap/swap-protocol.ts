@@ -10,31 +10,24 @@ export interface SwapSource {
   readonly score: number;
 }
 
-export type ToSwapThread =
-  | { readonly type: 'begin'; readonly render: number; readonly source: SwapSource }
-  | { readonly type: 'end'; readonly render: number }
-  | {
-      readonly type: 'analyse';
-      readonly job: number;
-      readonly render: number;
-      /** Copied, unless its memory is shared. */
-      readonly frame: Frame;
-      /** Mesh in pixels of the frame. */
-      readonly points: Float32Array;
-      /** Width of a face in the texture wanted. */
-      readonly textureWidth: number;
-      readonly color: Colors;
-    }
-  | {
-      readonly type: 'draw';
-      readonly job: number;
-      /** In shared memory: drawn into as it is. */
-      readonly frame: Frame;
-      readonly faces: readonly FaceDrawing[];
-      readonly color: Colors;
-    };
+export interface Analysis {
+  /** Copied, unless its memory is shared. */
+  readonly frame: Frame;
+  /** Mesh in pixels of the frame. */
+  readonly points: Float32Array;
+  /** Width of a face in the texture wanted. */
+  readonly textureWidth: number;
+  readonly color: Colors;
+}
 
-export type FromSwapThread =
-  | { readonly type: 'texture'; readonly job: number; readonly texture: FaceTexture }
-  | { readonly type: 'drawn'; readonly job: number }
-  | { readonly type: 'failed'; readonly job: number; readonly message: string };
+export interface Drawing {
+  /** In shared memory: drawn into as it is. */
+  readonly frame: Frame;
+  readonly faces: readonly FaceDrawing[];
+  readonly color: Colors;
+}
+
+export type SwapWork = ({ readonly type: 'analyse' } & Analysis) | ({ readonly type: 'draw' } & Drawing);
+
+/** The texture of an analysis; nothing for a drawing. */
+export type SwapAnswer = FaceTexture | undefined;

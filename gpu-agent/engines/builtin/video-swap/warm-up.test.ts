@@ -16,21 +16,21 @@ function threads(draw: SwapThreads['draw']) {
     count: 2,
     begin: () => 7,
     end: (render) => void asked.push(`end ${render}`),
-    analyse: async ({ points }) => {
+    analyse: async (_render, { points }) => {
       asked.push('analyse');
       const box = { x: 0, y: 0, width: 16, height: 16 };
       return { size: 16, box, ...emptyTexture(16), points, grain: 0, level: 100 };
     },
-    draw: async (message) => {
+    draw: async (...drawing) => {
       asked.push('draw');
-      await draw(message);
+      await draw(...drawing);
     },
   };
   return { asked, threads: fake as SwapThreads };
 }
 
 it('has each thread analyse a few faces and draw dozens, into memory that it can see, and ends that render', async () => {
-  const { asked, threads: two } = threads(async ({ frame }) => {
+  const { asked, threads: two } = threads(async (_render, { frame }) => {
     expect(frame.data.buffer instanceof SharedArrayBuffer).toBe(true);
   });
   await warmUpSwaps(two, picture, face);

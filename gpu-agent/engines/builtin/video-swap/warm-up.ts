@@ -16,14 +16,14 @@ export async function warmUpSwaps(threads: SwapThreads, picture: Picture, face: 
   const render = threads.begin({ picture, points, score });
   try {
     const textureWidth = patchWidth(width);
-    const analyse = () => threads.analyse({ render, frame, points, textureWidth, color: COLOR });
+    const analyse = () => threads.analyse(render, { frame, points, textureWidth, color: COLOR });
     const times = <T>(count: number, work: () => Promise<T>): Promise<T[]> =>
       Promise.all(Array.from({ length: count * threads.count }, work));
     const textures = await times(ANALYSES, analyse);
     const [from, to] = [textures[0], textures.at(-1)];
     if (!from || !to) return;
     const drawing = { points, width, opacity: 1, from, to, share: 0.5 };
-    await times(DRAWINGS, () => threads.draw({ frame, faces: [drawing], color: COLOR }));
+    await times(DRAWINGS, () => threads.draw(render, { frame, faces: [drawing], color: COLOR }));
   } finally {
     threads.end(render);
   }

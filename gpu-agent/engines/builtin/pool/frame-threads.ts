@@ -1,0 +1,122 @@
+import { availableParallelism } from 'node:os';
+import { Worker } from 'node:worker_threads';
+
+/** What a frame thread is told: what a render is about, and pieces of its work. */
+export type ToFrameThread<Source, Work> =
+  | { readonly type: 'begin'; readonly render: number; readonly source: Source }
+  | { readonly type: 'end'; readonly render: number }
+  | { readonly type: 'work'; readonly job: number; readonly render: number; readonly work: Work };
+
+export type FromFrameThread<Answer> =
+  | { readonly type: 'done'; readonly job: number; readonly answer: Answer }
+  | { readonly type: 'failed'; readonly job: number; readonly message: string };
+
+/** More threads than this would wait for the one that gives them work, or for the encoder. */
+const MOST_THREADS = 3;
+
+/** One thread for each core but that of whoever gives them work, as far as more are of use. */
+export function frameThreadCount(): number {
+  return Math.min(MOST_THREADS, Math.max(1, availableParallelism() - 1));
+}
+
+interface Waiting<Answer> {
+  readonly resolve: (answer: Answer) => void;
+  readonly reject: (error: Error) => void;
+}
+
+interface Thread<Answer> {
+  readonly worker: Worker;
+  readonly waiting: Map<number, Waiting<Answer>>;
+}
+
+/**
+ * Threads that frames of videos are spread over; their entry file calls `serveFrames`. They are kept from one render to
+ * the next, since a thread is quick only after its first dozens of frames, and keep nothing alive while they wait. What a
+ * thread that dies was asked fails; another takes its place.
+ */
+export class FrameThreads<Source, Work, Answer> {
+  readonly count: number;
+  readonly #entry: URL;
+  readonly #threads: Thread<Answer>[] = [];
+  readonly #sources = new Map<number, Source>();
+  #nextRender = 1;
+  #nextJob = 1;
+
+  constructor(entry: URL, count = frameThreadCount()) {
+    this.#entry = entry;
+    this.count = count;
+  }
+
+  /** @returns the number that names this render to the threads */
+  begin(source: Source): number {
+    const render = this.#nextRender++;
+    this.#sources.set(render, source);
+    for (const { worker } of this.#threads) this.#tell(worker, { type: 'begin', render, source });
+    this.#fill();
+    return render;
+  }
+
+  end(render: number): void {
+    this.#sources.delete(render);
+    for (const { worker } of this.#threads) this.#tell(worker, { type: 'end', render });
+  }
+
+  /**
+   * Gives a piece of work to the thread that has the least to do.
+   * @param transfer memory that is given away
+   */
+  ask(render: number, work: Work, transfer: ArrayBuffer[] = []): Promise<Answer> {
+    this.#fill();
+    const { worker, waiting } = this.#threads.reduce((a, b) => (b.waiting.size < a.waiting.size ? b : a));
+    const job = this.#nextJob++;
+    return new Promise((resolve, reject) => {
+      worker.ref();
+      waiting.set(job, { resolve, reject });
+      this.#tell(worker, { type: 'work', job, render, work }, transfer);
+    });
+  }
+
+  /** Ends the threads; what they have not done fails. */
+  async close(): Promise<void> {
+    await Promise.all(this.#threads.map(({ worker }) => worker.terminate()));
+  }
+
+  /** Starts the threads that lack, and tells them of what is being rendered. */
+  #fill(): void {
+    while (this.#threads.length < this.count) {
+      const thread = this.#start();
+      this.#threads.push(thread);
+      for (const [render, source] of this.#sources)
+        this.#tell(thread.worker, { type: 'begin', render, source });
+    }
+  }
+
+  #tell(worker: Worker, message: ToFrameThread<Source, Work>, transfer: ArrayBuffer[] = []): void {
+    worker.postMessage(message, transfer);
+  }
+
+  #start(): Thread<Answer> {
+    const worker = new Worker(this.#entry);
+    const waiting = new Map<number, Waiting<Answer>>();
+    const thread = { worker, waiting };
+    let failure = new Error('a thread that works on frames ended');
+    worker.on('message', (message: FromFrameThread<Answer>) => {
+      const asked = waiting.get(message.job);
+      waiting.delete(message.job);
+      if (waiting.size === 0) worker.unref();
+      if (message.type === 'failed') asked?.reject(new Error(message.message));
+      else asked?.resolve(message.answer);
+    });
+    worker.on('error', (error) => {
+      failure = error instanceof Error ? error : new Error(String(error));
+    });
+    worker.on('exit', () => {
+      const at = this.#threads.indexOf(thread);
+      if (at >= 0) this.#threads.splice(at, 1);
+      for (const asked of waiting.values()) asked.reject(failure);
+      waiting.clear();
+    });
+    worker.unref();
+    return thread;
+  }
+}
