@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import sharp from 'sharp';
 import { outputSize } from '../../../media/size.ts';
 import type { ColorTags, Media } from '../../../media/types.ts';
-import { RenderError, type RenderResult, type RenderStage } from '../../engine.ts';
+import { RenderError, type RenderResult } from '../../engine.ts';
 import { drawThreads } from '../animate/draw-threads.ts';
 import type { Portrait, Pose } from '../animate/portrait.ts';
 import { PortraitVideo } from '../animate/portrait-video.ts';
@@ -12,6 +12,7 @@ import { readFace } from '../image/picture-file.ts';
 import type { Renderer, RenderTools } from '../renderer.ts';
 import { type SpokenScript, speakScript } from '../speech/speech.ts';
 import { findSpeechTools, type SpeechTools } from '../speech/tools.ts';
+import { StageTimes } from '../stage-times.ts';
 import type { Picture } from '../vision/picture.ts';
 import { FaceTrack } from './face-track.ts';
 import { type MouthCommand, MouthTrack } from './mouth-track.ts';
@@ -67,15 +68,8 @@ export interface AvatarTools extends Pick<RenderTools, 'finder' | 'signal' | 'ch
 /** @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`, `processing_failed` */
 export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise<RenderResult> {
   const { finder, checkpoint, signal, onProgress, media } = tools;
-  const stages = new Map<string, number>();
-  const timed = async <T>(name: string, work: () => T | Promise<T>): Promise<T> => {
-    const start = performance.now();
-    try {
-      return await work();
-    } finally {
-      stages.set(name, (stages.get(name) ?? 0) + performance.now() - start);
-    }
-  };
+  const times = new StageTimes();
+  const { timed } = times;
   onProgress(0, 'portrait');
   const portrait = await timed('portrait', async () => {
     const picture = await readPortrait(job.image, job.shorterSide ?? DEFAULT_SIDE);
@@ -130,7 +124,7 @@ export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise
         outputPath,
         contentType: 'video/mp4',
         units: { unit: 'second', quantity: written.durationMs / 1000 },
-        stages: [...stages].map(([name, milliseconds]): RenderStage => ({ name, milliseconds })),
+        stages: times.stages,
         details: { frames: written.frames, width, height, ...saidBy(speech) },
       };
     } catch (error) {

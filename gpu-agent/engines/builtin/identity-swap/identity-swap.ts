@@ -1,8 +1,9 @@
 import { join } from 'node:path';
 import { prefetch } from '../../../media/prefetch.ts';
 import type { Media, Size, VideoFrame } from '../../../media/types.ts';
-import { RenderError, type RenderResult, type RenderStage } from '../../engine.ts';
+import { RenderError, type RenderResult } from '../../engine.ts';
 import type { Renderer, RenderTools } from '../renderer.ts';
+import { StageTimes } from '../stage-times.ts';
 import { CutDetector } from '../video-swap/cuts.ts';
 import { shrunk } from '../video-swap/frame-part.ts';
 import type { Person, PersonFinder } from '../vision/person.ts';
@@ -55,15 +56,8 @@ export async function identitySwap(
   tools: Pick<RenderTools, 'checkpoint' | 'signal' | 'onProgress'> & { readonly people: PersonFinder },
 ): Promise<RenderResult> {
   const { people: finder, checkpoint, signal, onProgress } = tools;
-  const stages = new Map<string, number>();
-  const timed = async <T>(name: string, work: () => Promise<T>): Promise<T> => {
-    const start = performance.now();
-    try {
-      return await work();
-    } finally {
-      stages.set(name, (stages.get(name) ?? 0) + performance.now() - start);
-    }
-  };
+  const times = new StageTimes();
+  const { timed } = times;
   onProgress(0, 'character');
   const info = await media.probe(job.video, 'video', signal);
   const { video } = info;
@@ -119,7 +113,7 @@ export async function identitySwap(
       outputPath,
       contentType: 'video/mp4',
       units: { unit: 'second', quantity: written.durationMs / 1000 },
-      stages: [...stages].map(([name, milliseconds]): RenderStage => ({ name, milliseconds })),
+      stages: times.stages,
       details: { frames: written.frames, frames_with_swap: scene.drawn, ...size },
     };
   } catch (error) {

@@ -2,13 +2,14 @@ import { join } from 'node:path';
 import sharp from 'sharp';
 import { outputSize } from '../../../media/size.ts';
 import type { ColorTags, Media, VideoFrame } from '../../../media/types.ts';
-import { RenderError, type RenderResult, type RenderStage } from '../../engine.ts';
+import { RenderError, type RenderResult } from '../../engine.ts';
 import { drawThreads } from '../animate/draw-threads.ts';
 import { type Portrait, REST } from '../animate/portrait.ts';
 import { PortraitVideo } from '../animate/portrait-video.ts';
 import { preparePortrait } from '../animate/prepare.ts';
 import { readFace } from '../image/picture-file.ts';
 import type { Renderer, RenderTools } from '../renderer.ts';
+import { StageTimes } from '../stage-times.ts';
 import type { Picture } from '../vision/picture.ts';
 import { FaceTracker } from './face-tracker.ts';
 import { DriverReference, type Motion } from './measure.ts';
@@ -50,15 +51,8 @@ export async function transferMotion(
   tools: Pick<RenderTools, 'finder' | 'checkpoint' | 'signal' | 'onProgress'>,
 ): Promise<RenderResult> {
   const { finder, checkpoint, signal, onProgress } = tools;
-  const stages = new Map<string, number>();
-  const timed = async <T>(name: string, work: () => T | Promise<T>): Promise<T> => {
-    const start = performance.now();
-    try {
-      return await work();
-    } finally {
-      stages.set(name, (stages.get(name) ?? 0) + performance.now() - start);
-    }
-  };
+  const times = new StageTimes();
+  const { timed } = times;
   onProgress(0, 'portrait');
   const info = await media.probe(job.driver, 'video', signal);
   const { video } = info;
@@ -109,7 +103,7 @@ export async function transferMotion(
       outputPath,
       contentType: 'video/mp4',
       units: { unit: 'second', quantity: written.durationMs / 1000 },
-      stages: [...stages].map(([name, milliseconds]): RenderStage => ({ name, milliseconds })),
+      stages: times.stages,
       details: { frames: written.frames, width, height, frames_without_face: animation.unseen },
     };
   } catch (error) {

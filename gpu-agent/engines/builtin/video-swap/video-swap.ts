@@ -3,9 +3,10 @@ import { FrameMemory } from '../../../media/frame-memory.ts';
 import { prefetch } from '../../../media/prefetch.ts';
 import { outputSize } from '../../../media/size.ts';
 import type { Media, VideoFrame, VideoWriter } from '../../../media/types.ts';
-import { RenderError, type RenderResult, type RenderStage } from '../../engine.ts';
+import { RenderError, type RenderResult } from '../../engine.ts';
 import { readFace } from '../image/picture-file.ts';
 import type { Renderer, RenderTools } from '../renderer.ts';
+import { StageTimes } from '../stage-times.ts';
 import type { Colors } from './frame-part.ts';
 import { SwapFrames } from './swap-frames.ts';
 import { swapThreads } from './swap-threads.ts';
@@ -47,15 +48,8 @@ export async function videoSwap(
   tools: Omit<RenderTools, 'media' | 'cacheDir'>,
 ): Promise<RenderResult> {
   const { finder, checkpoint, signal, onProgress } = tools;
-  const stages = new Map<string, number>();
-  const timed = async <T>(name: string, work: () => Promise<T>): Promise<T> => {
-    const start = performance.now();
-    try {
-      return await work();
-    } finally {
-      stages.set(name, (stages.get(name) ?? 0) + performance.now() - start);
-    }
-  };
+  const times = new StageTimes();
+  const { timed } = times;
   onProgress(0, 'face');
   const source = await timed('face', async () => {
     const picture = await readFace(job.face);
@@ -121,7 +115,7 @@ export async function videoSwap(
       outputPath,
       contentType: 'video/mp4',
       units: { unit: 'second', quantity: written.durationMs / 1000 },
-      stages: [...stages].map(([name, milliseconds]): RenderStage => ({ name, milliseconds })),
+      stages: times.stages,
       details: {
         faces: swap.mostFaces,
         frames: written.frames,
