@@ -3,11 +3,15 @@
  * counts as a test, and exits non-zero when anything failed or nothing ran.
  *
  * Arguments go to vitest: `npm test -- common operator` runs the files whose paths contain either word.
+ *
+ * With CI set, what vitest and the programs under test print goes to `test-out/vitest.log`, because much of it speaks
+ * of faults that tests bring about; printed are the count of files once a minute and, at the end, what failed.
  */
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
 import { describeError } from '../common/errors.ts';
 import { s3ServerBinary } from '../common/objects/testing/s3-server.ts';
 import { progressPrinter } from '../local/toolchain/progress.ts';
@@ -18,6 +22,8 @@ import { printCheck, runChecks } from './check.ts';
 const root = join(import.meta.dirname, '..');
 const scratch = mkdtempSync(join(tmpdir(), 'semblance-test-'));
 const report = join(scratch, 'report.json');
+const log = process.env.CI ? join(root, 'test-out', 'vitest.log') : undefined;
+const PROGRESS_MS = 60_000;
 
 const checks = runChecks(printCheck);
 const exit = (await prepareServers()) ? await runVitest(process.argv.slice(2)) : 1;
@@ -28,6 +34,7 @@ const failedChecks = checks.filter(({ ok }) => !ok).length;
 let failed = tests.failed + failedChecks;
 // A crash of the runner or an error outside any test must not end as "0 failed".
 if (exit !== 0 && failed === 0) failed = 1;
+if (log && exit !== 0) console.log(whatFailed(log));
 const passed = tests.passed + checks.length - failedChecks;
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed > 0 || tests.passed === 0 ? 1 : 0;
@@ -44,14 +51,41 @@ async function prepareServers(): Promise<boolean> {
   }
 }
 
-function runVitest(args: string[]): Promise<number> {
+async function runVitest(args: string[]): Promise<number> {
+  const output = log ? open(log) : 'inherit';
   const vitest = spawn(
     join(root, 'node_modules', '.bin', 'vitest'),
     ['run', '--reporter=default', '--reporter=json', `--outputFile.json=${report}`, ...args],
-    { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] },
+    { cwd: root, stdio: ['ignore', output, output] },
   );
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => vitest.kill(signal));
-  return new Promise((resolve) => vitest.on('close', (code) => resolve(code ?? 1)));
+  const progress = log ? setInterval(() => printProgress(log), PROGRESS_MS) : undefined;
+  const code = await new Promise<number | null>((resolve) => vitest.on('close', resolve));
+  clearInterval(progress);
+  return code ?? 1;
+}
+
+function open(path: string): number {
+  mkdirSync(join(path, '..'), { recursive: true });
+  return openSync(path, 'w');
+}
+
+/** The runner tells of failures, with differences and errors outside of tests, when all has run; a crash is at the end. */
+function whatFailed(path: string): string {
+  const lines = printed(path);
+  const from = lines.findIndex((line) => /^⎯+ (Failed Suites|Failed Tests|Unhandled Errors) /.test(line));
+  return (from < 0 ? lines.slice(-100) : lines.slice(from, from + 1_000)).join('\n');
+}
+
+function printed(path: string): string[] {
+  return stripVTControlCharacters(readFileSync(path, 'utf8')).split('\n');
+}
+
+function printProgress(path: string): void {
+  const files = printed(path).filter((line) => /^ [✓❯×] .*\.test\.ts/.test(line));
+  console.log(
+    `${files.length} test files done, ${files.filter((line) => !line.startsWith(' ✓')).length} with failures`,
+  );
 }
 
 /** Files that fail to load carry no test; each counts as one failure. */
