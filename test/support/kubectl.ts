@@ -53,7 +53,12 @@ export function kubectlOf(read: () => StackFile): Kubectl {
         binary,
         // Without a cache every call would ask the server first what kinds it serves.
         ['--namespace', namespace, '--cache-dir', join(dirname(kubeconfig), 'kubectl-cache'), ...args],
-        { env: { PATH: process.env.PATH, HOME: '/nonexistent', KUBECONFIG: kubeconfig }, timeout: 60_000 },
+        {
+          env: { PATH: process.env.PATH, HOME: '/nonexistent', KUBECONFIG: kubeconfig },
+          timeout: 60_000,
+          // Thousands of RenderJobs, with all that is known of each.
+          maxBuffer: 256 * 1024 * 1024,
+        },
         (error, stdout, stderr) =>
           error
             ? reject(new Error(`kubectl ${args.join(' ')}: ${stderr || error.message}`))
