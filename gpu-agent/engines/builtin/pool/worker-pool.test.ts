@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { quickest } from '#common/testing/quickest.ts';
 import { WorkerPool } from './worker-pool.ts';
 
 /** A thread that speaks the protocol and does what the input `image` says. */
@@ -78,9 +79,7 @@ describe('worker pool', () => {
   });
 
   it('ends a thread that does not listen, within a second of the cancellation', async () => {
-    // The best of a few: a busy machine adds to each what is not the pool's doing.
-    let quickest = Number.POSITIVE_INFINITY;
-    for (let left = 3; left > 0 && quickest >= 1000; left--) {
+    const ended = await quickest(1000, async () => {
       await pool.warmUp(new AbortController().signal);
       const abort = new AbortController();
       const spinning = run('spin', abort.signal);
@@ -89,10 +88,11 @@ describe('worker pool', () => {
       const start = performance.now();
       abort.abort(new Error('cancelled by its owner'));
       await expect(spinning).rejects.toThrow('cancelled by its owner');
-      quickest = Math.min(quickest, performance.now() - start);
+      const took = performance.now() - start;
       await expect(next).resolves.toEqual({ outputPath: 'picture' });
-    }
-    expect(quickest).toBeLessThan(1000);
+      return took;
+    });
+    expect(ended).toBeLessThan(1000);
     expect(crashes).toEqual([]);
   });
 
