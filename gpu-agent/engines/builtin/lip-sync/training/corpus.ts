@@ -5,7 +5,7 @@ import type { Recording } from './network.ts';
 import { normal, type Random, seeded } from './random.ts';
 import { HELD_OUT_SENTENCES, nonsense, SENTENCES } from './sentences.ts';
 import { speak, type Utterance, type Voice } from './speech.ts';
-import { mouthTargets } from './visemes.ts';
+import { mouthTargets } from './targets.ts';
 
 /** A voice and how many of the sentences and of the lines of nonsense it speaks. */
 interface Share {

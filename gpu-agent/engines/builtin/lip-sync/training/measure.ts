@@ -2,7 +2,7 @@ import { FRAME_RATE } from '../audio/log-mel.ts';
 import type { MouthModel } from '../audio/mouth-model.ts';
 import { type MouthPose, measureLevel, mouthPoses } from '../audio/mouth-track.ts';
 import type { Utterance } from './speech.ts';
-import { mouthTargets, soundClass } from './visemes.ts';
+import { mouthTargets, soundClass } from './targets.ts';
 
 export interface Figures {
   /** Correlation of the openness with that the phonemes ask for. */
@@ -48,8 +48,8 @@ export async function measure(utterances: readonly Utterance[], model?: MouthMod
       said.push([pose.openness, pose.spread, pose.rounding]);
       asked.push([0, 1, 2].map((k) => targets.data[i * 4 + k] as number));
     }
-    for (const { name, start, end } of phones) {
-      const kind = soundClass(name);
+    for (const { sound, start, end } of phones) {
+      const kind = soundClass(sound);
       const span = poses.slice(Math.round(start * FRAME_RATE), Math.round(end * FRAME_RATE));
       if (span.length < 2) continue;
       const openness = span.map((pose) => pose.openness);
