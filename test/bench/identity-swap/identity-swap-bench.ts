@@ -30,9 +30,11 @@ import {
   rgbOf,
   silhouette,
 } from '../../../gpu-agent/engines/builtin/identity-swap/testing/measure.ts';
+import { FaceFinder } from '../../../gpu-agent/engines/builtin/vision/face-finder.ts';
 import type { PersonFinder } from '../../../gpu-agent/engines/builtin/vision/person.ts';
 import { openPersonFinder } from '../../../gpu-agent/engines/builtin/vision/person-finder.ts';
 import { maskInPicture } from '../../../gpu-agent/engines/builtin/vision/person-mask.ts';
+import { openSession } from '../../../gpu-agent/engines/models/session.ts';
 import { createMedia, findMediaTools, type MediaTools } from '../../../gpu-agent/media/media.ts';
 import type { Media, VideoFrame } from '../../../gpu-agent/media/types.ts';
 import { type BenchContext, figure, quantile, type Row, type Section } from '../lib/section.ts';
@@ -86,6 +88,8 @@ export async function runIdentitySwapBench({
     { name: '2k, another person', ...large, character: [RED_SHIRT, admiral] },
   ];
   const finder = await openPersonFinder();
+  const [blazeface, facemesh] = await Promise.all([openSession('blazeface'), openSession('facemesh')]);
+  const faces = new FaceFinder({ blazeface, facemesh });
   const media = createMedia({ tools });
   const directory = await mkdtemp(join(tmpdir(), 'semblance-bench-identity-'));
   const outcomes: Outcome[] = [];
@@ -93,7 +97,7 @@ export async function runIdentitySwapBench({
   try {
     for (const scene of scenes) {
       say(`identity-swap: ${scene.name}`);
-      const made = await measureScene(scene, astronaut, { media, finder, tools, directory, outDir });
+      const made = await measureScene(scene, astronaut, { media, finder, faces, tools, directory, outDir });
       outcomes.push(made.outcome);
       rows.push(...made.rows);
     }
@@ -109,6 +113,7 @@ export async function runIdentitySwapBench({
 interface Tools {
   readonly media: Media;
   readonly finder: PersonFinder;
+  readonly faces: FaceFinder;
   readonly tools: MediaTools;
   readonly directory: string;
   readonly outDir: string;
@@ -117,7 +122,7 @@ interface Tools {
 async function measureScene(
   scene: Scene,
   head: Head,
-  { media, finder, tools, directory, outDir }: Tools,
+  { media, finder, faces, tools, directory, outDir }: Tools,
 ): Promise<{ outcome: Outcome; rows: Buffer[][] }> {
   const { name, width, height, resolution, camera } = scene;
   const clip: Clip = {
@@ -130,7 +135,7 @@ async function measureScene(
   await writeCharacter(character, ...scene.character);
   const start = performance.now();
   const result = await identitySwap({ video, character, resolution, outputDir: directory }, media, {
-    ...{ people: finder, signal: new AbortController().signal },
+    ...{ people: finder, finder: faces, signal: new AbortController().signal },
     ...{ checkpoint: () => undefined, onProgress: () => undefined },
   });
   const seconds = (performance.now() - start) / 1000;

@@ -1,8 +1,10 @@
 import sharp from 'sharp';
 import { RenderError } from '../../engine.ts';
 import { readFace } from '../image/picture-file.ts';
+import type { FaceFinder } from '../vision/face-finder.ts';
 import type { Person, PersonFinder } from '../vision/person.ts';
 import { type Picture, shrink } from '../vision/picture.ts';
+import { type CharacterFace, readCharacterFace } from './character-face.ts';
 import { scaledPerson } from './follow.ts';
 import { findPerson } from './search.ts';
 
@@ -17,12 +19,14 @@ export interface Character {
   readonly person: Person;
   /** How much of each pixel is there, 0–255, where the picture itself is a cut-out. */
   readonly alpha?: Uint8Array;
+  /** Undefined where the picture shows no face. */
+  readonly face?: CharacterFace;
 }
 
 /** @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large` */
 export async function readCharacter(
   path: string,
-  finder: PersonFinder,
+  { people, faces }: { readonly people: PersonFinder; readonly faces: FaceFinder },
   checkpoint: () => void,
 ): Promise<Character> {
   const picture = await readFace(path, 'The character picture');
@@ -32,7 +36,7 @@ export async function readCharacter(
     Math.max(1, Math.round(side / scale)),
   );
   const small = scale > 1 ? shrink(picture, width as number, height as number) : picture;
-  const found = await findPerson(finder, small, checkpoint);
+  const found = await findPerson(people, small, checkpoint);
   if (!found) {
     throw new RenderError(
       'face_not_detected',
@@ -41,7 +45,9 @@ export async function readCharacter(
   }
   const alpha = await readAlpha(path, picture);
   checkpoint();
-  return { picture, person: scaledPerson(found, picture.width / small.width), ...(alpha ? { alpha } : {}) };
+  const person = scaledPerson(found, picture.width / small.width);
+  const face = await readCharacterFace(picture, person, faces, checkpoint);
+  return { picture, person, ...(alpha ? { alpha } : {}), ...(face ? { face } : {}) };
 }
 
 async function readAlpha(path: string, picture: Picture): Promise<Uint8Array | undefined> {
