@@ -7,11 +7,17 @@ import { type Picture, shrink } from '../vision/picture.ts';
 import { type CharacterFace, readCharacterFace } from './character-face.ts';
 import { scaledPerson } from './follow.ts';
 import { findPerson } from './search.ts';
+import { skeletonOf } from './skeleton.ts';
 
 /** A person is looked for in a picture of at most this longer side: its networks see no more. */
 const SEARCH_SIDE = 1280;
 /** A picture with a cut-out leaves at least this share of its pixels empty; one with an unused alpha channel does not. */
 const LEAST_EMPTY = 0.05;
+
+/** Largest size of a body that is drawn from a picture, heights of the frame. */
+export const MOST_OF_FRAME = 0.7;
+/** A picture that is this much larger than it is drawn is made smaller. */
+const LEAST_SHRUNK = 1.3;
 
 /** The character's picture, and where the person is on it. */
 export interface Character {
@@ -48,6 +54,30 @@ export async function readCharacter(
   const person = scaledPerson(found, picture.width / small.width);
   const face = await readCharacterFace(picture, person, faces, checkpoint);
   return { picture, person, ...(alpha ? { alpha } : {}), ...(face ? { face } : {}) };
+}
+
+/**
+ * The same in a picture no larger than it is drawn from: what is kept for the length of a video is copied for threads.
+ * @param frameHeight height of the frames, pixels
+ */
+export async function fittedTo(character: Character, frameHeight: number): Promise<Character> {
+  const { picture, person, alpha, face } = character;
+  const by = skeletonOf(person.points).size / (MOST_OF_FRAME * frameHeight);
+  if (by < LEAST_SHRUNK || picture.data instanceof Uint16Array) return character;
+  const width = Math.max(1, Math.round(picture.width / by));
+  const height = Math.max(1, Math.round(picture.height / by));
+  const resize = async (data: Uint8Array, channels: Picture['channels']): Promise<Uint8Array> => {
+    const whole = sharp(data, { raw: { width: picture.width, height: picture.height, channels } });
+    const small = await whole.resize(width, height, { fit: 'fill' }).raw().toBuffer();
+    return new Uint8Array(small.buffer, small.byteOffset, small.length);
+  };
+  const scale = width / picture.width;
+  return {
+    picture: { ...picture, width, height, data: await resize(picture.data, picture.channels) },
+    person: scaledPerson(person, scale),
+    ...(alpha ? { alpha: await resize(alpha, 1) } : {}),
+    ...(face ? { face: { ...face, points: face.points.map((value) => value * scale) } } : {}),
+  };
 }
 
 async function readAlpha(path: string, picture: Picture): Promise<Uint8Array | undefined> {

@@ -9,7 +9,7 @@ import { CutDetector } from '../video-swap/cuts.ts';
 import { shrunk } from '../video-swap/frame-part.ts';
 import type { Person, PersonFinder } from '../vision/person.ts';
 import { openPersonFinder } from '../vision/person-finder.ts';
-import { readCharacter } from './character.ts';
+import { fittedTo, readCharacter } from './character.ts';
 import { PersonFaceFollower } from './face-follow.ts';
 import { scaledPerson } from './follow.ts';
 import { SceneVideo, sceneThreads } from './scene-threads.ts';
@@ -66,11 +66,11 @@ export async function identitySwap(
   const info = await media.probe(job.video, 'video', signal);
   const { video } = info;
   if (!video) throw new RenderError('unsupported_format', 'The reference video has no picture.');
-  const character = await timed('character', () =>
-    readCharacter(job.character, { people, faces }, checkpoint),
+  const size = sizeFor(video, job.resolution);
+  const character = await timed('character', async () =>
+    fittedTo(await readCharacter(job.character, { people, faces }, checkpoint), size.height),
   );
   checkpoint();
-  const size = sizeFor(video, job.resolution);
   const outputPath = join(job.outputDir, 'output.mp4');
   const memory = new FrameMemory();
   const writer = await media.openWriter({

@@ -6,12 +6,13 @@ import { distanceInside, type Plane, plane, smoothstep } from '../swap/plane.ts'
 import type { Colors } from '../video-swap/frame-part.ts';
 import type { Person } from '../vision/person.ts';
 import { maskInPicture } from '../vision/person-mask.ts';
-import type { Character } from './character.ts';
+import { type Character, MOST_OF_FRAME } from './character.ts';
 import { ClothesDyer } from './clothes.ts';
 import { type Cutout, cutOut } from './cutout.ts';
 import { CharacterDrawer } from './draw.ts';
 import { ExpressionFollower, type HeadPose } from './expression-follow.ts';
 import { between, PointSmoother, scaledMask } from './follow.ts';
+import { putOver, ThingsInFront } from './front.ts';
 import type { Affine } from './geometry.ts';
 import { HeadPainter, type HeadPatch } from './head.ts';
 import { isWhole, keptOf } from './kept.ts';
@@ -60,6 +61,7 @@ export class Scene {
   #head: HeadPainter | undefined;
   #expression: ExpressionFollower | undefined;
   #smoother = new PointSmoother();
+  #inFront = new ThingsInFront();
   /** Sizes of the body in the frames drawn last. */
   #sizes: number[] = [];
   /** Frames in which the character stands for the person. */
@@ -120,6 +122,7 @@ export class Scene {
     this.#poser = undefined;
     this.#expression = undefined;
     this.#smoother = new PointSmoother();
+    this.#inFront = new ThingsInFront();
     this.#sizes = [];
   }
 
@@ -179,7 +182,8 @@ export class Scene {
       }
     }
     if (kept) this.#dyer?.dye(planes, kept.clothed, skeleton, distance);
-    const original = kept && frame.data.slice();
+    const before = this.#inFront.look(distance, skeleton);
+    const original = kept || before ? frame.data.slice() : undefined;
     this.#plate.fill(planes, hole, map);
     this.#poser ??= new Poser(cutout, this.#size);
     const size = this.#usualSize(skeleton.size);
@@ -194,6 +198,7 @@ export class Scene {
       }
       putOver(planes, planesOf(original, width, height), kept.front);
     }
+    if (before && original) putOver(planes, planesOf(original, width, height), before);
   }
 
   /** How the head is turned and what its face does, where the character shows one. */
@@ -228,7 +233,7 @@ export class Scene {
   /** The cut-out, about as large as it is drawn; made again when that is far off. */
   #cutoutFor(size: number, frame: Planes, distance: Plane): Cutout {
     const { picture, person, alpha } = this.#character;
-    const wanted = Math.min(1.25 * size, 0.7 * this.#size.height);
+    const wanted = Math.min(1.25 * size, MOST_OF_FRAME * this.#size.height);
     if (!this.#cutout || wanted > 1.4 * this.#asked) {
       this.#asked = wanted;
       const own = alpha ? { own: alpha } : {};
@@ -259,27 +264,5 @@ export class Scene {
       (value, i) => (value - (i % 3 === 0 ? originX : i % 3 === 1 ? originY : 0)) / scale,
     );
     return HeadPainter.of(cutout, points);
-  }
-}
-
-/** Lays one frame over another. @param share how much of each chroma pixel is the upper's, 0–1 */
-function putOver(under: Planes, over: Planes, share: Plane): void {
-  const { width, height, data } = share;
-  const put = (to: Uint8Array, from: Uint8Array, at: number, part: number): void => {
-    const value = to[at] as number;
-    to[at] = value + ((from[at] as number) - value) * part + 0.5;
-  };
-  for (let y = 0; y < height; y++) {
-    for (let x = 0; x < width; x++) {
-      const i = y * width + x;
-      const part = data[i] as number;
-      if (part < 0.004) continue;
-      put(under.u.data, over.u.data, i, part);
-      put(under.v.data, over.v.data, i, part);
-      const o = 2 * (y * under.y.width + x);
-      for (const at of [o, o + 1, o + under.y.width, o + under.y.width + 1]) {
-        put(under.y.data, over.y.data, at, part);
-      }
-    }
   }
 }
