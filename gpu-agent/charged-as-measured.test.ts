@@ -102,6 +102,9 @@ it('what cannot be measured is not offered: without media tools no capability th
   expect((await agent.resource())?.status?.engines).toMatchObject([
     { name: 'scripted', capabilities: [{ name: 'face-swap-image' }] },
   ]);
+  expect((await agent.resource())?.status?.unavailable).toEqual([
+    { name: 'face-swap', message: 'ffmpeg is not on PATH' },
+  ]);
   const { image, face } = agent.request('copies').inputs;
   const inputs = { video: image, face } as never;
   const request = agent.request('copies', { capability: 'face-swap', inputs });
