@@ -7,7 +7,7 @@ import { ConfigError } from '#common/config.ts';
 import { silentLogger } from '#common/logging.ts';
 import { loadSettings } from '../../settings.ts';
 import { TEST_ENGINE } from '../../testing/test-engine.ts';
-import { headAndFace, headAndWords } from '../conformance/heads.ts';
+import { headAndFace, headAndWords, portraitAndHead } from '../conformance/heads.ts';
 import { portraits } from '../conformance/portraits.ts';
 import { hosted } from '../conformance/subject.ts';
 import { engineConformance } from '../conformance/vitest.ts';
@@ -16,6 +16,7 @@ import { createEnginePool, type EnginePool } from '../host/engine-pool.ts';
 import { type EngineSource, engineSource } from '../registry.ts';
 import type { GivenModel } from './testing/model-dir-rig.ts';
 import { useOnnxRig } from './testing/onnx-rig.ts';
+import { tinyLivePortrait } from './testing/tiny-live-portrait.ts';
 import { tinyArcface, tinySwapper, tinyWav2lip } from './testing/tiny-models.ts';
 
 const rig = useOnnxRig();
@@ -23,6 +24,7 @@ const models: GivenModel[] = [
   { contract: 'arcface_w600k_r50', bytes: tinyArcface() },
   { contract: 'inswapper_128', bytes: tinySwapper() },
   { contract: 'wav2lip_96', bytes: tinyWav2lip() },
+  ...tinyLivePortrait(),
 ];
 const pools: EnginePool[] = [];
 let tempDir: string;
@@ -47,6 +49,7 @@ engineConformance({
     { capability: 'face-swap-image', samples: portraits, cancelMs },
     { capability: 'face-swap', samples: headAndFace, cancelMs },
     { capability: 'lip-sync', samples: headAndWords, cancelMs },
+    { capability: 'motion-control', samples: portraitAndHead, cancelMs },
   ],
 });
 
