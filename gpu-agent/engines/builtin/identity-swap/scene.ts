@@ -243,7 +243,6 @@ export class Scene {
       });
       this.#drawer = undefined;
       this.#poser = undefined;
-      this.#expression = undefined;
     }
     if (!this.#drawer) {
       this.#checkpoint();
