@@ -104,11 +104,6 @@ async function transfer(
   });
 }
 
-function planes(data: Float32Array): number[] {
-  const size = data.length / 3;
-  return [0, 1, 2].flatMap((c) => Array.from({ length: size }, (_, i) => (data[i * 3 + c] as number) / 255));
-}
-
 /** Mean of a colour over 48² pixels of the crop around a place in it; undefined where that is not all in the picture. */
 function around(picture: Picture, crop: CropTransform, [u, v]: readonly [number, number]) {
   const { x, y } = toPicture(crop, u, v);
@@ -184,7 +179,7 @@ describe('Motion Transfer through LivePortrait', () => {
     const base = await rgb(still);
     const mesh = await rig.mesh(base);
     const look = (picture: Picture, crop: CropTransform): ReferenceMotion =>
-      referenceMotion(planes(cropRgb(picture, crop, 256, 256).data));
+      referenceMotion(cropRgb(picture, crop, 256, 256));
     const own = look(base, stillCrop({ mesh, five: [] }, 256));
     const driven = before.slice(0, SHOWN).map(whole);
     const faces = await Promise.all(driven.map((picture) => rig.mesh(picture)));
@@ -201,20 +196,19 @@ describe('Motion Transfer through LivePortrait', () => {
       was: around(base, crop, placeOf(field)),
     })).filter(({ was }) => was !== undefined);
     expect(fields.length).toBeGreaterThanOrEqual(12);
-    /** Mean distance of an output frame from what a frame of the driver makes. */
-    const far = (picture: Picture, from: number): number => {
-      const distances = fields.flatMap(({ field, was }) =>
-        [0, 1, 2].map((c) => {
-          const told = 127.5 * (colours[from]?.[c * 16 + field] as number);
-          const is = around(picture, crop, placeOf(field))?.[c] as number;
-          return Math.abs(is - 0.5 * (was?.[c] as number) - told);
-        }),
-      );
-      return distances.reduce((sum, value) => sum + value, 0) / distances.length;
-    };
     for (let i = 0; i < SHOWN + 3; i++) {
       const picture = whole(after[i] as VideoFrame);
-      const distances = colours.map((_, from) => far(picture, from));
+      const shown = fields.map(({ field }) => around(picture, crop, placeOf(field)) ?? []);
+      /** Mean distance of this frame from what each frame of the driver makes. */
+      const distances = colours.map((told) => {
+        const each = fields.flatMap(({ field, was = [] }, n) =>
+          [0, 1, 2].map((c) => {
+            const wanted = 0.5 * (was[c] as number) + 127.5 * (told[c * 16 + field] as number);
+            return Math.abs((shown[n]?.[c] as number) - wanted);
+          }),
+        );
+        return each.reduce((sum, value) => sum + value, 0) / each.length;
+      });
       // While the driver is gone the last pose is held.
       const wanted = Math.min(i, SHOWN - 1);
       const own = distances[wanted] as number;

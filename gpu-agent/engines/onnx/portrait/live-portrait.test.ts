@@ -1,5 +1,5 @@
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
-import { cropRgb, type Picture } from '../../builtin/vision/picture.ts';
+import { cropRgb, type Picture, type RgbImage } from '../../builtin/vision/picture.ts';
 import { openModelDir } from '../model-dir.ts';
 import { SessionPool } from '../sessions/session-pool.ts';
 import { Models, StageLog } from '../stages/models.ts';
@@ -46,12 +46,8 @@ function blots(seed: number): Picture {
   return { width: 256, height: 256, channels: 3, data };
 }
 
-/** The picture as planes, 0–1. */
-function planes(picture: Picture): number[] {
-  const { data } = cropRgb(picture, WHOLE, 256, 256);
-  return [0, 1, 2].flatMap((c) =>
-    Array.from({ length: 256 * 256 }, (_, i) => (data[i * 3 + c] as number) / 255),
-  );
+function look(picture: Picture): RgbImage {
+  return cropRgb(picture, WHOLE, 256, 256);
 }
 
 async function open(given: readonly GivenModel[]) {
@@ -90,7 +86,7 @@ describe('LivePortrait', () => {
   ] as const)('draws what its authors describe, %s', async (_, batch) => {
     const { portrait, pool, log } = await open(tinyLivePortrait(batch));
     const still = await portrait.seeStill(STILL, WHOLE, undefined);
-    const [own, first, later] = [STILL, FIRST, LATER].map((picture) => referenceMotion(planes(picture)));
+    const [own, first, later] = [STILL, FIRST, LATER].map((picture) => referenceMotion(look(picture)));
     if (!own || !first || !later) throw new Error('three motions');
     expectMotion(still.motion, own);
     expectClose(still.points, referenceRest(own), 1e-4);
@@ -110,7 +106,7 @@ describe('LivePortrait', () => {
     expect(requests).toBe(8);
     if (batch === 'n') expect(runs).toBeLessThan(8);
     else expect(runs).toBe(8);
-    const input = planes(STILL);
+    const { data: input } = look(STILL);
     for (const [i, image] of drawn.entries()) {
       expect([image.width, image.height]).toEqual([512, 512]);
       const to = i % 2 === 0 ? rest : referenceRelative(own, later, first);
@@ -118,7 +114,7 @@ describe('LivePortrait', () => {
       for (let field = 0; field < 16; field++) {
         const [x, y] = [(field % 4) * 128 + 40, Math.floor(field / 4) * 128 + 72];
         for (let c = 0; c < 3; c++) {
-          const under = input[c * 65536 + (y / 2) * 256 + x / 2] as number;
+          const under = (input[((y / 2) * 256 + x / 2) * 3 + c] as number) / 255;
           const value = 127.5 * (under + (colours[c * 16 + field] as number));
           expect(Math.abs((image.data[(y * 512 + x) * 3 + c] as number) - value)).toBeLessThan(0.1);
         }
@@ -134,7 +130,7 @@ describe('LivePortrait', () => {
 
   it('takes the driver’s motion as it is where told to, with eyes and lips as far open as its own', async () => {
     const { portrait } = await open([...tinyLivePortrait(1, { relative: 0 }), ...tinyRetargeters()]);
-    const [own, later] = [STILL, LATER].map((picture) => referenceMotion(planes(picture)));
+    const [own, later] = [STILL, LATER].map((picture) => referenceMotion(look(picture)));
     if (!own || !later) throw new Error('two motions');
     const still = await portrait.seeStill(STILL, WHOLE, { eyes: [0.31, 0.33], lips: 0.2 });
     expect(still.closing).toBeUndefined();
@@ -162,7 +158,7 @@ describe('LivePortrait', () => {
 
   it('closes the lips of a still first where it has a retargeter for them, as far as told', async () => {
     const { portrait, log } = await open([...tinyLivePortrait(), ...tinyRetargeters(0.5)]);
-    const rest = referenceRest(referenceMotion(planes(STILL)));
+    const rest = referenceRest(referenceMotion(look(STILL)));
     const closed = await portrait.seeStill(STILL, WHOLE, { eyes: [0.3, 0.3], lips: 0.02 });
     expect(closed.closing).toBeUndefined();
     const apart = await portrait.seeStill(STILL, WHOLE, { eyes: [0.3, 0.3], lips: 0.2 });
@@ -179,7 +175,7 @@ describe('LivePortrait', () => {
     const drawn = await portrait.draw(apart, apart.points);
     const moved = referenceStitch(rest, rest).map((value, i) => value + (delta[i] as number));
     const colours = referenceColours(rest, moved);
-    const under = planes(STILL)[100 * 256 + 20] as number;
+    const under = (look(STILL).data[(100 * 256 + 20) * 3] as number) / 255;
     const found = drawn.data[(200 * 512 + 40) * 3] as number;
     expect(Math.abs(found - 127.5 * (under + (colours[4] as number)))).toBeLessThan(0.1);
     expect(

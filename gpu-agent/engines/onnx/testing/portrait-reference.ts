@@ -1,3 +1,4 @@
+import type { RgbImage } from '../../builtin/vision/picture.ts';
 import {
   CELLS,
   COLOUR_WEIGHTS,
@@ -22,15 +23,15 @@ export interface ReferenceMotion {
   readonly points: readonly Row[];
 }
 
-/** @param planes red, green and blue, 0–1, of a square */
-export function referenceMotion(planes: ArrayLike<number>): ReferenceMotion {
-  const side = Math.sqrt(planes.length / 3);
-  const step = side / CELLS;
+/** What the tiny motion extractor says of a square picture. */
+export function referenceMotion({ width, data }: RgbImage): ReferenceMotion {
+  const step = width / CELLS;
   const seen = new Array<number>(3 * CELLS * CELLS).fill(-0.5);
-  for (let i = 0; i < planes.length; i++) {
-    const [c, y, x] = [Math.floor(i / side / side), Math.floor(i / side) % side, i % side];
-    const cell = (c * CELLS + Math.floor(y / step)) * CELLS + Math.floor(x / step);
-    seen[cell] = (seen[cell] as number) + (planes[i] as number) / step / step;
+  for (let i = 0; i < data.length; i++) {
+    const pixel = Math.floor(i / 3);
+    const row = Math.floor(Math.floor(pixel / width) / step);
+    const cell = ((i % 3) * CELLS + row) * CELLS + Math.floor((pixel % width) / step);
+    seen[cell] = (seen[cell] as number) + (data[i] as number) / 255 / step / step;
   }
   const out = Array.from(MOTION_OFFSET, (offset, k) =>
     seen.reduce((sum, value, i) => sum + value * (MOTION_WEIGHTS[i * MOTION_LENGTH + k] as number), offset),
