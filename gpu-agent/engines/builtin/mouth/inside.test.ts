@@ -29,13 +29,16 @@ function restLips(): Float32Array {
 }
 
 /** Colours from the upper lip to the lower one, in the middle of a tooth. */
-function downTheMiddle(openness: number): Float32Array[] {
+function downTheMiddle(openness: number, pixel = 0.005): Float32Array[] {
   const rest = restLips();
   const lips = shapeMouth(rest, { openness, spread: 0, rounding: 0, closed: false });
-  const shade = mouthInside({ lips, rest, skin: SKIN, teethLuma: undefined, black: BLACK }, (x, y, out) => {
-    out[0] = x;
-    out[1] = y;
-  });
+  const shade = mouthInside(
+    { lips, rest, skin: SKIN, teethLuma: undefined, black: BLACK, pixel },
+    (x, y, out) => {
+      out[0] = x;
+      out[1] = y;
+    },
+  );
   const top = MIDDLE - 0.2 * openness;
   return Array.from({ length: 41 }, (_, i) => {
     const out = new Float32Array(3);
