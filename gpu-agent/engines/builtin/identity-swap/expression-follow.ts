@@ -16,6 +16,14 @@ const EASE_OUT_SEC = 0.8;
  */
 const MIDDLE = [0, 0.1, 0.57] as const;
 
+/**
+ * Of the turn that the picture's own head has, no more than this is taken back, radians: the farther side of a head that
+ * is turned or raised more is not on the picture.
+ */
+const STRAIGHTENED = 0.2;
+/** Pitch of faces that look into the camera, as the mesh sees it (0.13 to 0.18 of four photographs). */
+const LEVEL = 0.155;
+
 /** How a head is to be drawn. */
 export interface HeadPose {
   readonly pose: Pose;
@@ -27,6 +35,7 @@ export interface HeadPose {
 export class ExpressionFollower {
   readonly #portrait: Portrait;
   readonly #mouth: MouthScale;
+  /** What of the picture's own turn is taken back. */
   readonly #still: { readonly yaw: number; readonly pitch: number };
   #reference: DriverReference | undefined;
   #retargeter: Retargeter | undefined;
@@ -37,7 +46,9 @@ export class ExpressionFollower {
   constructor(portrait: Portrait, mouth: MouthScale) {
     this.#portrait = portrait;
     this.#mouth = mouth;
-    this.#still = anglesOf(portrait.frame.axes);
+    const { yaw, pitch } = anglesOf(portrait.frame.axes);
+    const within = (angle: number): number => Math.min(STRAIGHTENED, Math.max(-STRAIGHTENED, angle));
+    this.#still = { yaw: within(yaw), pitch: LEVEL + within(pitch - LEVEL) };
   }
 
   /**
