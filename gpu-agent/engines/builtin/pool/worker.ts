@@ -5,6 +5,7 @@ import { EngineInterruptedError, RenderError, type RenderResult } from '../../en
 import { openSession } from '../../models/session.ts';
 import { BUILTIN_CAPABILITIES } from '../capabilities.ts';
 import { FaceFinder } from '../vision/face-finder.ts';
+import { FaceRecogniser } from '../vision/face-recogniser.ts';
 import type { FromWorker, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
 import { warmUp } from './warm-up.ts';
 
@@ -26,6 +27,13 @@ function loadFinder(): Promise<FaceFinder> {
     ([blazeface, facemesh]) => new FaceFinder({ blazeface, facemesh }),
   );
   return finder;
+}
+
+let recogniser: Promise<FaceRecogniser> | undefined;
+
+function loadRecogniser(): Promise<FaceRecogniser> {
+  recogniser ??= openSession('faceres', cacheDir).then((session) => new FaceRecogniser(session));
+  return recogniser;
 }
 
 let mediaTools: ReturnType<typeof findMediaTools> | undefined;
@@ -77,6 +85,7 @@ async function render(
     const renderer = await chosen.load();
     return await renderer(work, {
       finder: loaded,
+      recogniser: loadRecogniser,
       media: openMedia,
       cacheDir,
       signal: controller.signal,
