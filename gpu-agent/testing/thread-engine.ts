@@ -12,6 +12,8 @@ export const THREAD_ENGINE: EngineSource = {
 const THREAD = `
 import { copyFileSync } from 'node:fs';
 import { parentPort } from 'node:worker_threads';
+import { threadStarted } from '${new URL('../engines/models/thread-gate.ts', import.meta.url)}';
+threadStarted();
 parentPort.on('message', ({ type, id, work }) => {
   if (type === 'warm-up') return parentPort.postMessage({ type: 'done', id, result: null });
   if (work.parameters.mode === 'die') process.exit(7);

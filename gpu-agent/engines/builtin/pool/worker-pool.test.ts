@@ -11,6 +11,8 @@ import { WorkerPool } from './worker-pool.ts';
 /** A thread that speaks the protocol and does what the input `image` says. */
 const THREAD = `
 import { parentPort } from 'node:worker_threads';
+import { threadStarted } from '${new URL('../../models/thread-gate.ts', import.meta.url)}';
+threadStarted();
 parentPort.on('message', ({ type, id, work, cancelled }) => {
   if (type === 'cancel') return;
   if (type === 'warm-up') return parentPort.postMessage({ type: 'done', id, result: null });

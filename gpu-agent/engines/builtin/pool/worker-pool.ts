@@ -1,6 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { EngineInterruptedError, RenderError, type RenderResult } from '../../engine.ts';
 import type { RenderWork } from '../../host/protocol.ts';
+import { createThreadGate, endThread, type ThreadGate } from '../../models/thread-gate.ts';
 import type { FromWorker, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
 import { threadEnd } from './thread-end.ts';
 
@@ -29,6 +30,8 @@ interface Task {
 
 interface Slot {
   worker: Worker | undefined;
+  /** Of this worker. */
+  gate: ThreadGate;
   task: Task | undefined;
   id: number;
   cancelled: Int32Array | undefined;
@@ -50,6 +53,7 @@ export class WorkerPool {
     this.#options = options;
     this.#slots = Array.from({ length: options.threads }, () => ({
       worker: undefined,
+      gate: createThreadGate(),
       task: undefined,
       id: 0,
       cancelled: undefined,
@@ -86,11 +90,11 @@ export class WorkerPool {
     for (const task of this.#queue.splice(0)) settle(task, () => task.reject(error));
     await Promise.all(
       this.#slots.map(async (slot) => {
-        const { task, worker } = slot;
+        const { task, worker, gate } = slot;
         this.#release(slot);
         slot.worker = undefined;
         if (task) settle(task, () => task.reject(error));
-        await worker?.terminate();
+        if (worker) await endThread(worker, gate);
       }),
     );
   }
@@ -142,7 +146,8 @@ export class WorkerPool {
   }
 
   #spawn(slot: Slot): Worker {
-    const workerData: WorkerOptions = { cacheDir: this.#options.cacheDir };
+    slot.gate = createThreadGate();
+    const workerData: WorkerOptions = { cacheDir: this.#options.cacheDir, gate: slot.gate };
     const worker = new Worker(this.#options.entry ?? new URL('./worker.ts', import.meta.url), { workerData });
     let failure: unknown;
     worker.on('message', (message: FromWorker) => this.#receive(slot, worker, message));
@@ -208,14 +213,14 @@ export class WorkerPool {
   }
 
   /**
-   * Gives up on a thread that did not notice the cancellation. It runs no JavaScript any more, so it writes nothing,
-   * but its end waits for the native call that it is in; its place is taken at once.
+   * Gives up on a thread that did not notice the cancellation. It runs no JavaScript of the render any more, so it
+   * writes nothing, but its end waits for the native call that it is in; its place is taken at once.
    */
   #abandon(slot: Slot, task: Task): void {
-    const { worker } = slot;
+    const { worker, gate } = slot;
     this.#release(slot);
     slot.worker = undefined;
-    void worker?.terminate();
+    if (worker) void endThread(worker, gate);
     settle(task, () => task.reject(task.signal.reason));
     this.#dispatch();
   }

@@ -3,6 +3,7 @@ import { createMedia, findMediaTools } from '../../../media/media.ts';
 import type { Media } from '../../../media/types.ts';
 import { EngineInterruptedError, RenderError, type RenderResult } from '../../engine.ts';
 import { openSession } from '../../models/session.ts';
+import { threadStarted } from '../../models/thread-gate.ts';
 import { BUILTIN_CAPABILITIES } from '../capabilities.ts';
 import { FaceFinder } from '../vision/face-finder.ts';
 import { FaceRecogniser } from '../vision/face-recogniser.ts';
@@ -115,3 +116,5 @@ port.on('message', (message: ToWorker) => {
     running.get(message.id)?.abort(new CancelledError('the render was cancelled'));
   else void handle(message);
 });
+
+threadStarted();
