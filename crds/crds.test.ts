@@ -247,6 +247,31 @@ describe('kubectl', () => {
     expect(drained.spec.drain).toBe(true);
   });
 
+  it('shows what an agent does not offer, and why', async () => {
+    const ref = { namespace: kube.namespace, name: 'gpu-2' };
+    await client.apply(GPUAGENT_RESOURCE, { metadata: ref, spec: {} });
+    const message = 'ffmpeg and ffprobe are not on PATH';
+    const unavailable = [
+      { name: 'face-swap', message },
+      { name: 'lip-sync', message },
+    ];
+    const say = (status: object) =>
+      client.mergePatch(GPUAGENT_RESOURCE, ref, { status }, { subresource: 'status' });
+    await say({ unavailable, unavailableNames: 'face-swap,lip-sync' });
+    const namespace = ['-n', kube.namespace];
+    const brief = await kubectl('get', 'ga', 'gpu-2', ...namespace);
+    expect(brief).not.toContain('face-swap');
+    const wide = await kubectl('get', 'ga', 'gpu-2', '-o', 'wide', ...namespace);
+    expect(wide).toMatch(/ENGINES +UNAVAILABLE +CHECKS/);
+    expect(wide).toContain(' face-swap,lip-sync ');
+    const described = await kubectl('describe', 'ga', 'gpu-2', ...namespace);
+    expect(described).toMatch(
+      /Unavailable:\n +Message: +ffmpeg and ffprobe are not on PATH\n +Name: +face-swap\n/,
+    );
+    await expect(say({ unavailable: [{ name: 'avatar' }] })).rejects.toThrow('message: Required value');
+    await expect(say({ unavailable: [...unavailable, ...unavailable] })).rejects.toThrow('Duplicate value');
+  });
+
   it('waits for the end of a job', async () => {
     await create(good, 'awaited');
     const waiting = kubectl(

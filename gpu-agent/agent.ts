@@ -15,6 +15,7 @@ import { type EngineSource, engineSource, sidecarSource } from './engines/regist
 import { createMedia, findMediaTools } from './media/media.ts';
 import { type AgentMetrics, createAgentMetrics } from './metrics.ts';
 import { createProvenance, type Provenance } from './provenance/provenance.ts';
+import { engineStatement } from './registration/engine-statement.ts';
 import {
   type AgentStatement,
   createRegistration,
@@ -132,7 +133,8 @@ async function startParts(
     pools,
     slots: settings.slots,
     // What cannot be measured cannot be charged.
-    usable: (capability) => isMeasurable(capability, media?.measure),
+    obstacle: (capability) =>
+      tools.available || isMeasurable(capability, undefined) ? undefined : tools.reason,
   });
   started.push(() => engines.close());
 
@@ -215,14 +217,6 @@ async function startParts(
   started.push(() => health.close());
 
   function statement(): AgentStatement {
-    const names = new Set<string>();
-    // The resource lists engines by name, and two sidecars may run the same program.
-    const ownName = (name: string): string => {
-      let own = name;
-      for (let count = 2; names.has(own); count++) own = `${name}-${count}`;
-      names.add(own);
-      return own;
-    };
     return {
       incarnation,
       address,
@@ -230,19 +224,7 @@ async function startParts(
       version: AGENT_VERSION,
       slots: ending ? 0 : engines.capacity,
       draining: ending,
-      engines: pools.flatMap((pool) =>
-        pool.engine
-          ? {
-              name: ownName(pool.engine.name),
-              version: pool.engine.version,
-              capabilities: engines.offers(pool).map((offer) => ({
-                name: offer.capability,
-                slots: engines.slotsOf(pool, offer),
-                memoryMib: Math.max(0, Math.round(offer.memoryMib)),
-              })),
-            }
-          : [],
-      ),
+      ...engineStatement(engines),
       contentCheck: contentChecks.statement,
       provenance: provenance.statement,
     };

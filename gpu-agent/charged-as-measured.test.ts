@@ -7,7 +7,11 @@ import { GOOD_INFO, startScriptedSidecar } from './engines/sidecar/testing/scrip
 import { type MediaRig, numberedFrames, openMediaRig } from './media/testing/clips.ts';
 import { createHarness, type Harness, until } from './testing/harness.ts';
 
-const { ATTEMPT_STATE_SUCCEEDED: SUCCEEDED, ATTEMPT_STATE_FAILED: FAILED } = AttemptState;
+const {
+  ATTEMPT_STATE_RUNNING: RUNNING,
+  ATTEMPT_STATE_SUCCEEDED: SUCCEEDED,
+  ATTEMPT_STATE_FAILED: FAILED,
+} = AttemptState;
 
 let harness: Harness;
 let rig: MediaRig;
@@ -17,6 +21,12 @@ beforeAll(async () => {
   [harness, rig] = await Promise.all([createHarness(), openMediaRig()]);
   const clip = await rig.make('clip.mp4', `${numberedFrames({ frames: 50 })} -c:v libx264`);
   harness.store.objects.set('/in/clip', await readFile(clip));
+  // Takes a second or two to decode.
+  const long = await rig.make(
+    'long.mp4',
+    '-f lavfi -i testsrc2=s=640x360:r=25:d=80 -c:v libx264 -preset ultrafast',
+  );
+  harness.store.objects.set('/in/long', await readFile(long));
   await mkdir(join(harness.dir, 'shared'));
   socket = join(harness.dir, 'shared', 'engine.sock');
   const offers = ['face-swap-image', 'face-swap'].map((capability) => ({
@@ -32,20 +42,7 @@ afterAll(async () => {
 });
 
 it('a sidecar that says it made an hour is charged for the two seconds that its file has', async () => {
-  const agent = await harness.agent({ engines: [sidecarSource(socket, 0)] });
-  const watch = agent.watch();
-  const swap = async (milliseconds: number, video = '/in/clip') => {
-    const base = agent.request('copies');
-    const sink = { ...base.sinks[0], contentType: 'video/mp4' };
-    const inputs = { video: { url: harness.store.url(video) }, face: base.inputs.face };
-    const request = agent.request('copies', {
-      ...{ ref: base.ref, capability: 'face-swap', sinks: [sink as never], inputs: inputs as never },
-      parameters: { mode: 'copies', milliseconds: String(milliseconds) },
-    });
-    await agent.start(request);
-    return watch.ended(request.ref);
-  };
-
+  const { agent, watch, swap } = await swapping();
   const lie = await swap(3_600_000);
   expect(lie).toMatchObject({ state: SUCCEEDED, output: { unit: 'second', milliUnits: 2_000n } });
   expect(lie.output?.stages.map(({ name }) => name)).toContain('measure');
@@ -60,7 +57,41 @@ it('a sidecar that says it made an hour is charged for the two seconds that its 
   const garbage = await swap(2_000, '/in/garbage');
   expect(garbage).toMatchObject({ state: FAILED, failure: { code: 'processing_failed' } });
   expect(await agent.leftovers()).toEqual([]);
+  watch.cancel();
 });
+
+it('measuring a long video has progress of its own, which never falls and ends with the store', async () => {
+  const { watch, swap } = await swapping();
+  expect(await swap(80_000, '/in/long')).toMatchObject({ state: SUCCEEDED, progress: 1 });
+  const told = watch.messages.flatMap(({ attempts }) => attempts);
+  const all = told.map(({ progress }) => progress);
+  expect(all).toEqual([...all].sort((a, b) => a - b));
+  const measuring = told.filter(({ stage, state }) => stage === 'measure' && state === RUNNING);
+  const steps = new Set(measuring.map(({ progress }) => progress));
+  expect(steps.size).toBeGreaterThan(1);
+  for (const step of steps) {
+    expect(step).toBeGreaterThan(0.86);
+    expect(step).toBeLessThan(0.951);
+  }
+  watch.cancel();
+});
+
+async function swapping() {
+  const agent = await harness.agent({ engines: [sidecarSource(socket, 0)] });
+  const watch = agent.watch();
+  const swap = async (milliseconds: number, video = '/in/clip') => {
+    const base = agent.request('copies');
+    const sink = { ...base.sinks[0], contentType: 'video/mp4' };
+    const inputs = { video: { url: harness.store.url(video) }, face: base.inputs.face };
+    const request = agent.request('copies', {
+      ...{ ref: base.ref, capability: 'face-swap', sinks: [sink as never], inputs: inputs as never },
+      parameters: { mode: 'copies', milliseconds: String(milliseconds) },
+    });
+    await agent.start(request);
+    return watch.ended(request.ref);
+  };
+  return { agent, watch, swap };
+}
 
 it('what cannot be measured is not offered: without media tools no capability that makes videos', async () => {
   const agent = await harness.agent({
@@ -70,6 +101,9 @@ it('what cannot be measured is not offered: without media tools no capability th
   await until(async () => (await agent.resource())?.status?.slots === 2, 'the engine is warm');
   expect((await agent.resource())?.status?.engines).toMatchObject([
     { name: 'scripted', capabilities: [{ name: 'face-swap-image' }] },
+  ]);
+  expect((await agent.resource())?.status?.unavailable).toEqual([
+    { name: 'face-swap', message: 'ffmpeg is not on PATH' },
   ]);
   const { image, face } = agent.request('copies').inputs;
   const inputs = { video: image, face } as never;

@@ -3,7 +3,10 @@ import { silentLogger } from '#common/logging.ts';
 import type { RenderResult } from '../engines/engine.ts';
 import { isMeasurable, measuredMilliUnits, type VideoMeter } from './measured-units.ts';
 
-const meter: VideoMeter = async () => ({ frames: 50, durationMs: 2_002 });
+const meter: VideoMeter = async (_path, _signal, onDecoded) => {
+  onDecoded?.(1.001);
+  return { frames: 50, durationMs: 2_002 };
+};
 
 async function measured(
   capability: 'face-swap' | 'face-swap-image',
@@ -11,31 +14,33 @@ async function measured(
   by: VideoMeter | undefined = meter,
 ) {
   let corrections = 0;
+  const parts: number[] = [];
   const result = { outputPath: '/out', contentType: '', units, stages: [], details: {} };
   const milliUnits = await measuredMilliUnits(capability, result, {
     ...{ meter: by, signal: new AbortController().signal, logger: silentLogger() },
     onCorrection: () => corrections++,
+    onMeasured: (fraction) => parts.push(fraction),
   });
-  return { milliUnits, corrections };
+  return { milliUnits, corrections, parts };
 }
 
 describe('what an output is charged by', () => {
   it.each([
-    ['said rightly', 2.002, 0],
-    ['a millisecond too much', 2.003, 1],
-    ['an hour', 3_600, 1],
-    ['next to nothing', 0.001, 1],
-  ])('is measured on the file of a video: %s', async (_what, quantity, corrections) => {
-    expect(await measured('face-swap', { unit: 'second', quantity })).toEqual({
-      milliUnits: 2_002,
-      corrections,
-    });
+    ['said rightly', 2.002, 0, 0.5],
+    ['a millisecond too much', 2.003, 1, 1.001 / 2.003],
+    ['an hour', 3_600, 1, 1.001 / 3_600],
+    ['next to nothing', 0.001, 1, 1_001],
+  ])('is measured on the file of a video: %s', async (_what, quantity, corrections, part) => {
+    const { parts, ...rest } = await measured('face-swap', { unit: 'second', quantity });
+    expect(rest).toEqual({ milliUnits: 2_002, corrections });
+    expect(parts).toHaveLength(1);
+    expect(parts[0]).toBeCloseTo(part, 9);
   });
 
   it('is one image for a picture, however many it was said to be', async () => {
     const image = (quantity: number) => measured('face-swap-image', { unit: 'image', quantity }, undefined);
-    expect(await image(1)).toEqual({ milliUnits: 1_000, corrections: 0 });
-    expect(await image(500)).toEqual({ milliUnits: 1_000, corrections: 1 });
+    expect(await image(1)).toEqual({ milliUnits: 1_000, corrections: 0, parts: [] });
+    expect(await image(500)).toEqual({ milliUnits: 1_000, corrections: 1, parts: [] });
   });
 
   it.each([

@@ -1,10 +1,10 @@
 import { CAPABILITIES, type Capability } from '#common/capabilities.ts';
 import type { Logger } from '#common/logging.ts';
 import type { RenderResult } from '../engines/engine.ts';
-import type { WrittenVideo } from '../media/types.ts';
+import type { OpenMedia } from '../media/media.ts';
 
 /** Measures finished videos; absent on a machine without media tools. */
-export type VideoMeter = (path: string, signal: AbortSignal) => Promise<WrittenVideo>;
+export type VideoMeter = OpenMedia['measure'];
 
 /** Whether what a capability makes can be measured, and so charged, with or without a meter of videos. */
 export function isMeasurable(capability: Capability, meter: VideoMeter | undefined): boolean {
@@ -26,6 +26,8 @@ export async function measuredMilliUnits(
     readonly logger: Logger;
     /** Told when the engine said something else. */
     readonly onCorrection: () => void;
+    /** Told which part of the length that the engine said was decoded; above 1 where it said too little. */
+    readonly onMeasured?: (fraction: number) => void;
   },
 ): Promise<number> {
   const { unit } = CAPABILITIES[capability];
@@ -36,7 +38,8 @@ export async function measuredMilliUnits(
   let measured = 1000;
   if (unit === 'second') {
     if (!options.meter) throw new Error('there are no media tools to measure a video with');
-    measured = (await options.meter(outputPath, options.signal)).durationMs;
+    const onDecoded = (seconds: number) => options.onMeasured?.(seconds / units.quantity);
+    measured = (await options.meter(outputPath, options.signal, onDecoded)).durationMs;
   }
   if (measured !== claimed) {
     options.onCorrection();

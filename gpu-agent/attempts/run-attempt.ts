@@ -23,13 +23,11 @@ import { EngineCrashedError } from '../engines/host/engine-process.ts';
 import type { AgentMetrics } from '../metrics.ts';
 import type { Provenance } from '../provenance/provenance.ts';
 import { SigningCredentialError } from '../provenance/signer.ts';
+import { createAttemptProgress } from './attempt-progress.ts';
 import type { AttemptOutput, Outcome } from './attempt-table.ts';
 import { AttemptEnded } from './endings.ts';
 import { measuredMilliUnits, type VideoMeter } from './measured-units.ts';
 import type { AttemptWork } from './start-request.ts';
-
-/** Share of the progress that fetching and storing take each; the engine has the rest. */
-const TRANSFER_SHARE = 0.05;
 
 export interface RunAttemptOptions {
   readonly work: AttemptWork;
@@ -93,8 +91,10 @@ async function fetchRenderStore(
   traceparent: string | undefined,
 ): Promise<AttemptOutput> {
   const step = { parent: traceparent };
-  const { work, engine, signal, metrics, logger, onProgress } = options;
+  const { work, engine, signal, metrics, logger } = options;
   const { pool, offer } = engine;
+  const isVideo = CAPABILITIES[work.capability].unit === 'second';
+  const progress = createAttemptProgress({ measured: isVideo, onProgress: options.onProgress });
   // Work whose output could not be stored is not begun.
   await options.provenance.ready();
   const transfer = {
@@ -104,7 +104,7 @@ async function fetchRenderStore(
     ...(options.transferLimits ? { limits: options.transferLimits } : {}),
   };
 
-  onProgress(0, 'fetch');
+  progress.fetching();
   const fetchBegan = performance.now();
   const inputs: Record<string, string> = {};
   const failed = new AbortController();
@@ -143,11 +143,7 @@ async function fetchRenderStore(
   const result = await inSpan('render', step, () =>
     pool.render(
       { capability: work.capability, inputs, parameters: work.parameters, outputDir: dir.output },
-      {
-        signal,
-        onProgress: (fraction, stage, secondsLeft) =>
-          onProgress(TRANSFER_SHARE + (1 - 2 * TRANSFER_SHARE) * fraction, stage, secondsLeft),
-      },
+      { signal, onProgress: progress.rendering },
     ),
   );
   await checkedOutput(result.outputPath, dir.output);
@@ -157,10 +153,10 @@ async function fetchRenderStore(
     measuredMilliUnits(work.capability, result, {
       ...{ meter: options.meter, signal, logger },
       onCorrection: () => metrics.unitCorrections.inc({ capability: work.capability, engine: by.name }),
+      onMeasured: progress.measuring,
     });
   const measureBegan = performance.now();
-  const isVideo = result.units.unit === 'second';
-  if (isVideo) onProgress(1 - TRANSFER_SHARE, 'measure');
+  if (isVideo) progress.measuring(0);
   const milliUnits = await (isVideo ? inSpan('measure', step, measure) : measure());
   const measured = isVideo ? [{ name: 'measure', milliseconds: performance.now() - measureBegan }] : [];
   const outputCheckMs = await timed(() => inSpan('check', step, () => checkOutput(options, result)));
@@ -179,7 +175,7 @@ async function fetchRenderStore(
   );
   const sizeBytes = await checkedOutput(markedPath, dir.output);
 
-  onProgress(1 - TRANSFER_SHARE, 'store');
+  progress.storing();
   const storeBegan = performance.now();
   const sha256Hex = await fileSha256(markedPath, signal);
   options.assertLive();

@@ -38,11 +38,32 @@ describe('the engines of an agent', () => {
   it('does not offer what cannot be used here, and does not wait for it', () => {
     const pool = poolOf(4, [offer('lip-sync'), offer('face-swap-image')]);
     const away = poolOf(4, [offer('avatar')], { warm: 0, offered: false });
-    const usable = (capability: string) => capability === 'face-swap-image';
-    const set = createEngineSet({ pools: [pool, away], slots: 4, usable });
+    const obstacle = (capability: string) => (capability === 'face-swap-image' ? undefined : 'no ffmpeg');
+    const set = createEngineSet({ pools: [pool, away], slots: 4, obstacle });
     expect(set.offers(pool).map(({ capability }) => capability)).toEqual(['face-swap-image']);
     expect([set.find('lip-sync'), set.misses('avatar')]).toEqual([undefined, false]);
     expect(set.find('face-swap-image')?.pool).toBe(pool);
+    // Of an engine that is away nothing is known.
+    expect(set.unavailable).toEqual([{ capability: 'lip-sync', message: 'no ffmpeg' }]);
+  });
+
+  it('says what its engines would do and none of them can, in the words of the engine', () => {
+    const lacking = poolOf(1, [offer('lip-sync'), offer('face-swap-image')]);
+    Object.assign(lacking.engine as object, {
+      unavailable: [
+        { capability: 'avatar', message: 'no voice' },
+        { capability: 'face-swap', message: 'no ffmpeg' },
+        { capability: 'lip-sync', message: 'no model' },
+      ],
+    });
+    const other = poolOf(1, [offer('face-swap')]);
+    const obstacle = (capability: string) => (capability === 'lip-sync' ? 'nothing measures it' : undefined);
+    const set = createEngineSet({ pools: [lacking, other], slots: 1, obstacle });
+    expect(set.unavailable).toEqual([
+      { capability: 'lip-sync', message: 'no model' },
+      { capability: 'avatar', message: 'no voice' },
+    ]);
+    expect(createEngineSet({ pools: [other], slots: 1 }).unavailable).toEqual([]);
   });
 
   it('knows an engine that is away from one that never was', () => {

@@ -1,5 +1,5 @@
 import type { Capability } from '#common/capabilities.ts';
-import type { EngineCapability } from './engine.ts';
+import type { EngineCapability, UnavailableCapability } from './engine.ts';
 import type { EnginePool } from './host/engine-pool.ts';
 
 /** The engine that does a capability, and the slots one render takes of it. */
@@ -15,6 +15,8 @@ export interface EngineSet {
   find(capability: Capability): ChosenEngine | undefined;
   /** What the pool's engine does and can be used here; nothing while the engine is down. */
   offers(pool: EnginePool): readonly EngineCapability[];
+  /** What engines would do and none of them can do here, with what is missing. */
+  readonly unavailable: readonly UnavailableCapability[];
   /** Whether an engine did the capability before, and is down now. */
   misses(capability: Capability): boolean;
   /**
@@ -33,10 +35,11 @@ export interface EngineSet {
 export function createEngineSet(options: {
   readonly pools: readonly EnginePool[];
   readonly slots: number;
-  /** What engines do beside this is not offered: nothing here could be made of it. Default: everything. */
-  readonly usable?: (capability: Capability) => boolean;
+  /** Why what engines do of a capability is not offered: nothing here could be made of it. Default: it is. */
+  readonly obstacle?: (capability: Capability) => string | undefined;
 }): EngineSet {
-  const { pools, slots, usable = () => true } = options;
+  const { pools, slots, obstacle = () => undefined } = options;
+  const usable = (capability: Capability) => obstacle(capability) === undefined;
   const capacityOf = (held: (pool: EnginePool) => number) => Math.min(slots, Math.max(0, ...pools.map(held)));
 
   function slotsOf(pool: EnginePool, offer: EngineCapability): number {
@@ -57,9 +60,24 @@ export function createEngineSet(options: {
     );
   }
 
+  const offers = (pool: EnginePool) =>
+    pool.engine?.capabilities.filter(({ capability }) => usable(capability)) ?? [];
+
   return {
     pools,
-    offers: (pool) => pool.engine?.capabilities.filter(({ capability }) => usable(capability)) ?? [],
+    offers,
+    get unavailable() {
+      const missing = new Map<Capability, string>();
+      for (const { engine } of pools) {
+        for (const { capability } of engine?.capabilities ?? []) {
+          const message = obstacle(capability);
+          if (message !== undefined) missing.set(capability, message);
+        }
+        for (const { capability, message } of engine?.unavailable ?? []) missing.set(capability, message);
+      }
+      for (const { capability } of pools.flatMap(offers)) missing.delete(capability);
+      return [...missing].map(([capability, message]) => ({ capability, message }));
+    },
     find(capability) {
       if (!usable(capability)) return undefined;
       for (const pool of pools) {

@@ -25,6 +25,13 @@ export interface EngineCapability {
   readonly limits?: EngineLimits;
 }
 
+/** What an engine would do, but for want of a program on its machine. */
+export interface UnavailableCapability {
+  readonly capability: Capability;
+  /** What is missing, for whoever runs the machine. */
+  readonly message: string;
+}
+
 /** One piece of work. Paths are local files; the agent has fetched the inputs already. */
 export interface RenderRequest {
   readonly capability: Capability;
@@ -68,7 +75,9 @@ export interface Engine {
   readonly name: string;
   readonly version: string;
   readonly capabilities: readonly EngineCapability[];
-  /** Renders it does at once; absent: as many as it is given. Known once it is warm, like the three above. */
+  /** Known once it is warm; shown in the agent's status. An engine that is a program of its own logs it instead. */
+  readonly unavailable?: readonly UnavailableCapability[];
+  /** Renders it does at once; absent: as many as it is given. Known once it is warm, like those above. */
   readonly concurrency?: number;
   /** Resolves with the reason when the engine can never render again: its process ends and another is started. */
   readonly ended?: Promise<string>;

@@ -41,6 +41,17 @@ describe('the length of a finished video', () => {
     expect((await measured(cut)).durationMs).toBe(1_000);
   });
 
+  it('tells how far it is, in seconds from the first frame on', async () => {
+    const source = `${numberedFrames({ frames: 30 })} -c:v libx264`;
+    const late = await rig.make('told.mp4', `${source} -output_ts_offset 5 -use_editlist 0`);
+    const told: number[] = [];
+    await rig.media.measure(late, rig.signal, (seconds) => told.push(seconds));
+    expect(told).toHaveLength(30);
+    expect(told.map((seconds) => Math.round(seconds * 1e3))).toEqual(
+      Array.from({ length: 30 }, (_, i) => i * 40),
+    );
+  });
+
   it('is that of frames with varying distances', async () => {
     const file = await rig.make(
       'varying.mp4',

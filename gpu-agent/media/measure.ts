@@ -5,14 +5,23 @@ import { inputArgs } from './formats.ts';
 import type { Kit } from './kit.ts';
 import type { WrittenVideo } from './types.ts';
 
+/** Told how many seconds of a video were decoded. */
+export type OnDecoded = (seconds: number) => void;
+
 /**
  * Decodes a finished video and says how long it is: from its first frame to the end of its last one. Sound that goes on
  * longer is not counted: what is charged is what was rendered. The file may be of any engine, so nothing is assumed of
  * its container or of the time base it counts in.
  */
-export function measure(kit: Kit, path: string, signal: AbortSignal): Promise<WrittenVideo> {
+export function measure(
+  kit: Kit,
+  path: string,
+  signal: AbortSignal,
+  onDecoded?: OnDecoded,
+): Promise<WrittenVideo> {
   const decoding = ['-threads', String(kit.threads), '-skip_loop_filter', 'all'];
-  return span(kit, path, signal, 'frame=best_effort_timestamp,pkt_duration,duration', decoding);
+  const times = 'best_effort_timestamp,best_effort_timestamp_time,pkt_duration,duration';
+  return span(kit, path, signal, `frame=${times}`, decoding, onDecoded);
 }
 
 /**
@@ -29,6 +38,7 @@ async function span(
   signal: AbortSignal,
   entries: string,
   options: readonly string[],
+  onDecoded?: OnDecoded,
 ): Promise<WrittenVideo> {
   const args = [
     ...['-v', 'error', ...options, '-select_streams', 'V:0', '-show_entries', `stream=time_base:${entries}`],
@@ -40,6 +50,7 @@ async function span(
   let last = Number.NEGATIVE_INFINITY;
   let end = Number.NEGATIVE_INFINITY;
   let secondsPerTick = Number.NaN;
+  let firstSeconds: number | undefined;
   for await (const line of createInterface({ input: tool.stdout })) {
     const fields = new Map(line.split(',').map((part) => part.split('=') as [string, string]));
     const base = fields.get('time_base');
@@ -55,6 +66,11 @@ async function span(
     first = Math.min(first, time);
     last = Math.max(last, time);
     end = Math.max(end, time + (duration > 0 ? duration : 0));
+    // What a tick is comes last of all.
+    const seconds = Number(fields.get('best_effort_timestamp_time'));
+    if (!onDecoded || !Number.isFinite(seconds)) continue;
+    firstSeconds ??= seconds;
+    onDecoded(seconds - firstSeconds);
   }
   const exit = await tool.exited;
   signal.throwIfAborted();

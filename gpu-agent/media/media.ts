@@ -2,7 +2,7 @@ import { createGuard } from '#common/process/guard.ts';
 import { decodeAudio } from './decode-audio.ts';
 import { decodeVideo } from './decode-video.ts';
 import { createKit } from './kit.ts';
-import { measure } from './measure.ts';
+import { measure, type OnDecoded } from './measure.ts';
 import { type Probed, probe, probeSound } from './probe.ts';
 import type { MediaTools } from './tools.ts';
 import type { Media, MediaInfo, MediaLimits, WrittenVideo } from './types.ts';
@@ -42,7 +42,7 @@ export interface MediaStatus {
 export interface OpenMedia extends Media {
   readonly status: MediaStatus;
   /** Length and frames of a finished video, whoever wrote it, as decoded. @throws RenderError processing_failed */
-  readonly measure: (path: string, signal: AbortSignal) => Promise<WrittenVideo>;
+  readonly measure: (path: string, signal: AbortSignal, onDecoded?: OnDecoded) => Promise<WrittenVideo>;
   /** Ends the process that guards the others. Whatever is still decoded or written is to be ended before. */
   close(): Promise<void>;
 }
@@ -82,7 +82,7 @@ export function createMedia(options: MediaOptions): OpenMedia {
     async *decodeAudio(path, decode) {
       yield* decodeAudio(kit, path, await probeSound(kit, path, decode.signal), decode);
     },
-    measure: (path, signal) => measure(kit, path, signal),
+    measure: (path, signal, onDecoded) => measure(kit, path, signal, onDecoded),
     close: () => guard.close(),
   };
 }

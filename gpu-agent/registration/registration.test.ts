@@ -47,6 +47,8 @@ describe('registering', () => {
           ],
         },
       ],
+      unavailable: [{ name: 'avatar', message: 'tests have no voice' }],
+      unavailableNames: 'avatar',
     });
     const first = (await agent.lease())?.spec;
     expect(first).toMatchObject({ holderIdentity: agent.incarnation, leaseDurationSeconds: 60 });

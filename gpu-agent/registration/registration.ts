@@ -19,6 +19,8 @@ export type AgentStatement = Required<
     | 'slots'
     | 'draining'
     | 'engines'
+    | 'unavailable'
+    | 'unavailableNames'
     | 'contentCheck'
     | 'provenance'
   >

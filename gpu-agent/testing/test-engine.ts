@@ -27,6 +27,7 @@ export function createTestEngine(_options: EngineOptions): Engine {
       { capability: 'face-swap-image', slots: 1, memoryMib: 64 },
       { capability: 'face-swap', slots: 2, memoryMib: 64, limits: { maxInputBytes: 5_500 } },
     ],
+    unavailable: [{ capability: 'avatar', message: 'tests have no voice' }],
     warmUp: async () => {},
     async render(request) {
       if (closed) throw new Error('the engine was closed');

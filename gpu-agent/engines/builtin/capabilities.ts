@@ -44,7 +44,7 @@ export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
   {
     capability: 'character-swap',
     slots: 1,
-    // 724 MiB measured at 1080p with a character of 40 megapixels; the decoder and the encoder run beside it.
+    // 611 MiB measured at 1080p with a character of 40 megapixels; the decoder and the encoder run beside it.
     memoryMib: 1536,
     needsMedia: true,
     load: async () => (await import('./identity-swap/identity-swap.ts')).renderIdentitySwap,

@@ -6,6 +6,7 @@ import {
   RenderError,
   type RenderRequest,
   type RenderResult,
+  type UnavailableCapability,
 } from '../engine.ts';
 import { BUILTIN_CAPABILITIES, type BuiltinCapability } from './capabilities.ts';
 import { WorkerPool } from './pool/worker-pool.ts';
@@ -39,11 +40,15 @@ export function createBuiltinEngine(options: BuiltinEngineOptions = {}): Engine 
   });
   // Until the media tools were looked for, only what does without them.
   let offered: readonly BuiltinCapability[] = BUILTIN_CAPABILITIES.filter(({ needsMedia }) => !needsMedia);
+  let unavailable: readonly UnavailableCapability[] = [];
   return {
     name: 'builtin',
     version: '1',
     get capabilities() {
       return offered.map(toEngineCapability);
+    },
+    get unavailable() {
+      return unavailable;
     },
     async warmUp(signal) {
       const [media, speech] = await Promise.all([
@@ -60,10 +65,15 @@ export function createBuiltinEngine(options: BuiltinEngineOptions = {}): Engine 
       };
       if (!media.available) without('video tools', media.reason, ({ needsMedia }) => needsMedia);
       if (!speech.available) without('a speech synthesiser', speech.reason, ({ needsSpeech }) => needsSpeech);
-      offered = BUILTIN_CAPABILITIES.filter(
-        ({ needsMedia, needsSpeech }) =>
-          (media.available || !needsMedia) && (speech.available || !needsSpeech),
-      );
+      const missing = ({ needsMedia, needsSpeech }: BuiltinCapability) => {
+        if (needsMedia && !media.available) return media.reason;
+        return needsSpeech && !speech.available ? speech.reason : undefined;
+      };
+      offered = BUILTIN_CAPABILITIES.filter((one) => missing(one) === undefined);
+      unavailable = BUILTIN_CAPABILITIES.flatMap((one) => {
+        const message = missing(one);
+        return message === undefined ? [] : { capability: one.capability, message };
+      });
       await pool.warmUp(signal);
     },
     render: (request) => render(pool, offered, request),

@@ -2,10 +2,13 @@ import type { Media } from '../../media/types.ts';
 import type { RenderResult } from '../engine.ts';
 import type { RenderWork } from '../host/protocol.ts';
 import type { FaceFinder } from './vision/face-finder.ts';
+import type { FaceRecogniser } from './vision/face-recogniser.ts';
 
 /** What a worker thread gives the renderer it runs. */
 export interface RenderTools {
   readonly finder: FaceFinder;
+  /** Tells people apart; its network is loaded when it is first asked for. */
+  readonly recogniser?: () => Promise<FaceRecogniser>;
   /** Decoding and encoding of video and sound; made once for a thread. */
   readonly media: () => Promise<Media>;
   /** Where converted networks are kept; default as the model cache says. */

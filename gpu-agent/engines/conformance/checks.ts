@@ -225,6 +225,7 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
         const errors = ended.flatMap((each) => (each.status === 'rejected' ? [each.reason] : []));
         assert.equal(errors.length, 1, `${errors.length} of ${ended.length} renders failed`);
         assert.equal(errors[0].retryable, true, `the render is not tried again: ${errors[0]}`);
+        await subject.restarted?.();
         const { result } = await render();
         assert.deepEqual(
           await hashes({ output: result.outputPath }),

@@ -5,12 +5,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createTestEngine, TEST_ENGINE } from '../../testing/test-engine.ts';
 import type { Engine, RenderRequest } from '../engine.ts';
-import { engineSource } from '../registry.ts';
 import { conformanceChecks } from './checks.ts';
 import { portraits } from './portraits.ts';
 import { hosted, inProcess } from './subject.ts';
 import { engineConformance } from './vitest.ts';
-import { walkers } from './walkers.ts';
 
 /** Small, for what matters here is how often they are rendered. */
 const pictures = async (dir: string) => ({ inputs: (await portraits(dir, 96)).inputs });
@@ -26,24 +24,13 @@ const test = {
 engineConformance({
   title: 'the test engine in this process',
   start: inProcess(() => createTestEngine({ threads: 1 })),
-  ...test,
-});
-engineConformance({ title: 'the test engine in processes of its own', start: hosted(TEST_ENGINE), ...test });
-engineConformance({
-  title: 'the builtin engine',
-  start: hosted(engineSource('builtin')),
-  capability: 'face-swap-image',
-  samples: portraits,
-  cancelMs,
+  works: [test],
 });
 engineConformance({
-  title: 'the builtin engine, asked for a video,',
-  start: hosted(engineSource('builtin')),
-  capability: 'character-swap',
-  samples: walkers,
-  cancelMs,
+  title: 'the test engine in processes of its own',
+  start: hosted(TEST_ENGINE),
+  works: [test],
 });
-
 describe('the conformance suite', () => {
   let dir: string;
   beforeAll(async () => {

@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { silentLogger } from '#common/logging.ts';
 import type { Engine, RenderResult } from '../engine.ts';
 import { createEnginePool } from '../host/engine-pool.ts';
@@ -20,6 +21,8 @@ export interface Subject {
   readonly places: number;
   /** Kills a process that renders now, as a crash would. Absent where there is none to kill. */
   readonly crash?: () => void;
+  /** Resolves once all that was killed is there again. */
+  readonly restarted?: () => Promise<void>;
   /** The renders at once are in processes of their own, so that a crash must leave the others alone. */
   readonly isolated?: boolean;
   close(): Promise<void>;
@@ -75,14 +78,20 @@ export function hosted(source: EngineSource, processes = 2): StartSubject {
       tempDir,
       logger: silentLogger(),
       restartDelayMs: () => 50,
+      // Ending a cancelled render is the engine's part. That its process would be killed must not hide that it does not.
+      cancelGraceMs: 60_000,
     });
     const info = await pool.firstReady();
-    while (pool.capacity < processes) await new Promise((resolve) => setTimeout(resolve, 20));
+    const restarted = async () => {
+      while (pool.capacity < processes) await delay(20);
+    };
+    await restarted();
     return {
       info,
       places: processes,
       render: (work, options) => pool.render(work, options),
       isolated: true,
+      restarted,
       crash() {
         const busy = pool.warm.find((each) => each.busy > 0);
         if (busy) process.kill(busy.pid, 'SIGKILL');
@@ -102,7 +111,7 @@ export function sidecar(socket: string, command?: readonly string[]): StartSubje
     let program = start();
     const open = async () => {
       const engine = createSidecarEngine({ threads: 1, settings: { socket } });
-      await Promise.race([engine.warmUp(signal), program?.died]).catch(async (error) => {
+      await Promise.race([engine.warmUp(signal), ...(program ? [program.died] : [])]).catch(async (error) => {
         await engine.close();
         await program?.end();
         throw error;

@@ -52,10 +52,16 @@ async function start(setup: EngineSetup): Promise<void> {
   if (typeof factory !== 'function') throw new Error(`the module exports no ${setup.source.factory}`);
   engine = await (factory as (options: EngineOptions) => Engine | Promise<Engine>)(setup.options);
   await engine.warmUp(new AbortController().signal);
-  const { name, version, capabilities, concurrency } = engine;
+  const { name, version, capabilities, unavailable = [], concurrency } = engine;
   send({
     type: 'ready',
-    engine: { name, version, capabilities, ...(concurrency === undefined ? {} : { concurrency }) },
+    engine: {
+      name,
+      version,
+      capabilities,
+      unavailable,
+      ...(concurrency === undefined ? {} : { concurrency }),
+    },
     warmUpMs: Math.round(performance.now() - began),
   });
   void engine.ended?.then((reason) => {

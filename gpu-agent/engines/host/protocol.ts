@@ -1,4 +1,4 @@
-import type { EngineCapability, RenderErrorCode, RenderResult } from '../engine.ts';
+import type { EngineCapability, RenderErrorCode, RenderResult, UnavailableCapability } from '../engine.ts';
 import type { EngineOptions, EngineSource } from '../registry.ts';
 
 /** First argument of an engine process, as JSON. */
@@ -12,6 +12,7 @@ export interface EngineInfo {
   readonly name: string;
   readonly version: string;
   readonly capabilities: readonly EngineCapability[];
+  readonly unavailable?: readonly UnavailableCapability[];
   /** Renders one process of it does at once; absent: as many as it is given. */
   readonly concurrency?: number;
 }

@@ -18,7 +18,7 @@ import { readTfliteModel } from './tflite-model.ts';
 import { convertTfliteToOnnx } from './tflite-to-onnx.ts';
 
 /** Raise when the converter's output changes, so that files of an older one are not used. */
-const CONVERTER_VERSION = 2;
+const CONVERTER_VERSION = 3;
 
 /** Cache root: SEMBLANCE_CACHE_DIR, else $XDG_CACHE_HOME/semblance, else ~/.cache/semblance. */
 export function defaultCacheDir(env: NodeJS.ProcessEnv = process.env): string {

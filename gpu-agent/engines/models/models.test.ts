@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { MODELS, type TfjsModelName, weightsDirectory } from './catalog.ts';
 import { defaultCacheDir, ensureOnnxModel } from './model-cache.ts';
 import { openSession } from './session.ts';
-import { readTfjsModel } from './tfjs-model.ts';
+import { readTfjsModel, type TfjsNode, type TfjsWeight } from './tfjs-model.ts';
 import { convertTfjsToOnnx } from './tfjs-to-onnx.ts';
 
 interface TfTensor {
@@ -105,6 +105,36 @@ const RANGES: Record<TfjsModelName, [number, number]> = {
   faceres: [0, 255],
 };
 
+const CONVOLUTION = {
+  padding: { s: Buffer.from('SAME').toString('base64') },
+  strides: { list: { i: [1, 1, 1, 1] } },
+  dilations: { list: { i: [1, 1, 1, 1] } },
+};
+
+/** Converts a graph from x to y and runs it on two pixels: -2 in all channels of one, 4 in those of the other. */
+async function runGraph(
+  channels: number,
+  outChannels: number,
+  steps: readonly { readonly node: TfjsNode; readonly weight: readonly [string, TfjsWeight] }[],
+): Promise<{ out: number[] }> {
+  const shape = { shape: { dim: [1, 1, 2, channels].map((size) => ({ size })) } };
+  const onnx = convertTfjsToOnnx(
+    {
+      nodes: [
+        { name: 'x', op: 'Placeholder', inputs: [], attributes: { shape } },
+        ...steps.map(({ node }) => node),
+      ],
+      weights: new Map(steps.map(({ weight }) => weight)),
+    },
+    { name: 'graph', outputs: { y: { name: 'out', dims: [1, 1, 2, outChannels] } } },
+  );
+  const session = await InferenceSession.create(onnx);
+  const data = Float32Array.from({ length: 2 * channels }, (_, i) => (i < channels ? -2 : 4));
+  const { out } = await session.run({ x_nhwc: new Tensor('float32', data, [1, 1, 2, channels]) });
+  await session.release();
+  return { out: [...((out as Tensor).data as Float32Array)] };
+}
+
 describe('converted networks', () => {
   it.each(Object.keys(MODELS) as TfjsModelName[])(
     '%s gives what TensorFlow.js gives',
@@ -138,30 +168,39 @@ describe('converted networks', () => {
   );
 
   it.each([
-    ['at most 1', [0.25, 1, -0.5]],
-    ['above 1', [0.25, 1.5, -0.5]],
-  ])('PRelu with slopes %s', async (_, slopes) => {
-    const shape = { shape: { dim: [1, 1, 2, 3].map((size) => ({ size })) } };
-    const onnx = convertTfjsToOnnx(
+    ['three channels', [0.25, 1.5, -0.5]],
+    ['a block of channels', Array.from({ length: 16 }, (_, i) => -0.5 + i / 8)],
+  ])('PRelu of %s', async (_, slopes) => {
+    const channels = slopes.length;
+    const { out } = await runGraph(channels, channels, [
       {
-        nodes: [
-          { name: 'x', op: 'Placeholder', inputs: [], attributes: { shape } },
-          { name: 'y', op: 'Prelu', inputs: ['x', 'slopes'], attributes: {} },
-        ],
-        weights: new Map([['slopes', { dims: [1, 1, 3], data: Float32Array.from(slopes) }]]),
+        node: { name: 'y', op: 'Prelu', inputs: ['x', 'slopes'], attributes: {} },
+        weight: ['slopes', { dims: [1, 1, channels], data: Float32Array.from(slopes) }],
       },
-      { name: 'prelu', outputs: { y: { name: 'out', dims: [1, 1, 2, 3] } } },
-    );
-    const session = await InferenceSession.create(onnx);
-    const data = Float32Array.from([-2, -2, -2, 4, 4, 4]);
-    const { out } = await session.run({ x_nhwc: new Tensor('float32', data, [1, 1, 2, 3]) });
-    expect([...((out as Tensor).data as Float32Array)]).toEqual([
-      ...slopes.map((slope) => -2 * slope),
-      4,
-      4,
-      4,
     ]);
-    await session.release();
+    expect(out).toEqual([...slopes.map((slope) => 0 - 2 * slope), ...slopes.map(() => 4)]);
+  });
+
+  it.each([
+    ['of a block by a block', 16, [0, 16]],
+    ['of a block, on both sides', 16, [16, 32]],
+    ['of a block by less', 16, [0, 8]],
+  ])('channels are added %s', async (_, channels, [before = 0, after = 0]) => {
+    const all = before + channels + after;
+    const { out } = await runGraph(channels, all, [
+      {
+        // Only of what a convolution makes is it known how many channels there are.
+        node: { name: 'same', op: 'DepthwiseConv2dNative', inputs: ['x', 'ones'], attributes: CONVOLUTION },
+        weight: ['ones', { dims: [1, 1, channels, 1], data: new Float32Array(channels).fill(1) }],
+      },
+      {
+        node: { name: 'y', op: 'Pad', inputs: ['same', 'pads'], attributes: {} },
+        weight: ['pads', { dims: [4, 2], data: Float32Array.from([0, 0, 0, 0, 0, 0, before, after]) }],
+      },
+    ]);
+    const padded = (value: number) =>
+      Array.from({ length: all }, (_, i) => (i < before || i >= before + channels ? 0 : value));
+    expect(out).toEqual([...padded(-2), ...padded(4)]);
   });
 
   it('refuses a graph it does not know instead of guessing', () => {

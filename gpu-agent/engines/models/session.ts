@@ -1,6 +1,7 @@
 import { InferenceSession } from 'onnxruntime-node';
 import type { ModelName } from './catalog.ts';
 import { ensureOnnxModel } from './model-cache.ts';
+import { throughGate } from './thread-gate.ts';
 
 /**
  * Opens a single-threaded CPU session: the networks are so small that parallel renders in several threads use the
@@ -18,9 +19,10 @@ export async function openSession(name: ModelName, cacheDir?: string): Promise<I
   };
   const cache = cacheDir === undefined ? {} : { cacheDir };
   const path = await ensureOnnxModel(name, cache);
-  try {
-    return await InferenceSession.create(path, options);
-  } catch {
-    return await InferenceSession.create(await ensureOnnxModel(name, { ...cache, refresh: true }), options);
-  }
+  const load = (file: string) => throughGate(() => InferenceSession.create(file, options));
+  const session = await load(path).catch(async () =>
+    load(await ensureOnnxModel(name, { ...cache, refresh: true })),
+  );
+  const run = session.run.bind(session) as (...args: unknown[]) => Promise<InferenceSession.ReturnType>;
+  return Object.assign(session, { run: (...args: unknown[]) => throughGate(() => run(...args)) });
 }

@@ -1,4 +1,5 @@
 import { encodeOnnxModel, type OnnxAttribute, type OnnxNode, type OnnxTensor } from './onnx-encoder.ts';
+import { inBlocks, type Pixelwise, pixelwisePad, pixelwisePrelu } from './pixelwise.ts';
 import type { TfjsModel, TfjsNode, TfjsWeight } from './tfjs-model.ts';
 
 export interface ConvertOptions {
@@ -28,6 +29,8 @@ class Converter {
   readonly #initializers = new Map<string, OnnxTensor>();
   /** Tensors held NCHW although TensorFlow means NHWC. All others have TensorFlow's own layout. */
   readonly #channelsFirst = new Set<string>();
+  /** How many channels they have, as far as it is known. */
+  readonly #channels = new Map<string, number>();
   readonly #inputs: { name: string; dims: readonly number[] }[] = [];
 
   constructor(model: TfjsModel, options: ConvertOptions) {
@@ -90,7 +93,7 @@ class Converter {
         break;
       case 'Prelu':
         this.#prelu(input(node, 0), input(node, 1), node.name);
-        if (this.#channelsFirst.has(input(node, 0))) this.#channelsFirst.add(node.name);
+        this.#inheritLayout(node);
         break;
       case 'MaxPool':
         this.#maxPool(node);
@@ -164,24 +167,18 @@ class Converter {
       group: depthwise ? inChannels : 1,
       auto_pad: padding(node),
     });
+    this.#channelsFirst.add(result);
     if (activation === 'Prelu') this.#prelu(result, extra.shift() ?? '', node.name);
     else if (activation === 'Relu') this.#emit('Relu', [result], node.name);
     else if (activation) throw new ModelConversionError(`${node.name}: fused ${activation} is not supported`);
     this.#channelsFirst.add(node.name);
+    this.#channels.set(node.name, outChannels);
   }
 
-  /**
-   * With slopes of at most 1 it is the larger of x and slope × x, the same numbers; ONNX Runtime's own PRelu takes
-   * longer than all convolutions of the face mesh together.
-   */
   #prelu(x: string, slopes: string, output: string): void {
-    const slope = this.#perChannel(slopes);
-    if (this.#constant(slopes).data.some((value) => !(value <= 1))) {
-      this.#emit('PRelu', [x, slope], output);
-      return;
-    }
-    this.#emit('Mul', [x, slope], `${output}/scaled`);
-    this.#emit('Max', [x, `${output}/scaled`], output);
+    const values = this.#channelValues(slopes);
+    if (inBlocks(values.length) && this.#channelsFirst.has(x)) this.#add(pixelwisePrelu(x, values, output));
+    else this.#emit('PRelu', [x, this.#perChannel(slopes)], output);
   }
 
   #matMul(node: TfjsNode): void {
@@ -224,12 +221,24 @@ class Converter {
   }
 
   #pad(node: TfjsNode): void {
+    const x = input(node, 0);
     const { data } = this.#constant(input(node, 1));
-    const order = this.#channelsFirst.has(input(node, 0)) ? [0, 3, 1, 2] : [...Array(data.length / 2).keys()];
+    const own = this.#channels.get(x);
+    const [before = 0, after = 0] = data.slice(6);
+    if (own !== undefined && data.subarray(0, 6).every((count) => count === 0)) {
+      const all = before + own + after;
+      this.#channels.set(node.name, all);
+      if (inBlocks(own) && inBlocks(all)) {
+        this.#add(pixelwisePad(x, { before, own, after }, node.name));
+        this.#channelsFirst.add(node.name);
+        return;
+      }
+    }
+    const order = this.#channelsFirst.has(x) ? [0, 3, 1, 2] : [...Array(data.length / 2).keys()];
     const begin = order.map((axis) => data[axis * 2] ?? 0);
     const end = order.map((axis) => data[axis * 2 + 1] ?? 0);
     const pads = this.#int64(node.name, Float32Array.from([...begin, ...end]));
-    this.#keepLayout('Pad', node, [input(node, 0), pads]);
+    this.#keepLayout('Pad', node, [x, pads]);
   }
 
   #concat(node: TfjsNode): void {
@@ -260,7 +269,18 @@ class Converter {
     attributes?: Record<string, OnnxAttribute>,
   ): void {
     this.#emit(opType, inputs, node.name, attributes);
+    this.#inheritLayout(node);
+  }
+
+  #inheritLayout(node: TfjsNode): void {
     if (node.inputs.some((name) => this.#channelsFirst.has(name))) this.#channelsFirst.add(node.name);
+    const known = node.inputs.map((name) => this.#channels.get(name)).find((count) => count !== undefined);
+    if (known !== undefined && !this.#channels.has(node.name)) this.#channels.set(node.name, known);
+  }
+
+  #add({ nodes, initializers }: Pixelwise): void {
+    this.#nodes.push(...nodes);
+    for (const tensor of initializers) this.#initializers.set(tensor.name, tensor);
   }
 
   #emit(opType: string, inputs: string[], output: string, attributes?: Record<string, OnnxAttribute>): void {
@@ -292,13 +312,18 @@ class Converter {
 
   /** A constant that varies along the channel only, shaped to broadcast over NCHW. */
   #perChannel(name: string): string {
-    const { dims, data } = this.#constant(name);
-    if (dims.slice(0, -1).some((dim) => dim !== 1))
-      throw new ModelConversionError(`${name}: not one value a channel`);
+    const data = this.#channelValues(name);
     const key = `${name}/c11`;
     const shape = data.length === 1 ? [] : [data.length, 1, 1];
     this.#initializers.set(key, { name: key, dims: shape, data });
     return key;
+  }
+
+  #channelValues(name: string): Float32Array {
+    const { dims, data } = this.#constant(name);
+    if (dims.slice(0, -1).some((dim) => dim !== 1))
+      throw new ModelConversionError(`${name}: not one value a channel`);
+    return data;
   }
 
   #int64(owner: string, values: Float32Array): string {

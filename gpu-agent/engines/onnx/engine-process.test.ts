@@ -7,6 +7,7 @@ import { ConfigError } from '#common/config.ts';
 import { silentLogger } from '#common/logging.ts';
 import { loadSettings } from '../../settings.ts';
 import { TEST_ENGINE } from '../../testing/test-engine.ts';
+import { headAndFace, headAndWords, portraitAndHead } from '../conformance/heads.ts';
 import { portraits } from '../conformance/portraits.ts';
 import { hosted } from '../conformance/subject.ts';
 import { engineConformance } from '../conformance/vitest.ts';
@@ -15,12 +16,15 @@ import { createEnginePool, type EnginePool } from '../host/engine-pool.ts';
 import { type EngineSource, engineSource } from '../registry.ts';
 import type { GivenModel } from './testing/model-dir-rig.ts';
 import { useOnnxRig } from './testing/onnx-rig.ts';
-import { tinyArcface, tinySwapper } from './testing/tiny-models.ts';
+import { tinyLivePortrait } from './testing/tiny-live-portrait.ts';
+import { tinyArcface, tinySwapper, tinyWav2lip } from './testing/tiny-models.ts';
 
 const rig = useOnnxRig();
 const models: GivenModel[] = [
   { contract: 'arcface_w600k_r50', bytes: tinyArcface() },
   { contract: 'inswapper_128', bytes: tinySwapper() },
+  { contract: 'wav2lip_96', bytes: tinyWav2lip() },
+  ...tinyLivePortrait(),
 ];
 const pools: EnginePool[] = [];
 let tempDir: string;
@@ -32,16 +36,21 @@ afterEach(async () => {
 });
 afterAll(() => rm(tempDir, { recursive: true, force: true }));
 
+/** The machine that runs the tests may stand still for a moment. */
+const cancelMs = 5_000;
+
 engineConformance({
   title: 'the onnx engine',
   start: async (options) => {
     const settings = { modelDir: await rig.modelDir(models), providers: 'cpu', devices: '0' };
     return hosted(engineSource('onnx', { onnx: settings }), 1)(options);
   },
-  capability: 'face-swap-image',
-  samples: portraits,
-  // The machine that runs the tests may stand still for a moment.
-  cancelMs: 5_000,
+  works: [
+    { capability: 'face-swap-image', samples: portraits, cancelMs },
+    { capability: 'face-swap', samples: headAndFace, cancelMs },
+    { capability: 'lip-sync', samples: headAndWords, cancelMs },
+    { capability: 'motion-control', samples: portraitAndHead, cancelMs },
+  ],
 });
 
 /** The machine that runs the tests may take its time to start processes. */

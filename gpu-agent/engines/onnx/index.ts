@@ -83,6 +83,8 @@ async function openEngine(
   if (SWAP_STAGES.some((stage) => stages.has(stage))) offer('face-swap-image', PHOTO_SWAP_MEMORY_MIB);
   if (tools.available && stages.has('swapper')) offer('face-swap', VIDEO_MEMORY_MIB);
   if (tools.available && stages.has('lips')) offer('lip-sync', VIDEO_MEMORY_MIB);
+  // The contracts see to it that its other parts are there too.
+  if (tools.available && stages.has('portrait-generator')) offer('motion-control', VIDEO_MEMORY_MIB);
   if (capabilities.length === 0) {
     const present = [...stages].join(', ');
     const why = tools.available ? '' : `; no video: ${tools.reason}`;
@@ -112,7 +114,8 @@ async function openEngine(
       const parts = { swap, finder, media, models: opened };
       // Loaded by the first video: an engine for pictures starts without them.
       if (capability === 'face-swap') return (await import('./video-swap.ts')).videoSwap(parts, request);
-      return (await import('./lip-sync.ts')).lipSync(parts, request);
+      if (capability === 'lip-sync') return (await import('./lip-sync.ts')).lipSync(parts, request);
+      return (await import('./motion-transfer.ts')).motionTransfer(parts, request);
     },
     async close() {
       await pool.close();

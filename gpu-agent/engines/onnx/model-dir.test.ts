@@ -2,9 +2,9 @@ import { mkdir, rename, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { openModelDir } from './model-dir.ts';
-import { GraphBuilder } from './testing/graph.ts';
 import { type GivenModel, ModelDirRig } from './testing/model-dir-rig.ts';
 import { tinyAnchored, tinyYoloface, tinyYunet } from './testing/tiny-detectors.ts';
+import { tinyLivePortrait, tinyRetargeters } from './testing/tiny-live-portrait.ts';
 import {
   tiny2dfan4,
   tinyArcface,
@@ -82,52 +82,25 @@ describe('models that fit', () => {
     expect((await faults(alone)).length).toBe(1 + converters.length);
   });
 
-  it('takes the parts of LivePortrait', async () => {
-    const part = (inputs: [string, number[]][], outputs: number[][]): Uint8Array => {
-      const graph = new GraphBuilder();
-      for (const [name, dims] of inputs) graph.input(name, dims);
-      for (const [i, dims] of outputs.entries()) {
-        const count = dims.reduce((product, dim) => product * dim, 1);
-        const value = graph.op('Expand', [graph.weight([0], []), graph.integers(dims)]);
-        expect(count).toBeGreaterThan(0);
-        graph.output(value, `output_${i}`, dims);
-      }
-      return graph.build();
-    };
-    const volume = [1, 32, 16, 64, 64];
-    const points = [1, 21, 3];
-    const face: [string, number[]][] = [['input', [1, 3, 256, 256]]];
-    const models: [string, Uint8Array][] = [
-      ['live_portrait_feature_extractor', part(face, [volume])],
-      [
-        'live_portrait_motion_extractor',
-        part(face, [[1, 1], [1, 1], [1, 1], [1, 1], [1, 3], points, points]),
-      ],
-      [
-        'live_portrait_generator',
-        part(
-          [
-            ['feature_volume', volume],
-            ['source', points],
-            ['target', points],
-          ],
-          [[1, 3, 512, 512]],
-        ),
-      ],
-      [
-        'live_portrait_stitcher',
-        part(
-          [
-            ['source', points],
-            ['target', points],
-          ],
-          [points],
-        ),
-      ],
-      ['live_portrait_eye_retargeter', part([['input', [1, 66]]], [[1, 63]])],
-      ['live_portrait_lip_retargeter', part([['input', [1, 65]]], [[1, 63]])],
-    ];
-    expect(await faults(models.map(([contract, bytes]) => ({ contract, bytes })))).toEqual([]);
+  it.each([
+    ['as FaceFusion exports them', tinyLivePortrait()],
+    ['with a batch', tinyLivePortrait('batch_size')],
+    ['with their retargeters', [...tinyLivePortrait(), ...tinyRetargeters(0.3)]],
+  ])('takes the parts of LivePortrait %s', async (_, models) => {
+    expect(await faults(models)).toEqual([]);
+  });
+
+  it('wants all parts of LivePortrait that are needed', async () => {
+    const [features, motion, generator] = tinyLivePortrait();
+    const [eyes] = tinyRetargeters();
+    if (!features || !motion || !generator || !eyes) throw new Error('four parts');
+    expect(await faults([features, motion, generator])).toEqual(
+      [features, motion, generator].map(
+        ({ contract }) =>
+          `${contract} (${contract}.onnx): ${contract} needs a live_portrait_stitcher, and the manifest has none`,
+      ),
+    );
+    expect(await faults([eyes])).toHaveLength(4);
   });
 
   it('follows a link that stays inside the directory', async () => {

@@ -5,6 +5,7 @@ import { openModelDir } from './model-dir.ts';
 import { GraphBuilder } from './testing/graph.ts';
 import { type GivenModel, ModelDirRig } from './testing/model-dir-rig.ts';
 import { tinyAnchored, tinyYunet } from './testing/tiny-detectors.ts';
+import { tinyLivePortrait, tinyMotion } from './testing/tiny-live-portrait.ts';
 import { tinyArcface, tinyConverter, tinyEnhancer, tinySwapper } from './testing/tiny-models.ts';
 
 const rig = new ModelDirRig();
@@ -79,6 +80,26 @@ describe('of models that do not fit is named', () => {
       'something else than a model',
       [{ contract: 'xseg_1', bytes: Buffer.from('<html>404 Not Found</html>') }],
       [/^xseg_1 \(xseg_1\.onnx\): the file is no ONNX model/],
+    ],
+    [
+      'a LivePortrait of another make',
+      [
+        ...tinyLivePortrait().filter(({ contract }) => !/motion|stitcher/.test(contract)),
+        { contract: 'live_portrait_motion_extractor', bytes: tinyMotion(1, [1, 1, 1]) },
+        { contract: 'live_portrait_stitcher', bytes: tinyConverter() },
+      ],
+      [
+        ...['pitch', 'yaw', 'roll'].map(
+          (name) =>
+            `live_portrait_motion_extractor (live_portrait_motion_extractor.onnx): output "${name}": expected float32 or float16 [1 or open, 1] or [1 or open] or [], found float32 [1, 1, 1]`,
+        ),
+        ...['source', 'target'].map(
+          (name) =>
+            `live_portrait_stitcher (live_portrait_stitcher.onnx): input "${name}": expected float32 or float16 [1 or open, 21, 3], found "input" float32 [1, 512]`,
+        ),
+        'live_portrait_stitcher (live_portrait_stitcher.onnx): output "output": expected float32 or float16 [1 or open, 21, 3], found float32 [1, 512]',
+        'live_portrait_stitcher (live_portrait_stitcher.onnx): input "input": expected no such input, found float32 [1, 512]',
+      ],
     ],
     [
       'a swapper without a recogniser',

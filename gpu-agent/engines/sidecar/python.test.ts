@@ -39,10 +39,8 @@ describe.skipIf(!(await hasPython()))('Python', () => {
 
   engineConformance({
     title: 'the example of a sidecar',
-    capability: 'face-swap-image',
-    samples: (own) => portraits(own, 288),
     // The machine that runs the tests may stand still for a moment.
-    cancelMs: 5_000,
+    works: [{ capability: 'face-swap-image', samples: (own) => portraits(own, 288), cancelMs: 5_000 }],
     async start(options) {
       const socket = join(options.dir, 'shared', 'engine.sock');
       await mkdir(join(options.dir, 'shared'));

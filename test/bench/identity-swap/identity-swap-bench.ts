@@ -30,9 +30,13 @@ import {
   rgbOf,
   silhouette,
 } from '../../../gpu-agent/engines/builtin/identity-swap/testing/measure.ts';
+import { subjectOf, writeDriver } from '../../../gpu-agent/engines/builtin/motion/testing/drivers.ts';
+import { correlation, measureVideo } from '../../../gpu-agent/engines/builtin/motion/testing/series.ts';
+import { FaceFinder } from '../../../gpu-agent/engines/builtin/vision/face-finder.ts';
 import type { PersonFinder } from '../../../gpu-agent/engines/builtin/vision/person.ts';
 import { openPersonFinder } from '../../../gpu-agent/engines/builtin/vision/person-finder.ts';
 import { maskInPicture } from '../../../gpu-agent/engines/builtin/vision/person-mask.ts';
+import { openSession } from '../../../gpu-agent/engines/models/session.ts';
 import { createMedia, findMediaTools, type MediaTools } from '../../../gpu-agent/media/media.ts';
 import type { Media, VideoFrame } from '../../../gpu-agent/media/types.ts';
 import { type BenchContext, figure, quantile, type Row, type Section } from '../lib/section.ts';
@@ -44,6 +48,7 @@ const EVERY = 5;
 const SHOWN = 20;
 /** Heights of the frame around the person that belong to nobody. */
 const AWAY = 0.03;
+const MEDIA = join(import.meta.dirname, '..', '..', '..', 'media');
 
 interface Scene {
   readonly name: string;
@@ -86,14 +91,19 @@ export async function runIdentitySwapBench({
     { name: '2k, another person', ...large, character: [RED_SHIRT, admiral] },
   ];
   const finder = await openPersonFinder();
+  const [blazeface, facemesh] = await Promise.all([openSession('blazeface'), openSession('facemesh')]);
+  const faces = new FaceFinder({ blazeface, facemesh });
   const media = createMedia({ tools });
   const directory = await mkdtemp(join(tmpdir(), 'semblance-bench-identity-'));
   const outcomes: Outcome[] = [];
   const rows: Buffer[][] = [];
+  let head: HeadOutcome;
   try {
+    say('identity-swap: head');
+    head = await measureHead({ media, finder, faces, tools, directory, outDir });
     for (const scene of scenes) {
       say(`identity-swap: ${scene.name}`);
-      const made = await measureScene(scene, astronaut, { media, finder, tools, directory, outDir });
+      const made = await measureScene(scene, astronaut, { media, finder, faces, tools, directory, outDir });
       outcomes.push(made.outcome);
       rows.push(...made.rows);
     }
@@ -103,12 +113,13 @@ export async function runIdentitySwapBench({
     await rm(directory, { recursive: true, force: true });
   }
   await writeSheet(rows, join(outDir, 'identity-swap-contact-sheet.png'));
-  return sectionOf(outcomes, outDir);
+  return sectionOf(outcomes, head, outDir);
 }
 
 interface Tools {
   readonly media: Media;
   readonly finder: PersonFinder;
+  readonly faces: FaceFinder;
   readonly tools: MediaTools;
   readonly directory: string;
   readonly outDir: string;
@@ -117,7 +128,7 @@ interface Tools {
 async function measureScene(
   scene: Scene,
   head: Head,
-  { media, finder, tools, directory, outDir }: Tools,
+  { media, finder, faces, tools, directory, outDir }: Tools,
 ): Promise<{ outcome: Outcome; rows: Buffer[][] }> {
   const { name, width, height, resolution, camera } = scene;
   const clip: Clip = {
@@ -130,7 +141,7 @@ async function measureScene(
   await writeCharacter(character, ...scene.character);
   const start = performance.now();
   const result = await identitySwap({ video, character, resolution, outputDir: directory }, media, {
-    ...{ people: finder, signal: new AbortController().signal },
+    ...{ people: finder, finder: faces, signal: new AbortController().signal },
     ...{ checkpoint: () => undefined, onProgress: () => undefined },
   });
   const seconds = (performance.now() - start) / 1000;
@@ -159,6 +170,36 @@ async function measureScene(
     ...{ framesPerSecond: FRAMES / seconds, peer: FRAMES / peer },
   };
   return { outcome, rows: [before, after] };
+}
+
+interface HeadOutcome {
+  readonly aperture: number;
+  readonly yaw: number;
+  readonly pitch: number;
+}
+
+/** How the head of a character follows that of a portrait which turns, nods and talks; both as the mesh sees them. */
+async function measureHead({ media, finder, faces, directory, outDir }: Tools): Promise<HeadOutcome> {
+  const video = join(directory, 'talk.mp4');
+  const subject = await subjectOf(faces, join(MEDIA, 'astronaut.png'), 0, 400);
+  await writeDriver(media, subject, 'animator', { path: video, frameRate: 15 });
+  const job = {
+    video,
+    character: join(MEDIA, 'grace_hopper.jpg'),
+    resolution: '1k',
+    outputDir: directory,
+  } as const;
+  const { outputPath } = await identitySwap(job, media, {
+    ...{ people: finder, finder: faces, signal: new AbortController().signal },
+    ...{ checkpoint: () => undefined, onProgress: () => undefined },
+  });
+  const [a, b] = [await measureVideo(media, faces, video), await measureVideo(media, faces, outputPath)];
+  await rename(outputPath, join(outDir, 'identity-swap-head.mp4'));
+  return {
+    aperture: correlation(a.aperture, b.aperture),
+    yaw: correlation(a.yaw, b.yaw),
+    pitch: correlation(a.pitch, b.pitch),
+  };
 }
 
 async function writeCharacter(path: string, dress: Dress, head: Head): Promise<void> {
@@ -197,7 +238,7 @@ async function writeSheet(rows: readonly Buffer[][], path: string): Promise<void
     .toFile(path);
 }
 
-function sectionOf(outcomes: readonly Outcome[], outDir: string): Section {
+function sectionOf(outcomes: readonly Outcome[], head: HeadOutcome, outDir: string): Section {
   const rows: Row[] = [];
   const row = (name: string, ours: string, goal = '', met?: boolean, peer = '', ratio = ''): void => {
     rows.push({ name, ours, peer, ratio, goal, met: met === undefined ? '' : met ? 'met' : 'not met' });
@@ -223,6 +264,9 @@ function sectionOf(outcomes: readonly Outcome[], outDir: string): Section {
       (framesPerSecond / peer).toFixed(2),
     );
   }
+  row('head, of a person filmed from the chest up: opening of the mouth, r', head.aperture.toFixed(3));
+  row('the same: yaw, r', head.yaw.toFixed(3));
+  row('the same: pitch, r', head.pitch.toFixed(3));
   return {
     title: 'Identity Swap',
     rows,

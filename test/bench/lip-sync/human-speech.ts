@@ -56,6 +56,8 @@ export interface HumanSpeech {
   readonly recordings: number;
   readonly seconds: number;
   readonly figures: Figures;
+  /** When all of the sound is taken for speech. */
+  readonly ungated: Figures;
 }
 
 /** Figures on recorded people, whose sounds are found by aligning synthetic speech of the same text. */
@@ -84,7 +86,8 @@ export async function humanSpeech(): Promise<HumanSpeech[]> {
     }
     if (!aligned.length) continue;
     const seconds = aligned.reduce((sum, { samples }) => sum + samples.length / SAMPLE_RATE, 0);
-    out.push({ name, recordings: aligned.length, seconds, figures: await measure(aligned) });
+    const [figures, ungated] = [await measure(aligned), await measure(aligned, { gated: false })];
+    out.push({ name, recordings: aligned.length, seconds, figures, ungated });
   }
   return out;
 }

@@ -12,8 +12,8 @@ import {
 import { openSession } from '../../../gpu-agent/engines/models/session.ts';
 
 /**
- * Two judges of identity, neither of which the engine uses: the 128-d recogniser of `@vladmandic/face-api` (dlib's
- * ResNet-29, King 2017) and the 1024-d descriptor `faceres` of `@vladmandic/human`.
+ * Two judges of identity, with neither of which a swap is made: the 128-d recogniser of `@vladmandic/face-api` (dlib's
+ * ResNet-29, King 2017) and the 1024-d descriptor `faceres` of `@vladmandic/human`, by which Video Swap knows people again.
  */
 export interface Judge {
   readonly name: string;

@@ -4,7 +4,7 @@ import type { FaceFrame } from './face-frame.ts';
 import { farthestFirst, type HeadShape, NECK } from './head-shape.ts';
 import { MouthInside } from './mouth-inside.ts';
 import { fitAffine, type Planes, paintOpening, type Shader } from './openings.ts';
-import { drawTexture, drawTextures, sampleByte, type TriangleGeometry } from './raster.ts';
+import { type BytePlane, drawTexture, drawTextures, sampleByte, type TriangleGeometry } from './raster.ts';
 import { type Angles, rotationOf } from './rotation.ts';
 import { type FaceEdges, faceEdges, smoothSilhouette } from './silhouette.ts';
 import { planesOf } from './yuv.ts';
@@ -124,6 +124,19 @@ export function drawPortrait(portrait: Portrait, pose: Pose, into?: Uint8Array):
   paintEyes(planes, still, portrait, placed, pose.expression);
   paintMouth(planes, still, portrait, placed, pose.expression);
   return out;
+}
+
+/**
+ * Moves a plane that lies over the still, such as a matte, as a pose moves the still.
+ * @param into as large as the still; only what moves is drawn
+ */
+export function movePlane(portrait: Portrait, pose: Pose, plane: BytePlane, into: BytePlane): void {
+  const { shape, surround, box } = portrait;
+  const { moved: to, depth } = placeVertices(portrait, pose);
+  const skin = farthestFirst(shape.skin, depth);
+  for (const triangles of [surround.soft, surround.opaque, shape.eyes, skin]) {
+    drawTexture(into, plane, { to, from: shape.texture, triangles, scale: 1, clip: box });
+  }
 }
 
 interface Placed {

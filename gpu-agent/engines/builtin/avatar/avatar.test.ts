@@ -190,6 +190,9 @@ describe('Avatar', () => {
       await other.warmUp(AbortSignal.timeout(60_000));
       expect(other.capabilities.map(({ capability }) => capability)).not.toContain('avatar');
       expect(said.join('\n')).toMatch(/"avatar".*is not on PATH/);
+      const told = { capability: 'avatar', message: expect.stringContaining('is not on PATH') };
+      expect(other.unavailable).toContainEqual(told);
+      expect(other.capabilities.length + (other.unavailable?.length ?? 0)).toBe(6);
     } finally {
       await other.close();
     }

@@ -1,5 +1,5 @@
+import { GLIDE_AT, GLIDES, VISEMES, type Viseme } from '../mouth/visemes.ts';
 import { BILABIALS, type Phone } from '../speech/sounds.ts';
-import { GLIDE_AT, GLIDES, VISEMES, type Viseme } from './visemes.ts';
 
 /** What a speaking mouth does at a moment. */
 export interface MouthCommand {

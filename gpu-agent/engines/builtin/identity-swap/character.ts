@@ -1,15 +1,23 @@
 import sharp from 'sharp';
 import { RenderError } from '../../engine.ts';
 import { readFace } from '../image/picture-file.ts';
+import type { FaceFinder } from '../vision/face-finder.ts';
 import type { Person, PersonFinder } from '../vision/person.ts';
 import { type Picture, shrink } from '../vision/picture.ts';
+import { type CharacterFace, readCharacterFace } from './character-face.ts';
 import { scaledPerson } from './follow.ts';
 import { findPerson } from './search.ts';
+import { skeletonOf } from './skeleton.ts';
 
 /** A person is looked for in a picture of at most this longer side: its networks see no more. */
 const SEARCH_SIDE = 1280;
 /** A picture with a cut-out leaves at least this share of its pixels empty; one with an unused alpha channel does not. */
 const LEAST_EMPTY = 0.05;
+
+/** Largest size of a body that is drawn from a picture, heights of the frame. */
+export const MOST_OF_FRAME = 0.7;
+/** A picture that is this much larger than it is drawn is made smaller. */
+const LEAST_SHRUNK = 1.3;
 
 /** The character's picture, and where the person is on it. */
 export interface Character {
@@ -17,12 +25,14 @@ export interface Character {
   readonly person: Person;
   /** How much of each pixel is there, 0–255, where the picture itself is a cut-out. */
   readonly alpha?: Uint8Array;
+  /** Undefined where the picture shows no face. */
+  readonly face?: CharacterFace;
 }
 
 /** @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large` */
 export async function readCharacter(
   path: string,
-  finder: PersonFinder,
+  { people, faces }: { readonly people: PersonFinder; readonly faces: FaceFinder },
   checkpoint: () => void,
 ): Promise<Character> {
   const picture = await readFace(path, 'The character picture');
@@ -32,7 +42,7 @@ export async function readCharacter(
     Math.max(1, Math.round(side / scale)),
   );
   const small = scale > 1 ? shrink(picture, width as number, height as number) : picture;
-  const found = await findPerson(finder, small, checkpoint);
+  const found = await findPerson(people, small, checkpoint);
   if (!found) {
     throw new RenderError(
       'face_not_detected',
@@ -41,7 +51,33 @@ export async function readCharacter(
   }
   const alpha = await readAlpha(path, picture);
   checkpoint();
-  return { picture, person: scaledPerson(found, picture.width / small.width), ...(alpha ? { alpha } : {}) };
+  const person = scaledPerson(found, picture.width / small.width);
+  const face = await readCharacterFace(picture, person, faces, checkpoint);
+  return { picture, person, ...(alpha ? { alpha } : {}), ...(face ? { face } : {}) };
+}
+
+/**
+ * The same in a picture no larger than it is drawn from: what is kept for the length of a video is copied for threads.
+ * @param frameHeight height of the frames, pixels
+ */
+export async function fittedTo(character: Character, frameHeight: number): Promise<Character> {
+  const { picture, person, alpha, face } = character;
+  const by = skeletonOf(person.points).size / (MOST_OF_FRAME * frameHeight);
+  if (by < LEAST_SHRUNK || picture.data instanceof Uint16Array) return character;
+  const width = Math.max(1, Math.round(picture.width / by));
+  const height = Math.max(1, Math.round(picture.height / by));
+  const resize = async (data: Uint8Array, channels: Picture['channels']): Promise<Uint8Array> => {
+    const whole = sharp(data, { raw: { width: picture.width, height: picture.height, channels } });
+    const small = await whole.resize(width, height, { fit: 'fill' }).raw().toBuffer();
+    return new Uint8Array(small.buffer, small.byteOffset, small.length);
+  };
+  const scale = width / picture.width;
+  return {
+    picture: { ...picture, width, height, data: await resize(picture.data, picture.channels) },
+    person: scaledPerson(person, scale),
+    ...(alpha ? { alpha: await resize(alpha, 1) } : {}),
+    ...(face ? { face: { ...face, points: face.points.map((value) => value * scale) } } : {}),
+  };
 }
 
 async function readAlpha(path: string, picture: Picture): Promise<Uint8Array | undefined> {

@@ -20,6 +20,8 @@ const LEAST_SEEN = 0.5;
 export interface Cutout {
   readonly width: number;
   readonly height: number;
+  /** Where it lies on its picture. */
+  readonly crop: CropTransform;
   readonly skeleton: Skeleton;
   readonly reach: Reach;
   /** Height on the torso (0 hips, 1 shoulders) below which the picture shows nothing any more; -Infinity: all is shown. */
@@ -94,7 +96,7 @@ export function cutOut(
     return planesOf(data, width, height);
   };
   return {
-    ...{ width, height, skeleton, reach },
+    ...{ width, height, crop, skeleton, reach },
     cutAlong: cutOf(skeleton, bounds.bottom),
     whole: toPlanes(solid),
     armless: toPlanes(armless),

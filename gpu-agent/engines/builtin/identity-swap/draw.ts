@@ -2,6 +2,7 @@ import type { Planes } from '../animate/openings.ts';
 import { type BytePlane, drawTexture, type TriangleGeometry } from '../animate/raster.ts';
 import type { Plane } from '../swap/plane.ts';
 import type { Cutout } from './cutout.ts';
+import type { HeadPatch } from './head.ts';
 import type { PosedBody } from './pose.ts';
 import { type Layer, layersOf, placeLayer } from './puppet.ts';
 import type { Skeleton } from './skeleton.ts';
@@ -45,8 +46,15 @@ export class CharacterDrawer {
     });
   }
 
-  draw(frame: Planes, body: PosedBody): void {
+  /** @param head what its head is to look like from now on */
+  draw(frame: Planes, body: PosedBody, head?: HeadPatch): void {
     const level = this.#levels.findLast(({ factor }) => body.scale <= factor) ?? (this.#levels[0] as Level);
+    if (head)
+      putHead(
+        level,
+        this.layers.findIndex(({ part }) => part === 'trunk'),
+        head,
+      );
     for (const part of body.order) {
       const i = this.layers.findIndex((layer) => layer.part === part);
       if (i < 0) continue;
@@ -68,9 +76,33 @@ export class CharacterDrawer {
   }
 }
 
+/** Puts a head in the place of the one that a level shows. */
+function putHead({ factor, armless, layers }: Level, trunk: number, head: HeadPatch): void {
+  let { left, top, planes, alpha } = head;
+  for (let f = 1; f > factor; f /= 2) {
+    [left, top] = [left / 2, top / 2];
+    planes = { y: shrunk(planes.y), u: shrunk(planes.u), v: shrunk(planes.v) };
+    alpha = shrunk(alpha);
+  }
+  const { luma, chroma } = layers[trunk] as Level['layers'][number];
+  put(planes.y, armless.y, left, top);
+  put(planes.u, armless.u, left / 2, top / 2);
+  put(planes.v, armless.v, left / 2, top / 2);
+  put(alpha, luma, left, top);
+  put(shrunk(alpha), chroma, left / 2, top / 2);
+}
+
+function put(from: BytePlane, to: BytePlane, left: number, top: number): void {
+  for (let y = 0; y < from.height; y++) {
+    const row = from.data.subarray(y * from.width, (y + 1) * from.width);
+    to.data.set(row, (top + y) * to.width + left);
+  }
+}
+
 function firstLevel({ whole, armless }: Cutout, layers: readonly Layer[]): Level {
   return {
-    ...{ factor: 1, whole, armless },
+    // Heads are put into it: not into the cut-out itself.
+    ...{ factor: 1, whole, armless: copied(armless) },
     layers: layers.map(({ from, alpha }) => {
       const luma = bytes(alpha);
       return { from, luma, chroma: shrunk(luma) };
@@ -90,6 +122,11 @@ function halved({ factor, whole, armless, layers }: Level): Level {
       chroma: shrunk(chroma),
     })),
   };
+}
+
+function copied({ y, u, v }: Planes): Planes {
+  const copy = (plane: BytePlane): BytePlane => ({ ...plane, data: plane.data.slice() });
+  return { y: copy(y), u: copy(u), v: copy(v) };
 }
 
 function bytes({ width, height, data }: Plane): BytePlane {

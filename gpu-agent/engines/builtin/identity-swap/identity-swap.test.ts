@@ -5,8 +5,12 @@ import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type MediaRig, openMediaRig } from '../../../media/testing/clips.ts';
 import type { Engine, RenderResult } from '../../engine.ts';
+import { openSession } from '../../models/session.ts';
 import { createBuiltinEngine } from '../index.ts';
-import { ADMIRAL } from '../testing/swap-rig.ts';
+import { subjectOf, writeDriver } from '../motion/testing/drivers.ts';
+import { correlation, measureVideo } from '../motion/testing/series.ts';
+import { ADMIRAL, ASTRONAUT } from '../testing/swap-rig.ts';
+import { FaceFinder } from '../vision/face-finder.ts';
 import { BODY, type PersonFinder } from '../vision/person.ts';
 import { openPersonFinder } from '../vision/person-finder.ts';
 import { sizeFor } from './identity-swap.ts';
@@ -135,6 +139,43 @@ describe('Identity Swap', { timeout: 120_000 }, () => {
     misses.sort((a, b) => a - b);
     expect(misses[misses.length >> 1]).toBeLessThan(0.03);
     expect(misses[Math.floor(0.9 * misses.length)]).toBeLessThan(0.08);
+  });
+
+  it('turns the head as the reference does, and opens its mouth with it', async () => {
+    const [blazeface, facemesh] = await Promise.all([openSession('blazeface'), openSession('facemesh')]);
+    const faces = new FaceFinder({ blazeface, facemesh });
+    const video = rig.path('talk.mp4');
+    const subject = await subjectOf(faces, ASTRONAUT, 0, 400);
+    // The part of the driver's motion with turns, then talk.
+    await writeDriver(rig.media, subject, 'animator', {
+      ...{ path: video, frameRate: 15, seconds: 2.8 },
+      at: (t) => (t < 1.4 ? 1.2 + 1.6 * t : 5.6 + (t - 1.4)),
+    });
+    const { details, outputPath } = await swap(video, ADMIRAL);
+    expect(details).toMatchObject({ frames: 42, frames_with_swap: 42, frames_with_face: 42 });
+    const [a, b] = [
+      await measureVideo(rig.media, faces, video),
+      await measureVideo(rig.media, faces, outputPath),
+    ];
+    expect(b.missing).toBe(0);
+    expect(correlation(a.yaw, b.yaw)).toBeGreaterThan(0.9);
+    expect(correlation(a.aperture, b.aperture)).toBeGreaterThan(0.8);
+  });
+
+  it('ends when it is cancelled, at its beginning and while it draws, and leaves nothing behind', async () => {
+    const video = rig.path('long.mp4');
+    await writeClip(rig.media, walking(48), video);
+    const character = await redCharacter();
+    for (const from of [0, 0.3]) {
+      const abort = new AbortController();
+      const onProgress = (fraction: number): void => {
+        if (fraction >= from) abort.abort(new Error('not any more'));
+      };
+      await expect(swap(video, character, { signal: abort.signal, onProgress })).rejects.toThrow(
+        'not any more',
+      );
+      await expect.poll(() => readdir(join(directory, `out-${count - 1}`))).toEqual([]);
+    }
   });
 
   it('keeps what the picture of a half-length character does not show, and shows nobody else', async () => {

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { FrameMemory } from '../../../media/frame-memory.ts';
 import { prefetch } from '../../../media/prefetch.ts';
 import type { Media, Size, VideoFrame } from '../../../media/types.ts';
 import { RenderError, type RenderResult } from '../../engine.ts';
@@ -8,9 +9,10 @@ import { CutDetector } from '../video-swap/cuts.ts';
 import { shrunk } from '../video-swap/frame-part.ts';
 import type { Person, PersonFinder } from '../vision/person.ts';
 import { openPersonFinder } from '../vision/person-finder.ts';
-import { readCharacter } from './character.ts';
+import { fittedTo, readCharacter } from './character.ts';
+import { PersonFaceFollower } from './face-follow.ts';
 import { scaledPerson } from './follow.ts';
-import { Scene } from './scene.ts';
+import { SceneVideo, sceneThreads } from './scene-threads.ts';
 import { PersonTracker } from './search.ts';
 
 /** Longer side of the output, pixels. */
@@ -53,39 +55,53 @@ export interface IdentitySwapJob {
 export async function identitySwap(
   job: IdentitySwapJob,
   media: Media,
-  tools: Pick<RenderTools, 'checkpoint' | 'signal' | 'onProgress'> & { readonly people: PersonFinder },
+  tools: Pick<RenderTools, 'finder' | 'checkpoint' | 'signal' | 'onProgress'> & {
+    readonly people: PersonFinder;
+  },
 ): Promise<RenderResult> {
-  const { people: finder, checkpoint, signal, onProgress } = tools;
+  const { people, finder: faces, checkpoint, signal, onProgress } = tools;
   const times = new StageTimes();
   const { timed } = times;
   onProgress(0, 'character');
   const info = await media.probe(job.video, 'video', signal);
   const { video } = info;
   if (!video) throw new RenderError('unsupported_format', 'The reference video has no picture.');
-  const character = await timed('character', () => readCharacter(job.character, finder, checkpoint));
-  checkpoint();
   const size = sizeFor(video, job.resolution);
+  const character = await timed('character', async () =>
+    fittedTo(await readCharacter(job.character, { people, faces }, checkpoint), size.height),
+  );
+  checkpoint();
   const outputPath = join(job.outputDir, 'output.mp4');
+  const memory = new FrameMemory();
   const writer = await media.openWriter({
-    ...{ path: outputPath, ...size, color: video.color, signal, frameRate: video.frameRate },
+    ...{ path: outputPath, ...size, color: video.color, signal, frameRate: video.frameRate, memory },
     ...(info.audio ? { audio: { path: job.video } } : {}),
   });
+  const scene = new SceneVideo(
+    character,
+    { ...size, color: video.color },
+    { threads: sceneThreads(), writer, signal },
+  );
   try {
-    const scene = new Scene(character, writer, { ...size, color: video.color }, checkpoint);
     const expected = Math.max(1, video.frameCount);
     const step = Math.max(
       1,
       Math.min(4, 2 * Math.round(Math.max(size.width, size.height) / SEARCH_SIDE / 2)),
     );
-    const tracker = new PersonTracker(finder);
+    const tracker = new PersonTracker(people);
+    const follower = new PersonFaceFollower(faces, checkpoint);
     const look = async (frame: VideoFrame): Promise<Person | undefined> => {
       const whole = { x: 0, y: 0, width: frame.width, height: frame.height };
       const person = await tracker.track(shrunk(frame, whole, step, video.color).picture);
       return person && scaledPerson(person, step);
     };
     const cuts = new CutDetector();
+    let found = 0;
     let [lastUs, gapUs] = [0, 1e6 / Math.max(1, video.frameRate)];
-    const decoded = prefetch(each(media.decodeVideo(job.video, info, { signal, size })), DECODED_AHEAD);
+    const decoded = prefetch(
+      each(media.decodeVideo(job.video, info, { signal, size, memory })),
+      DECODED_AHEAD,
+    );
     for await (const frame of decoded) {
       checkpoint();
       if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
@@ -93,19 +109,20 @@ export async function identitySwap(
       if (cuts.isCut(frame)) {
         await timed('draw', () => scene.cut());
         tracker.reset();
+        follower.reset();
       }
-      // While the networks look at this frame in threads of their own, the oldest is drawn here.
-      const looking = look(frame);
-      looking.catch(() => undefined);
-      await timed('draw', () => scene.advance());
-      const found = await timed('find', () => looking);
-      await timed('background', () => scene.add(frame, found));
+      // While the networks look at this frame, those before it are drawn in a thread of their own.
+      const person = await timed('find', () => look(frame));
+      checkpoint();
+      if (person) found++;
+      const face = character.face && (await timed('face', () => follower.follow(frame, person)));
+      await timed('draw', () => scene.add(frame, person, face));
       onProgress(0.02 + 0.95 * Math.min(1, (frame.index + 1 + scene.written) / 2 / expected), 'swap');
     }
-    if (scene.found === 0) {
+    if (found === 0) {
       throw new RenderError('face_not_detected', 'No person was found in the reference video (video_key).');
     }
-    await timed('draw', () => scene.drain());
+    await timed('draw', () => scene.finish());
     onProgress(0.97, 'write');
     const written = await timed('write', () => writer.finish(video.endUs ?? lastUs + gapUs));
     onProgress(1, 'done');
@@ -114,11 +131,18 @@ export async function identitySwap(
       contentType: 'video/mp4',
       units: { unit: 'second', quantity: written.durationMs / 1000 },
       stages: times.stages,
-      details: { frames: written.frames, frames_with_swap: scene.drawn, ...size },
+      details: {
+        frames: written.frames,
+        frames_with_swap: scene.drawn,
+        frames_with_face: scene.faces,
+        ...size,
+      },
     };
   } catch (error) {
     await writer.abort();
     throw error;
+  } finally {
+    scene.close();
   }
 }
 

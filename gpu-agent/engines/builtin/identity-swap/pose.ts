@@ -26,6 +26,8 @@ const STRETCH: Readonly<Record<'arm' | 'leg', number>> = { arm: 1.35, leg: 1.6 }
 const MOST_TURN = { x: 0.28, y: 0.14 } as const;
 /** A nose stands out farther than the face around it, which follows this much of its way. */
 const TURN_SHARE = 0.6;
+/** A nose that its finder believes in less than this tells no length of a neck. */
+const LEAST_SURE = 0.7;
 /** A limb vanishes and comes back where its joints are believed in this much. */
 const HIDDEN = 0.2;
 const SHOWN = 0.4;
@@ -33,6 +35,8 @@ const SHOWN = 0.4;
 export interface PosedBody extends BonePlaces {
   /** Frame pixels to a pixel of the cut-out. */
   readonly scale: number;
+  /** 1 as the character's picture shows it, -1 from behind: its mirror image. */
+  readonly mirror: 1 | -1;
   /** Layers to draw, the farthest first. */
   readonly order: readonly Layer['part'][];
 }
@@ -57,16 +61,17 @@ export class Poser {
     this.#own = cutout.skeleton;
   }
 
-  pose(of: Skeleton, ptsUs: number): PosedBody {
+  /** @param faceShare how much of the head follows the face already: so much less it is turned by the body's points */
+  pose(of: Skeleton, ptsUs: number, faceShare = 0): PosedBody {
     const own = this.#own;
     const logSize = this.#sizes.filter([Math.log(of.size / own.size)], ptsUs)[0] as number;
     const scale = Math.exp(logSize);
     const facing = this.#turn(of);
     const torso = torsoMap(own, of, scale, facing);
-    const mirror = facing * own.facing;
+    const mirror = (facing * own.facing) as 1 | -1;
     const maps: (Affine | undefined)[] = new Array(BONES).fill(undefined);
     maps[HEAD] = this.#head(of, torso, scale, mirror);
-    const turn = this.#turnOfHead(of, mirror, ptsUs);
+    const turn = times(this.#turnOfHead(of, mirror, ptsUs), 1 - faceShare);
     const shown: Limb[] = [];
     const hidden: Limb[] = [];
     for (const limb of LIMBS) {
@@ -81,7 +86,7 @@ export class Poser {
       if (isSeen || limb.endsWith('Arm')) shown.push(limb);
       if (!isSeen) hidden.push(limb);
     }
-    return { torso, maps, turn, scale, order: this.#order(of, shown, hidden) };
+    return { torso, maps, turn, scale, mirror, order: this.#order(of, shown, hidden) };
   }
 
   /** Which way the body faces; what is edge-on stays as it was. */
@@ -95,7 +100,9 @@ export class Poser {
     const own = this.#own;
     // The character's own neck and head, in the direction the reference has them.
     const theirs = length(sub(of.head, of.shoulders)) / of.size;
-    this.#neck = this.#neck === undefined ? theirs : this.#neck + 0.02 * (theirs - this.#neck);
+    // A head that is hidden is guessed at another height.
+    const learning = of.noseSeen > LEAST_SURE ? 0.02 : 0;
+    this.#neck = this.#neck === undefined ? theirs : this.#neck + learning * (theirs - this.#neck);
     const ratio = clamp(
       length(sub(own.head, own.shoulders)) / own.size / Math.max(0.05, this.#neck),
       0.6,

@@ -45,7 +45,9 @@ function layerOf(cutout: Cutout, part: Layer['part'], alpha: Plane): Layer {
   const cell = Math.max(3, skeleton.size / CELLS);
   const columns = Math.ceil(width / cell) + 1;
   const rows = Math.ceil(height / cell) + 1;
-  const used = usedCells(alpha, cell, columns - 1, rows - 1);
+  const seen = usedCells(alpha, cell, columns - 1, rows - 1);
+  // A head that turns reaches beyond its outline on the picture.
+  const used = part === 'trunk' ? grown(seen, columns - 1, rows - 1) : seen;
   const place = new Int32Array(columns * rows).fill(-1);
   const from: number[] = [];
   const triangles: number[] = [];
@@ -87,6 +89,19 @@ function usedCells(alpha: Plane, cell: number, columns: number, rows: number): U
     }
   }
   return used;
+}
+
+/** Used cells and their neighbours. */
+function grown(used: Uint8Array, columns: number, rows: number): Uint8Array {
+  const out = used.slice();
+  for (let i = 0; i < used.length; i++) {
+    if (used[i] === 0) continue;
+    const [x, y] = [i % columns, Math.floor(i / columns)];
+    for (let v = Math.max(0, y - 1); v <= Math.min(rows - 1, y + 1); v++) {
+      for (let u = Math.max(0, x - 1); u <= Math.min(columns - 1, x + 1); u++) out[v * columns + u] = 1;
+    }
+  }
+  return out;
 }
 
 /** Soft shares of the bones that a place of the cut-out goes along with. */

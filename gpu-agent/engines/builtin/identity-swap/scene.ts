@@ -1,16 +1,20 @@
-import type { VideoFrame, VideoWriter } from '../../../media/types.ts';
+import type { VideoFrame } from '../../../media/types.ts';
 import type { Planes } from '../animate/openings.ts';
 import { planesOf } from '../animate/yuv.ts';
+import { mouthScaleOf } from '../motion/mouth-scale.ts';
 import { distanceInside, type Plane, plane, smoothstep } from '../swap/plane.ts';
 import type { Colors } from '../video-swap/frame-part.ts';
 import type { Person } from '../vision/person.ts';
 import { maskInPicture } from '../vision/person-mask.ts';
-import type { Character } from './character.ts';
+import { type Character, MOST_OF_FRAME } from './character.ts';
 import { ClothesDyer } from './clothes.ts';
 import { type Cutout, cutOut } from './cutout.ts';
 import { CharacterDrawer } from './draw.ts';
+import { ExpressionFollower, type HeadPose } from './expression-follow.ts';
 import { between, PointSmoother, scaledMask } from './follow.ts';
+import { putOver, ThingsInFront } from './front.ts';
 import type { Affine } from './geometry.ts';
+import { HeadPainter, type HeadPatch } from './head.ts';
 import { isWhole, keptOf } from './kept.ts';
 import { BackgroundPlate } from './plate.ts';
 import { Poser } from './pose.ts';
@@ -32,6 +36,8 @@ const COVERED = 0.25;
 interface Waiting {
   readonly frame: VideoFrame;
   readonly person: Person | undefined;
+  /** Points of the person's face, pixels of the frame. */
+  readonly face: Float32Array | undefined;
   readonly map: Affine;
   readonly distance: Plane | undefined;
 }
@@ -39,7 +45,7 @@ interface Waiting {
 /** Replaces the person of a video's frames, in their order; holds back as many as it looks ahead. */
 export class Scene {
   readonly #character: Character;
-  readonly #writer: Pick<VideoWriter, 'write'>;
+  readonly #done: (frame: VideoFrame) => void;
   readonly #checkpoint: () => void;
   readonly #colors: Colors;
   readonly #size: { readonly width: number; readonly height: number };
@@ -52,37 +58,39 @@ export class Scene {
   #drawer: CharacterDrawer | undefined;
   #dyer: ClothesDyer | undefined;
   #poser: Poser | undefined;
+  #head: HeadPainter | undefined;
+  #expression: ExpressionFollower | undefined;
   #smoother = new PointSmoother();
+  #inFront = new ThingsInFront();
   /** Sizes of the body in the frames drawn last. */
   #sizes: number[] = [];
   /** Frames in which the character stands for the person. */
   drawn = 0;
-  /** Frames in which a person was found. */
-  found = 0;
-  written = 0;
+  /** Those in which its head follows a face. */
+  faces = 0;
 
+  /** @param done is given the frames in their order, drawn */
   constructor(
     character: Character,
-    writer: Pick<VideoWriter, 'write'>,
+    done: (frame: VideoFrame) => void,
     video: { readonly width: number; readonly height: number; readonly color: Colors },
     checkpoint: () => void,
   ) {
     this.#checkpoint = checkpoint;
     this.#character = character;
-    this.#writer = writer;
+    this.#done = done;
     this.#colors = video.color;
     this.#size = { width: video.width, height: video.height };
     this.#plate = new BackgroundPlate(video.width, video.height);
   }
 
   /** Draws the oldest frame when enough others were looked at. */
-  async advance(): Promise<void> {
-    if (this.#waiting.length > AHEAD) await this.#write();
+  advance(): void {
+    if (this.#waiting.length > AHEAD) this.next();
   }
 
-  /** Takes in the next frame of the shot. @param person in pixels of the frame */
-  async add(frame: VideoFrame, person: Person | undefined): Promise<void> {
-    if (person) this.found++;
+  /** Takes in the next frame of the shot. @param person, face in pixels of the frame */
+  add(frame: VideoFrame, person: Person | undefined, face: Float32Array | undefined): void {
     const { width, height } = this.#size;
     const planes = planesOf(frame.data, width, height);
     const distance = person ? this.#distance(person) : undefined;
@@ -94,27 +102,28 @@ export class Scene {
     };
     let map = this.#plate.locate(sight);
     if (!map) {
-      await this.drain();
+      while (this.next());
       this.#plate.reset();
       map = this.#plate.locate(sight) as Affine;
     }
     this.#plate.remember(sight, map);
-    this.#waiting.push({ frame, person, map, distance });
+    this.#waiting.push({ frame, person, face, map, distance });
   }
 
-  /** Ends a shot: what comes next has another background and another person. */
-  async cut(): Promise<void> {
-    await this.drain();
+  /** Ends a shot, all of which must be drawn: what comes next has another background and another person. */
+  cut(): void {
     this.#plate.reset();
     this.#last = undefined;
     this.#drawer = undefined;
-    this.#poser = undefined;
-    this.#smoother = new PointSmoother();
-    this.#sizes = [];
+    this.#forgetPose();
   }
 
-  async drain(): Promise<void> {
-    while (this.#waiting.length > 0) await this.#write();
+  #forgetPose(): void {
+    this.#poser = undefined;
+    this.#expression = undefined;
+    this.#smoother = new PointSmoother();
+    this.#inFront = new ThingsInFront();
+    this.#sizes = [];
   }
 
   #seenLately(index: number): boolean {
@@ -122,22 +131,20 @@ export class Scene {
     return recent !== undefined && index - recent <= 2 * MOST_BRIDGED;
   }
 
-  async #write(): Promise<void> {
+  /** Draws the oldest frame. @returns whether there was one */
+  next(): boolean {
     this.#checkpoint();
-    const entry = this.#waiting.shift() as Waiting;
-    const { frame, map } = entry;
+    const entry = this.#waiting.shift();
+    if (!entry) return false;
+    const { frame } = entry;
     const person = entry.person ?? this.#bridged(frame.index);
     if (entry.person) this.#last = { person: entry.person, index: frame.index };
     if (person) {
-      this.#draw(frame, person, map, entry.distance ?? this.#distance(person));
+      this.#draw({ ...entry, distance: entry.distance ?? this.#distance(person) }, person);
       this.drawn++;
-    } else if (this.#poser) {
-      this.#poser = undefined;
-      this.#smoother = new PointSmoother();
-      this.#sizes = [];
-    }
-    await this.#writer.write(frame);
-    this.written++;
+    } else if (this.#poser) this.#forgetPose();
+    this.#done(frame);
+    return true;
   }
 
   /** The person of a frame in which it was not seen, though shortly before and after. */
@@ -157,7 +164,7 @@ export class Scene {
     return distanceInside(free, false);
   }
 
-  #draw(frame: VideoFrame, person: Person, map: Affine, distance: Plane): void {
+  #draw({ frame, map, distance, face }: Waiting & { readonly distance: Plane }, person: Person): void {
     const { width, height } = this.#size;
     const points = this.#smoother.smooth(person.points, frame.ptsUs);
     const skeleton = skeletonOf(points);
@@ -175,11 +182,14 @@ export class Scene {
       }
     }
     if (kept) this.#dyer?.dye(planes, kept.clothed, skeleton, distance);
-    const original = kept && frame.data.slice();
+    const before = this.#inFront.look(distance, skeleton);
+    const original = kept || before ? frame.data.slice() : undefined;
     this.#plate.fill(planes, hole, map);
     this.#poser ??= new Poser(cutout, this.#size);
     const size = this.#usualSize(skeleton.size);
-    this.#drawer?.draw(planes, this.#poser.pose({ ...skeleton, size }, frame.ptsUs));
+    const posed = this.#headPose(face, frame.ptsUs);
+    const body = this.#poser.pose({ ...skeleton, size }, frame.ptsUs, posed?.share);
+    this.#drawer?.draw(planes, body, this.#headPatch(posed, body.mirror));
     if (kept && original) {
       // Arms of the person that stay lie in front of the character.
       for (let i = 0; i < hole.data.length; i++) {
@@ -188,6 +198,24 @@ export class Scene {
       }
       putOver(planes, planesOf(original, width, height), kept.front);
     }
+    if (before && original) putOver(planes, planesOf(original, width, height), before);
+  }
+
+  /** How the head is turned and what its face does, where the character shows one. */
+  #headPose(face: Float32Array | undefined, ptsUs: number): HeadPose | undefined {
+    const known = this.#character.face;
+    if (!this.#head || !known) return undefined;
+    this.#expression ??= new ExpressionFollower(this.#head.portrait, mouthScaleOf(known.mouth));
+    if (face) this.faces++;
+    const ahead = this.#waiting.map((waiting) => waiting.face);
+    return this.#expression.pose(face, ptsUs, ahead);
+  }
+
+  /** The head to draw; the mirror image of a head is what stands for its back. */
+  #headPatch(posed: HeadPose | undefined, mirror: 1 | -1): HeadPatch | undefined {
+    if (!this.#head) return undefined;
+    if (mirror < 0) return this.#head.behind();
+    return posed && posed.share > 0 ? this.#head.posed(posed.pose) : this.#head.flat;
   }
 
   /** The body's size as it is around this frame, before and after it: single frames misjudge it. */
@@ -205,7 +233,7 @@ export class Scene {
   /** The cut-out, about as large as it is drawn; made again when that is far off. */
   #cutoutFor(size: number, frame: Planes, distance: Plane): Cutout {
     const { picture, person, alpha } = this.#character;
-    const wanted = Math.min(1.25 * size, 0.7 * this.#size.height);
+    const wanted = Math.min(1.25 * size, MOST_OF_FRAME * this.#size.height);
     if (!this.#cutout || wanted > 1.4 * this.#asked) {
       this.#asked = wanted;
       const own = alpha ? { own: alpha } : {};
@@ -222,29 +250,18 @@ export class Scene {
       this.#checkpoint();
       this.#drawer = new CharacterDrawer(inLight);
       this.#dyer = new ClothesDyer(inLight);
+      this.#head = this.#headOf(inLight);
     }
     return this.#cutout;
   }
-}
 
-/** Lays one frame over another. @param share how much of each chroma pixel is the upper's, 0–1 */
-function putOver(under: Planes, over: Planes, share: Plane): void {
-  const { width, height, data } = share;
-  const put = (to: Uint8Array, from: Uint8Array, at: number, part: number): void => {
-    const value = to[at] as number;
-    to[at] = value + ((from[at] as number) - value) * part + 0.5;
-  };
-  for (let y = 0; y < height; y++) {
-    for (let x = 0; x < width; x++) {
-      const i = y * width + x;
-      const part = data[i] as number;
-      if (part < 0.004) continue;
-      put(under.u.data, over.u.data, i, part);
-      put(under.v.data, over.v.data, i, part);
-      const o = 2 * (y * under.y.width + x);
-      for (const at of [o, o + 1, o + under.y.width, o + under.y.width + 1]) {
-        put(under.y.data, over.y.data, at, part);
-      }
-    }
+  #headOf(cutout: Cutout): HeadPainter | undefined {
+    const { face } = this.#character;
+    if (!face) return undefined;
+    const { originX, originY, scale } = cutout.crop;
+    const points = face.points.map(
+      (value, i) => (value - (i % 3 === 0 ? originX : i % 3 === 1 ? originY : 0)) / scale,
+    );
+    return HeadPainter.of(cutout, points);
   }
 }

@@ -31,6 +31,8 @@ export interface Skeleton {
   readonly head: Vec;
   readonly headDown: Vec;
   readonly chin: Vec;
+  /** How sure the finder is of the nose. */
+  readonly noseSeen: number;
   /** Where the nose is seen in front of the head's middle, in {@link headRadius}: to the right and down in its own frame. */
   readonly turn: Vec;
   readonly limbs: Readonly<Record<Limb, readonly [Joint, Joint, Joint, Joint]>>;
@@ -81,6 +83,7 @@ export function skeletonOf(points: readonly BodyPoint[]): Skeleton {
     ...{ hips, shoulders, hipSide, shoulderSide, limbs, head },
     turn: { x: cross(down, nose) / -radius, y: dot(down, nose) / radius },
     headDown: down,
+    noseSeen: at(BODY.nose).seen,
     chin: add(mouth, times(down, 0.65 * height)),
     // The spine points up: turned clockwise it points to the right.
     facing: cross(spine, add(shoulderSide, hipSide)) > 0 ? 1 : -1,

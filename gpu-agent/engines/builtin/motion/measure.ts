@@ -22,7 +22,7 @@ const LEFT_COLUMNS = [
 ] as const;
 
 /** The mesh makes turns smaller than they are (measured on heads turned by known angles: 0.82 and 0.88 of them). */
-const TURN_GAIN = { yaw: 1.2, pitch: 1.13 };
+export const TURN_GAIN = { yaw: 1.2, pitch: 1.13 };
 
 /**
  * A mouth that opens lifts the mesh's face a little, radians per IOD (measured at known openings: 0.13 in the mean of six

@@ -19,13 +19,13 @@ import { neutralOf, Retargeter } from './retarget.ts';
 /** Longest shorter side of the output. */
 const SHORTER_SIDE = 1080;
 /** A driver is only looked at, never shown: more pixels than these tell nothing more. */
-const DRIVER_SIDE = 720;
+export const DRIVER_SIDE = 720;
 /** Frames with a face from which the driver's rest is judged before the first is drawn. */
 const NEUTRAL_FRAMES = 15;
 /** Frames without a face that are waited for one; from then on they show the still. */
 const MOST_WAITING = 240;
 
-const COLOR: ColorTags = { range: 'tv', space: 'bt709', primaries: 'bt709', transfer: 'bt709' };
+export const COLOR: ColorTags = { range: 'tv', space: 'bt709', primaries: 'bt709', transfer: 'bt709' };
 
 /** Animates the person of a still picture (`image`) with the head of a driver (`motion_video`). */
 export const renderMotionTransfer: Renderer = async (work, tools) => {
@@ -115,7 +115,7 @@ export async function transferMotion(
 }
 
 /** The still at the size of the output. */
-async function readStill(path: string): Promise<Picture> {
+export async function readStill(path: string): Promise<Picture> {
   const picture = await readFace(path, 'The character picture');
   const size = outputSize(picture, SHORTER_SIDE);
   if (size.width === picture.width && size.height === picture.height) return picture;

@@ -27,6 +27,16 @@ export async function measureMouth(
   finder: FaceFinder,
   checkpoint: () => void,
 ): Promise<MouthScale> {
+  return mouthScaleOf(await lookAtMouth(portrait, face, finder, checkpoint));
+}
+
+/** As how far open each of the openings that are tried is seen. */
+export async function lookAtMouth(
+  portrait: Portrait,
+  face: Face,
+  finder: FaceFinder,
+  checkpoint: () => void,
+): Promise<number[]> {
   const reference = new DriverReference(face.points);
   const { width, height, rig } = portrait;
   const seen: number[] = [];
@@ -42,6 +52,11 @@ export async function measureMouth(
     // What is drawn wider is never seen narrower, whatever a single fit says.
     seen.push(Math.max(gap, (seen.at(-1) ?? 0) + 1e-3));
   }
+  return seen;
+}
+
+/** What {@link lookAtMouth} saw, as a scale. */
+export function mouthScaleOf(seen: readonly number[]): MouthScale {
   const closed = seen[0] as number;
   const openFor = (gap: number): number => {
     if (gap <= closed) return 0;

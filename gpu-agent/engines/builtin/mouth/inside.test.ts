@@ -28,18 +28,21 @@ function restLips(): Float32Array {
   return lips;
 }
 
-/** Colours from the upper lip to the lower one, in the middle of a tooth. */
-function downTheMiddle(openness: number): Float32Array[] {
+/** Colours from the upper lip to the lower one, by default in the middle of a tooth. */
+function downTheMiddle(openness: number, pixel = 0.005, x = 0.06): Float32Array[] {
   const rest = restLips();
   const lips = shapeMouth(rest, { openness, spread: 0, rounding: 0, closed: false });
-  const shade = mouthInside({ lips, rest, skin: SKIN, teethLuma: undefined, black: BLACK }, (x, y, out) => {
-    out[0] = x;
-    out[1] = y;
-  });
+  const shade = mouthInside(
+    { lips, rest, skin: SKIN, teethLuma: undefined, black: BLACK, pixel },
+    (x, y, out) => {
+      out[0] = x;
+      out[1] = y;
+    },
+  );
   const top = MIDDLE - 0.2 * openness;
   return Array.from({ length: 41 }, (_, i) => {
     const out = new Float32Array(3);
-    shade(0.06, top + (openness * i) / 40, out);
+    shade(x, top + (openness * i) / 40, out);
     return out;
   });
 }
@@ -57,6 +60,23 @@ describe('inside of the mouth', () => {
       expect(reddest(colours)).toBeGreaterThan(0.6 * (SKIN[2] - 128));
       expect(brightest(colours)).toBeLessThan(0.8 * SKIN[0]);
     }
+  });
+
+  it('draws nothing finer than a pixel', () => {
+    /** How much darker the seam between the two middle teeth is than these. */
+    const seam = (pixel: number): number => {
+      const [tooth, between] = [0.06, 0].map((x) => brightest(downTheMiddle(0.22, pixel, x)));
+      return (tooth as number) - (between as number);
+    };
+    /** Most by which the colour changes from one place to the next, a hundredth of an IOD further down. */
+    const step = (pixel: number): number => {
+      const luma = downTheMiddle(0.4, pixel).map((c) => c[0] as number);
+      return Math.max(...luma.slice(1).map((value, i) => Math.abs(value - (luma[i] as number))));
+    };
+    // 200 and 27 pixels between the eyes.
+    expect(seam(1 / 200)).toBeGreaterThan(10);
+    expect(seam(1 / 27)).toBeLessThan(0.75 * seam(1 / 200));
+    expect(step(1 / 27)).toBeLessThan(0.75 * step(1 / 200));
   });
 
   it('shows bright teeth below the upper lip of an open mouth, and the dark under them', () => {

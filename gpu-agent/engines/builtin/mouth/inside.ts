@@ -11,6 +11,8 @@ const LOWER_SHOWN = 0.032;
 /** Gaps between teeth from the middle outwards, IOD (8.5, 6.5, 7.5, 7 and 7 mm; below 5.5, 6, 7, 7 and 7 mm). */
 const UPPER_GAPS = [0, 0.135, 0.238, 0.357, 0.468, 0.58];
 const LOWER_GAPS = [0, 0.087, 0.182, 0.293, 0.404, 0.515];
+/** Half width of the dark between two teeth, IOD. */
+const TOOTH_SEAM = 0.011;
 
 export interface InsideOptions {
   /** Ring points now and at rest, in the face's own frame. */
@@ -22,6 +24,8 @@ export interface InsideOptions {
   readonly teethLuma: number | undefined;
   /** Luma of black. */
   readonly black: number;
+  /** Size of a pixel in the face's own frame: nothing finer is drawn. */
+  readonly pixel: number;
 }
 
 /**
@@ -30,7 +34,7 @@ export interface InsideOptions {
  * @param toOwn the plane of the mouth (the face's own frame) for each place of the frame
  */
 export function mouthInside(
-  { lips, rest, skin, teethLuma, black }: InsideOptions,
+  { lips, rest, skin, teethLuma, black, pixel }: InsideOptions,
   toOwn: (x: number, y: number, out: Float32Array) => void,
 ): Shader {
   const top = new Edge(lips, 'upper');
@@ -57,6 +61,8 @@ export function mouthInside(
   const wet = smoothstep(0.1, 0.22, opening);
   const own = new Float32Array(2);
   const tooth: Tooth = { light: 0, rounding: 0 };
+  const soft = Math.max(0.009, 0.6 * pixel);
+  const seam = Math.max(TOOTH_SEAM, 0.5 * pixel);
   const narrow = 0.85 * (1 - smoothstep(0.06, 0.14, opening));
   /** Behind lips that hardly part, what light reaches teeth in the shade comes off lips and tongue, as red as these. */
   const mixTeeth = (out: Float32Array, shade: number, share: number): void => {
@@ -85,18 +91,18 @@ export function mouthInside(
       mix(out, flesh, 0.62 * tongue);
     }
     if (lowerShown > 0.004) {
-      toothAt(x - middle, LOWER_GAPS, 0.006, tooth);
+      toothAt(x - middle, LOWER_GAPS, 0.006, seam, tooth);
       const lowEdge = lowerShown - 0.02 * across * across - tooth.rounding;
-      const shown = smoothstep(-0.008, 0.008, lowEdge - fromBottom) * (1 - smoothstep(0.5, 0.85, across));
+      const shown = smoothstep(-soft, soft, lowEdge - fromBottom) * (1 - smoothstep(0.5, 0.85, across));
       mixTeeth(out, 0.62 * lit * tooth.light * (1 - 0.4 * across), shown);
     }
-    toothAt(x - middle, UPPER_GAPS, 0.012, tooth);
+    toothAt(x - middle, UPPER_GAPS, 0.012, seam, tooth);
     const hang = edge - 0.055 * across * across - tooth.rounding - y;
-    const shown = ajar * smoothstep(-0.009, 0.009, hang) * (1 - smoothstep(0.72, 1, across));
+    const shown = ajar * smoothstep(-soft, soft, hang) * (1 - smoothstep(0.72, 1, across));
     const shade = lit * (0.74 + 0.26 * smoothstep(0, 0.04, fromTop)) * (1 - 0.5 * across ** 2.2);
     mixTeeth(out, shade * tooth.light, shown);
     // Lips are thick: their inner edge shows as a rim of their own colour, in shadow.
-    const rim = 1 - smoothstep(0, Math.min(0.022, 0.3 * gap), Math.min(fromTop, fromBottom));
+    const rim = 1 - smoothstep(0, Math.min(0.022, Math.max(0.3 * gap, pixel)), Math.min(fromTop, fromBottom));
     mix(out, rimFlesh, 0.7 * rim);
   };
 }
@@ -114,8 +120,8 @@ interface Tooth {
   rounding: number;
 }
 
-/** @param from the middle of the row */
-function toothAt(from: number, gaps: readonly number[], round: number, out: Tooth): void {
+/** @param from the middle of the row; @param seam width of what is seen of the seam between two teeth */
+function toothAt(from: number, gaps: readonly number[], round: number, seam: number, out: Tooth): void {
   const far = Math.abs(from);
   let k = 0;
   while (k + 2 < gaps.length && far > (gaps[k + 1] as number)) k++;
@@ -123,7 +129,7 @@ function toothAt(from: number, gaps: readonly number[], round: number, out: Toot
   const b = gaps[k + 1] as number;
   const t = Math.min(1, Math.max(0, (far - a) / (b - a)));
   const edge = Math.min(t, 1 - t) * (b - a);
-  out.light = 1 - 0.16 * Math.exp(-((edge / 0.011) ** 2));
+  out.light = 1 - 0.16 * (TOOTH_SEAM / seam) * Math.exp(-((edge / seam) ** 2));
   out.rounding = round * (2 * t - 1) ** 4;
 }
 

@@ -20,8 +20,15 @@ export interface Rect {
 
 /** Vertices that move less than this many pixels stay. */
 const LEAST_MOVE = 0.02;
-/** An open mouth's inner edges are found to about this much of a lip's thickness: less of the lip is taken for lip. */
+/**
+ * An open mouth's inner edges are found to about this much of a lip's thickness, and this many pixels: less of the lip is
+ * taken for lip, or the frame's own teeth would come along with it.
+ */
 const RIM = 0.14;
+const RIM_PIXELS = 1.2;
+const MOST_RIM = 0.45;
+/** Lips that are no further apart touch, IOD. */
+const LEAST_GAP = 0.006;
 /** The mesh follows a chin less than all the way. */
 const CHIN_SEEN = 0.85;
 const CHEEKS = [50, 280, 101, 330, 205, 425] as const;
@@ -64,6 +71,7 @@ export function renderMouth(
   const from = texturePlaces(axes, own, gap);
   const to = place(axes, own, moves);
   const source = planesOf(ownPixels(frame, from, triangles), width, height);
+  paintUnder(target, source, from, to, gap);
   const geometry: TriangleGeometry = { to, from, triangles, scale: 1 };
   drawTexture(target.y, source.y, geometry);
   const half = { ...geometry, scale: 0.5 };
@@ -115,10 +123,23 @@ function place(axes: FaceFrame, own: Float32Array, moves?: Float32Array): Float3
   return out;
 }
 
+/**
+ * Covers the frame's own mouth with the colour of its lips: between triangles that are turned away, and at pixels that an
+ * edge only touches, the frame's own teeth would be seen.
+ */
+function paintUnder(target: Planes, source: Planes, from: Float32Array, to: Float32Array, gap: number): void {
+  if (gap < LEAST_GAP) return;
+  const ring = LIP_RINGS[1] as readonly number[];
+  const lower = ring.slice(2, 9).map((v) => [from[v * 2] as number, from[v * 2 + 1] as number] as const);
+  const lips = meanColour(source, lower, 0);
+  const outline = Float32Array.from(ring.flatMap((v) => [to[v * 2] as number, to[v * 2 + 1] as number]));
+  paintOpening(target, outline, (_x, _y, out) => out.set(lips));
+}
+
 /** Where in the frame each vertex takes its pixels from: of an open mouth, lips without their innermost edge. */
 function texturePlaces(axes: FaceFrame, own: Float32Array, gap: number): Float32Array {
   const out = place(axes, own);
-  const rim = RIM * smoothstep(0.015, 0.05, gap);
+  const apart = smoothstep(0.015, 0.05, gap);
   const [innermost, next] = [LIP_RINGS[RING_COUNT - 1], LIP_RINGS[RING_COUNT - 2]] as [
     readonly number[],
     readonly number[],
@@ -126,6 +147,12 @@ function texturePlaces(axes: FaceFrame, own: Float32Array, gap: number): Float32
   const outer = LIP_RINGS[0] as readonly number[];
   for (let i = 0; i < RING_SIZE; i++) {
     if (i % 10 === 0) continue;
+    const [a, b] = [innermost[i] as number, outer[i] as number].map((v) => v * 2) as [number, number];
+    const thick = Math.hypot(
+      (out[a] as number) - (out[b] as number),
+      (out[a + 1] as number) - (out[b + 1] as number),
+    );
+    const rim = apart * Math.min(MOST_RIM, RIM + RIM_PIXELS / Math.max(1, thick));
     for (const [ring, share] of [
       [innermost, rim],
       [next, rim * 0.5],
@@ -156,7 +183,7 @@ interface Inside {
 function paintInside(target: Planes, inside: Inside): void {
   const { axes, to, lips, rest, skin, openness, gap } = inside;
   // Lips that were apart in the frame have no line between them when they meet: it is drawn.
-  const seam = SEAM * smoothstep(0.006, 0.02, gap);
+  const seam = SEAM * smoothstep(LEAST_GAP, 0.02, gap);
   if (openness < 0.004 && seam < 0.002) return;
   const missing = Math.max(0, Math.max(seam, (seam / SEAM) * (1.2 / axes.iod)) - openness) / 2;
   const [downX, downY] = [axes.iod * (axes.axes[1] as number), axes.iod * (axes.axes[4] as number)];
@@ -164,9 +191,19 @@ function paintInside(target: Planes, inside: Inside): void {
   const inner = LIP_RINGS[RING_COUNT - 1] as readonly number[];
   inner.forEach((v, i) => {
     const t = (i % 10) / 10;
-    const widen = (i < 10 ? 1 : -1) * missing * Math.sqrt(4 * t * (1 - t));
-    outline[i * 2] = (to[v * 2] as number) + widen * downX;
-    outline[i * 2 + 1] = (to[v * 2 + 1] as number) + widen * downY;
+    const other = inner[(RING_SIZE - i) % RING_SIZE] as number;
+    const [x, y] = [to[v * 2] as number, to[v * 2 + 1] as number];
+    const [dx, dy] = [(to[other * 2] as number) - x, (to[other * 2 + 1] as number) - y];
+    const down = i < 10 ? 1 : -1;
+    // Way to the other lip down the face, as a share of the IOD, and what is left of it, across.
+    const way = (dx * downX + dy * downY) / Math.max(1e-6, downX ** 2 + downY ** 2);
+    const apart = -down * way;
+    // Points of lips that meet come to lie over each other, or the outline would cross itself.
+    const meet = 0.5 * (1 - smoothstep(1 / axes.iod, 4 / axes.iod, apart));
+    // Pressed lips lie over each other by some pixels: the line must not run along the hidden edge alone.
+    const widen = down * (missing * Math.sqrt(4 * t * (1 - t)) + Math.min(1 / axes.iod, Math.max(0, -apart)));
+    outline[i * 2] = x + meet * (dx - way * downX) + widen * downX;
+    outline[i * 2 + 1] = y + meet * (dy - way * downY) + widen * downY;
   });
   const pixels = new Float32Array(RING_POINTS.length * 2);
   RING_POINTS.forEach((v, i) => {
@@ -174,31 +211,43 @@ function paintInside(target: Planes, inside: Inside): void {
     pixels[i * 2 + 1] = to[v * 2 + 1] as number;
   });
   const [a, b, c, d, e, f] = fitAffine(pixels, lips);
-  const shade = mouthInside({ lips, rest, skin, teethLuma: undefined, black: 16 }, (x, y, out) => {
-    out[0] = a * x + b * y + c;
-    out[1] = d * x + e * y + f;
-  });
+  const { iod } = axes;
+  const shade = mouthInside(
+    { lips, rest, skin, teethLuma: undefined, black: 16, pixel: 1 / iod },
+    (x, y, out) => {
+      out[0] = a * x + b * y + c;
+      out[1] = d * x + e * y + f;
+    },
+  );
   paintOpening(target, outline, shade);
 }
 
 /** Mean colour of the cheeks, over small patches of them. */
-function cheeks({ y, u, v }: Planes, face: Face): [number, number, number] {
+function cheeks(planes: Planes, { points }: Face): [number, number, number] {
+  const places = CHEEKS.map((i) => [points[i * 3] as number, points[i * 3 + 1] as number] as const);
+  return meanColour(planes, places, 1);
+}
+
+/** @param reach chroma samples to each side of each place */
+function meanColour(
+  { y, u, v }: Planes,
+  places: readonly (readonly [number, number])[],
+  reach: number,
+): [number, number, number] {
   const sums: [number, number, number] = [0, 0, 0];
-  let count = 0;
-  for (const i of CHEEKS) {
-    const column = Math.floor((face.points[i * 3] as number) / 2);
-    const row = Math.floor((face.points[i * 3 + 1] as number) / 2);
-    for (let dy = -1; dy <= 1; dy++) {
-      for (let dx = -1; dx <= 1; dx++) {
+  for (const place of places) {
+    const [column, row] = place.map((at) => Math.floor(at / 2)) as [number, number];
+    for (let dy = -reach; dy <= reach; dy++) {
+      for (let dx = -reach; dx <= reach; dx++) {
         const cx = Math.min(u.width - 1, Math.max(0, column + dx));
         const cy = Math.min(u.height - 1, Math.max(0, row + dy));
         sums[0] += y.data[2 * cy * y.width + 2 * cx] as number;
         sums[1] += u.data[cy * u.width + cx] as number;
         sums[2] += v.data[cy * v.width + cx] as number;
-        count++;
       }
     }
   }
+  const count = places.length * (2 * reach + 1) ** 2;
   return [sums[0] / count, sums[1] / count, sums[2] / count];
 }
 

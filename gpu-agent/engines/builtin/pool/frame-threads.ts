@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
+import { threadEnd } from './thread-end.ts';
 
 /** What a frame thread is told: what a render is about, and pieces of its work. */
 export type ToFrameThread<Source, Work> =
@@ -32,7 +33,7 @@ interface Thread<Answer> {
 /**
  * Threads that frames of videos are spread over; their entry file calls `serveFrames`. They are kept from one render to
  * the next, since a thread is quick only after its first dozens of frames, and keep nothing alive while they wait. What a
- * thread that dies was asked fails; another takes its place.
+ * thread that dies was asked fails with an EngineInterruptedError; another takes its place.
  */
 export class FrameThreads<Source, Work, Answer> {
   readonly count: number;
@@ -99,7 +100,7 @@ export class FrameThreads<Source, Work, Answer> {
     const worker = new Worker(this.#entry);
     const waiting = new Map<number, Waiting<Answer>>();
     const thread = { worker, waiting };
-    let failure = new Error('a thread that works on frames ended');
+    let failure: unknown;
     worker.on('message', (message: FromFrameThread<Answer>) => {
       const asked = waiting.get(message.job);
       waiting.delete(message.job);
@@ -108,12 +109,15 @@ export class FrameThreads<Source, Work, Answer> {
       else asked?.resolve(message.answer);
     });
     worker.on('error', (error) => {
-      failure = error instanceof Error ? error : new Error(String(error));
+      failure = error;
+      // An engine process has no logger of its own: the agent logs what it prints.
+      console.warn('a thread that works on frames ended and will be replaced', error);
     });
-    worker.on('exit', () => {
+    worker.on('exit', (code) => {
       const at = this.#threads.indexOf(thread);
       if (at >= 0) this.#threads.splice(at, 1);
-      for (const asked of waiting.values()) asked.reject(failure);
+      const end = threadEnd('a thread that works on frames', failure, code);
+      for (const asked of waiting.values()) asked.reject(end);
       waiting.clear();
     });
     worker.unref();

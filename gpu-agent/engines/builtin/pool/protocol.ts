@@ -1,5 +1,6 @@
 import type { EngineInterruptedError, RenderErrorCode, RenderResult } from '../../engine.ts';
 import type { RenderWork } from '../../host/protocol.ts';
+import type { Gated } from '../../models/thread-gate.ts';
 
 /**
  * What the engine tells a worker thread. `cancelled` holds one 32-bit word: not zero once the render must stop. That is
@@ -31,6 +32,6 @@ export interface WorkerFailure {
   readonly stack: string | undefined;
 }
 
-export interface WorkerOptions {
+export interface WorkerOptions extends Gated {
   readonly cacheDir: string | undefined;
 }

@@ -1,14 +1,19 @@
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { quickest } from '#common/testing/quickest.ts';
+import { threadEnd } from './thread-end.ts';
 import { WorkerPool } from './worker-pool.ts';
 
 /** A thread that speaks the protocol and does what the input `image` says. */
 const THREAD = `
 import { parentPort } from 'node:worker_threads';
+import { threadStarted } from '${new URL('../../models/thread-gate.ts', import.meta.url)}';
+threadStarted();
 parentPort.on('message', ({ type, id, work, cancelled }) => {
   if (type === 'cancel') return;
   if (type === 'warm-up') return parentPort.postMessage({ type: 'done', id, result: null });
@@ -35,17 +40,21 @@ let directory: string;
 let crashes: Error[];
 let pool: WorkerPool;
 
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'semblance-pool-'));
+async function openPool(thread: string): Promise<WorkerPool> {
   const entry = join(directory, 'thread.mjs');
-  await writeFile(entry, THREAD);
-  crashes = [];
-  pool = new WorkerPool({
+  await writeFile(entry, thread);
+  return new WorkerPool({
     threads: 1,
     cacheDir: undefined,
     entry: pathToFileURL(entry),
     onCrash: (error) => crashes.push(error),
   });
+}
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'semblance-pool-'));
+  crashes = [];
+  pool = await openPool(THREAD);
 });
 
 afterEach(async () => {
@@ -59,19 +68,54 @@ function run(image: string, signal = new AbortController().signal): Promise<unkn
 }
 
 describe('worker pool', () => {
-  it.each(['exit', 'throw'])(
-    'fails the job of a thread that ends by %s and replaces the thread',
-    async (how) => {
-      await pool.warmUp(new AbortController().signal);
-      const [before] = pool.threadIds;
-      const [dying, waiting] = [run(how), run('picture')];
-      await expect(dying).rejects.toMatchObject({ code: 'processing_failed' });
-      await expect(waiting).resolves.toEqual({ outputPath: 'picture' });
-      expect(pool.threadIds).toHaveLength(1);
-      expect(pool.threadIds[0]).not.toBe(before);
-      expect(crashes).toHaveLength(1);
-    },
-  );
+  it.each([
+    ['exit', 'a render thread ended (exit status 3)'],
+    ['throw', 'a render thread ended (by an error of its own)'],
+  ])('interrupts the job of a thread that ends by %s and replaces the thread', async (how, message) => {
+    await pool.warmUp(new AbortController().signal);
+    const [before] = pool.threadIds;
+    const [dying, waiting] = [run(how), run('picture')];
+    await expect(dying).rejects.toMatchObject({ name: 'EngineInterruptedError', retryable: true, message });
+    await expect(waiting).resolves.toEqual({ outputPath: 'picture' });
+    expect(pool.threadIds).toHaveLength(1);
+    expect(pool.threadIds[0]).not.toBe(before);
+    expect(crashes).toHaveLength(1);
+  });
+
+  it('warms the thread that takes the place of a dead one, before a job asks for it', async () => {
+    await expect(run('exit')).rejects.toThrow('a render thread ended');
+    await expect.poll(() => pool.threadIds).toHaveLength(1);
+    const [warm] = pool.threadIds;
+    await expect(run('picture')).resolves.toEqual({ outputPath: 'picture' });
+    expect(pool.threadIds).toEqual([warm]);
+    expect(crashes).toHaveLength(1);
+  });
+
+  it('does not go on warming up threads that die of it', async () => {
+    await pool.close();
+    pool = await openPool(
+      THREAD.replace(
+        "if (type === 'warm-up') return",
+        "if (type === 'warm-up') process.exit(4); else if (false) return",
+      ),
+    );
+    await expect(run('exit')).rejects.toThrow('a render thread ended');
+    await expect
+      .poll(() => crashes.map(({ message }) => message))
+      .toEqual(['a render thread ended (exit status 3)', 'a render thread ended (exit status 4)']);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect(crashes).toHaveLength(2);
+    expect(pool.threadIds).toEqual([]);
+    await expect(run('picture')).resolves.toEqual({ outputPath: 'picture' });
+  });
+
+  it('says of a thread that ran out of memory that it did', async () => {
+    const eater = new Worker('const held = []; for (;;) held.push(new Array(1e5).fill(0));', {
+      ...{ eval: true, resourceLimits: { maxOldGenerationSizeMb: 16 } },
+    });
+    const [error] = await once(eater, 'error');
+    expect(threadEnd('a render thread', error, 1).message).toBe('a render thread ended (out of memory)');
+  });
 
   it('tells a fault of the moment, which is tried again, from a refusal', async () => {
     await expect(run('fault')).rejects.toMatchObject({ name: 'EngineInterruptedError', message: 'killed' });
@@ -113,7 +157,8 @@ describe('worker pool', () => {
     abort.abort(new Error('not any more'));
     await expect(queued).rejects.toThrow('not any more');
     await pool.close();
-    expect(await running).toMatchObject({ code: 'processing_failed' });
-    await expect(run('picture')).rejects.toMatchObject({ code: 'processing_failed' });
+    const closed = { name: 'EngineInterruptedError', message: 'the engine was closed' };
+    expect(await running).toMatchObject(closed);
+    await expect(run('picture')).rejects.toMatchObject(closed);
   });
 });

@@ -1,7 +1,9 @@
 import { Worker } from 'node:worker_threads';
 import { EngineInterruptedError, RenderError, type RenderResult } from '../../engine.ts';
 import type { RenderWork } from '../../host/protocol.ts';
+import { createThreadGate, endThread, type ThreadGate } from '../../models/thread-gate.ts';
 import type { FromWorker, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
+import { threadEnd } from './thread-end.ts';
 
 /** How long a cancelled render may take to notice before its thread is ended. */
 const CANCEL_GRACE_MS = 500;
@@ -28,6 +30,8 @@ interface Task {
 
 interface Slot {
   worker: Worker | undefined;
+  /** Of this worker. */
+  gate: ThreadGate;
   task: Task | undefined;
   id: number;
   cancelled: Int32Array | undefined;
@@ -35,8 +39,8 @@ interface Slot {
 }
 
 /**
- * Worker threads that render one job each, first come first served. A thread that dies fails its own job only and is
- * replaced when the next job wants it.
+ * Worker threads that render one job each, first come first served. A thread that dies interrupts its own job only, and
+ * another takes its place.
  */
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
@@ -49,6 +53,7 @@ export class WorkerPool {
     this.#options = options;
     this.#slots = Array.from({ length: options.threads }, () => ({
       worker: undefined,
+      gate: createThreadGate(),
       task: undefined,
       id: 0,
       cancelled: undefined,
@@ -81,15 +86,15 @@ export class WorkerPool {
   /** Ends all threads; jobs that run or wait fail. */
   async close(): Promise<void> {
     this.#closed = true;
-    const error = new RenderError('processing_failed', 'The engine was closed.');
+    const error = engineClosed();
     for (const task of this.#queue.splice(0)) settle(task, () => task.reject(error));
     await Promise.all(
       this.#slots.map(async (slot) => {
-        const { task, worker } = slot;
+        const { task, worker, gate } = slot;
         this.#release(slot);
         slot.worker = undefined;
         if (task) settle(task, () => task.reject(error));
-        await worker?.terminate();
+        if (worker) await endThread(worker, gate);
       }),
     );
   }
@@ -100,7 +105,7 @@ export class WorkerPool {
     onProgress: Task['onProgress'],
   ): Promise<RenderResult | null> {
     return new Promise((resolve, reject) => {
-      if (this.#closed) return reject(new RenderError('processing_failed', 'The engine was closed.'));
+      if (this.#closed) return reject(engineClosed());
       if (signal.aborted) return reject(signal.reason);
       const task: Task = {
         work,
@@ -141,34 +146,39 @@ export class WorkerPool {
   }
 
   #spawn(slot: Slot): Worker {
-    const workerData: WorkerOptions = { cacheDir: this.#options.cacheDir };
+    slot.gate = createThreadGate();
+    const workerData: WorkerOptions = { cacheDir: this.#options.cacheDir, gate: slot.gate };
     const worker = new Worker(this.#options.entry ?? new URL('./worker.ts', import.meta.url), { workerData });
-    let failure: Error | undefined;
+    let failure: unknown;
     worker.on('message', (message: FromWorker) => this.#receive(slot, worker, message));
     worker.on('error', (error) => {
-      failure = error instanceof Error ? error : new Error(String(error));
+      failure = error;
     });
     worker.on('exit', (code) => {
       if (slot.worker !== worker) return;
       slot.worker = undefined;
       const { task } = slot;
       this.#release(slot);
-      const error = failure ?? new Error(`render thread ended with code ${code}`);
+      const error = threadEnd('a render thread', failure, code);
       if (!task?.signal.aborted) this.#options.onCrash(error);
-      if (task) {
-        settle(task, () => {
-          if (task.signal.aborted) task.reject(task.signal.reason);
-          else
-            task.reject(
-              new RenderError('processing_failed', 'The render thread ended unexpectedly.', { cause: error }),
-            );
-        });
-      }
-      if (!this.#closed) this.#dispatch();
+      if (task) settle(task, () => task.reject(task.signal.aborted ? task.signal.reason : error));
+      if (this.#closed) return;
+      this.#dispatch();
+      // Not a thread that died warming up: that would go on for ever.
+      if (task?.work && !slot.task) this.#warmUpAgain(slot);
     });
     // Only a thread with a job keeps the process alive.
     worker.unref();
     return worker;
+  }
+
+  /** A thread in the place of one that died, so that the next render finds it as warm. */
+  #warmUpAgain(slot: Slot): void {
+    const nothing = () => undefined;
+    this.#start(slot, {
+      ...{ work: undefined, signal: new AbortController().signal, settled: false },
+      ...{ onProgress: nothing, resolve: nothing, reject: nothing, onAbort: nothing },
+    });
   }
 
   #receive(slot: Slot, worker: Worker, message: FromWorker): void {
@@ -203,14 +213,14 @@ export class WorkerPool {
   }
 
   /**
-   * Gives up on a thread that did not notice the cancellation. It runs no JavaScript any more, so it writes nothing,
-   * but its end waits for the native call that it is in; its place is taken at once.
+   * Gives up on a thread that did not notice the cancellation. It runs no JavaScript of the render any more, so it
+   * writes nothing, but its end waits for the native call that it is in; its place is taken at once.
    */
   #abandon(slot: Slot, task: Task): void {
-    const { worker } = slot;
+    const { worker, gate } = slot;
     this.#release(slot);
     slot.worker = undefined;
-    void worker?.terminate();
+    if (worker) void endThread(worker, gate);
     settle(task, () => task.reject(task.signal.reason));
     this.#dispatch();
   }
@@ -223,6 +233,8 @@ export class WorkerPool {
     slot.cancelled = undefined;
   }
 }
+
+const engineClosed = () => new EngineInterruptedError('the engine was closed');
 
 function settle(task: Task, finish: () => void): void {
   if (task.settled) return;

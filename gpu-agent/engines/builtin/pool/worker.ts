@@ -3,8 +3,10 @@ import { createMedia, findMediaTools } from '../../../media/media.ts';
 import type { Media } from '../../../media/types.ts';
 import { EngineInterruptedError, RenderError, type RenderResult } from '../../engine.ts';
 import { openSession } from '../../models/session.ts';
+import { threadStarted } from '../../models/thread-gate.ts';
 import { BUILTIN_CAPABILITIES } from '../capabilities.ts';
 import { FaceFinder } from '../vision/face-finder.ts';
+import { FaceRecogniser } from '../vision/face-recogniser.ts';
 import type { FromWorker, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
 import { warmUp } from './warm-up.ts';
 
@@ -26,6 +28,13 @@ function loadFinder(): Promise<FaceFinder> {
     ([blazeface, facemesh]) => new FaceFinder({ blazeface, facemesh }),
   );
   return finder;
+}
+
+let recogniser: Promise<FaceRecogniser> | undefined;
+
+function loadRecogniser(): Promise<FaceRecogniser> {
+  recogniser ??= openSession('faceres', cacheDir).then((session) => new FaceRecogniser(session));
+  return recogniser;
 }
 
 let mediaTools: ReturnType<typeof findMediaTools> | undefined;
@@ -77,6 +86,7 @@ async function render(
     const renderer = await chosen.load();
     return await renderer(work, {
       finder: loaded,
+      recogniser: loadRecogniser,
       media: openMedia,
       cacheDir,
       signal: controller.signal,
@@ -106,3 +116,5 @@ port.on('message', (message: ToWorker) => {
     running.get(message.id)?.abort(new CancelledError('the render was cancelled'));
   else void handle(message);
 });
+
+threadStarted();

@@ -4,7 +4,9 @@ espeak-ng's program gives no times; its library tells them through a callback. I
 this script is the only thing that loads it, in a process of its own, and talks to its user through pipes alone.
 
     espeak.py --voices        names of the voices, one a line
-    espeak.py NAME            speaks each line of standard input, a JSON string, with the voice NAME
+    espeak.py NAME [OPTION=NUMBER ...]
+                              speaks each line of standard input, a JSON string, with the voice NAME; options are `rate`
+                              (words a minute), `pitch` (0 to 99) and `pause` (0 for none after the last word)
 
 For each line: a line of JSON {"rate", "samples", "phonemes": [[name in IPA, first sample], ...]}, then the samples, mono,
 16 bits, little-endian. Text is text: neither SSML nor phoneme names in brackets are understood.
@@ -15,6 +17,7 @@ import sys
 
 RETRIEVAL, PHONEME_EVENTS, PHONEME_IPA, DONT_EXIT = 1, 0x0001, 0x0002, 0x8000
 CHARS_UTF8, POS_CHARACTER, END_PAUSE = 1, 1, 0x1000
+PARAMETERS = {"rate": 1, "pitch": 3}
 EVENT_LIST_TERMINATED, EVENT_PHONEME = 0, 7
 # No passage needs a quarter of it; what goes on for longer is cut off.
 LONGEST = 600
@@ -83,14 +86,27 @@ def callback(wav, count, events):
 
 lib.espeak_SetSynthCallback(callback)
 name = sys.argv[1].encode()
-# Names of languages are not all names of voices.
-if lib.espeak_SetVoiceByName(name) != 0 and lib.espeak_SetVoiceByProperties(ctypes.byref(Voice(languages=name))) != 0:
-    sys.exit("espeak-ng has no voice of this name")
+manner = {key: int(value) for key, value in (option.split("=") for option in sys.argv[2:])}
+flags = CHARS_UTF8 | (END_PAUSE if manner.get("pause", 1) else 0)
+
+
+def set_voice():
+    # Names of languages are not all names of voices.
+    by_language = ctypes.byref(Voice(languages=name))
+    if lib.espeak_SetVoiceByName(name) != 0 and lib.espeak_SetVoiceByProperties(by_language) != 0:
+        sys.exit("espeak-ng has no voice of this name")
+    for key, number in PARAMETERS.items():
+        if key in manner:
+            lib.espeak_SetParameter(number, manner[key], 0)
+
+
 for line in sys.stdin.buffer:
     samples.clear()
     phonemes.clear()
+    # Some voices have a noise that goes on where it was: a passage must not depend on those before it.
+    set_voice()
     text = json.loads(line).encode("utf-8", "ignore") + b"\0"
-    if lib.espeak_Synth(text, len(text), 0, POS_CHARACTER, 0, CHARS_UTF8 | END_PAUSE, None, None) != 0:
+    if lib.espeak_Synth(text, len(text), 0, POS_CHARACTER, 0, flags, None, None) != 0:
         sys.exit("espeak-ng refused a text")
     lib.espeak_Synchronize()
     head = {"rate": RATE, "samples": len(samples) // 2, "phonemes": phonemes}

@@ -1,7 +1,7 @@
 import { ByteReader } from '../../../media/byte-reader.ts';
 import { startProgram, type Tool } from '../../../media/sandbox.ts';
 import { RenderError } from '../../engine.ts';
-import { type Phone, soundOfIpa } from './sounds.ts';
+import { type Phone, type Sound, soundOfIpa } from './sounds.ts';
 import {
   LIMITS,
   type Synthesiser,
@@ -26,6 +26,33 @@ const STOP_LEAD: Readonly<Record<string, number>> = {
   g: 0.02,
   ch: 0.04,
 };
+/** How what espeak-ng tells is made into sounds with times. */
+export interface PhonemeReading {
+  /** Of a name in the IPA. Undefined for silence, null for what takes no time of its own. */
+  readonly soundOf: (name: string) => Sound | undefined | null;
+  /** Time before its event at which the closure of a stop begins, seconds. */
+  readonly leadOf: (name: string, sound: Sound | undefined) => number;
+  /** Share of its time that the sound before a closure keeps. */
+  readonly kept: number;
+}
+
+/** Names in brackets say that the language changes. */
+const READING: PhonemeReading = {
+  soundOf: (name) => (name.startsWith('(') ? null : soundOfIpa(name)),
+  leadOf: (_name, sound) => STOP_LEAD[sound ?? ''] ?? 0,
+  kept: 0.5,
+};
+
+/** How a voice is to speak and to be read where that is not as it does by itself. */
+export interface EspeakManner {
+  /** Words a minute, and 0 to 99. */
+  readonly rate?: number;
+  readonly pitch?: number;
+  /** Whether a sentence's pause comes after the last word too, as it does by itself. */
+  readonly endPause?: boolean;
+  readonly reading?: PhonemeReading;
+}
+
 /** After the release of a voiceless stop only breath follows, with the lips on their way. */
 const RELEASE = 0.015;
 
@@ -36,8 +63,17 @@ interface Head {
 }
 
 /** Speaks with espeak-ng: one process for all passages of a voice. */
-export function openEspeak(voice: string, options: SynthesiserOptions): Synthesiser {
+export function openEspeak(
+  voice: string,
+  options: SynthesiserOptions,
+  { rate, pitch, endPause = true, reading = READING }: EspeakManner = {},
+): Synthesiser {
   const { tools, guard, signal } = options;
+  const manner = [
+    ...(rate === undefined ? [] : [`rate=${rate}`]),
+    ...(pitch === undefined ? [] : [`pitch=${pitch}`]),
+    ...(endPause ? [] : ['pause=0']),
+  ];
   if (!tools.espeak) throw new RenderError('processing_failed', 'espeak-ng is not there any more.');
   const { python } = tools.espeak;
   let started: Promise<{ tool: Tool; reader: ByteReader }> | undefined;
@@ -45,7 +81,7 @@ export function openEspeak(voice: string, options: SynthesiserOptions): Synthesi
     const tool = await startProgram({
       ...{ file: python, isolate: tools.isolate, guard, signal, feed: true },
       limits: { ...LIMITS, cpuSec: 600 },
-      args: [...ESPEAK_ARGS, voice],
+      args: [...ESPEAK_ARGS, voice, ...manner],
     });
     return { tool, reader: new ByteReader(tool.stdout) };
   };
@@ -56,7 +92,7 @@ export function openEspeak(voice: string, options: SynthesiserOptions): Synthesi
       const timer = setTimeout(() => tool.kill(), WALL_SEC * 1000);
       try {
         tool.stdin?.write(`${JSON.stringify(text)}\n`);
-        const answer = await readAnswer(reader);
+        const answer = await readAnswer(reader, reading);
         signal.throwIfAborted();
         if (answer) return answer;
         // Who has closed its output is about to end, and how it does is worth knowing.
@@ -78,7 +114,7 @@ export function openEspeak(voice: string, options: SynthesiserOptions): Synthesi
   };
 }
 
-async function readAnswer(reader: ByteReader): Promise<Utterance | undefined> {
+async function readAnswer(reader: ByteReader, reading: PhonemeReading): Promise<Utterance | undefined> {
   const bytes: number[] = [];
   for (;;) {
     const byte = await reader.byte();
@@ -90,19 +126,19 @@ async function readAnswer(reader: ByteReader): Promise<Utterance | undefined> {
   if (!(head.samples >= 0 && head.samples <= MOST_SAMPLES)) return undefined;
   const samples = new Int16Array(head.samples);
   if (!(await reader.fill(new Uint8Array(samples.buffer)))) return undefined;
-  return { sampleRate: head.rate, samples, phones: phonesOf(head) };
+  return { sampleRate: head.rate, samples, phones: phonesOf(head, reading) };
 }
 
-/** Sounds from the beginnings that espeak-ng tells. Names in brackets say that the language changes. */
-export function phonesOf({ rate, samples, phonemes }: Head): Phone[] {
-  const events = phonemes
-    .filter(([name]) => !name.startsWith('('))
-    .map(([name, at]) => ({ sound: soundOfIpa(name), at: at / rate }));
+/** Sounds from the beginnings that espeak-ng tells. */
+function phonesOf({ rate, samples, phonemes }: Head, { soundOf, leadOf, kept }: PhonemeReading): Phone[] {
+  const events = phonemes.flatMap(([name, at]) => {
+    const sound = soundOf(name);
+    return sound === null ? [] : [{ sound, at: at / rate, lead: leadOf(name, sound) }];
+  });
   const seconds = samples / rate;
-  const starts = events.map(({ sound, at }, i) => {
+  const starts = events.map(({ at, lead }, i) => {
     const before = events[i - 1]?.at ?? 0;
-    // The sound before a closure keeps half of its time.
-    return Math.min(seconds, Math.max((before + at) / 2, at - (STOP_LEAD[sound ?? ''] ?? 0)));
+    return Math.min(seconds, Math.max(before + kept * (at - before), at - lead));
   });
   const phones: Phone[] = [];
   if (starts[0] === undefined || starts[0] > 0)

@@ -19,11 +19,20 @@ const MOST_OUTPUT = 1 << 20;
 /** The one voice that flite has twice is taken at 16 kHz. */
 export const PROGRAM_NAMES: Readonly<Record<string, string>> = { kal: 'kal16' };
 
-/** Speaks English with flite: a process for each passage, text in by a file. */
-export function openFlite(voice: string, options: SynthesiserOptions): Synthesiser {
+/**
+ * Speaks English with flite: a process for each passage, text in by a file.
+ * @param voice as flite names it
+ * @param stretch of all durations; the voice's own if not given
+ */
+export function openFlite(
+  voice: string,
+  options: SynthesiserOptions,
+  { stretch }: { readonly stretch?: number } = {},
+): Synthesiser {
   const { tools, guard, signal, directory } = options;
   if (!tools.flite) throw new RenderError('processing_failed', 'flite is not there any more.');
   const { file } = tools.flite;
+  const manner = stretch === undefined ? [] : ['--setf', `duration_stretch=${stretch}`];
   const run = async (args: readonly string[]): Promise<string> => {
     const tool = await startProgram({ file, args, isolate: tools.isolate, guard, signal, limits: LIMITS });
     const timer = setTimeout(() => tool.kill(), WALL_SEC * 1000);
@@ -51,7 +60,7 @@ export function openFlite(voice: string, options: SynthesiserOptions): Synthesis
       for (const path of [script, wav]) await guard.removeOnDeath(path);
       try {
         await writeFile(script, `${toAscii(text)}\n`, { mode: 0o600 });
-        const said = await run(['-voice', PROGRAM_NAMES[voice] ?? voice, '-psdur', '-f', script, '-o', wav]);
+        const said = await run(['-voice', voice, ...manner, '-psdur', '-f', script, '-o', wav]);
         return utterance(said, await readFile(wav));
       } finally {
         for (const path of [script, wav]) {

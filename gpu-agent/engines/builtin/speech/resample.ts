@@ -16,10 +16,7 @@ export function resample(samples: Int16Array, from: number, to: number): Int16Ar
   const kernel = new Float64Array(up * taps);
   for (let phase = 0; phase < up; phase++) {
     for (let k = 0; k < taps; k++) {
-      const d = phase / up - (k - reach + 1);
-      const x = Math.PI * d * cut;
-      const sinc = Math.abs(x) < 1e-9 ? 1 : Math.sin(x) / x;
-      kernel[phase * taps + k] = sinc * cut * (0.5 + 0.5 * Math.cos((Math.PI * d) / (reach + 1)));
+      kernel[phase * taps + k] = weightAt(phase / up - (k - reach + 1), cut, reach);
     }
   }
   const out = new Int16Array(Math.floor((samples.length * up) / down));
@@ -35,6 +32,31 @@ export function resample(samples: Int16Array, from: number, to: number): Int16Ar
     out[i] = Math.max(-32_768, Math.min(32_767, Math.round(sum)));
   }
   return out;
+}
+
+/**
+ * The same without rounding to whole numbers, and without a table of weights: slower, for sound that is to be worked on.
+ */
+export function resampleFloats(samples: Float32Array, from: number, to: number): Float32Array {
+  if (from === to) return samples;
+  const cut = Math.min(1, to / from) * BAND;
+  const reach = Math.ceil(REACH / cut);
+  return Float32Array.from({ length: Math.floor((samples.length * to) / from) }, (_, i) => {
+    const at = (i * from) / to;
+    const middle = Math.floor(at);
+    const last = Math.min(samples.length - 1, middle + reach);
+    let sum = 0;
+    for (let k = Math.max(0, middle - reach + 1); k <= last; k++)
+      sum += (samples[k] as number) * weightAt(at - k, cut, reach);
+    return sum;
+  });
+}
+
+/** Weight of a sample at a distance, in samples, from the place that is wanted. */
+function weightAt(distance: number, cut: number, reach: number): number {
+  const x = Math.PI * distance * cut;
+  const sinc = Math.abs(x) < 1e-9 ? 1 : Math.sin(x) / x;
+  return sinc * cut * (0.5 + 0.5 * Math.cos((Math.PI * distance) / (reach + 1)));
 }
 
 function greatestCommonDivisor(a: number, b: number): number {

@@ -47,17 +47,17 @@ const IPA: Readonly<Record<string, Sound>> = Object.fromEntries(
       aa: 'aäɑɶ',
       ah: 'ɐʌɤ',
       ae: 'æ',
-      ao: 'ɒɔ',
+      ao: 'ɒɔœ',
       ow: 'oøɵ',
-      uw: 'uʉyʏɯ',
+      uw: 'uʉyʏ',
       uh: 'ʊ',
       ix: 'ɨᵻ',
       iy: 'i',
-      ih: 'ɪ',
+      ih: 'ɪɯ',
     },
     ...{
       ey: 'e',
-      eh: 'ɛœ',
+      eh: 'ɛ',
       ax: 'ə',
       axr: 'ɚ',
       er: 'ɜɝɞ',
@@ -90,6 +90,7 @@ const PAIRS: readonly (readonly [RegExp, Sound])[] = [
   [/^[aɑ][ːˑ]?[iɪj]/, 'ay'],
   [/^[aɑ][ːˑ]?[uʊw]/, 'aw'],
   [/^[oɔ][ːˑ]?[iɪʏy]/, 'oy'],
+  [/^[oə]ʊ/, 'ow'],
   [/^t[ʃʂɕ]/, 'ch'],
   [/^d[ʒʐʑ]/, 'jh'],
   [/^j[uʊ]/, 'yu'],
@@ -105,7 +106,11 @@ export function soundOfArpabet(name: string): Sound | undefined {
  * @returns undefined for silence
  */
 export function soundOfIpa(name: string): Sound | undefined {
-  const plain = name.normalize('NFD').replace(/[\u0300-\u036F]/g, '');
+  // A c with a cedilla is a sound of its own, not a c with a mark.
+  const plain = name
+    .normalize('NFD')
+    .replace(/c\u0327/g, '\u00E7')
+    .replace(/[\u0300-\u036F]/g, '');
   for (const [pattern, sound] of PAIRS) if (pattern.test(plain)) return sound;
   for (const symbol of plain) {
     const sound = IPA[symbol];

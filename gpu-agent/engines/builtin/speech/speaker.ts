@@ -1,6 +1,6 @@
 import { createGuard } from '#common/process/guard.ts';
 import { openEspeak } from './espeak.ts';
-import { openFlite } from './flite.ts';
+import { openFlite, PROGRAM_NAMES } from './flite.ts';
 import type { Synthesiser, SynthesiserOptions, Utterance } from './synthesiser.ts';
 import { type Voice, voiceId } from './voices.ts';
 
@@ -21,7 +21,7 @@ export class Speaker {
       this.#voice = id;
       this.#synthesiser =
         voice.program === 'flite'
-          ? openFlite(voice.name, this.#options)
+          ? openFlite(PROGRAM_NAMES[voice.name] ?? voice.name, this.#options)
           : openEspeak(voice.name, this.#options);
     }
     return this.#synthesiser.speak(text);

@@ -54,6 +54,11 @@ const NARROW = 0.06;
 const RELIEF_LIMITS = [0.6, 1.25] as const;
 /** The same well inside the face, where a weak relief would cost likeness and no edge can show. */
 const INNER_RELIEF_LIMITS = [1, 1.25] as const;
+/**
+ * How many times deeper relief may get relative to the light, in a fifth of the source's light and in a third of it or
+ * more: more than that, and a face in the dark has black shadows.
+ */
+const MOST_CONTRAST = [1.4, 1.9] as const;
 const GAIN_LIMITS = [0.3, 3] as const;
 
 interface LocalMeans {
@@ -96,9 +101,15 @@ export function matchLight(inputs: LightInputs): LightField {
   for (let i = 0; i < edge.data.length; i++) {
     const ownLevel = level(broad.own, i);
     const otherLevel = level(broad.other, i);
-    const gain = clamp((ownLevel + 3) / (otherLevel + 3), GAIN_LIMITS);
-    const inside = clamp(gain * Math.max(inputs.relief, INNER_RELIEF_LIMITS[0]), INNER_RELIEF_LIMITS);
-    const outside = clamp(gain * inputs.relief, RELIEF_LIMITS);
+    const ratio = (ownLevel + 3) / (otherLevel + 3);
+    const gain = clamp(ratio, GAIN_LIMITS);
+    const deeper = smoothstep(0.2, 0.35, ratio);
+    const most = ratio * (MOST_CONTRAST[0] + (MOST_CONTRAST[1] - MOST_CONTRAST[0]) * deeper);
+    const inside = Math.min(
+      most,
+      clamp(gain * Math.max(inputs.relief, INNER_RELIEF_LIMITS[0]), INNER_RELIEF_LIMITS),
+    );
+    const outside = Math.min(most, clamp(gain * inputs.relief, RELIEF_LIMITS));
     const relief = inside + (outside - inside) * (rim.data[i] as number);
     const o = i * fields;
     data[o + LIGHT.gain] = gain;

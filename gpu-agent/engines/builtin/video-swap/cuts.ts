@@ -1,6 +1,7 @@
 import type { Frame } from './frame-part.ts';
 
 const BINS = 32;
+const LEVELS = 256;
 /** Every pixel of this many, in both directions, is looked at. */
 const STEP = 6;
 /** The frame is compared in this many parts each way: a cut between two pictures of one brightness shows in them. */
@@ -32,23 +33,34 @@ export class CutDetector {
 
 /** Histograms of brightness of the parts of a frame, each of which sums to 1. Neighbouring bins share what lies between. */
 function histograms({ width, height, data }: Frame): Float32Array {
-  const out = new Float32Array(PARTS * PARTS * BINS);
-  const counts = new Float32Array(PARTS * PARTS);
+  const columns = Math.floor((width - 1 - (STEP >> 1)) / STEP) + 1;
+  const partOf = Int32Array.from({ length: columns }, (_, i) => {
+    return Math.floor((((STEP >> 1) + i * STEP) * PARTS) / width) * LEVELS;
+  });
+  // Levels are counted first and shared among bins afterwards: there are far fewer of them than pixels.
+  const levels = new Int32Array(PARTS * PARTS * LEVELS);
   for (let y = STEP >> 1; y < height; y += STEP) {
-    const row = Math.floor((y * PARTS) / height) * PARTS;
-    for (let x = STEP >> 1; x < width; x += STEP) {
-      const part = row + Math.floor((x * PARTS) / width);
-      const place = ((data[y * width + x] as number) * (BINS - 1)) / 255;
+    const row = Math.floor((y * PARTS) / height) * PARTS * LEVELS;
+    for (let i = 0, at = y * width + (STEP >> 1); i < columns; i++, at += STEP) {
+      const level = row + (partOf[i] as number) + (data[at] as number);
+      levels[level] = (levels[level] as number) + 1;
+    }
+  }
+  const out = new Float32Array(PARTS * PARTS * BINS);
+  for (let part = 0; part < PARTS * PARTS; part++) {
+    const counted = levels.subarray(part * LEVELS, (part + 1) * LEVELS);
+    let pixels = 0;
+    for (const count of counted) pixels += count;
+    const share = 1 / Math.max(1, pixels);
+    for (let level = 0; level < LEVELS; level++) {
+      const count = (counted[level] as number) * share;
+      const place = (level * (BINS - 1)) / (LEVELS - 1);
       const bin = place | 0;
       const upper = place - bin;
       const at = part * BINS + bin;
-      out[at] = (out[at] as number) + 1 - upper;
-      if (upper > 0) out[at + 1] = (out[at + 1] as number) + upper;
-      counts[part] = (counts[part] as number) + 1;
+      out[at] = (out[at] as number) + count * (1 - upper);
+      if (upper > 0) out[at + 1] = (out[at + 1] as number) + count * upper;
     }
-  }
-  for (let i = 0; i < out.length; i++) {
-    out[i] = (out[i] as number) / Math.max(1, counts[Math.floor(i / BINS)] as number);
   }
   return out;
 }

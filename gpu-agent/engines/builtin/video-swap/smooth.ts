@@ -161,7 +161,8 @@ function smoothGroup(
   for (const point of group) {
     for (let k = point * 3; k < point * 3 + 3; k++) {
       let sum = own.shape[k] as number;
-      for (const [d, [before, after]] of pairs.entries()) {
+      for (let d = 0; d < pairs.length; d++) {
+        const [before, after] = pairs[d] as [Posed, Posed];
         sum += (weights[d] as number) * ((before.shape[k] as number) + (after.shape[k] as number));
       }
       shape[k] = sum / total;

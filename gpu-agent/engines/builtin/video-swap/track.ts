@@ -1,6 +1,7 @@
 import { smoothstep } from '../swap/plane.ts';
 import { MAX_YAW, yaw } from '../vision/face-finder.ts';
 import { type Face, faceFromPoints } from '../vision/face-mesh.ts';
+import type { Person } from './people.ts';
 import { type Posed, posed, smoothedMesh } from './smooth.ts';
 
 /** Longest loss of a face that is bridged, frames. */
@@ -36,6 +37,10 @@ export class Track {
   #first = Infinity;
   #last = -1;
   open = true;
+  /** Whose face it is, once that could be told. */
+  person: Person | undefined;
+  /** Turns of the head at which this one was looked at to know it again. */
+  readonly turns: number[] = [];
   /** Set when its shot ended, or the video. */
   cutAfter = Infinity;
 

@@ -1,11 +1,13 @@
 import { smoothstep } from '../swap/plane.ts';
 import { type FaceFinder, MAX_YAW, SUITABLE_SHARE, yaw } from '../vision/face-finder.ts';
 import { centroid, type Face } from '../vision/face-mesh.ts';
+import type { FaceRecogniser } from '../vision/face-recogniser.ts';
 import { FACE_OVAL } from '../vision/face-regions.ts';
 import { CutDetector } from './cuts.ts';
 import { type Colors, type Frame, outOfPart, wholeFrame } from './frame-part.ts';
 import { brightnessUnder, likeness } from './likeness.ts';
 import { cropsOfFrame } from './mesh-crop.ts';
+import { People, type Person } from './people.ts';
 import { LONGEST_GAP, type PlacedFace, Track } from './track.ts';
 
 /** Below this the mesh no longer lies on a face. */
@@ -18,6 +20,12 @@ const SAME_PLACE = 0.4;
 /** Smallest width of a face that is looked for, as a share of the frame's shorter side. */
 const SMALLEST_SHARE = 0.08;
 const SMALLEST = 30;
+/** Where a shot begins, faces this narrow beside the most prominent one are looked at too: a known person may be there. */
+const KNOWN_SHARE = 0.35;
+/** Whose a face is can be told from this width on, and up to this turn; and turned by so much more it looks new. */
+const TOLD_WIDTH = 36;
+const TOLD_YAW = Math.PI / 4;
+const NEW_TURN = Math.PI / 12;
 
 export interface IndexedFrame extends Frame {
   readonly index: number;
@@ -28,13 +36,16 @@ export interface IndexedFrame extends Frame {
  * looked for after every cut and in the last frame of each run, and what is found there is followed backwards through
  * the run as well, so that no frame in which a face can be seen is missed. Which faces are suitable is decided when
  * they are found, as Photo Swap decides it: the most prominent one and all that are at least 0.6 times as wide. That
- * holds for as long as the face is followed, so that none comes and goes with its size.
+ * holds for as long as the face is followed, so that none comes and goes with its size; and with a recogniser for as
+ * long as the person is known again ({@link People}).
  */
 export class FaceTracker {
   readonly #finder: FaceFinder;
   readonly #color: Colors;
   readonly #checkpoint: () => void;
   readonly #cuts = new CutDetector();
+  readonly #recogniser: (() => Promise<FaceRecogniser>) | undefined;
+  readonly #people = new People();
   #tracks: Track[] = [];
   #shotStart = 0;
   #nextId = 0;
@@ -43,10 +54,16 @@ export class FaceTracker {
   found = 0;
   shots = 1;
 
-  constructor(finder: FaceFinder, color: Colors, checkpoint: () => void) {
+  constructor(
+    finder: FaceFinder,
+    color: Colors,
+    checkpoint: () => void,
+    recogniser?: () => Promise<FaceRecogniser>,
+  ) {
     this.#finder = finder;
     this.#color = color;
     this.#checkpoint = checkpoint;
+    this.#recogniser = recogniser;
   }
 
   /** Follows faces through the next frames. @param before frames that came just before, for gaps that began there */
@@ -136,7 +153,9 @@ export class FaceTracker {
     const part = wholeFrame(frame, this.#color);
     const shorter = Math.min(part.picture.width, part.picture.height);
     const smallest = Math.max(SMALLEST, SMALLEST_SHARE * shorter);
-    let faces = await this.#finder.findUpright(part.picture, smallest, this.#checkpoint);
+    const begins = frame.index === this.#shotStart && this.#recogniser;
+    const share = begins ? KNOWN_SHARE : SUITABLE_SHARE;
+    let faces = await this.#finder.findUpright(part.picture, smallest, this.#checkpoint, share);
     const open = this.#tracks.filter((track) => track.open);
     if (faces.length === 0 && open.length === 0) {
       this.#emptySearches++;
@@ -144,21 +163,46 @@ export class FaceTracker {
       if (Number.isInteger(Math.log2(this.#emptySearches)))
         faces = await this.#finder.find(part.picture, this.#checkpoint);
     }
+    const fresh: Face[] = [];
     for (const small of faces) {
       const face = outOfPart(small, part);
       const match = nearest(open, face);
-      if (match) {
-        if (match.last === frame.index) continue;
+      if (!match) fresh.push(face);
+      else if (match.last !== frame.index) {
         const fitted = await this.#fit(frame, face);
         if (fitted) this.#join(match, frame.index, fitted, known);
-        continue;
       }
-      const widest = Math.max(0, ...open.map((track) => track.predict(frame.index)?.width ?? 0));
-      if (face.width < SUITABLE_SHARE * widest) continue;
+    }
+    for (const track of open) await this.#learn(track, frame);
+    const newcomers = [];
+    for (const face of fresh) newcomers.push({ face, look: await this.#describe(frame, face) });
+    const chosen = this.#people.choose(newcomers, this.shots, {
+      people: open.flatMap(({ person }) => person ?? []),
+      widest: Math.max(0, ...open.map((track) => track.predict(frame.index)?.width ?? 0)),
+    });
+    for (const { face, person } of chosen) {
       const fitted = await this.#fit(frame, face);
-      if (fitted) await this.#begin(fitted, frame.index, known, earliest);
+      if (fitted) await this.#begin(fitted, frame.index, known, { earliest, person });
     }
     this.#dropDoubles(frame.index);
+  }
+
+  /** What tells whose face it is, where that can be told. */
+  async #describe(frame: Frame, face: Face): Promise<Float32Array | undefined> {
+    if (!this.#recogniser || face.width < TOLD_WIDTH || Math.abs(yaw(face)) > TOLD_YAW) return undefined;
+    this.#checkpoint();
+    return (await this.#recogniser()).describe(cropsOfFrame(frame, this.#color), face);
+  }
+
+  /** Looks at a person again who has turned, so as to know it after a cut. */
+  async #learn(track: Track, frame: IndexedFrame): Promise<void> {
+    const face = track.last === frame.index ? track.predict(frame.index) : undefined;
+    if (!face || track.turns.some((turn) => Math.abs(turn - yaw(face)) < NEW_TURN)) return;
+    const look = await this.#describe(frame, face);
+    if (!look) return;
+    track.turns.push(yaw(face));
+    if (track.person) this.#people.learn(track.person, look);
+    else track.person = this.#people.meet(look, this.shots);
   }
 
   /** Begins a track with a face that was found and follows it back to where it appeared. */
@@ -166,9 +210,11 @@ export class FaceTracker {
     face: Face,
     index: number,
     known: ReadonlyMap<number, IndexedFrame>,
-    earliest: number,
+    { earliest, person }: { earliest: number; person: Person | undefined },
   ): Promise<void> {
     const track = new Track(this.#nextId++, this.#shotStart);
+    track.person = person;
+    if (person) track.turns.push(yaw(face));
     track.set(index, { points: face.points, score: face.score, seen: 1 });
     let last = face;
     for (let back = index - 1; back >= Math.max(earliest, this.#shotStart); back--) {

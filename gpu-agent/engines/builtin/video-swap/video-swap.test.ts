@@ -15,12 +15,9 @@ import type { Picture } from '../vision/picture.ts';
 import { makeClip, readPicture, type Scene } from './testing/clips.ts';
 import { videoSwap } from './video-swap.ts';
 
-const GROUP = join(
-  dirname(createRequire(import.meta.url).resolve('@vladmandic/face-api')),
-  '..',
-  'demo',
-  'sample5.jpg',
-);
+const DEMO = join(dirname(createRequire(import.meta.url).resolve('@vladmandic/face-api')), '..', 'demo');
+const GROUP = join(DEMO, 'sample5.jpg');
+const FOUR = join(DEMO, 'sample6.jpg');
 const SIZE = { width: 480, height: 360 };
 
 let rig: MediaRig;
@@ -183,6 +180,22 @@ describe('Video Swap', () => {
     const { details } = await swap(path, ASTRONAUT, { output_resolution_p: '480' });
     expect(details).toMatchObject({ frames: 4, frames_with_swap: 4, width: 590, height: 480 });
     expect(details.faces).toBeGreaterThanOrEqual(3);
+  });
+
+  it('knows a person again after a cut, and leaves alone the one beside her', async () => {
+    const group = await readPicture(FOUR);
+    // The woman on the right alone, both on the right, and the other one alone.
+    const views = [
+      { x: 1660, y: 455, zoom: 0.9 },
+      { x: 1420, y: 480, zoom: 0.8 },
+      { x: 1200, y: 510, zoom: 1.1 },
+    ];
+    const scenes = views.flatMap((view): Scene[] => {
+      return [{ picture: group, frames: 4, view: (i) => ({ ...view, x: view.x + i }) }, uniform(2)];
+    });
+    const video = await clip('people.mp4', scenes);
+    const { details } = await swap(video, ASTRONAUT);
+    expect(details).toMatchObject({ faces: 1, frames: 18, frames_with_swap: 8, shots: 6 });
   });
 
   it('says whether the video or the picture shows no face', async () => {

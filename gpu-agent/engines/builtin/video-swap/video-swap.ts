@@ -47,7 +47,7 @@ export async function videoSwap(
   media: Media,
   tools: Omit<RenderTools, 'media' | 'cacheDir'>,
 ): Promise<RenderResult> {
-  const { finder, checkpoint, signal, onProgress } = tools;
+  const { finder, recogniser, checkpoint, signal, onProgress } = tools;
   const times = new StageTimes();
   const { timed } = times;
   onProgress(0, 'face');
@@ -65,7 +65,7 @@ export async function videoSwap(
   const size = outputSize(video, job.shorterSide);
   const colors: Colors = video.color;
   const longest = size.width * size.height > MOST_HELD ? SHORT_RUN : RUN;
-  const tracker = new FaceTracker(finder, colors, checkpoint);
+  const tracker = new FaceTracker(finder, colors, checkpoint, recogniser);
   const memory = new FrameMemory();
   const outputPath = join(job.outputDir, 'output.mp4');
   const writer = await media.openWriter({

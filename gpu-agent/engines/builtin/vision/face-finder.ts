@@ -62,9 +62,15 @@ export class FaceFinder {
   /**
    * The faces of a picture as {@link find} orders and chooses them, but upright ones only, and at one smallest width:
    * what a search costs is bounded, as those who search again and again need it.
+   * @param share faces narrower than this share of the most prominent one's are left out
    */
-  async findUpright(picture: Picture, smallest: number, checkpoint: () => void): Promise<Face[]> {
-    return this.#fit(picture, await this.#detect(picture, smallest, checkpoint), checkpoint);
+  async findUpright(
+    picture: Picture,
+    smallest: number,
+    checkpoint: () => void,
+    share = SUITABLE_SHARE,
+  ): Promise<Face[]> {
+    return this.#fit(picture, await this.#detect(picture, smallest, checkpoint, share), checkpoint, share);
   }
 
   /** Fits the mesh of a known face again, as after its picture changed. */
@@ -77,13 +83,23 @@ export class FaceFinder {
     return this.#mesher.refineFrom(source, face);
   }
 
-  #detect(picture: Picture, smallest: number, checkpoint: () => void): Promise<Detection[]> {
+  #detect(
+    picture: Picture,
+    smallest: number,
+    checkpoint: () => void,
+    share = SUITABLE_SHARE,
+  ): Promise<Detection[]> {
     const minFace = (found: readonly Detection[]): number =>
-      Math.max(smallest, ...found.map((detection) => SUITABLE_SHARE * detection.width));
+      Math.max(smallest, ...found.map((detection) => share * detection.width));
     return this.#detector.detect(picture, { minFace, checkpoint });
   }
 
-  async #fit(picture: Picture, detections: readonly Detection[], checkpoint: () => void): Promise<Face[]> {
+  async #fit(
+    picture: Picture,
+    detections: readonly Detection[],
+    checkpoint: () => void,
+    share = SUITABLE_SHARE,
+  ): Promise<Face[]> {
     const faces: Face[] = [];
     for (const detection of detections) {
       checkpoint();
@@ -93,7 +109,7 @@ export class FaceFinder {
     const prominence = (face: Face): number => faceArea(face) * centrality(picture, face);
     faces.sort((a, b) => prominence(b) - prominence(a));
     const main = faces[0];
-    return main ? faces.filter((face) => face.width >= SUITABLE_SHARE * main.width) : [];
+    return main ? faces.filter((face) => face.width >= share * main.width) : [];
   }
 }
 

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import type { OnnxSummary } from '../onnx-file.ts';
-import { type Contract, type Dim, floats, type Stage, type TensorSpec, type Traits } from './contract.ts';
+import { type Contract, fixed, floats, picture, type TensorSpec, type Traits } from './contract.ts';
+import { LIVE_PORTRAIT } from './live-portrait.ts';
 
-const none = z.strictObject({});
 const share = z.number().min(0).max(1);
 const FREE = { free: true } as const;
 const IMAGENET = { mean: [0.485, 0.456, 0.406], deviation: [0.229, 0.224, 0.225] } as const;
@@ -37,36 +37,36 @@ function detector(
   };
 }
 
-/** Scores, boxes and key points of each stride; exports of the same network differ in whether they keep the batch. */
+/**
+ * Scores, boxes and key points of each stride; exports of the same network differ in whether they keep the batch.
+ *
+ * Red comes first, (value − 127.5) / 128: so InsightFace trains SCRFD (`to_rgb=True`, `mean` 127.5, `std` 128 in
+ * `detection/scrfd/configs/scrfd/scrfd_2.5g_bnkps.py`) and so its own package feeds both networks (`swapRB=True` on
+ * OpenCV's blue-first pictures in `python-package/insightface/model_zoo/scrfd.py` and `retinaface.py`). FaceFusion's
+ * `face_detector.py` scales in the same way but leaves blue first, as `cv2.imread` gives it.
+ */
 function anchored(name: string): Contract {
   return detector(
     name,
-    { mean: [127.5 / 255, 127.5 / 255, 127.5 / 255], deviation: [128 / 255, 128 / 255, 128 / 255] },
+    {
+      mean: [127.5 / 255, 127.5 / 255, 127.5 / 255],
+      deviation: [128 / 255, 128 / 255, 128 / 255],
+      order: 'rgb',
+    },
     0.5,
     (size) =>
       (['score', 'box', 'points'] as const).flatMap((kind) =>
         STRIDES.map((stride) => {
           const count = 2 * (size / stride) ** 2;
           const width = { score: 1, box: 4, points: 10 }[kind];
-          return floats(`${kind}_${stride}`, [count, width], { ...FREE, otherwise: ['batch', count, width] });
+          return floats(`${kind}_${stride}`, [count, width], {
+            ...FREE,
+            otherwise: [['batch', count, width]],
+          });
         }),
       ),
   );
 }
-
-function fixed(
-  name: string,
-  stage: Stage,
-  traits: Traits,
-  inputs: readonly TensorSpec[],
-  outputs: readonly TensorSpec[],
-  more: Partial<Pick<Contract, 'options' | 'needs'>> = {},
-): Contract {
-  return { name, stage, traits, options: none, tensors: () => ({ inputs, outputs }), ...more };
-}
-
-const picture = (name: string, size: number, more: Partial<TensorSpec> = {}): TensorSpec =>
-  floats(name, ['batch', 3, size, size], more);
 
 function swapper(name: string, size: number, traits: Traits, needs: readonly string[]): Contract {
   return fixed(
@@ -133,9 +133,6 @@ function lips(name: string): Contract {
   );
 }
 
-const POINTS: readonly Dim[] = ['batch', 21, 3];
-const MOTION = 'live_portrait_motion_extractor';
-
 const ALL: readonly Contract[] = [
   anchored('scrfd_2.5g'),
   anchored('retinaface_10g'),
@@ -155,10 +152,12 @@ const ALL: readonly Contract[] = [
         }),
       ),
   ),
+  // Red first, value / 255: so the network's author feeds it (`face_alignment/api.py` of 1adrianb/face-alignment reads
+  // by scikit-image, which gives red first, and divides by 255). FaceFusion's `face_landmarker.py` leaves blue first.
   fixed(
     '2dfan4',
     'landmarks',
-    { size: 256, ...UNIT },
+    { size: 256, ...UNIT, order: 'rgb' },
     [picture('input', 256, FREE)],
     [floats('points', ['batch', 68, 3], FREE), floats('heatmaps', ['batch', 68, 64, 64], FREE)],
     { options: z.strictObject({ score: share.default(0.5) }) },
@@ -210,59 +209,7 @@ const ALL: readonly Contract[] = [
   ...['xseg_1', 'xseg_2', 'xseg_3'].map(occluder),
   ...['bisenet_resnet_18', 'bisenet_resnet_34'].map(parser),
   ...['wav2lip_96', 'wav2lip_gan_96'].map(lips),
-  fixed(
-    'live_portrait_feature_extractor',
-    'portrait-features',
-    { size: 256, ...UNIT },
-    [picture('input', 256)],
-    [floats('feature_volume', ['batch', 32, 16, 64, 64], FREE)],
-    { needs: [MOTION] },
-  ),
-  fixed(
-    MOTION,
-    'portrait-motion',
-    { size: 256, ...UNIT },
-    [picture('input', 256)],
-    [
-      ...['pitch', 'yaw', 'roll', 'scale'].map((name) => floats(name, ['batch', 1], FREE)),
-      floats('translation', ['batch', 3], { ...FREE, otherwise: ['batch', 1, 3] }),
-      floats('expression', POINTS, FREE),
-      floats('motion_points', POINTS, FREE),
-    ],
-    { needs: ['live_portrait_feature_extractor'] },
-  ),
-  fixed(
-    'live_portrait_generator',
-    'portrait-generator',
-    { size: 512 },
-    [floats('feature_volume', ['batch', 32, 16, 64, 64]), floats('source', POINTS), floats('target', POINTS)],
-    [picture('output', 512, FREE)],
-    { needs: [MOTION] },
-  ),
-  fixed(
-    'live_portrait_stitcher',
-    'portrait-stitcher',
-    {},
-    [floats('source', POINTS), floats('target', POINTS)],
-    [floats('output', POINTS, FREE)],
-    { needs: [MOTION] },
-  ),
-  fixed(
-    'live_portrait_eye_retargeter',
-    'portrait-eyes',
-    {},
-    [floats('input', ['batch', 66])],
-    [floats('output', ['batch', 63], { ...FREE, otherwise: POINTS })],
-    { needs: [MOTION] },
-  ),
-  fixed(
-    'live_portrait_lip_retargeter',
-    'portrait-lips',
-    {},
-    [floats('input', ['batch', 65])],
-    [floats('output', ['batch', 63], { ...FREE, otherwise: POINTS })],
-    { needs: [MOTION] },
-  ),
+  ...LIVE_PORTRAIT,
 ];
 
 /** Every contract that a manifest may name. */

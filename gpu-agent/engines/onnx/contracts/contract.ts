@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { OnnxType } from '../../models/onnx-encoder.ts';
 import type { OnnxSummary } from '../onnx-file.ts';
 
@@ -32,8 +32,8 @@ export interface TensorSpec {
   readonly free?: boolean;
   readonly types: readonly OnnxType[];
   readonly dims: readonly Dim[];
-  /** Another shape that means the same, such as one without the batch. */
-  readonly otherwise?: readonly Dim[];
+  /** Other shapes that mean the same, such as one without the batch. */
+  readonly otherwise?: readonly (readonly Dim[])[];
   /** The model may lack it. */
   readonly optional?: boolean;
 }
@@ -55,6 +55,7 @@ export interface Traits {
   readonly deviation?: readonly [number, number, number];
   /** Whether the output has to be scaled back by mean and deviation. */
   readonly denormalise?: boolean;
+  /** Which colour's plane comes first; default `rgb`. */
   readonly order?: 'rgb' | 'bgr';
   /** How a swapper wants the identity. */
   readonly identity?: 'emap' | 'normalised' | 'converted' | 'converted-normalised';
@@ -80,10 +81,31 @@ export function floats(name: string, dims: readonly Dim[], more: Partial<TensorS
   return { name, types: FLOATS, dims, ...more };
 }
 
+/** Planes of red, green and blue (or the reverse) of a square. */
+export function picture(name: string, size: number, more: Partial<TensorSpec> = {}): TensorSpec {
+  return floats(name, ['batch', 3, size, size], more);
+}
+
+/** A contract whose tensors do not depend on options. */
+export function fixed(
+  name: string,
+  stage: Stage,
+  traits: Traits,
+  inputs: readonly TensorSpec[],
+  outputs: readonly TensorSpec[],
+  more: Partial<Pick<Contract, 'options' | 'needs'>> = {},
+): Contract {
+  return { name, stage, traits, options: z.strictObject({}), tensors: () => ({ inputs, outputs }), ...more };
+}
+
+/** Every shape that a tensor may have. */
+export function shapesOf({ dims, otherwise = [] }: TensorSpec): readonly (readonly Dim[])[] {
+  return [dims, ...otherwise];
+}
+
 /** `float32 or float16 [1 or open, 3, 112, 112]` */
 export function describeSpec(spec: TensorSpec): string {
   const shape = (dims: readonly Dim[]): string =>
     `[${dims.map((dim) => (dim === 'batch' ? '1 or open' : String(dim))).join(', ')}]`;
-  const shapes = spec.otherwise ? `${shape(spec.dims)} or ${shape(spec.otherwise)}` : shape(spec.dims);
-  return `${spec.types.join(' or ')} ${shapes}`;
+  return `${spec.types.join(' or ')} ${shapesOf(spec).map(shape).join(' or ')}`;
 }

@@ -1,6 +1,6 @@
 import type { OnnxType } from '../../models/onnx-encoder.ts';
 import type { OnnxSummary, OnnxValueInfo } from '../onnx-file.ts';
-import { type Contract, type Dim, describeSpec, type TensorSpec } from './contract.ts';
+import { type Contract, type Dim, describeSpec, shapesOf, type TensorSpec } from './contract.ts';
 
 /** One tensor of a contract and what a model calls it. */
 export interface BoundTensor {
@@ -63,9 +63,7 @@ export function bindTensors(
 function bindTensor(spec: TensorSpec, value: OnnxValueInfo, output: boolean): BoundTensor | undefined {
   const type = spec.types.find((candidate) => candidate === value.type);
   if (!type) return undefined;
-  const dims = [spec.dims, ...(spec.otherwise ? [spec.otherwise] : [])].find((shape) =>
-    sameShape(shape, value.dims, output),
-  );
+  const dims = shapesOf(spec).find((shape) => sameShape(shape, value.dims, output));
   if (!dims) return undefined;
   return {
     role: spec.name,
@@ -89,7 +87,7 @@ export function misfit(
   found: readonly number[],
   spec: TensorSpec | undefined,
 ): string | undefined {
-  const shapes = [spec?.dims, spec?.otherwise, expected.dims].filter((shape) => shape !== undefined);
+  const shapes = [...(spec ? shapesOf(spec) : []), expected.dims];
   if (shapes.some((shape) => sameShape(shape, found, true))) return undefined;
   const wanted = spec ? describeSpec(spec) : `[${expected.dims.join(', ')}]`;
   return `output "${expected.name}": expected ${wanted}, found [${found.join(', ')}] when it ran`;

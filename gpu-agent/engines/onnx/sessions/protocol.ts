@@ -1,4 +1,5 @@
 import type { OnnxType } from '../../models/onnx-encoder.ts';
+import type { Gated } from '../../models/thread-gate.ts';
 
 export const PROVIDERS = ['cuda', 'tensorrt', 'cpu'] as const;
 export type Provider = (typeof PROVIDERS)[number];
@@ -18,7 +19,7 @@ export interface ThreadTensor {
   readonly dims: readonly number[];
 }
 
-export interface ThreadOptions {
+export interface ThreadOptions extends Gated {
   readonly models: readonly ThreadModel[];
   /** In order of preference. */
   readonly providers: readonly Provider[];

@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads';
+import { createThreadGate, endThread, type ThreadGate } from '../../models/thread-gate.ts';
 import { misfit } from '../contracts/fit.ts';
 import type { CheckedModel } from '../model-dir.ts';
 import type {
@@ -40,6 +41,7 @@ interface Request {
 
 interface Device {
   readonly worker: Worker;
+  readonly gate: ThreadGate;
   /** What runs now; several requests when they were put together. */
   running: readonly Request[];
 }
@@ -114,7 +116,7 @@ export class SessionPool {
   async close(): Promise<void> {
     this.#closed = true;
     this.#failAll(new SessionError('the sessions are closed'));
-    await Promise.all(this.#devices.splice(0).map(({ worker }) => worker.terminate()));
+    await Promise.all(this.#devices.splice(0).map(({ worker, gate }) => endThread(worker, gate)));
   }
 
   #start(
@@ -122,14 +124,16 @@ export class SessionPool {
     signal: AbortSignal,
   ): Promise<{ runs: readonly FirstRun[]; notes: readonly string[] }> {
     const { models, providers, threads } = this.#options;
+    const gate = createThreadGate();
     const workerData: ThreadOptions = {
+      gate,
       models: models.map(({ name, path, inputs, outputs }) => ({ name, path, inputs, outputs })),
       providers,
       device,
       threads,
     };
     const worker = new Worker(new URL('./session-thread.ts', import.meta.url), { workerData });
-    const entry: Device = { worker, running: [] };
+    const entry: Device = { worker, gate, running: [] };
     this.#devices.push(entry);
     const { promise, resolve, reject } = Promise.withResolvers<{
       runs: readonly FirstRun[];

@@ -5,6 +5,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { describeError } from '#common/errors.ts';
+import { threadStarted, throughGate } from '../../models/thread-gate.ts';
 import type {
   FirstRun,
   FloatTensor,
@@ -20,6 +21,7 @@ import type {
 const port = parentPort;
 if (!port) throw new Error('session-thread.ts runs in a worker thread only');
 const options = workerData as ThreadOptions;
+threadStarted();
 hideFloat16Array();
 const sessions = new Map<string, { session: InferenceSession; model: ThreadModel }>();
 
@@ -73,14 +75,15 @@ async function load(model: ThreadModel, missing: Map<Provider, string>, first: b
 
 function create(model: ThreadModel, provider: Provider): Promise<InferenceSession> {
   const { device, threads } = options;
-  return InferenceSession.create(model.path, {
+  const settings: InferenceSession.SessionOptions = {
     executionProviders: [provider === 'cpu' ? 'cpu' : { name: provider, deviceId: device }],
     intraOpNumThreads: threads,
     interOpNumThreads: 1,
     executionMode: 'sequential',
     graphOptimizationLevel: 'all',
     logSeverityLevel: 4,
-  });
+  };
+  return throughGate(() => InferenceSession.create(model.path, settings));
 }
 
 /** Runs a model once on zeros: memory is laid out, kernels are chosen, and sizes left open become known. */
@@ -102,10 +105,8 @@ async function run(name: string, feeds: FloatTensors): Promise<FloatTensors> {
     if (!feed) throw new Error(`${name} was given no ${input.role}`);
     tensors[input.name] = toTensor(input, feed);
   }
-  const results = await session.run(
-    tensors,
-    model.outputs.map((output) => output.name),
-  );
+  const names = model.outputs.map((output) => output.name);
+  const results = await throughGate(() => session.run(tensors, names));
   return Object.fromEntries(
     model.outputs.map((output) => [output.role, fromTensor(results[output.name] as Tensor)]),
   );

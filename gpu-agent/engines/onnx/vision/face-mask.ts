@@ -43,8 +43,15 @@ export function outlineMask(face: Face): PasteMask {
   return { originX, originY, scale, share: inside };
 }
 
-/** The inside of a crop without its edge, for a face whose outline is not known. */
-export function boxMask(transform: CropTransform, size: number): PasteMask {
+/**
+ * The inside of a crop without its edge, for a face whose outline is not known.
+ * @param edge what is left out, and how wide the fade inside of it is: shares of the crop's side
+ */
+export function boxMask(
+  transform: CropTransform,
+  size: number,
+  edge = { margin: BOX_MARGIN, feather: BOX_FEATHER },
+): PasteMask {
   const corners = [0, size].flatMap((x) => [0, size].map((y) => toPicture(transform, x, y)));
   const scale = Math.max(1, (transform.scale * size) / GRID_WIDTH);
   const originX = Math.floor(Math.min(...corners.map(({ x }) => x)));
@@ -52,8 +59,9 @@ export function boxMask(transform: CropTransform, size: number): PasteMask {
   const width = Math.ceil((Math.max(...corners.map(({ x }) => x)) - originX) / scale);
   const height = Math.ceil((Math.max(...corners.map(({ y }) => y)) - originY) / scale);
   const share = plane(width, height);
-  const edge = (t: number): number => smoothstep(BOX_MARGIN, BOX_MARGIN + BOX_FEATHER, Math.min(t, 1 - t));
-  overGrid({ originX, originY, scale, share }, transform, (x, y) => edge(x / size) * edge(y / size));
+  const { margin, feather } = edge;
+  const kept = (t: number): number => smoothstep(margin, margin + feather, Math.min(t, 1 - t));
+  overGrid({ originX, originY, scale, share }, transform, (x, y) => kept(x / size) * kept(y / size));
   return { originX, originY, scale, share };
 }
 

@@ -1,6 +1,7 @@
 import { BANDS, FRAME_RATE, MelStream } from './log-mel.ts';
 import { Loudness } from './loudness.ts';
 import { LOOK_AHEAD, MouthModel, OUTPUTS } from './mouth-model.ts';
+import { SpeechGate } from './speech-gate.ts';
 
 /** What a mouth does at a moment. */
 export interface MouthPose {
@@ -34,38 +35,100 @@ export async function measureLevel(audio: AsyncIterable<Float32Array>): Promise<
   return loudness.level;
 }
 
+export interface PoseOptions {
+  readonly model?: MouthModel;
+  /** Without it, all sound is taken for speech. */
+  readonly gated?: boolean;
+}
+
 /**
- * Mouth poses from sound, one each 10 ms from its start to its end, in step with it. Holds a second of features at most.
+ * Mouth poses from sound, one each 10 ms from its start to its end, in step with it. Holds two seconds of features at
+ * most.
  * @param level as {@link measureLevel} gave for the same sound
  */
 export async function* mouthPoses(
   audio: AsyncIterable<Float32Array>,
   level: number,
-  model: MouthModel = new MouthModel(),
+  { model = new MouthModel(), gated = true }: PoseOptions = {},
 ): AsyncGenerator<MouthPose> {
   const stream = new MelStream();
-  const shaper = new Shaper();
-  // Frames the model may still look at; `base` of them before the present one are kept.
-  let frames: Float32Array = new Float32Array(0);
-  let next = 0;
-  const said = new Float32Array(OUTPUTS.length);
-  const advance = function* (more: Float32Array, ending: boolean): Generator<MouthPose> {
-    const all = new Float32Array(frames.length + more.length);
-    all.set(frames);
-    all.set(more, frames.length);
+  const speech = new SpeechPoses(level, model);
+  if (!gated) {
+    for await (const samples of audio) yield* speech.push(stream.push(samples));
+    yield* speech.push(stream.end());
+    yield* speech.end();
+    return;
+  }
+  const gate = new SpeechGate(level);
+  const poses: MouthPose[] = [];
+  const shares: number[] = [];
+  const ready = function* (): Generator<MouthPose> {
+    const count = Math.min(poses.length, shares.length);
+    const open = shares.splice(0, count);
+    for (const [i, pose] of poses.splice(0, count).entries()) yield restrained(pose, open[i] as number);
+  };
+  const hear = (frames: Float32Array): void => {
+    poses.push(...speech.push(frames));
+    shares.push(...gate.push(frames));
+  };
+  for await (const samples of audio) {
+    hear(stream.push(samples));
+    yield* ready();
+  }
+  hear(stream.end());
+  poses.push(...speech.end());
+  shares.push(...gate.end());
+  yield* ready();
+}
+
+/** A pose of which only a share is shown; the rest is a mouth at rest. */
+function restrained(pose: MouthPose, share: number): MouthPose {
+  return {
+    openness: share * pose.openness,
+    spread: share * pose.spread,
+    rounding: share * pose.rounding,
+    closed: pose.closed && share > 0.5,
+  };
+}
+
+/** What the mouth would do if all of the sound were speech. */
+class SpeechPoses {
+  readonly #level: number;
+  readonly #model: MouthModel;
+  readonly #shaper = new Shaper();
+  readonly #said = new Float32Array(OUTPUTS.length);
+  /** Frames the model may still look at; `#next` is the present one among them. */
+  #frames: Float32Array = new Float32Array(0);
+  #next = 0;
+
+  constructor(level: number, model: MouthModel) {
+    this.#level = level;
+    this.#model = model;
+  }
+
+  push(frames: Float32Array): Generator<MouthPose> {
+    return this.#advance(frames, false);
+  }
+
+  *end(): Generator<MouthPose> {
+    yield* this.#advance(new Float32Array(0), true);
+    yield* this.#shaper.end();
+  }
+
+  *#advance(more: Float32Array, ending: boolean): Generator<MouthPose> {
+    const all = new Float32Array(this.#frames.length + more.length);
+    all.set(this.#frames);
+    all.set(more, this.#frames.length);
     const count = all.length / BANDS;
     const until = ending ? count : count - LOOK_AHEAD;
-    for (; next < until; next++) {
-      model.run(all, next, level, said);
-      yield* shaper.push(said);
+    for (; this.#next < until; this.#next++) {
+      this.#model.run(all, this.#next, this.#level, this.#said);
+      yield* this.#shaper.push(this.#said);
     }
-    const drop = Math.max(0, next - LOOK_AHEAD);
-    frames = all.slice(drop * BANDS);
-    next -= drop;
-  };
-  for await (const samples of audio) yield* advance(stream.push(samples), false);
-  yield* advance(stream.end(), true);
-  yield* shaper.end();
+    const drop = Math.max(0, this.#next - LOOK_AHEAD);
+    this.#frames = all.slice(drop * BANDS);
+    this.#next -= drop;
+  }
 }
 
 /** Makes poses of what the model says: closes the lips wholly where it believes in a closure, smooths without delay. */

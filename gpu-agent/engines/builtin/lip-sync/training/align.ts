@@ -1,7 +1,7 @@
+import type { Phone } from '../../speech/sounds.ts';
 import { BANDS, FRAME_RATE } from '../audio/log-mel.ts';
 import { analyse } from './corpus.ts';
 import type { Utterance } from './speech.ts';
-import type { Phone } from './visemes.ts';
 
 /** Share of a step off the diagonal that is added to its cost: time is not stretched without a reason. */
 const SLANT = 0.15;
@@ -53,7 +53,7 @@ export function alignPhones(
     const frame = Math.min(n - 1, Math.max(0, Math.round(seconds * FRAME_RATE)));
     return (sums[frame] as number) / Math.max(1, counts[frame] as number) / FRAME_RATE;
   };
-  const phones = spoken.phones.map(({ name, start, end }) => ({ name, start: at(start), end: at(end) }));
+  const phones = spoken.phones.map(({ sound, start, end }) => ({ sound, start: at(start), end: at(end) }));
   return { phones, distance: (cost[n * m - 1] as number) / steps };
 }
 

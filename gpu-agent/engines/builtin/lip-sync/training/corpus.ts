@@ -1,14 +1,15 @@
 import { BANDS, FRAME_RATE, MelStream, SAMPLE_RATE } from '../audio/log-mel.ts';
 import { Loudness } from '../audio/loudness.ts';
+import { INPUTS, inputAt, OPENNESS_UNIT, OUTPUTS } from '../audio/mouth-model.ts';
 import { disturb, music } from './augment.ts';
-import type { Recording } from './network.ts';
+import type { Task } from './network.ts';
 import { normal, type Random, seeded } from './random.ts';
 import { HELD_OUT_SENTENCES, nonsense, SENTENCES } from './sentences.ts';
 import { speak, type Utterance, type Voice } from './speech.ts';
-import { mouthTargets } from './visemes.ts';
+import { mouthTargets } from './targets.ts';
 
 /** A voice and how many of the sentences and of the lines of nonsense it speaks. */
-interface Share {
+export interface Share {
   readonly voice: Voice;
   readonly sentences: number;
   readonly nonsense: number;
@@ -49,6 +50,34 @@ export const HELD_OUT_VOICES: readonly Voice[] = [
   { program: 'espeak-ng', name: 'en-gb-scotland+f5', speed: 155, pitch: 60 },
   { program: 'espeak-ng', name: 'en-us+m4', speed: 170, pitch: 30 },
 ];
+
+/** One recording: log-mel frames, their level, and four targets a frame. */
+export interface Recording {
+  readonly frames: Float32Array;
+  readonly level: number;
+  readonly targets: Float32Array;
+  readonly count: number;
+}
+
+/** How much each output counts. */
+const WEIGHTS = [1, 0.15, 0.15, 1];
+
+/** To say of recordings what their targets are. */
+export function mouthTask(recordings: readonly Recording[]): Task {
+  return {
+    inputs: INPUTS,
+    outputs: WEIGHTS.map((weight, o) => ({ weight, odds: OUTPUTS[o] === 'closure' })),
+    counts: recordings.map(({ count }) => count),
+    inputAt(recording, frame, out) {
+      const { frames, level } = recordings[recording] as Recording;
+      inputAt(frames, frame, level, out);
+    },
+    targetsAt(recording, frame, out) {
+      out.set((recordings[recording] as Recording).targets.subarray(frame * 4, frame * 4 + 4));
+      out[0] = (out[0] as number) / OPENNESS_UNIT;
+    },
+  };
+}
 
 /** Log-mel frames and level of a sound. */
 export function analyse(samples: Float32Array): { frames: Float32Array; level: number; count: number } {

@@ -1,8 +1,7 @@
 import { FRAME_RATE } from '../audio/log-mel.ts';
-import type { MouthModel } from '../audio/mouth-model.ts';
-import { type MouthPose, measureLevel, mouthPoses } from '../audio/mouth-track.ts';
+import { type MouthPose, measureLevel, mouthPoses, type PoseOptions } from '../audio/mouth-track.ts';
 import type { Utterance } from './speech.ts';
-import { mouthTargets, soundClass } from './visemes.ts';
+import { mouthTargets, soundClass } from './targets.ts';
 
 export interface Figures {
   /** Correlation of the openness with that the phonemes ask for. */
@@ -26,15 +25,15 @@ async function* pieces(samples: Float32Array): AsyncGenerator<Float32Array> {
 }
 
 /** All poses of a sound. */
-export async function posesOf(samples: Float32Array, model?: MouthModel): Promise<MouthPose[]> {
+export async function posesOf(samples: Float32Array, options?: PoseOptions): Promise<MouthPose[]> {
   const level = await measureLevel(pieces(samples));
   const out: MouthPose[] = [];
-  for await (const pose of mouthPoses(pieces(samples), level, model)) out.push(pose);
+  for await (const pose of mouthPoses(pieces(samples), level, options)) out.push(pose);
   return out;
 }
 
 /** Compares the poses of speech with what its phonemes ask for. */
-export async function measure(utterances: readonly Utterance[], model?: MouthModel): Promise<Figures> {
+export async function measure(utterances: readonly Utterance[], options?: PoseOptions): Promise<Figures> {
   const said: number[][] = [];
   const asked: number[][] = [];
   const vowels: number[] = [];
@@ -42,14 +41,14 @@ export async function measure(utterances: readonly Utterance[], model?: MouthMod
   let others = 0;
   let wrong = 0;
   for (const { samples, phones } of utterances) {
-    const poses = await posesOf(samples, model);
+    const poses = await posesOf(samples, options);
     const targets = mouthTargets(phones, poses.length / FRAME_RATE);
     for (const [i, pose] of poses.entries()) {
       said.push([pose.openness, pose.spread, pose.rounding]);
       asked.push([0, 1, 2].map((k) => targets.data[i * 4 + k] as number));
     }
-    for (const { name, start, end } of phones) {
-      const kind = soundClass(name);
+    for (const { sound, start, end } of phones) {
+      const kind = soundClass(sound);
       const span = poses.slice(Math.round(start * FRAME_RATE), Math.round(end * FRAME_RATE));
       if (span.length < 2) continue;
       const openness = span.map((pose) => pose.openness);

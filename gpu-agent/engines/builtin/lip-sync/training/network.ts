@@ -1,18 +1,18 @@
-import { INPUTS, inputAt, type MouthWeights, OPENNESS_UNIT, OUTPUTS } from '../audio/mouth-model.ts';
+import type { Network } from '../audio/network.ts';
 import { normal, type Random } from './random.ts';
 
-/** One recording: log-mel frames, their level, and four targets a frame. */
-export interface Recording {
-  readonly frames: Float32Array;
-  readonly level: number;
-  readonly targets: Float32Array;
-  readonly count: number;
+/** What a network is to learn. */
+export interface Task {
+  readonly inputs: number;
+  /** How much each output counts, and whether it is the log odds of a target that is 0 or 1. */
+  readonly outputs: readonly { readonly weight: number; readonly odds: boolean }[];
+  /** Frames of each recording. */
+  readonly counts: readonly number[];
+  inputAt(recording: number, frame: number, out: Float32Array): void;
+  targetsAt(recording: number, frame: number, out: Float32Array): void;
 }
 
 const BATCH = 64;
-const OUT = OUTPUTS.length;
-/** How much each output counts. */
-const WEIGHT = [1, 0.15, 0.15, 1];
 
 export interface TrainingOptions {
   readonly hidden: number;
@@ -25,11 +25,13 @@ export interface TrainingOptions {
 }
 
 /** Trains the network by Adam (Kingma and Ba 2015) on squared errors, and cross entropy for the closure. */
-export function trainNetwork(recordings: readonly Recording[], options: TrainingOptions): MouthWeights {
+export function trainNetwork(task: Task, options: TrainingOptions): Network {
   const { hidden, epochs, stride, random, log } = options;
-  const { mean, scale } = statistics(recordings);
-  const inner = Float32Array.from({ length: hidden * INPUTS }, () => normal(random) * Math.sqrt(2 / INPUTS));
-  const outer = Float32Array.from({ length: OUT * hidden }, () => normal(random) * Math.sqrt(1 / hidden));
+  const { inputs, counts } = task;
+  const outputs = task.outputs.length;
+  const { mean, scale } = statistics(task);
+  const inner = Float32Array.from({ length: hidden * inputs }, () => normal(random) * Math.sqrt(2 / inputs));
+  const outer = Float32Array.from({ length: outputs * hidden }, () => normal(random) * Math.sqrt(1 / hidden));
   const weights = {
     hidden,
     mean,
@@ -37,15 +39,15 @@ export function trainNetwork(recordings: readonly Recording[], options: Training
     inner,
     innerBias: new Float32Array(hidden),
     outer,
-    outerBias: new Float32Array(OUT),
+    outerBias: new Float32Array(outputs),
   };
   const parameters = [weights.inner, weights.innerBias, weights.outer, weights.outerBias].map(
     (values) => new Adam(values),
   );
-  const x = new Float32Array(BATCH * INPUTS);
-  const y = new Float32Array(BATCH * OUT);
-  const order = recordings.flatMap((recording, r) =>
-    Array.from({ length: Math.floor(recording.count / stride) }, (_, i) => [r, i * stride] as const),
+  const x = new Float32Array(BATCH * inputs);
+  const y = new Float32Array(BATCH * outputs);
+  const order = counts.flatMap((count, r) =>
+    Array.from({ length: Math.floor(count / stride) }, (_, i) => [r, i * stride] as const),
   );
   const batches = Math.floor(order.length / BATCH);
   for (let epoch = 0; epoch < epochs; epoch++) {
@@ -54,22 +56,16 @@ export function trainNetwork(recordings: readonly Recording[], options: Training
     for (let b = 0; b < batches; b++) {
       for (let i = 0; i < BATCH; i++) {
         const [r, at] = order[b * BATCH + i] as readonly [number, number];
-        const recording = recordings[r] as Recording;
         const frame = at + Math.floor(random() * stride);
-        const row = x.subarray(i * INPUTS, (i + 1) * INPUTS);
-        // Recordings whose level is misjudged, as when two people speak.
-        inputAt(recording.frames, frame, recording.level, row);
-        for (let k = 0; k < INPUTS; k++)
+        const row = x.subarray(i * inputs, (i + 1) * inputs);
+        task.inputAt(r, frame, row);
+        for (let k = 0; k < inputs; k++)
           row[k] = ((row[k] as number) - (mean[k] as number)) * (scale[k] as number);
-        for (let o = 0; o < OUT; o++) y[i * OUT + o] = recording.targets[frame * 4 + o] as number;
-        y[i * OUT] = (y[i * OUT] as number) / OPENNESS_UNIT;
+        task.targetsAt(r, frame, y.subarray(i * outputs, (i + 1) * outputs));
       }
       const done = (epoch + b / batches) / epochs;
       loss += step(
-        weights,
-        parameters,
-        x,
-        y,
+        ...([task, weights, parameters, x, y] as const),
         options.rate * (0.02 + 0.98 * 0.5 * (1 + Math.cos(Math.PI * done))),
       );
     }
@@ -78,16 +74,16 @@ export function trainNetwork(recordings: readonly Recording[], options: Training
   return weights;
 }
 
-function statistics(recordings: readonly Recording[]): { mean: Float32Array; scale: Float32Array } {
-  const sum = new Float64Array(INPUTS);
-  const squares = new Float64Array(INPUTS);
-  const row = new Float32Array(INPUTS);
+function statistics({ inputs, counts, inputAt }: Task): { mean: Float32Array; scale: Float32Array } {
+  const sum = new Float64Array(inputs);
+  const squares = new Float64Array(inputs);
+  const row = new Float32Array(inputs);
   let n = 0;
-  for (const { frames, level, count } of recordings) {
+  for (const [r, count] of counts.entries()) {
     for (let i = 0; i < count; i += 5) {
-      inputAt(frames, i, level, row);
+      inputAt(r, i, row);
       n++;
-      for (let k = 0; k < INPUTS; k++) {
+      for (let k = 0; k < inputs; k++) {
         sum[k] = (sum[k] as number) + (row[k] as number);
         squares[k] = (squares[k] as number) + (row[k] as number) ** 2;
       }
@@ -103,7 +99,8 @@ function statistics(recordings: readonly Recording[]): { mean: Float32Array; sca
 
 /** One step over a batch. @returns its mean loss */
 function step(
-  weights: MouthWeights,
+  { inputs, outputs }: Task,
+  weights: Network,
   parameters: readonly Adam[],
   x: Float32Array,
   y: Float32Array,
@@ -118,24 +115,26 @@ function step(
   ];
   for (const { gradient } of parameters) gradient.fill(0);
   const active = new Float32Array(hidden);
-  const delta = new Float32Array(OUT);
+  const count = outputs.length;
+  const delta = new Float32Array(count);
   let loss = 0;
   for (let i = 0; i < BATCH; i++) {
-    const row = i * INPUTS;
+    const row = i * inputs;
     const out = Float32Array.from(outerBias);
     for (let h = 0; h < hidden; h++) {
       let a = innerBias[h] as number;
-      const w = h * INPUTS;
-      for (let k = 0; k < INPUTS; k++) a += (inner[w + k] as number) * (x[row + k] as number);
+      const w = h * inputs;
+      for (let k = 0; k < inputs; k++) a += (inner[w + k] as number) * (x[row + k] as number);
       active[h] = a > 0 ? a : 0;
       if (a > 0)
-        for (let o = 0; o < OUT; o++) out[o] = (out[o] as number) + (outer[o * hidden + h] as number) * a;
+        for (let o = 0; o < count; o++) out[o] = (out[o] as number) + (outer[o * hidden + h] as number) * a;
     }
-    for (let o = 0; o < OUT; o++) {
-      const target = y[i * OUT + o] as number;
+    for (let o = 0; o < count; o++) {
+      const target = y[i * count + o] as number;
       const value = out[o] as number;
-      const weight = (WEIGHT[o] as number) / BATCH;
-      if (o < 3) {
+      const { weight: share, odds } = outputs[o] as Task['outputs'][number];
+      const weight = share / BATCH;
+      if (!odds) {
         delta[o] = 2 * weight * (value - target);
         loss += weight * (value - target) ** 2;
       } else {
@@ -149,14 +148,14 @@ function step(
       const a = active[h] as number;
       if (a === 0) continue;
       let back = 0;
-      for (let o = 0; o < OUT; o++) {
+      for (let o = 0; o < count; o++) {
         const at = o * hidden + h;
         gOuter[at] = (gOuter[at] as number) + (delta[o] as number) * a;
         back += (delta[o] as number) * (outer[at] as number);
       }
       gInnerBias[h] = (gInnerBias[h] as number) + back;
-      const w = h * INPUTS;
-      for (let k = 0; k < INPUTS; k++)
+      const w = h * inputs;
+      for (let k = 0; k < inputs; k++)
         gInner[w + k] = (gInner[w + k] as number) + back * (x[row + k] as number);
     }
   }

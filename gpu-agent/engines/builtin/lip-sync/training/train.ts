@@ -5,8 +5,9 @@
  *     node gpu-agent/engines/builtin/lip-sync/training/train.ts
  */
 import { writeFile } from 'node:fs/promises';
-import { decodeWeights, encodeFloats, encodeWeights, MouthModel } from '../audio/mouth-model.ts';
-import { heldOutSet, rehearsed, TRAINING_VOICES, trainingSet, wordless } from './corpus.ts';
+import { decodeWeights, encodeWeights, MouthModel } from '../audio/mouth-model.ts';
+import { encodeFloats } from '../audio/network.ts';
+import { heldOutSet, mouthTask, rehearsed, TRAINING_VOICES, trainingSet, wordless } from './corpus.ts';
 import { type Figures, measure } from './measure.ts';
 import { trainNetwork } from './network.ts';
 import { trainProbe } from './probe.ts';
@@ -15,7 +16,7 @@ const log = (line: string): void => console.log(line);
 const random = rehearsed();
 const recordings = [...(await trainingSet(TRAINING_VOICES, random, log)), ...wordless(110, random)];
 log(`${Math.round(recordings.reduce((sum, { count }) => sum + count, 0) / 6000)} minutes of sound`);
-const weights = trainNetwork(recordings, {
+const weights = trainNetwork(mouthTask(recordings), {
   hidden: 40,
   epochs: 13,
   stride: 2,
@@ -24,14 +25,15 @@ const weights = trainNetwork(recordings, {
   log,
 });
 const file = encodeWeights(weights, { heldOut: {}, probe: '' });
-const model = new MouthModel(decodeWeights(file));
+// Of this network alone: what tells speech from other sounds is trained by itself.
+const options = { model: new MouthModel(decodeWeights(file)), gated: false };
 const heldOut: Record<string, Figures> = {};
 for (const [voice, utterances] of await heldOutSet()) {
-  heldOut[voice] = await measure(utterances, model);
+  heldOut[voice] = await measure(utterances, options);
   log(`${voice}: ${JSON.stringify(heldOut[voice])}`);
 }
 const all = [...(await heldOutSet()).values()].flat();
-const figures = await measure(all, model);
+const figures = await measure(all, options);
 log(`all held-out voices: ${JSON.stringify(figures)}`);
 const probe = await trainProbe();
 const rounded = Object.entries(figures).map(([name, value]) => [name, Number(value.toFixed(4))]);

@@ -1,0 +1,37 @@
+import type { EngineSet } from '../engines/engine-set.ts';
+import type { AgentStatement } from './registration.ts';
+
+/** What the resource says of the engines of an agent, and of what they would do but for want of a program. */
+export function engineStatement(
+  engines: EngineSet,
+): Pick<AgentStatement, 'engines' | 'unavailable' | 'unavailableNames'> {
+  const { unavailable } = engines;
+  const names = new Set<string>();
+  // The resource lists engines by name, and two sidecars may run the same program.
+  const ownName = (name: string): string => {
+    let own = name;
+    for (let count = 2; names.has(own); count++) own = `${name}-${count}`;
+    names.add(own);
+    return own;
+  };
+  return {
+    engines: engines.pools.flatMap((pool) =>
+      pool.engine
+        ? {
+            name: ownName(pool.engine.name),
+            version: pool.engine.version,
+            capabilities: engines.offers(pool).map((offer) => ({
+              name: offer.capability,
+              slots: engines.slotsOf(pool, offer),
+              memoryMib: Math.max(0, Math.round(offer.memoryMib)),
+            })),
+          }
+        : [],
+    ),
+    unavailable: unavailable.map(({ capability, message }) => ({
+      name: capability,
+      message: message.slice(0, 1_024),
+    })),
+    unavailableNames: unavailable.map(({ capability }) => capability).join(','),
+  };
+}
