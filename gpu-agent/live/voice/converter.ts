@@ -84,6 +84,9 @@ class Stream {
   /** Power of the voice that came in, and of what it became without the correction of its loudness. */
   #powerIn: number;
   #powerOut: number;
+  /** Energy of the two since the last step. */
+  #sumIn = 0;
+  #sumOut = 0;
 
   constructor(sampleRate: number, { pitchHz, formantShift, timbre }: Voice) {
     this.#shifter = new Shifter({ sampleRate, pitchHz, formantShift });
@@ -93,7 +96,7 @@ class Stream {
     this.#input = new Float64Array(hop);
     this.#output = new Float64Array(hop);
     this.#plain = new Float64Array(hop);
-    this.#forget = Math.exp(-1 / (LOUDNESS_SEC * sampleRate));
+    this.#forget = Math.exp(-hop / (LOUDNESS_SEC * sampleRate));
     this.#powerIn = PRIOR_POWER * 0.05 * sampleRate;
     this.#powerOut = this.#powerIn;
   }
@@ -116,15 +119,19 @@ class Stream {
   /** Measures loudness where there is a voice and nothing else. */
   #compare(count: number): void {
     if (!this.#shifter.voiced) return;
-    const before = this.#shifter.gain ** 2;
     for (let i = 0; i < count; i++) {
-      this.#powerIn = this.#powerIn * this.#forget + (this.#plain[i] as number) ** 2;
-      this.#powerOut = this.#powerOut * this.#forget + (this.#output[i] as number) ** 2 / before;
+      this.#sumIn += (this.#plain[i] as number) ** 2;
+      this.#sumOut += (this.#output[i] as number) ** 2;
     }
   }
 
   #settle(): void {
     this.#timbre.settle();
+    if (this.#sumIn === 0) return;
+    this.#powerIn = this.#powerIn * this.#forget + this.#sumIn;
+    this.#powerOut = this.#powerOut * this.#forget + this.#sumOut / this.#shifter.gain ** 2;
+    this.#sumIn = 0;
+    this.#sumOut = 0;
     const gain = Math.sqrt(this.#powerIn / this.#powerOut);
     this.#shifter.gain = Math.min(MOST_GAIN, Math.max(1 / MOST_GAIN, gain));
   }

@@ -1,3 +1,4 @@
+import { dot } from './dot.ts';
 import type { Ring } from './ring.ts';
 
 /** Friction lies above this. */
@@ -40,8 +41,8 @@ export class Friction {
     this.voice = voice;
     this.#hop = hop;
     this.#reach = sampleRate < LEAST_RATE ? 0 : Math.round((FILTER_SEC * sampleRate) / 2);
-    this.#kernel = halfOfLowPass(CROSSOVER_HZ / sampleRate, this.#reach);
-    this.#input = new Float64Array(hop + 2 * this.#reach);
+    this.#kernel = lowPass(CROSSOVER_HZ / sampleRate, this.#reach);
+    this.#input = new Float64Array(hop + this.#kernel.length);
     this.#low = new Float64Array(hop);
     this.#lowBefore = new Float64Array(hop);
     this.lag = this.#reach + 2 * hop;
@@ -67,16 +68,10 @@ export class Friction {
   }
 
   #filter(first: number): void {
-    const [input, kernel, reach] = [this.#input, this.#kernel, this.#reach];
-    for (let i = 0; i < input.length; i++) input[i] = this.#sound.read(first - reach + i);
-    for (let i = 0; i < this.#hop; i++) {
-      const middle = i + reach;
-      let sum = (kernel[0] as number) * (input[middle] as number);
-      for (let k = 1; k <= reach; k++) {
-        sum += (kernel[k] as number) * ((input[middle - k] as number) + (input[middle + k] as number));
-      }
-      this.#low[i] = sum;
-    }
+    const input = this.#input;
+    const kernel = this.#kernel;
+    for (let i = 0; i < input.length; i++) input[i] = this.#sound.read(first - this.#reach + i);
+    for (let i = 0; i < this.#hop; i++) this.#low[i] = dot(input, i, kernel, 0, kernel.length);
   }
 
   #voiceShare(first: number): number {
@@ -93,12 +88,13 @@ export class Friction {
   }
 }
 
-/** Middle and right half of a windowed sinc (Hann). */
-function halfOfLowPass(cut: number, reach: number): Float64Array {
-  const kernel = Float64Array.from({ length: reach + 1 }, (_, k) => {
+/** Windowed sinc (Hann), `reach` taps to each side of the middle, and zeros up to a multiple of four. */
+function lowPass(cut: number, reach: number): Float64Array {
+  const kernel = new Float64Array(4 * Math.ceil((2 * reach + 1) / 4));
+  for (let k = -reach; k <= reach; k++) {
     const sinc = k === 0 ? 2 * cut : Math.sin(2 * Math.PI * cut * k) / (Math.PI * k);
-    return sinc * (0.5 + 0.5 * Math.cos((Math.PI * k) / (reach + 1)));
-  });
-  const sum = kernel.reduce((a, b) => a + 2 * b, -(kernel[0] as number));
+    kernel[k + reach] = sinc * (0.5 + 0.5 * Math.cos((Math.PI * k) / (reach + 1)));
+  }
+  const sum = kernel.reduce((a, b) => a + b, 0);
   return kernel.map((value) => value / sum);
 }

@@ -1,3 +1,4 @@
+import { dot } from './dot.ts';
 import { PitchPath } from './pitch-path.ts';
 
 /** Range in which a voice's pitch is looked for. */
@@ -18,6 +19,8 @@ const WINDOW_SEC = 0.02;
 const CANDIDATES = 6;
 /** Peaks below this are no candidates. */
 const LEAST_CLARITY = 0.3;
+/** Sound of less power has no pitch: a step of a 16-bit sample carries more. */
+const LEAST_POWER = 1e-10;
 
 /** What is known of the sound around one moment. */
 export interface PitchFrame {
@@ -50,7 +53,9 @@ export class PitchTracker {
   readonly #window: number;
   readonly #history: Float64Array;
   readonly #hopSteps: number;
-  readonly #likeness: Float64Array;
+  /** Every second sample of it. */
+  readonly #rough: Float64Array;
+  readonly #roughEnergy: Float64Array;
   readonly #energy: Float64Array;
   readonly #hz = new Float64Array(CANDIDATES);
   readonly #clarity = new Float64Array(CANDIDATES);
@@ -63,13 +68,14 @@ export class PitchTracker {
     this.#rate = sampleRate / this.#step;
     this.#hopSteps = Math.round(HOP_SEC * this.#rate);
     this.hop = this.#hopSteps * this.#step;
-    this.#kernel = lowPass(sampleRate, Math.round((FILTER_SEC * sampleRate) / 2));
+    this.#kernel = lowPass(sampleRate, 4 * Math.round((FILTER_SEC * sampleRate) / 4));
     this.#input = new Float64Array(this.#kernel.length + this.hop);
     this.#least = Math.floor(this.#rate / HIGHEST_HZ) - 1;
-    this.#most = Math.ceil(this.#rate / LOWEST_HZ) + 1;
-    this.#window = Math.round(WINDOW_SEC * this.#rate);
-    this.#history = new Float64Array(this.#window + this.#most);
-    this.#likeness = new Float64Array(this.#most + 1);
+    this.#most = 2 * Math.ceil(this.#rate / LOWEST_HZ / 2) + 2;
+    this.#window = 8 * Math.round((WINDOW_SEC * this.#rate) / 8);
+    this.#history = new Float64Array(this.#window + this.#most + 4);
+    this.#rough = new Float64Array(this.#history.length >> 1);
+    this.#roughEnergy = new Float64Array(this.#rough.length + 1);
     this.#energy = new Float64Array(this.#history.length + 1);
     this.#rumble = 1 - Math.exp((-2 * Math.PI * RUMBLE_HZ) / this.#rate);
     this.lag = Math.round((this.#step * this.#history.length) / 2 + (this.#kernel.length - 1) / 2);
@@ -88,13 +94,11 @@ export class PitchTracker {
 
   #decimate(): void {
     const [input, kernel, history] = [this.#input, this.#kernel, this.#history];
-    const taps = kernel.length;
     history.copyWithin(0, this.#hopSteps);
     const first = history.length - this.#hopSteps;
     for (let i = 0; i < this.#hopSteps; i++) {
       const at = (i + 1) * this.#step;
-      let sum = 0;
-      for (let k = 0; k < taps; k++) sum += (input[at + k] as number) * (kernel[k] as number);
+      const sum = dot(input, at, kernel, 0, kernel.length);
       this.#low += this.#rumble * (sum - this.#low);
       history[first + i] = sum - this.#low;
     }
@@ -102,56 +106,58 @@ export class PitchTracker {
   }
 
   #find(): void {
-    const { energy, power } = this.#measure();
-    const count = power > 0 ? this.#peaks(energy) : 0;
-    const chosen = this.#path.step(this.#hz, this.#clarity, count, power);
+    const history = this.#history;
+    const rough = this.#rough;
+    runningEnergy(history, this.#energy);
+    for (let i = 0; i < rough.length; i++) rough[i] = history[2 * i + 1] as number;
+    runningEnergy(rough, this.#roughEnergy);
+    const first = (history.length - this.#window) >> 1;
+    const power =
+      ((this.#energy[first + this.#window] as number) - (this.#energy[first] as number)) / this.#window;
+    const heard = power >= LEAST_POWER;
+    const count = heard ? this.#peaks() : 0;
+    const chosen = this.#path.step(this.#hz, this.#clarity, count, heard ? power : 0);
     this.frame.hz = chosen < 0 ? 0 : (this.#hz[chosen] as number);
     this.frame.clarity = chosen < 0 ? 0 : (this.#clarity[chosen] as number);
   }
 
-  /** Running sum of squares, and the mean over the middle of the frame. */
-  #measure(): { energy: Float64Array; power: number } {
-    const [history, energy] = [this.#history, this.#energy];
-    for (let i = 0; i < history.length; i++) {
-      energy[i + 1] = (energy[i] as number) + (history[i] as number) ** 2;
-    }
-    const first = (history.length - this.#window) >> 1;
-    const power = ((energy[first + this.#window] as number) - (energy[first] as number)) / this.#window;
-    // Below what one step of a 16-bit sample can carry there is nothing to hear.
-    return { energy, power: power < 1e-10 ? 0 : power };
-  }
-
-  #peaks(energy: Float64Array): number {
-    const [history, likeness, window] = [this.#history, this.#likeness, this.#window];
-    for (let lag = this.#least; lag <= this.#most; lag++) {
-      const a = (this.#most - lag) >> 1;
-      const b = a + lag;
-      let sum = 0;
-      for (let i = 0; i < window; i++) sum += (history[a + i] as number) * (history[b + i] as number);
-      const both =
-        (energy[a + window] as number) -
-        (energy[a] as number) +
-        (energy[b + window] as number) -
-        (energy[b] as number);
-      likeness[lag] = both > 0 ? (2 * sum) / both : 0;
-    }
+  /** Candidates are found at every second lag and sample, and looked at closely afterwards. */
+  #peaks(): number {
+    const [least, most] = [(this.#least >> 1) - 1, this.#most >> 1];
+    let before = 2;
+    let here = 2;
     let count = 0;
-    for (let lag = this.#least + 1; lag < this.#most; lag++) {
-      const [before, here, after] = [likeness[lag - 1], likeness[lag], likeness[lag + 1]] as [
-        number,
-        number,
-        number,
-      ];
-      if (here < LEAST_CLARITY || here <= before || here < after) continue;
-      const bend = before - 2 * here + after;
-      const shift = bend < 0 ? (0.5 * (before - after)) / bend : 0;
-      count = this.#keep(
-        count,
-        this.#rate / (lag + shift),
-        Math.min(1, here - 0.25 * (before - after) * shift),
-      );
+    for (let lag = least; lag <= most; lag++) {
+      const after = likeness(this.#rough, this.#roughEnergy, this.#window >> 1, lag);
+      if (here >= LEAST_CLARITY && here > before && here >= after)
+        count = this.#closely(count, 2 * (lag - 1));
+      before = here;
+      here = after;
     }
     return count;
+  }
+
+  #closely(count: number, lag: number): number {
+    const like = (at: number) => likeness(this.#history, this.#energy, this.#window, at);
+    let peak = lag;
+    let [before, here, after] = [like(lag - 1), like(lag), like(lag + 1)];
+    for (let moved = 0; moved < 2 && (before > here || after > here); moved++) {
+      if (before > here) {
+        peak--;
+        [before, here, after] = [like(peak - 1), before, here];
+      } else {
+        peak++;
+        [before, here, after] = [here, after, like(peak + 1)];
+      }
+    }
+    if (peak < this.#least || peak > this.#most || before > here || after > here) return count;
+    const bend = before - 2 * here + after;
+    const shift = bend < 0 ? (0.5 * (before - after)) / bend : 0;
+    return this.#keep(
+      count,
+      this.#rate / (peak + shift),
+      Math.min(1, here - 0.25 * (before - after) * shift),
+    );
   }
 
   /** Keeps a candidate, the weakest giving way when there are too many. */
@@ -170,14 +176,34 @@ export class PitchTracker {
   }
 }
 
-/** Windowed sinc (Hann), 2 · reach + 1 taps. */
-function lowPass(sampleRate: number, reach: number): Float64Array {
-  const kernel = new Float64Array(2 * reach + 1);
-  const cut = (2 * BAND_HZ) / sampleRate;
-  for (let k = -reach; k <= reach; k++) {
-    const sinc = k === 0 ? cut : Math.sin(Math.PI * cut * k) / (Math.PI * k);
-    kernel[k + reach] = sinc * (0.5 + 0.5 * Math.cos((Math.PI * k) / (reach + 1)));
+/** Running sum of squares: `energy[i]` is that of the first `i` samples. */
+function runningEnergy(samples: Float64Array, energy: Float64Array): void {
+  for (let i = 0; i < samples.length; i++) {
+    energy[i + 1] = (energy[i] as number) + (samples[i] as number) ** 2;
   }
+}
+
+/** Normalised square difference of two windows `lag` apart, both sides equally far from the middle: 1 where they are alike. */
+function likeness(samples: Float64Array, energy: Float64Array, window: number, lag: number): number {
+  const a = (samples.length - window - lag) >> 1;
+  const b = a + lag;
+  const both =
+    (energy[a + window] as number) -
+    (energy[a] as number) +
+    (energy[b + window] as number) -
+    (energy[b] as number);
+  return both > 0 ? (2 * dot(samples, a, samples, b, window)) / both : 0;
+}
+
+/** Windowed sinc (Hann). @param taps even */
+function lowPass(sampleRate: number, taps: number): Float64Array {
+  const cut = (2 * BAND_HZ) / sampleRate;
+  const kernel = Float64Array.from({ length: taps }, (_, i) => {
+    const k = i - (taps - 1) / 2;
+    return (
+      (Math.sin(Math.PI * cut * k) / (Math.PI * k)) * (0.5 + 0.5 * Math.cos((2 * Math.PI * k) / (taps + 1)))
+    );
+  });
   const sum = kernel.reduce((a, b) => a + b, 0);
   return kernel.map((value) => value / sum);
 }

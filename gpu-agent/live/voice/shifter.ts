@@ -110,7 +110,8 @@ export class Shifter {
       const n = this.#now + i;
       const delayed = this.#sound.read(n - this.latency);
       plain[i] = delayed;
-      out[i] = delayed - (1 - this.throughAt(n)) * this.#voice.read(n - this.latency);
+      const voiceShare = 1 - this.#throughAt(n);
+      out[i] = voiceShare === 0 ? delayed : delayed - voiceShare * this.#voice.read(n - this.latency);
     }
     this.#grains.render(out, this.#now, count);
     this.#now += count;
@@ -119,7 +120,7 @@ export class Shifter {
   }
 
   /** Share of the sound itself in the output, 0 in a voice, 1 without. */
-  throughAt(n: number): number {
+  #throughAt(n: number): number {
     const { from, to, at, length } = this.#through;
     return from + (to - from) * risen((n - at) / length);
   }
@@ -182,6 +183,6 @@ export class Shifter {
   }
 
   #fadeThrough(to: number, at: number, length: number): void {
-    this.#through = { from: this.throughAt(this.#now), to, at: Math.max(at, this.#now), length };
+    this.#through = { from: this.#throughAt(this.#now), to, at: Math.max(at, this.#now), length };
   }
 }

@@ -10,12 +10,14 @@ const FOLLOW_SEC = 1;
 /** Beyond the target range intonation is flattened, into this many semitones at most. */
 const KNEE_SEMITONES = 3;
 /** Farther the pitch is not moved: grains would be repeated or left out too often. */
-export const MOST_RATIO = 3.2;
+export const MOST_RATIO = 3.6;
 
 /** Moves a speaker's pitch to a target range: his own running median to its middle, with his intonation around it. */
 export class SpeakerPitch {
   readonly #low = Math.log2(LOWEST_HZ) - 0.1;
   readonly #classes: Float64Array;
+  /** Mean pitch of those counted in each class. */
+  readonly #means: Float64Array;
   readonly #decay: number;
   readonly #hopSec: number;
   readonly #middle: number;
@@ -26,6 +28,7 @@ export class SpeakerPitch {
 
   constructor(target: { readonly low: number; readonly high: number }, hopSec: number) {
     this.#classes = new Float64Array(Math.ceil((Math.log2(HIGHEST_HZ) + 0.1 - this.#low) / CLASS));
+    this.#means = new Float64Array(this.#classes.length);
     this.#decay = 2 ** (-hopSec / HALF_LIFE_SEC);
     this.#hopSec = hopSec;
     this.#middle = Math.log2(target.low * target.high) / 2;
@@ -38,7 +41,9 @@ export class SpeakerPitch {
     const classes = this.#classes;
     for (let i = 0; i < classes.length; i++) classes[i] = (classes[i] as number) * this.#decay;
     const at = Math.max(0, Math.min(classes.length - 1, Math.floor((octave - this.#low) / CLASS)));
-    classes[at] = (classes[at] as number) + 1;
+    const count = (classes[at] as number) + 1;
+    classes[at] = count;
+    this.#means[at] = (this.#means[at] as number) + (octave - (this.#means[at] as number)) / count;
     this.#total = this.#total * this.#decay + 1;
     this.#heardSec += this.#hopSec;
     const median = this.#medianNow();
@@ -59,13 +64,11 @@ export class SpeakerPitch {
 
   #medianNow(): number {
     let sum = 0;
-    for (let i = 0; i < this.#classes.length; i++) {
-      const share = this.#classes[i] as number;
-      if (sum + share >= this.#total / 2) {
-        return this.#low + CLASS * (i + (this.#total / 2 - sum) / share);
-      }
-      sum += share;
+    let at = 0;
+    for (; at < this.#classes.length - 1; at++) {
+      sum += this.#classes[at] as number;
+      if (sum >= this.#total / 2) break;
     }
-    return this.#low + CLASS * this.#classes.length;
+    return this.#means[at] as number;
   }
 }
