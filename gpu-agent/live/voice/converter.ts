@@ -9,11 +9,11 @@ const FULL = 32_768;
 /** From here on, a share of full scale, peaks are rounded off instead of cut. */
 const ROUND_FROM = 0.85;
 /** Loudness is compared over about so much voice, seconds. */
-const LOUDNESS_SEC = 0.4;
+const LOUDNESS_SEC = 0.3;
 /** What the voice is held to before there is much of it: its own power, as if for a while at this level. */
 const PRIOR_POWER = 1e-4;
 /** Farthest that loudness is corrected, as a factor. */
-const MOST_GAIN = 2.5;
+const MOST_GAIN = 2;
 
 export interface VoiceConverterOptions {
   /** Samples a second, from {@link LOWEST_RATE} to {@link HIGHEST_RATE}. */

@@ -11,6 +11,10 @@ export const LATENCY_SEC = 0.025;
 const RISE_SEC = 0.01;
 /** A first mark is looked for in sound that ended at least so long ago. */
 const SETTLED_SEC = 0.001;
+/** Below this there is no voice. */
+const RUMBLE_HZ = 20;
+/** A remainder of it smaller than this is nothing. */
+const NOTHING = 1e-9;
 /** Sound that is kept: that of the delay, and the longest period to both sides of it. */
 const KEPT_SEC = 0.08;
 
@@ -57,6 +61,9 @@ export class Shifter {
   #fallAt = 0;
   #fall = 1;
   #voiced = false;
+  readonly #made: Float64Array;
+  readonly #rumblePace: number;
+  #rumble = 0;
   /** The sound itself goes from one share to the other over a time. */
   #through = { from: 1, to: 1, at: 0, length: 1 };
 
@@ -72,6 +79,8 @@ export class Shifter {
     this.#tracker = new PitchTracker(sampleRate);
     this.hop = this.#tracker.hop;
     this.#frameAt = this.hop;
+    this.#made = new Float64Array(this.hop);
+    this.#rumblePace = 1 - Math.exp((-2 * Math.PI * RUMBLE_HZ) / sampleRate);
     this.#friction = new Friction(this.#sound, this.#voice, sampleRate, this.hop);
     this.#marks = new PitchMarks(this.#sound, sampleRate);
     this.#grains = new Grains(this.#voice, formantShift);
@@ -113,10 +122,21 @@ export class Shifter {
       const voiceShare = 1 - this.#throughAt(n);
       out[i] = voiceShare === 0 ? delayed : delayed - voiceShare * this.#voice.read(n - this.latency);
     }
-    this.#grains.render(out, this.#now, count);
+    this.#addVoice(out, count);
     this.#now += count;
     if (this.#now === this.#frameAt) this.#hear();
     if (this.#now >= this.#decideAt) this.#decide();
+  }
+
+  /** Adds the grains. What they have below speech, as periods cut out of low tones do, is taken away. */
+  #addVoice(out: Float64Array, count: number): void {
+    const grains = this.#made.fill(0, 0, count);
+    this.#grains.render(grains, this.#now, count);
+    for (let i = 0; i < count; i++) {
+      const value = grains[i] as number;
+      this.#rumble += this.#rumblePace * (value - this.#rumble);
+      out[i] = (out[i] as number) + value - this.#rumble;
+    }
   }
 
   /** Share of the sound itself in the output, 0 in a voice, 1 without. */
@@ -128,6 +148,7 @@ export class Shifter {
   #hear(): void {
     this.#frameAt += this.hop;
     this.#friction.part(this.#now);
+    if (Math.abs(this.#rumble) < NOTHING) this.#rumble = 0;
     const { frame } = this.#tracker;
     if (frame.hz === 0) return;
     this.#speaker.hear(frame.hz);
