@@ -143,11 +143,12 @@ function fft(re: Float64Array, im: Float64Array): void {
   }
   for (let size = 2; size <= n; size *= 2) {
     for (let k = 0; k < size / 2; k++) {
-      const [cos, sin] = [Math.cos((2 * Math.PI * k) / size), -Math.sin((2 * Math.PI * k) / size)];
+      const cos = Math.cos((2 * Math.PI * k) / size);
+      const sin = -Math.sin((2 * Math.PI * k) / size);
       for (let a = k; a < n; a += size) {
         const b = a + size / 2;
-        const [x, y] = [re[b] as number, im[b] as number];
-        const [tr, ti] = [x * cos - y * sin, x * sin + y * cos];
+        const tr = (re[b] as number) * cos - (im[b] as number) * sin;
+        const ti = (re[b] as number) * sin + (im[b] as number) * cos;
         re[b] = (re[a] as number) - tr;
         im[b] = (im[a] as number) - ti;
         re[a] = (re[a] as number) + tr;

@@ -12,7 +12,7 @@ export const RATE = 48_000;
 const run = promisify(execFile);
 const ALSA = '/usr/share/sounds/alsa';
 const ASTERISK = '/usr/share/asterisk/sounds/en';
-const WORDS = 'She had your dark suit in greasy wash water all year. Five lazy zebras saw the zoo.';
+const WORDS = 'She had your dark suit in greasy wash water all year.';
 
 /** Synthetic speakers, low and high, one with a creak. */
 export const SPEAKERS = [
