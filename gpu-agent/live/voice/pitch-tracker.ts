@@ -19,8 +19,8 @@ const WINDOW_SEC = 0.02;
 const CANDIDATES = 6;
 /** Peaks below this are no candidates. */
 const LEAST_CLARITY = 0.3;
-/** Sound of less power has no pitch: a step of a 16-bit sample carries more. */
-const LEAST_POWER = 1e-10;
+/** Sound of less power is no voice (75 dB below full scale): what converters and codecs hum by themselves lies there. */
+const LEAST_POWER = 3e-8;
 
 /** What is known of the sound around one moment. */
 export interface PitchFrame {

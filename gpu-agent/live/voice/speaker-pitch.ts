@@ -7,6 +7,8 @@ const HALF_LIFE_SEC = 6;
 /** The median is followed within this share of the voice heard so far, and at the slowest within this many seconds. */
 const FOLLOW_SHARE = 0.25;
 const FOLLOW_SEC = 1;
+/** Until so much voice was heard the median is a guess, and intonation is kept only as far as it is known. */
+const KNOWN_SEC = 0.4;
 /** Beyond the target range intonation is flattened, into this many semitones at most. */
 const KNEE_SEMITONES = 3;
 /** Farther the pitch is not moved: grains would be repeated or left out too often. */
@@ -55,7 +57,7 @@ export class SpeakerPitch {
   ratio(hz: number): number {
     if (Number.isNaN(this.#median)) return 1;
     const octave = Math.log2(hz);
-    const away = octave - this.#median;
+    const away = Math.min(1, this.#heardSec / KNOWN_SEC) * (octave - this.#median);
     const beyond = Math.abs(away) - this.#half;
     const knee = KNEE_SEMITONES / 12;
     const kept = beyond <= 0 ? away : Math.sign(away) * (this.#half + knee * Math.tanh(beyond / knee));
