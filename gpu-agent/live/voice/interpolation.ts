@@ -6,7 +6,7 @@ export const PHASES = 256;
 export const BEFORE = TAPS / 2 - 1;
 
 /**
- * Weights of a windowed sinc (Kaiser-like by a squared-cosine window), one row of {@link TAPS} for each place between
+ * Weights of a windowed sinc (squared cosine), one row of {@link TAPS} for each place between
  * two samples.
  * @param speed samples read for each one made: above 1 the band is narrowed, so that nothing folds back
  */

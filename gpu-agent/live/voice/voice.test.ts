@@ -2,7 +2,8 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { loadVoices, parseVoice, SHIPPED_VOICES, VoiceError } from './voice.ts';
+import { loadConfig } from '#common/config.ts';
+import { loadVoices, parseVoice, SHIPPED_VOICES, VoiceError, voiceDirectories, voiceShape } from './voice.ts';
 
 const good = {
   id: 'test-voice',
@@ -73,6 +74,15 @@ describe('voices', () => {
     expect(voices.size).toBe(7);
     expect(voices.get('test-voice')?.formantShift).toBe(1.1);
     expect(voices.get('calm-alto')?.name).toBe('Mine');
+  });
+
+  it('of the owner lie where the environment says', () => {
+    const directories = (env: NodeJS.ProcessEnv) => voiceDirectories(loadConfig(voiceShape, env));
+    expect(directories({})).toEqual([SHIPPED_VOICES]);
+    expect(directories({ SEMBLANCE_VOICE_DIR: '/srv/voices' })).toEqual([SHIPPED_VOICES, '/srv/voices']);
+    expect(() => directories({ SEMBLANCE_VOICE_DIR: 'voices' })).toThrow(
+      /SEMBLANCE_VOICE_DIR: must be an absolute path/,
+    );
   });
 
   it('are refused with every fault by name', async () => {

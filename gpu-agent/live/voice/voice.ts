@@ -9,6 +9,19 @@ const MAX_BYTES = 64 * 1024;
 /** Most voices of one directory. */
 const MAX_FILES = 500;
 
+/** Variables of the environment that concern voices. */
+export const voiceShape = {
+  /** Directory with voices of the owner's, beside those that come along. */
+  SEMBLANCE_VOICE_DIR: z.string().startsWith('/', 'must be an absolute path').optional(),
+};
+
+/** Where voices are, by the environment. */
+export function voiceDirectories({
+  SEMBLANCE_VOICE_DIR,
+}: z.output<z.ZodObject<typeof voiceShape>>): readonly string[] {
+  return SEMBLANCE_VOICE_DIR === undefined ? [SHIPPED_VOICES] : [SHIPPED_VOICES, SEMBLANCE_VOICE_DIR];
+}
+
 const text = (longest: number) => z.string().trim().min(1, 'must not be empty').max(longest);
 
 const timbrePoint = z.strictObject({
