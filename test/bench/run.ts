@@ -40,6 +40,7 @@ const runMotionBench = section(() => import('./motion/motion-bench.ts'), 'runMot
 const runOnnxBench = section(() => import('./onnx/session-bench.ts'), 'runOnnxBench');
 const runLongHistoryBench = section(() => import('./usage/long-history.ts'), 'runLongHistoryBench');
 const runVideoSwapBench = section(() => import('./video-swap/video-swap-bench.ts'), 'runVideoSwapBench');
+const runVoiceBench = section(() => import('./voice/voice-bench.ts'), 'runVoiceBench');
 const runWebhookBench = section(() => import('./webhooks/webhook-bench.ts'), 'runWebhookBench');
 
 /** Sections by the name that chooses them. Submits come last: they leave thousands of jobs behind. */
@@ -54,6 +55,7 @@ const SECTIONS: Record<string, readonly Run[]> = {
   avatar: [runAvatarBench],
   motion: [runMotionBench],
   'lip-sync': [runLipSyncBench],
+  voice: [runVoiceBench],
   onnx: [runOnnxBench],
   agents: [runTwoAgentsBench],
   usage: [runLongHistoryBench],

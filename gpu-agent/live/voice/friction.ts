@@ -1,0 +1,100 @@
+import { dot } from './dot.ts';
+import type { Ring } from './ring.ts';
+
+/** Friction lies above this. */
+const CROSSOVER_HZ = 4_000;
+/** Length of the filter that parts the bands, seconds. */
+const FILTER_SEC = 0.001;
+/** Power above the crossover for each unit below it: up to the first it is part of the voice, from the second on friction. */
+const VOICE = 0.1;
+const FRICTION = 0.5;
+/** Below this rate there is no band to part. */
+const LEAST_RATE = 12_000;
+
+/**
+ * Takes the friction out of sound that is going to be moved in pitch: z and v are a voice and a hiss at once, and a hiss
+ * cut into periods buzzes. What lies above 4 kHz is taken out as far as there is much of it, compared with what lies
+ * below.
+ */
+export class Friction {
+  /** How many samples behind the sound the result is, at most. */
+  readonly lag: number;
+  /** The sound without its friction. */
+  readonly voice: Ring;
+
+  readonly #sound: Ring;
+  readonly #hop: number;
+  readonly #reach: number;
+  readonly #kernel: Float64Array;
+  readonly #input: Float64Array;
+  /** Low band of the block last parted, and of the one before it. */
+  #low: Float64Array;
+  #lowBefore: Float64Array;
+  /** Share of the high band that belongs to the voice, in the last three blocks. */
+  readonly #share = [1, 1, 1];
+  #powerLow = 0;
+  #powerHigh = 0;
+
+  /** @param hop samples between two calls of {@link part} */
+  constructor(sound: Ring, voice: Ring, sampleRate: number, hop: number) {
+    this.#sound = sound;
+    this.voice = voice;
+    this.#hop = hop;
+    this.#reach = sampleRate < LEAST_RATE ? 0 : Math.round((FILTER_SEC * sampleRate) / 2);
+    this.#kernel = lowPass(CROSSOVER_HZ / sampleRate, this.#reach);
+    this.#input = new Float64Array(hop + this.#kernel.length);
+    this.#low = new Float64Array(hop);
+    this.#lowBefore = new Float64Array(hop);
+    this.lag = this.#reach + 2 * hop;
+  }
+
+  /** To be called when the sound has `end` samples, a hop after the call before. */
+  part(end: number): void {
+    const [hop, reach] = [this.#hop, this.#reach];
+    const first = end - reach - hop;
+    [this.#low, this.#lowBefore] = [this.#lowBefore, this.#low];
+    this.#filter(first);
+    this.#share.shift();
+    this.#share.push(reach === 0 ? 1 : this.#voiceShare(first));
+    const [before, here, after] = this.#share as [number, number, number];
+    for (let i = 0; i < hop; i++) {
+      const n = first - hop + i;
+      // From the middle of one block to that of the next.
+      const x = (i + 0.5) / hop - 0.5;
+      const share = x < 0 ? here + (before - here) * -x : here + (after - here) * x;
+      const low = this.#lowBefore[i] as number;
+      this.voice.write(n, low + share * (this.#sound.read(n) - low));
+    }
+  }
+
+  #filter(first: number): void {
+    const input = this.#input;
+    const kernel = this.#kernel;
+    for (let i = 0; i < input.length; i++) input[i] = this.#sound.read(first - this.#reach + i);
+    for (let i = 0; i < this.#hop; i++) this.#low[i] = dot(input, i, kernel, 0, kernel.length);
+  }
+
+  #voiceShare(first: number): number {
+    let [low, high] = [0, 0];
+    for (let i = 0; i < this.#hop; i++) {
+      const below = this.#low[i] as number;
+      low += below ** 2;
+      high += (this.#sound.read(first + i) - below) ** 2;
+    }
+    this.#powerLow = (this.#powerLow + low) / 2;
+    this.#powerHigh = (this.#powerHigh + high) / 2;
+    if (this.#powerHigh <= VOICE * this.#powerLow) return 1;
+    return Math.max(0, 1 - (this.#powerHigh / this.#powerLow - VOICE) / (FRICTION - VOICE));
+  }
+}
+
+/** Windowed sinc (Hann), `reach` taps to each side of the middle, and zeros up to a multiple of four. */
+function lowPass(cut: number, reach: number): Float64Array {
+  const kernel = new Float64Array(4 * Math.ceil((2 * reach + 1) / 4));
+  for (let k = -reach; k <= reach; k++) {
+    const sinc = k === 0 ? 2 * cut : Math.sin(2 * Math.PI * cut * k) / (Math.PI * k);
+    kernel[k + reach] = sinc * (0.5 + 0.5 * Math.cos((Math.PI * k) / (reach + 1)));
+  }
+  const sum = kernel.reduce((a, b) => a + b, 0);
+  return kernel.map((value) => value / sum);
+}

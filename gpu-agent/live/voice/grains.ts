@@ -1,0 +1,89 @@
+import { BEFORE, PHASES, sincTable, TAPS } from './interpolation.ts';
+import type { Ring } from './ring.ts';
+
+/** More than ever overlap: the longest grains at the shortest distance. */
+const MOST = 40;
+/** Steps of the quarter of a circle that windows rise along. */
+const STEPS = 1024;
+const RISE = Float64Array.from({ length: STEPS + 2 }, (_, i) => 0.5 - 0.5 * Math.cos((Math.PI * i) / STEPS));
+
+/** One period of the voice, cut out around a mark and put to a new place. Times are samples of the output. */
+export interface Grain {
+  /** Where its mark comes to lie. */
+  readonly at: number;
+  /** Its mark in the sound. */
+  readonly mark: number;
+  /** It rises for so long before its mark, ends so long after it, and falls over the last part of that. */
+  readonly rise: number;
+  readonly end: number;
+  readonly fall: number;
+  readonly gain: number;
+}
+
+/**
+ * The grains that sound at the moment. Each is read at its own speed, which moves the formants (a grain that is read
+ * faster is shorter, and its spectrum wider), and while it sounds, so that its end need not be there when it begins.
+ */
+export class Grains {
+  readonly #voice: Ring;
+  readonly #speed: number;
+  readonly #table: Float32Array;
+  readonly #grains: Grain[] = [];
+
+  /** @param speed samples of the sound read for each one made */
+  constructor(voice: Ring, speed: number) {
+    this.#voice = voice;
+    this.#speed = speed;
+    this.#table = sincTable(speed);
+  }
+
+  add(grain: Grain): void {
+    if (this.#grains.length === MOST) throw new RangeError('more grains at once than there can be');
+    this.#grains.push(grain);
+  }
+
+  /** Adds what sounds from `first` on to `count` samples. */
+  render(out: Float64Array, first: number, count: number): void {
+    let kept = 0;
+    for (const grain of this.#grains) {
+      this.#sound(grain, out, first, count);
+      if (grain.at + grain.end > first + count) this.#grains[kept++] = grain;
+    }
+    this.#grains.length = kept;
+  }
+
+  #sound({ at, mark, rise, end, fall, gain }: Grain, out: Float64Array, first: number, count: number): void {
+    const { data, mask } = this.#voice;
+    const table = this.#table;
+    const from = Math.max(first, Math.ceil(at - rise));
+    const to = Math.min(first + count, Math.ceil(at + end));
+    for (let n = from; n < to; n++) {
+      const d = n - at;
+      let weight = gain;
+      if (d < 0) weight *= risen((d + rise) / rise);
+      else if (d > end - fall) weight *= risen((end - d) / fall);
+      const place = mark + this.#speed * d;
+      const whole = Math.floor(place);
+      const row = Math.round((place - whole) * PHASES) * TAPS;
+      const start = (whole - BEFORE) & mask;
+      // Two sums, so that one addition need not wait for the other.
+      let even = 0;
+      let odd = 0;
+      for (let k = 0; k < TAPS; k += 2) {
+        even += (data[start + k] as number) * (table[row + k] as number);
+        odd += (data[start + k + 1] as number) * (table[row + k + 1] as number);
+      }
+      out[n - first] = (out[n - first] as number) + weight * (even + odd);
+    }
+  }
+}
+
+/** Half a period of a raised cosine, from 0 at 0 to 1 at 1. */
+export function risen(x: number): number {
+  if (x <= 0) return 0;
+  if (x >= 1) return 1;
+  const place = x * STEPS;
+  const whole = Math.floor(place);
+  const left = RISE[whole] as number;
+  return left + (place - whole) * ((RISE[whole + 1] as number) - left);
+}

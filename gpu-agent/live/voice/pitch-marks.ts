@@ -1,0 +1,110 @@
+import type { Ring } from './ring.ts';
+
+/** A mark is looked for this share of a period around where it is due. */
+const SEARCH = 0.2;
+/** What is compared reaches half a period to each side of a mark, but not farther after it than this, seconds. */
+const AFTER_SEC = 0.005;
+/** In the first, rough pass every so manieth place and sample is looked at, about; seconds. */
+const ROUGH_SEC = 1 / 12_000;
+/** Marks that are remembered: those of the delay, at the highest pitch, with room to spare. */
+const KEPT = 64;
+
+/**
+ * Marks, one in each period of a voice, all at the same place of their periods: the first on an extreme of the wave, each
+ * further one where the sound is most like that around the one before, between samples by a parabola. This is how Praat
+ * does it ("Sound & Pitch: To PointProcess (cc)"), here forwards only.
+ */
+export class PitchMarks {
+  readonly #sound: Ring;
+  readonly #after: number;
+  readonly #rough: number;
+  readonly #marks = new Float64Array(KEPT);
+  #count = 0;
+
+  constructor(sound: Ring, sampleRate: number) {
+    this.#sound = sound;
+    this.#after = Math.round(AFTER_SEC * sampleRate);
+    this.#rough = Math.max(1, Math.round(ROUGH_SEC * sampleRate));
+  }
+
+  /** Begins anew at the largest sample from `from` up to but not including `to`. @returns its place */
+  begin(from: number, to: number): number {
+    let at = from;
+    let largest = -1;
+    for (let n = from; n < to; n++) {
+      const size = Math.abs(this.#sound.read(n));
+      if (size > largest) {
+        largest = size;
+        at = n;
+      }
+    }
+    this.#marks[0] = at;
+    this.#count = 1;
+    return at;
+  }
+
+  /** Adds the marks that can be found in the sound before `end`. */
+  extend(end: number, period: number): void {
+    const after = Math.min(period / 2, this.#after);
+    for (;;) {
+      const last = this.#marks[(this.#count - 1) % KEPT] as number;
+      if (last + (1 + SEARCH) * period + after + 2 > end) return;
+      this.#marks[this.#count++ % KEPT] = this.#next(last, period, Math.round(after));
+    }
+  }
+
+  nearest(place: number): number {
+    let best = this.#marks[(this.#count - 1) % KEPT] as number;
+    for (let i = 2; i <= Math.min(KEPT, this.#count); i++) {
+      const mark = this.#marks[(this.#count - i) % KEPT] as number;
+      if (Math.abs(mark - place) > Math.abs(best - place)) break;
+      best = mark;
+    }
+    return best;
+  }
+
+  #next(last: number, period: number, after: number): number {
+    const middle = Math.round(last);
+    const before = Math.round(period / 2);
+    const [first, most] = [Math.round((1 - SEARCH) * period), Math.round((1 + SEARCH) * period)];
+    let best = Math.round(period);
+    let top = Number.NEGATIVE_INFINITY;
+    for (let lag = first; lag <= most; lag += this.#rough) {
+      const like = this.#likeness(middle, lag, before, after, this.#rough);
+      if (like > top) {
+        top = like;
+        best = lag;
+      }
+    }
+    const fine = Math.max(1, this.#rough >> 1);
+    const rough = best;
+    top = Number.NEGATIVE_INFINITY;
+    for (let lag = rough - this.#rough; lag <= rough + this.#rough; lag++) {
+      const like = this.#likeness(middle, lag, before, after, fine);
+      if (like > top) {
+        top = like;
+        best = lag;
+      }
+    }
+    const left = this.#likeness(middle, best - 1, before, after, fine);
+    const right = this.#likeness(middle, best + 1, before, after, fine);
+    const bend = left - 2 * top + right;
+    const shift = bend < 0 ? Math.max(-0.5, Math.min(0.5, (0.5 * (left - right)) / bend)) : 0;
+    return last + best + shift;
+  }
+
+  /** Normalised cross-correlation of the sound around a place and `lag` samples later. */
+  #likeness(middle: number, lag: number, before: number, after: number, step: number): number {
+    const { data, mask } = this.#sound;
+    let [product, one, other] = [0, 0, 0];
+    for (let n = middle - before; n <= middle + after; n += step) {
+      const a = data[n & mask] as number;
+      const b = data[(n + lag) & mask] as number;
+      product += a * b;
+      one += a * a;
+      other += b * b;
+    }
+    const both = one * other;
+    return both > 0 ? product / Math.sqrt(both) : 0;
+  }
+}

@@ -1,0 +1,54 @@
+import { describe, expect, it } from 'vitest';
+import { PitchTracker } from './pitch-tracker.ts';
+import { mixed, noise, RATE, VOWELS, vowel } from './testing/sounds.ts';
+
+/** Pitch of each frame. */
+function track(sound: Int16Array): number[] {
+  const tracker = new PitchTracker(RATE);
+  const out: number[] = [];
+  for (const sample of sound) if (tracker.push(sample / 32_768)) out.push(tracker.frame.hz);
+  return out;
+}
+
+describe('pitch tracker', () => {
+  it.each([62, 75, 98, 130, 187, 240, 330, 470])('finds %i Hz in every vowel', (hz) => {
+    for (const formants of Object.values(VOWELS)) {
+      const frames = track(vowel({ hz, formants, seconds: 0.5 })).slice(25);
+      for (const found of frames) expect(Math.abs(found / hz - 1)).toBeLessThan(0.01);
+    }
+  });
+
+  it('follows a glide, 20 ms late', () => {
+    const hz = (n: number) => 120 * (1 + 0.2 * Math.sin((2 * Math.PI * 1.7 * n) / RATE));
+    const sound = vowel({ hz: 120, formants: VOWELS.ae, seconds: 1.5, glide: 0.2 });
+    const tracker = new PitchTracker(RATE);
+    let n = 0;
+    for (const sample of sound) {
+      n++;
+      if (!tracker.push(sample / 32_768) || n < RATE / 5) continue;
+      expect(Math.abs(tracker.frame.hz / hz(n - tracker.lag) - 1)).toBeLessThan(0.02);
+    }
+    expect(tracker.lag / RATE).toBeLessThan(0.021);
+  });
+
+  it('holds the octave in noise', () => {
+    const frames = track(mixed(vowel({ hz: 110, formants: VOWELS.i, seconds: 2 }), noise(2, 0.03))).slice(25);
+    const right = frames.filter((found) => Math.abs(found / 110 - 1) < 0.03).length;
+    expect(right / frames.length).toBeGreaterThan(0.97);
+  });
+
+  it('hears no voice in noise, in silence and in a steady offset', () => {
+    for (const sound of [
+      noise(2, 0.2),
+      noise(2, 0.0005),
+      new Int16Array(RATE),
+      new Int16Array(RATE).fill(9_000),
+    ]) {
+      expect(
+        track(sound)
+          .slice(50)
+          .every((hz) => hz === 0),
+      ).toBe(true);
+    }
+  });
+});

@@ -1,0 +1,209 @@
+import { dot } from './dot.ts';
+import { PitchPath } from './pitch-path.ts';
+
+/** Range in which a voice's pitch is looked for. */
+export const LOWEST_HZ = 58;
+export const HIGHEST_HZ = 520;
+/** The sound is brought to about this rate first. */
+const RATE = 8_000;
+/** Upper end of the band that is looked at: the lower harmonics, which noise and friction reach least. */
+const BAND_HZ = 1_500;
+/** Length of the low-pass, seconds. */
+const FILTER_SEC = 0.0028;
+/** Rumble and steady offset below this are taken away. */
+const RUMBLE_HZ = 45;
+/** Time between two frames, and over which periods are compared, seconds. */
+const HOP_SEC = 0.004;
+const WINDOW_SEC = 0.02;
+/** Most candidates of a frame. */
+const CANDIDATES = 6;
+/** Peaks below this are no candidates. */
+const LEAST_CLARITY = 0.3;
+/** Sound of less power is no voice (75 dB below full scale): what converters and codecs hum by themselves lies there. */
+const LEAST_POWER = 3e-8;
+
+/** What is known of the sound around one moment. */
+export interface PitchFrame {
+  /** 0 without a voice. */
+  hz: number;
+  /** How alike neighbouring periods are, up to 1. */
+  clarity: number;
+}
+
+/**
+ * Finds the pitch of a stream of speech, a frame each 4 ms, each from the 39 ms of sound before it. A frame's candidates
+ * are the peaks of the normalised square difference function (McLeod and Wyvill, "A smarter way to find pitch", ICMC
+ * 2005), with both parts of every comparison centred on the same moment; {@link PitchPath} chooses among them.
+ */
+export class PitchTracker {
+  /** Samples between two frames. */
+  readonly hop: number;
+  /** How far the moment that a frame tells of lies before its end, samples. */
+  readonly lag: number;
+  /** The latest frame; changed in place. */
+  readonly frame: PitchFrame = { hz: 0, clarity: 0 };
+
+  readonly #path: PitchPath;
+  readonly #step: number;
+  readonly #rate: number;
+  readonly #kernel: Float64Array;
+  readonly #input: Float64Array;
+  readonly #least: number;
+  readonly #most: number;
+  readonly #window: number;
+  readonly #history: Float64Array;
+  readonly #hopSteps: number;
+  /** Every second sample of it. */
+  readonly #rough: Float64Array;
+  readonly #roughEnergy: Float64Array;
+  readonly #energy: Float64Array;
+  readonly #hz = new Float64Array(CANDIDATES);
+  readonly #clarity = new Float64Array(CANDIDATES);
+  readonly #rumble: number;
+  #filled = 0;
+  #low = 0;
+
+  constructor(sampleRate: number) {
+    this.#step = Math.max(1, Math.floor(sampleRate / RATE));
+    this.#rate = sampleRate / this.#step;
+    this.#hopSteps = Math.round(HOP_SEC * this.#rate);
+    this.hop = this.#hopSteps * this.#step;
+    this.#kernel = lowPass(sampleRate, 4 * Math.round((FILTER_SEC * sampleRate) / 4));
+    this.#input = new Float64Array(this.#kernel.length + this.hop);
+    this.#least = Math.floor(this.#rate / HIGHEST_HZ) - 1;
+    this.#most = 2 * Math.ceil(this.#rate / LOWEST_HZ / 2) + 2;
+    this.#window = 8 * Math.round((WINDOW_SEC * this.#rate) / 8);
+    this.#history = new Float64Array(this.#window + this.#most + 4);
+    this.#rough = new Float64Array(this.#history.length >> 1);
+    this.#roughEnergy = new Float64Array(this.#rough.length + 1);
+    this.#energy = new Float64Array(this.#history.length + 1);
+    this.#rumble = 1 - Math.exp((-2 * Math.PI * RUMBLE_HZ) / this.#rate);
+    this.lag = Math.round((this.#step * this.#history.length) / 2 + (this.#kernel.length - 1) / 2);
+    this.#path = new PitchPath(HOP_SEC, CANDIDATES);
+  }
+
+  /** Takes the next sample. Every {@link hop}th completes a frame. @returns whether it did */
+  push(sample: number): boolean {
+    this.#input[this.#kernel.length + this.#filled++] = sample;
+    if (this.#filled < this.hop) return false;
+    this.#decimate();
+    this.#filled = 0;
+    this.#find();
+    return true;
+  }
+
+  #decimate(): void {
+    const [input, kernel, history] = [this.#input, this.#kernel, this.#history];
+    history.copyWithin(0, this.#hopSteps);
+    const first = history.length - this.#hopSteps;
+    for (let i = 0; i < this.#hopSteps; i++) {
+      const at = (i + 1) * this.#step;
+      const sum = dot(input, at, kernel, 0, kernel.length);
+      this.#low += this.#rumble * (sum - this.#low);
+      history[first + i] = sum - this.#low;
+    }
+    input.copyWithin(0, this.hop);
+  }
+
+  #find(): void {
+    const history = this.#history;
+    const rough = this.#rough;
+    runningEnergy(history, this.#energy);
+    for (let i = 0; i < rough.length; i++) rough[i] = history[2 * i + 1] as number;
+    runningEnergy(rough, this.#roughEnergy);
+    const first = (history.length - this.#window) >> 1;
+    const power =
+      ((this.#energy[first + this.#window] as number) - (this.#energy[first] as number)) / this.#window;
+    const heard = power >= LEAST_POWER;
+    const count = heard ? this.#peaks() : 0;
+    const chosen = this.#path.step(this.#hz, this.#clarity, count, heard ? power : 0);
+    this.frame.hz = chosen < 0 ? 0 : (this.#hz[chosen] as number);
+    this.frame.clarity = chosen < 0 ? 0 : (this.#clarity[chosen] as number);
+  }
+
+  /** Candidates are found at every second lag and sample, and looked at closely afterwards. */
+  #peaks(): number {
+    const [least, most] = [(this.#least >> 1) - 1, this.#most >> 1];
+    let before = 2;
+    let here = 2;
+    let count = 0;
+    for (let lag = least; lag <= most; lag++) {
+      const after = likeness(this.#rough, this.#roughEnergy, this.#window >> 1, lag);
+      if (here >= LEAST_CLARITY && here > before && here >= after)
+        count = this.#closely(count, 2 * (lag - 1));
+      before = here;
+      here = after;
+    }
+    return count;
+  }
+
+  #closely(count: number, lag: number): number {
+    const like = (at: number) => likeness(this.#history, this.#energy, this.#window, at);
+    let peak = lag;
+    let [before, here, after] = [like(lag - 1), like(lag), like(lag + 1)];
+    for (let moved = 0; moved < 2 && (before > here || after > here); moved++) {
+      if (before > here) {
+        peak--;
+        [before, here, after] = [like(peak - 1), before, here];
+      } else {
+        peak++;
+        [before, here, after] = [here, after, like(peak + 1)];
+      }
+    }
+    if (peak < this.#least || peak > this.#most || before > here || after > here) return count;
+    const bend = before - 2 * here + after;
+    const shift = bend < 0 ? (0.5 * (before - after)) / bend : 0;
+    return this.#keep(
+      count,
+      this.#rate / (peak + shift),
+      Math.min(1, here - 0.25 * (before - after) * shift),
+    );
+  }
+
+  /** Keeps a candidate, the weakest giving way when there are too many. */
+  #keep(count: number, hz: number, clarity: number): number {
+    let at = count;
+    if (count === CANDIDATES) {
+      at = 0;
+      for (let i = 1; i < count; i++) {
+        if ((this.#clarity[i] as number) < (this.#clarity[at] as number)) at = i;
+      }
+      if ((this.#clarity[at] as number) >= clarity) return count;
+    }
+    this.#hz[at] = hz;
+    this.#clarity[at] = clarity;
+    return Math.min(CANDIDATES, count + 1);
+  }
+}
+
+/** Running sum of squares: `energy[i]` is that of the first `i` samples. */
+function runningEnergy(samples: Float64Array, energy: Float64Array): void {
+  for (let i = 0; i < samples.length; i++) {
+    energy[i + 1] = (energy[i] as number) + (samples[i] as number) ** 2;
+  }
+}
+
+/** Normalised square difference of two windows `lag` apart, both sides equally far from the middle: 1 where they are alike. */
+function likeness(samples: Float64Array, energy: Float64Array, window: number, lag: number): number {
+  const a = (samples.length - window - lag) >> 1;
+  const b = a + lag;
+  const both =
+    (energy[a + window] as number) -
+    (energy[a] as number) +
+    (energy[b + window] as number) -
+    (energy[b] as number);
+  return both > 0 ? (2 * dot(samples, a, samples, b, window)) / both : 0;
+}
+
+/** Windowed sinc (Hann). @param taps even */
+function lowPass(sampleRate: number, taps: number): Float64Array {
+  const cut = (2 * BAND_HZ) / sampleRate;
+  const kernel = Float64Array.from({ length: taps }, (_, i) => {
+    const k = i - (taps - 1) / 2;
+    return (
+      (Math.sin(Math.PI * cut * k) / (Math.PI * k)) * (0.5 + 0.5 * Math.cos((2 * Math.PI * k) / (taps + 1)))
+    );
+  });
+  const sum = kernel.reduce((a, b) => a + b, 0);
+  return kernel.map((value) => value / sum);
+}

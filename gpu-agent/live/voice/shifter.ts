@@ -1,0 +1,209 @@
+import { Friction } from './friction.ts';
+import { Grains, risen } from './grains.ts';
+import { PitchMarks } from './pitch-marks.ts';
+import { type PitchFrame, PitchTracker } from './pitch-tracker.ts';
+import { GUARD, Ring } from './ring.ts';
+import { SpeakerPitch } from './speaker-pitch.ts';
+
+/** The sound comes out so much later than it went in. */
+export const LATENCY_SEC = 0.025;
+/** Longest rise of a grain: it begins to sound, and must be chosen, so long before its mark. */
+const RISE_SEC = 0.01;
+/** A first mark is looked for in sound that ended at least so long ago. */
+const SETTLED_SEC = 0.001;
+/** Below this there is no voice. */
+const RUMBLE_HZ = 20;
+/** A remainder of it smaller than this is nothing. */
+const NOTHING = 1e-9;
+/** Sound that is kept: that of the delay, and the longest period to both sides of it. */
+const KEPT_SEC = 0.08;
+
+export interface ShifterOptions {
+  readonly sampleRate: number;
+  readonly pitchHz: { readonly low: number; readonly high: number };
+  readonly formantShift: number;
+}
+
+/**
+ * Moves pitch and formants of a voice: pitch-synchronous overlap-add (Moulines and Charpentier, "Pitch-synchronous
+ * waveform processing techniques for text-to-speech synthesis using diphones", Speech Communication 9, 1990), streaming,
+ * the grains read at another speed for the formants (Lent, "An efficient method for pitch shifting digitally sampled
+ * sounds", Computer Music Journal 13, 1989). Where there is no voice, and for the friction in voiced sounds, the sound
+ * itself goes through, delayed like the rest.
+ *
+ * A grain is decided upon when it begins to sound: which period it is made of, and how far it lies from the one before.
+ */
+export class Shifter {
+  readonly latency: number;
+  /** Samples between two steps of the pitch tracker. */
+  readonly hop: number;
+  /** Factor on the voice, which the caller sets to keep loudness. */
+  gain = 1;
+
+  readonly #sampleRate: number;
+  readonly #formants: number;
+  readonly #sound: Ring;
+  readonly #voice: Ring;
+  readonly #tracker: PitchTracker;
+  readonly #friction: Friction;
+  readonly #marks: PitchMarks;
+  readonly #grains: Grains;
+  readonly #speaker: SpeakerPitch;
+  readonly #longestRise: number;
+  readonly #settled: number;
+  #now = 0;
+  /** When the next step of the tracker is due. */
+  #frameAt: number;
+  /** When the next grain must be decided upon, and where its mark comes to lie; Infinity without a voice. */
+  #decideAt = Number.POSITIVE_INFINITY;
+  #nextGrain = 0;
+  /** When the newest grain begins to fall, and for how long it does. */
+  #fallAt = 0;
+  #fall = 1;
+  #voiced = false;
+  readonly #made: Float64Array;
+  readonly #rumblePace: number;
+  #rumble = 0;
+  /** The sound itself goes from one share to the other over a time. */
+  #through = { from: 1, to: 1, at: 0, length: 1 };
+
+  constructor({ sampleRate, pitchHz, formantShift }: ShifterOptions) {
+    this.#sampleRate = sampleRate;
+    this.#formants = formantShift;
+    this.latency = Math.round(LATENCY_SEC * sampleRate);
+    this.#longestRise = RISE_SEC * sampleRate;
+    this.#settled = Math.ceil(SETTLED_SEC * sampleRate);
+    const kept = Math.ceil(KEPT_SEC * sampleRate) + GUARD;
+    this.#sound = new Ring(kept);
+    this.#voice = new Ring(kept);
+    this.#tracker = new PitchTracker(sampleRate);
+    this.hop = this.#tracker.hop;
+    this.#frameAt = this.hop;
+    this.#made = new Float64Array(this.hop);
+    this.#rumblePace = 1 - Math.exp((-2 * Math.PI * RUMBLE_HZ) / sampleRate);
+    this.#friction = new Friction(this.#sound, this.#voice, sampleRate, this.hop);
+    this.#marks = new PitchMarks(this.#sound, sampleRate);
+    this.#grains = new Grains(this.#voice, formantShift);
+    this.#speaker = new SpeakerPitch(pitchHz, this.hop / sampleRate);
+  }
+
+  /** How many samples may be given to {@link step} at once. */
+  get room(): number {
+    return Math.min(this.#frameAt, this.#decideAt) - this.#now;
+  }
+
+  /** Whether the pitch tracker stepped when {@link step} was last called. */
+  get stepped(): boolean {
+    return this.#now + this.hop === this.#frameAt;
+  }
+
+  /** Whether what {@link step} last made is a voice. */
+  get voiced(): boolean {
+    return this.#voiced;
+  }
+
+  /**
+   * Takes samples and makes as many, those of `latency` samples ago.
+   * @param input at most {@link room}, from `at` on
+   * @param out their first `count` are overwritten
+   * @param plain the same sound, unchanged; overwritten too
+   */
+  step(input: Float64Array, count: number, out: Float64Array, plain: Float64Array): void {
+    this.#voiced = this.#decideAt !== Number.POSITIVE_INFINITY;
+    for (let i = 0; i < count; i++) {
+      const sample = input[i] as number;
+      this.#sound.write(this.#now + i, sample);
+      this.#tracker.push(sample);
+    }
+    for (let i = 0; i < count; i++) {
+      const n = this.#now + i;
+      const delayed = this.#sound.read(n - this.latency);
+      plain[i] = delayed;
+      const voiceShare = 1 - this.#throughAt(n);
+      out[i] = voiceShare === 0 ? delayed : delayed - voiceShare * this.#voice.read(n - this.latency);
+    }
+    this.#addVoice(out, count);
+    this.#now += count;
+    if (this.#now === this.#frameAt) this.#hear();
+    if (this.#now >= this.#decideAt) this.#decide();
+  }
+
+  /** Adds the grains. What they have below speech, as periods cut out of low tones do, is taken away. */
+  #addVoice(out: Float64Array, count: number): void {
+    const grains = this.#made.fill(0, 0, count);
+    this.#grains.render(grains, this.#now, count);
+    for (let i = 0; i < count; i++) {
+      const value = grains[i] as number;
+      this.#rumble += this.#rumblePace * (value - this.#rumble);
+      out[i] = (out[i] as number) + value - this.#rumble;
+    }
+  }
+
+  /** Share of the sound itself in the output, 0 in a voice, 1 without. */
+  #throughAt(n: number): number {
+    const { from, to, at, length } = this.#through;
+    return from + (to - from) * risen((n - at) / length);
+  }
+
+  #hear(): void {
+    this.#frameAt += this.hop;
+    this.#friction.part(this.#now);
+    if (Math.abs(this.#rumble) < NOTHING) this.#rumble = 0;
+    const { frame } = this.#tracker;
+    if (frame.hz === 0) return;
+    this.#speaker.hear(frame.hz);
+    if (this.#decideAt === Number.POSITIVE_INFINITY) this.#begin(frame);
+  }
+
+  /** A voice begins: the first grain lies exactly where its period was. */
+  #begin(frame: PitchFrame): void {
+    const period = this.#sampleRate / frame.hz;
+    const rise = this.#rise(period);
+    const earliest = this.#now + Math.ceil(rise) - this.latency;
+    const latest = Math.min(earliest + Math.ceil(period), this.#now - this.#settled);
+    const mark = this.#marks.begin(earliest, latest);
+    this.#fadeThrough(0, mark + this.latency - rise, rise);
+    this.#add(mark + this.latency, mark, period, frame.hz);
+  }
+
+  #decide(): void {
+    const { frame } = this.#tracker;
+    if (frame.hz === 0) {
+      this.#decideAt = Number.POSITIVE_INFINITY;
+      this.#fadeThrough(1, Math.max(this.#now, this.#fallAt), this.#fall);
+      return;
+    }
+    const period = this.#sampleRate / frame.hz;
+    const place = this.#nextGrain - this.latency;
+    this.#marks.extend(this.#now, period);
+    let mark = this.#marks.nearest(place);
+    if (Math.abs(mark - place) > 1.5 * period) {
+      // The marks stopped short, as at a leap of the pitch.
+      const from = Math.round(place - period / 2);
+      mark = this.#marks.begin(from, Math.min(Math.round(place + period / 2), this.#now - this.#settled));
+    }
+    this.#add(this.#nextGrain, mark, period, frame.hz);
+  }
+
+  #add(at: number, mark: number, period: number, hz: number): void {
+    const rise = Math.min(this.#rise(period), at - this.#now);
+    const end = period / this.#formants;
+    const fall = Math.min(end, this.#longestRise);
+    const distance = period / this.#speaker.ratio(hz);
+    // Of as many pulses the power, of twice as many twice the power; of shorter ones less.
+    const gain = this.gain * Math.sqrt((this.#formants * distance) / period);
+    this.#grains.add({ at, mark, rise, end, fall, gain });
+    this.#fallAt = at + end - fall;
+    this.#fall = fall;
+    this.#nextGrain = at + distance;
+    this.#decideAt = Math.max(this.#now + 1, Math.ceil(this.#nextGrain - this.#rise(period)));
+  }
+
+  #rise(period: number): number {
+    return Math.min(period / this.#formants, this.#longestRise);
+  }
+
+  #fadeThrough(to: number, at: number, length: number): void {
+    this.#through = { from: this.#throughAt(this.#now), to, at: Math.max(at, this.#now), length };
+  }
+}

@@ -1,0 +1,76 @@
+import { HIGHEST_HZ, LOWEST_HZ } from './pitch-tracker.ts';
+
+/** Width of a class of pitches, octaves. */
+const CLASS = 1 / 96;
+/** Voice after which what was heard counts half, seconds. */
+const HALF_LIFE_SEC = 6;
+/** The median is followed within this share of the voice heard so far, and at the slowest within this many seconds. */
+const FOLLOW_SHARE = 0.25;
+const FOLLOW_SEC = 1;
+/** Until so much voice was heard the median is a guess, and intonation is kept only as far as it is known. */
+const KNOWN_SEC = 0.4;
+/** Beyond the target range intonation is flattened, into this many semitones at most. */
+const KNEE_SEMITONES = 3;
+/** Farther the pitch is not moved: grains would be repeated or left out too often. */
+export const MOST_RATIO = 3.6;
+
+/** Moves a speaker's pitch to a target range: his own running median to its middle, with his intonation around it. */
+export class SpeakerPitch {
+  readonly #low = Math.log2(LOWEST_HZ) - 0.1;
+  readonly #classes: Float64Array;
+  /** Mean pitch of those counted in each class. */
+  readonly #means: Float64Array;
+  readonly #decay: number;
+  readonly #hopSec: number;
+  readonly #middle: number;
+  readonly #half: number;
+  #total = 0;
+  #heardSec = 0;
+  #median = Number.NaN;
+
+  constructor(target: { readonly low: number; readonly high: number }, hopSec: number) {
+    this.#classes = new Float64Array(Math.ceil((Math.log2(HIGHEST_HZ) + 0.1 - this.#low) / CLASS));
+    this.#means = new Float64Array(this.#classes.length);
+    this.#decay = 2 ** (-hopSec / HALF_LIFE_SEC);
+    this.#hopSec = hopSec;
+    this.#middle = Math.log2(target.low * target.high) / 2;
+    this.#half = Math.log2(target.high / target.low) / 2;
+  }
+
+  /** Hears a frame of voice. */
+  hear(hz: number): void {
+    const octave = Math.log2(hz);
+    const classes = this.#classes;
+    for (let i = 0; i < classes.length; i++) classes[i] = (classes[i] as number) * this.#decay;
+    const at = Math.max(0, Math.min(classes.length - 1, Math.floor((octave - this.#low) / CLASS)));
+    const count = (classes[at] as number) + 1;
+    classes[at] = count;
+    this.#means[at] = (this.#means[at] as number) + (octave - (this.#means[at] as number)) / count;
+    this.#total = this.#total * this.#decay + 1;
+    this.#heardSec += this.#hopSec;
+    const median = this.#medianNow();
+    const pace = this.#hopSec / Math.min(FOLLOW_SEC, Math.max(this.#hopSec, FOLLOW_SHARE * this.#heardSec));
+    this.#median = Number.isNaN(this.#median) ? octave : this.#median + pace * (median - this.#median);
+  }
+
+  /** What a pitch becomes, as a factor. */
+  ratio(hz: number): number {
+    if (Number.isNaN(this.#median)) return 1;
+    const octave = Math.log2(hz);
+    const away = Math.min(1, this.#heardSec / KNOWN_SEC) * (octave - this.#median);
+    const beyond = Math.abs(away) - this.#half;
+    const knee = KNEE_SEMITONES / 12;
+    const kept = beyond <= 0 ? away : Math.sign(away) * (this.#half + knee * Math.tanh(beyond / knee));
+    return Math.min(MOST_RATIO, Math.max(1 / MOST_RATIO, 2 ** (this.#middle + kept - octave)));
+  }
+
+  #medianNow(): number {
+    let sum = 0;
+    let at = 0;
+    for (; at < this.#classes.length - 1; at++) {
+      sum += this.#classes[at] as number;
+      if (sum >= this.#total / 2) break;
+    }
+    return this.#means[at] as number;
+  }
+}

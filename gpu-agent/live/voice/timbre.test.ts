@@ -1,0 +1,38 @@
+import { describe, expect, it } from 'vitest';
+import { curveDb, Timbre } from './timbre.ts';
+import { loadVoices } from './voice.ts';
+
+/** Gain for a tone, dB. */
+function gainDb(timbre: Timbre, hz: number, rate: number): number {
+  const tone = Float64Array.from({ length: rate }, (_, i) => Math.sin((2 * Math.PI * hz * i) / rate));
+  timbre.apply(tone, tone.length);
+  const half = tone.subarray(rate / 2);
+  return 10 * Math.log10((2 * half.reduce((sum, x) => sum + x * x, 0)) / half.length);
+}
+
+describe('timbre', () => {
+  it('follows the curve of every voice within 1.5 dB', async () => {
+    for (const { timbre, id } of (await loadVoices()).values()) {
+      for (const rate of [16_000, 48_000]) {
+        for (const hz of [125, 180, 250, 500, 700, 1000, 2000, 2900, 4000]) {
+          const gain = gainDb(new Timbre(timbre, rate), hz, rate);
+          expect(Math.abs(gain - curveDb(timbre, hz)), `${id}, ${hz} Hz at ${rate}`).toBeLessThan(1.5);
+        }
+      }
+    }
+  });
+
+  it('changes nothing without a curve', () => {
+    const samples = Float64Array.of(0.5, -0.25, 1);
+    new Timbre([], 48_000).apply(samples, 3);
+    expect([...samples]).toEqual([0.5, -0.25, 1]);
+  });
+
+  it('reads the curve between its points', () => {
+    const curve = [
+      { hz: 100, db: -6 },
+      { hz: 400, db: 6 },
+    ];
+    expect([50, 100, 200, 400, 9_000].map((hz) => curveDb(curve, hz))).toEqual([-6, -6, 0, 6, 6]);
+  });
+});

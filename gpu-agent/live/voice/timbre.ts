@@ -1,0 +1,148 @@
+/** Centres of the bands, an octave apart. */
+const CENTRES = [125, 250, 500, 1000, 2000, 4000, 8000, 16_000];
+/** Bandwidth of an octave. */
+const Q = Math.SQRT2;
+/** Frequencies between and at the centres, on which the curve is fitted. */
+const PER_OCTAVE = 2;
+/** Gain at which one band's reach into the others is measured, dB. */
+const PROTOTYPE_DB = 6;
+const ROUNDS = 4;
+/** Below this a filter's memory is nothing; numbers near the least there are cost a hundred times the time. */
+const NOTHING = 1e-18;
+
+export interface TimbrePoint {
+  readonly hz: number;
+  readonly db: number;
+}
+
+/**
+ * A curve of gain over frequency, as a cascade of peak filters an octave apart. Filters reach into each other's bands, so
+ * their gains are solved for: least squares over how far each reaches, as in Välimäki and Liski, "Accurate cascade
+ * graphic equalizer" (IEEE Signal Processing Letters 24, 2017). No delay but that of the filters' own phase.
+ */
+export class Timbre {
+  readonly #coefficients: Float64Array;
+  readonly #state: Float64Array;
+  readonly #bands: number;
+  readonly #gain: number;
+
+  constructor(curve: readonly TimbrePoint[], sampleRate: number) {
+    const centres = CENTRES.filter((hz) => hz < 0.42 * sampleRate);
+    const level = curve.length
+      ? centres.reduce((sum, hz) => sum + curveDb(curve, hz), 0) / centres.length
+      : 0;
+    this.#gain = 10 ** (level / 20);
+    const gains = solveGains(curve, level, centres, sampleRate);
+    const used = centres.flatMap((hz, i) =>
+      Math.abs(gains[i] as number) > 0.05 ? [[hz, gains[i] as number]] : [],
+    );
+    this.#bands = used.length;
+    this.#coefficients = new Float64Array(
+      used.flatMap(([hz, db]) => peak(hz as number, db as number, sampleRate)),
+    );
+    this.#state = new Float64Array(2 * used.length);
+  }
+
+  /** Filters samples in place. */
+  apply(samples: Float64Array, count: number): void {
+    for (let i = 0; i < count; i++) samples[i] = (samples[i] as number) * this.#gain;
+    for (let band = 0; band < this.#bands; band++) {
+      const c = this.#coefficients;
+      const [b0, b1, b2] = [c[5 * band] as number, c[5 * band + 1] as number, c[5 * band + 2] as number];
+      const [a1, a2] = [c[5 * band + 3] as number, c[5 * band + 4] as number];
+      let s1 = this.#state[2 * band] as number;
+      let s2 = this.#state[2 * band + 1] as number;
+      for (let i = 0; i < count; i++) {
+        const x = samples[i] as number;
+        const y = b0 * x + s1;
+        s1 = b1 * x - a1 * y + s2;
+        s2 = b2 * x - a2 * y;
+        samples[i] = y;
+      }
+      this.#state[2 * band] = s1;
+      this.#state[2 * band + 1] = s2;
+    }
+  }
+
+  /** To be called now and then: forgets what has died away. */
+  settle(): void {
+    for (let i = 0; i < this.#state.length; i++) {
+      if (Math.abs(this.#state[i] as number) < NOTHING) this.#state[i] = 0;
+    }
+  }
+}
+
+/** Straight between the points over the logarithm of frequency, level beyond them. */
+export function curveDb(curve: readonly TimbrePoint[], hz: number): number {
+  const after = curve.findIndex((point) => point.hz >= hz);
+  const right = curve[after];
+  const left = curve[after - 1];
+  if (!right) return curve.at(-1)?.db ?? 0;
+  if (!left) return right.db;
+  return left.db + ((right.db - left.db) * Math.log(hz / left.hz)) / Math.log(right.hz / left.hz);
+}
+
+function solveGains(
+  curve: readonly TimbrePoint[],
+  level: number,
+  centres: readonly number[],
+  sampleRate: number,
+): number[] {
+  const first = centres[0] ?? 125;
+  const grid = Array.from(
+    { length: PER_OCTAVE * (centres.length - 1) + 1 },
+    (_, i) => first * 2 ** (i / PER_OCTAVE),
+  );
+  const target = grid.map((hz) => curveDb(curve, hz) - level);
+  let gains = centres.map((hz) => curveDb(curve, hz) - level);
+  for (let round = 0; round < ROUNDS; round++) {
+    // How much of its own gain each band has at each frequency; it changes a little with the gain.
+    const reach = grid.map((at) =>
+      centres.map((hz, band) => {
+        const gain = gains[band] as number;
+        const db = Math.abs(gain) > 0.1 ? gain : PROTOTYPE_DB;
+        return responseDb(peak(hz, db, sampleRate), at, sampleRate) / db;
+      }),
+    );
+    gains = leastSquares(reach, target);
+  }
+  return gains;
+}
+
+/** A peak filter, `[b0, b1, b2, a1, a2]` (Bristow-Johnson, "Cookbook formulae for audio equalizer biquad coefficients"). */
+function peak(hz: number, db: number, sampleRate: number): number[] {
+  const a = 10 ** (db / 40);
+  const w = (2 * Math.PI * hz) / sampleRate;
+  const alpha = Math.sin(w) / (2 * Q);
+  const a0 = 1 + alpha / a;
+  const cos = -2 * Math.cos(w);
+  return [(1 + alpha * a) / a0, cos / a0, (1 - alpha * a) / a0, cos / a0, (1 - alpha / a) / a0];
+}
+
+function responseDb(filter: readonly number[], hz: number, sampleRate: number): number {
+  const [b0 = 1, b1 = 0, b2 = 0, a1 = 0, a2 = 0] = filter;
+  const w = (2 * Math.PI * hz) / sampleRate;
+  const power = (c0: number, c1: number, c2: number): number =>
+    (c0 + c1 * Math.cos(w) + c2 * Math.cos(2 * w)) ** 2 + (c1 * Math.sin(w) + c2 * Math.sin(2 * w)) ** 2;
+  return 10 * Math.log10(power(b0, b1, b2) / power(1, a1, a2));
+}
+
+/** Solves `rows · x ≈ target` by the normal equations, which a few bands leave well conditioned. */
+function leastSquares(rows: readonly (readonly number[])[], target: readonly number[]): number[] {
+  const n = rows[0]?.length ?? 0;
+  const m = Array.from({ length: n }, (_, i) =>
+    Array.from({ length: n + 1 }, (_, j) =>
+      rows.reduce((sum, row, r) => sum + (row[i] as number) * ((j < n ? row[j] : target[r]) as number), 0),
+    ),
+  );
+  for (let i = 0; i < n; i++) {
+    const pivot = m[i] as number[];
+    for (let k = 0; k < n; k++) {
+      const row = m[k] as number[];
+      if (k === i) continue;
+      const factor = (row[i] as number) / (pivot[i] as number);
+      for (let j = i; j <= n; j++) row[j] = (row[j] as number) - factor * (pivot[j] as number);
+    }
+  }
+  return m.map((row, i) => (row[n] as number) / (row[i] as number));
+}

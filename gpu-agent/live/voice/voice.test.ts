@@ -1,0 +1,126 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { loadConfig } from '#common/config.ts';
+import { loadVoices, parseVoice, SHIPPED_VOICES, VoiceError, voiceDirectories, voiceShape } from './voice.ts';
+
+const good = {
+  id: 'test-voice',
+  name: 'Test',
+  description: 'A voice of a test.',
+  pitch_hz: { low: 100, high: 150 },
+  formant_shift: 1.1,
+  timbre: [{ hz: 200, db: 2 }],
+  model: 'my-rvc',
+};
+
+let directory = '';
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'semblance-voices-'));
+});
+afterAll(() => rm(directory, { recursive: true, force: true }));
+
+async function folder(files: Readonly<Record<string, unknown>>): Promise<string> {
+  const path = await mkdtemp(join(directory, 'v-'));
+  for (const [name, content] of Object.entries(files)) {
+    await writeFile(join(path, name), typeof content === 'string' ? content : JSON.stringify(content));
+  }
+  return path;
+}
+
+const faultsOf = async (...directories: string[]): Promise<readonly string[]> => {
+  const error = await loadVoices(directories).then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof VoiceError)) throw new Error(`no VoiceError but ${String(error)}`);
+  return error.faults.map((fault) => fault.replaceAll(`${directories[0]}/`, ''));
+};
+
+describe('voices', () => {
+  it('come with six', async () => {
+    const voices = await loadVoices();
+    expect([...voices.keys()]).toEqual([
+      'bass-narrator',
+      'bright-tenor',
+      'calm-alto',
+      'clear-soprano',
+      'small-character',
+      'warm-baritone',
+    ]);
+    for (const [id, voice] of voices) expect(voice.id).toBe(id);
+  });
+
+  it('are read from a file, which may name a model', () => {
+    expect(parseVoice(JSON.stringify(good), 'test.json')).toEqual({
+      id: 'test-voice',
+      name: 'Test',
+      description: 'A voice of a test.',
+      pitchHz: { low: 100, high: 150 },
+      formantShift: 1.1,
+      timbre: [{ hz: 200, db: 2 }],
+      model: 'my-rvc',
+    });
+  });
+
+  it('of the owner are added, and take the place of shipped ones with the same id', async () => {
+    const own = await folder({
+      'a.json': good,
+      'b.json': { ...good, id: 'calm-alto', name: 'Mine' },
+      'notes.txt': 'no voice',
+    });
+    const voices = await loadVoices([SHIPPED_VOICES, own]);
+    expect(voices.size).toBe(7);
+    expect(voices.get('test-voice')?.formantShift).toBe(1.1);
+    expect(voices.get('calm-alto')?.name).toBe('Mine');
+  });
+
+  it('of the owner lie where the environment says', () => {
+    const directories = (env: NodeJS.ProcessEnv) => voiceDirectories(loadConfig(voiceShape, env));
+    expect(directories({})).toEqual([SHIPPED_VOICES]);
+    expect(directories({ SEMBLANCE_VOICE_DIR: '/srv/voices' })).toEqual([SHIPPED_VOICES, '/srv/voices']);
+    expect(() => directories({ SEMBLANCE_VOICE_DIR: 'voices' })).toThrow(
+      /SEMBLANCE_VOICE_DIR: must be an absolute path/,
+    );
+  });
+
+  it('are refused with every fault by name', async () => {
+    const path = await folder({
+      'a.json': { ...good, id: 'Not An Id', formant_shift: 9 },
+      'b.json': '{ "id": ',
+      'c.json': { ...good, id: 'c', pitch_hz: { low: 200, high: 150 } },
+      'd.json': {
+        ...good,
+        id: 'd',
+        timbre: [
+          { hz: 300, db: 0 },
+          { hz: 200, db: 0 },
+        ],
+        colour: 'red',
+      },
+      'e.json': good,
+      'f.json': good,
+    });
+    await mkdir(join(path, 'g.json'));
+    const faults = await faultsOf(path);
+    expect(faults).toEqual([
+      'a.json: id: must be lower-case letters, digits or "-", at most 64',
+      expect.stringMatching(/^a\.json: formant_shift: /),
+      expect.stringMatching(/^b\.json: is not JSON: /),
+      'c.json: pitch_hz.high: must be at least 1.05 times low',
+      expect.stringMatching(/^d\.json: .*colour/),
+      'd.json: timbre.1.hz: must be above the one before',
+      'f.json: id: test-voice is that of e.json too',
+      'g.json: is not a file',
+    ]);
+  });
+
+  it('are refused when their directory is not there or a file is too large', async () => {
+    expect(await faultsOf(join(directory, 'none'))).toEqual([
+      expect.stringContaining('cannot be read: ENOENT'),
+    ]);
+    const large = await folder({ 'a.json': { ...good, description: 'x'.repeat(70_000) } });
+    expect(await faultsOf(large)).toEqual(['a.json: is larger than 64 KiB']);
+  });
+});
