@@ -1,16 +1,13 @@
+import { ModelConversionError } from './conversion-error.ts';
 import { encodeOnnxModel, type OnnxAttribute, type OnnxNode, type OnnxTensor } from './onnx-encoder.ts';
 import { inBlocks, type Pixelwise, pixelwisePad, pixelwisePrelu } from './pixelwise.ts';
 import type { TfjsModel, TfjsNode, TfjsWeight } from './tfjs-model.ts';
+import { fusedOps, input, padding, spatial } from './tfjs-node.ts';
 
 export interface ConvertOptions {
   readonly name: string;
   /** Output node of the TFJS graph → name and shape it gets in the ONNX graph. */
   readonly outputs: Readonly<Record<string, { readonly name: string; readonly dims: readonly number[] }>>;
-}
-
-/** Raised when a graph uses something the converter does not know; it never guesses. */
-export class ModelConversionError extends Error {
-  override readonly name = 'ModelConversionError';
 }
 
 /**
@@ -332,27 +329,4 @@ class Converter {
     this.#initializers.set(name, { name, dims: [data.length], data });
     return name;
   }
-}
-
-function input(node: TfjsNode, index: number): string {
-  const name = node.inputs[index];
-  if (name === undefined) throw new ModelConversionError(`${node.name}: input ${index} missing`);
-  return name;
-}
-
-function fusedOps(node: TfjsNode): string[] {
-  return (node.attributes.fused_ops?.list?.s ?? []).map((op) => Buffer.from(op, 'base64').toString());
-}
-
-/** The two spatial entries of an NHWC attribute. */
-function spatial(node: TfjsNode, attribute: string): number[] {
-  const [, height = 1, width = 1] = node.attributes[attribute]?.list?.i ?? [];
-  return [height, width];
-}
-
-function padding(node: TfjsNode): string {
-  const value = Buffer.from(node.attributes.padding?.s ?? '', 'base64').toString();
-  if (value === 'SAME') return 'SAME_UPPER';
-  if (value === 'VALID') return 'VALID';
-  throw new ModelConversionError(`${node.name}: padding ${value || 'missing'} is not supported`);
 }

@@ -1,5 +1,6 @@
+import { ModelConversionError } from './conversion-error.ts';
 import { encodeOnnxModel, type OnnxAttribute, type OnnxNode, type OnnxTensor } from './onnx-encoder.ts';
-import { type ConvertOptions, ModelConversionError } from './tfjs-to-onnx.ts';
+import type { ConvertOptions } from './tfjs-to-onnx.ts';
 import type { TfliteModel, TfliteOperator, TfliteTensor } from './tflite-model.ts';
 
 const SAME = 0;
