@@ -41,13 +41,15 @@ let count = 0;
 /** The marked file, called as its type wants it. */
 async function mark(by: Provenance, sample: Sample, capability: Capability = 'face-swap-image') {
   const extension = sample.file.slice(sample.file.lastIndexOf('.'));
-  const path = join(dir, `work-${++count}${extension}`);
+  // Files are marked side by side: each keeps to its own number.
+  const name = `work-${++count}${extension}`;
+  const path = join(dir, name);
   await copyFile(sample.file, path);
   const inputs = { image: PORTRAIT, face: sampleOf('jpeg').file, video: PORTRAIT };
   const { contentType } = sample;
   const engine = { name: 'builtin', version: '7' };
   const marked = await by.mark({ path, contentType, capability, engine, inputs, signal: idle });
-  expect(await readdir(dir)).not.toContain(`work-${count}${extension}`);
+  expect(await readdir(dir)).not.toContain(name);
   await rename(marked, path);
   return path;
 }
