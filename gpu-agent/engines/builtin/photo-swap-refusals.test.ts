@@ -2,7 +2,6 @@ import { readdir, readFile } from 'node:fs/promises';
 import { crc32, deflateSync } from 'node:zlib';
 import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
-import { quickest } from '#common/testing/quickest.ts';
 import { ADMIRAL, ASTRONAUT, useSwapRig } from './testing/swap-rig.ts';
 
 const rig = useSwapRig();
@@ -98,7 +97,9 @@ describe('interruption', () => {
       'large.png',
       sharp(ADMIRAL).resize(3000, 3516).png({ compressionLevel: 1 }).toBuffer(),
     );
-    const ended = await quickest(1000, async () => {
+    // The best of a few: a busy machine adds to each what is not the engine's doing.
+    let quickest = Number.POSITIVE_INFINITY;
+    for (let left = 3; left > 0 && quickest >= 1000; left--) {
       const abort = new AbortController();
       const out = await outputDir();
       let stage = '';
@@ -118,12 +119,11 @@ describe('interruption', () => {
         aborted = performance.now();
       });
       await expect(render).rejects.toThrow('owner changed his mind');
-      const took = performance.now() - aborted;
+      quickest = Math.min(quickest, performance.now() - aborted);
       expect(stage).toBe('encode');
       expect(await readdir(out)).toEqual([]);
-      return took;
-    });
-    expect(ended).toBeLessThan(1000);
+    }
+    expect(quickest).toBeLessThan(1000);
     expect((await swap(ADMIRAL, ASTRONAUT)).details.faces).toBe(1);
   });
 

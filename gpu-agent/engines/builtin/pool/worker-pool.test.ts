@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { quickest } from '#common/testing/quickest.ts';
 import { threadEnd } from './thread-end.ts';
 import { WorkerPool } from './worker-pool.ts';
 
@@ -123,7 +122,9 @@ describe('worker pool', () => {
   });
 
   it('ends a thread that does not listen, within a second of the cancellation', async () => {
-    const ended = await quickest(1000, async () => {
+    // The best of a few: a busy machine adds to each what is not the pool's doing.
+    let quickest = Number.POSITIVE_INFINITY;
+    for (let left = 3; left > 0 && quickest >= 1000; left--) {
       await pool.warmUp(new AbortController().signal);
       const abort = new AbortController();
       const spinning = run('spin', abort.signal);
@@ -132,11 +133,10 @@ describe('worker pool', () => {
       const start = performance.now();
       abort.abort(new Error('cancelled by its owner'));
       await expect(spinning).rejects.toThrow('cancelled by its owner');
-      const took = performance.now() - start;
+      quickest = Math.min(quickest, performance.now() - start);
       await expect(next).resolves.toEqual({ outputPath: 'picture' });
-      return took;
-    });
-    expect(ended).toBeLessThan(1000);
+    }
+    expect(quickest).toBeLessThan(1000);
     expect(crashes).toEqual([]);
   });
 
