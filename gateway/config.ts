@@ -6,6 +6,8 @@ export const gatewayShape = {
   ...objectsShape,
   /** Where clients are served. */
   SEMBLANCE_GATEWAY_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 8080 }),
+  /** `on` serves the page to try live sessions with, at `/api/v1/try`. */
+  SEMBLANCE_TRY_PAGE: z.enum(['on', 'off']).default('off'),
   /** `host:port` of the control plane's gRPC server. */
   SEMBLANCE_CONTROL_ADDRESS: z.string().regex(/^.+:\d{1,5}$/, 'must be host:port'),
 };

@@ -29,6 +29,8 @@ export interface GatewayOptions {
   readonly uploadsPerAccount?: number;
   readonly eventStreams?: EventStreamsOptions;
   readonly timing?: Partial<GatewayTiming>;
+  /** Serves the page to try live sessions with. Default: false. */
+  readonly tryPage?: boolean;
 }
 
 /** Milliseconds. */
@@ -113,6 +115,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     },
     bodyTimeoutMs: timing.body,
     signal: uploadsEnd.signal,
+    tryPage: options.tryPage ?? false,
   });
   app.use(createRouter(routes).routes());
   app.use(asMiddleware(unknownRoute));

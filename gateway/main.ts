@@ -28,6 +28,7 @@ runService(logger, async () => {
     store,
     logger,
     registry,
+    tryPage: config.SEMBLANCE_TRY_PAGE === 'on',
   });
   const health = await startHealthServer({
     listen: config.SEMBLANCE_HEALTH_LISTEN,

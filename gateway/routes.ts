@@ -31,6 +31,7 @@ import { serviceRoutes } from './openapi/serve.ts';
 import { openSession, SESSION_CAPABILITIES } from './sessions/open.ts';
 import { openSessionOperation } from './sessions/open-operation.ts';
 import { listVoices, listVoicesOperation } from './sessions/voices.ts';
+import { tryPageRoutes } from './try-page/try-page.ts';
 import type { SizeLimits } from './uploads/receive-file.ts';
 import type { UploadsUnderWay } from './uploads/under-way.ts';
 import { upload } from './uploads/upload.ts';
@@ -51,6 +52,8 @@ export interface RoutesOptions {
   readonly bodyLimits: BodyLimits;
   readonly bodyTimeoutMs: number;
   readonly signal: AbortSignal;
+  /** Whether the page to try live sessions with is served. */
+  readonly tryPage: boolean;
 }
 
 /**
@@ -132,6 +135,7 @@ export function routeTable(options: RoutesOptions): Route[] {
       { method: 'put', path, handler: writeFile({ store, bodyLimits, signal }), operation: 'internal' },
     );
   }
+  if (options.tryPage) routes.push(...tryPageRoutes());
   return [...routes, ...serviceRoutes({ routes, prefix: API_PREFIX, schemas: eventSchemas })];
 }
 

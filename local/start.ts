@@ -25,6 +25,7 @@ Semblance is up after ${((Date.now() - startedAt) / 1000).toFixed(1)} s.
 
   API       ${handle.base_url}
   key       node -p 'require("${file.startsWith('/') ? file : `./${file}`}").api_key'
+  live      ${handle.base_url}/try in a browser
   jobs      ${kubectl} --kubeconfig ${shown(handle.kubeconfig)} -n ${handle.namespace} get renderjobs -w
   logs      ${shown(settings.stateDir)}/logs
 

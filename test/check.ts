@@ -63,6 +63,7 @@ function differing(a: string, b: string): string[] {
 export function runChecks(onResult: (result: CheckResult) => void): CheckResult[] {
   const steps = [
     () => run('types', 'tsc', '--noEmit'),
+    () => run('types in the browser', 'tsc', '-p', 'gateway/try-page/page'),
     () => run('lint and format', 'biome', 'ci', '--colors=off', '--error-on-warnings', '.'),
     () => run('proto lint', 'buf', 'lint'),
     () =>

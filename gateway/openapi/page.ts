@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { ApiError } from '#common/errors.ts';
-import type { GatewayContext, Handler } from '../http/context.ts';
+import { sendAsset } from '../http/asset.ts';
+import type { Handler } from '../http/context.ts';
 import type { Operation, Route } from './operation.ts';
 
 /**
@@ -79,26 +80,16 @@ export const pageRoutes: readonly Route[] = [
 ];
 
 function page(): Handler {
-  return async (ctx) => send(ctx, 'text/html; charset=utf-8', Buffer.from(PAGE), 60);
+  return async (ctx) =>
+    sendAsset(ctx, { type: 'text/html; charset=utf-8', body: Buffer.from(PAGE), policy: POLICY, maxAge: 60 });
 }
 
 function asset(): Handler {
   return async (ctx) => {
     const found = ASSETS.get(ctx.params.asset as string);
     if (!found) throw new ApiError('not_found', 'The page has no such file.');
-    send(ctx, found.type, found.read(), 3_600);
+    sendAsset(ctx, { type: found.type, body: found.read(), policy: POLICY, maxAge: 3_600 });
   };
-}
-
-function send(ctx: GatewayContext, type: string, body: Buffer, maxAge: number): void {
-  ctx.set({
-    'Content-Security-Policy': POLICY,
-    'Cache-Control': `public, max-age=${maxAge}`,
-    'X-Content-Type-Options': 'nosniff',
-    'Referrer-Policy': 'no-referrer',
-  });
-  ctx.type = type;
-  ctx.body = body;
 }
 
 function pageOperation(): Operation {

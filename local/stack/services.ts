@@ -82,6 +82,7 @@ export function ownServices(settings: StackSettings, addresses: Addresses): Serv
       ...objects,
       SEMBLANCE_GATEWAY_LISTEN: listen.gateway,
       SEMBLANCE_CONTROL_ADDRESS: reachable(listen.control),
+      SEMBLANCE_TRY_PAGE: process.env.SEMBLANCE_TRY_PAGE || 'on',
     })),
     service('gpu-agent', agentShape, ['kube-apiserver'], async () => ({
       ...kube,

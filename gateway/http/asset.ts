@@ -1,0 +1,23 @@
+import type { GatewayContext } from './context.ts';
+
+export interface Asset {
+  /** Media type. */
+  readonly type: string;
+  readonly body: Buffer;
+  /** Content-Security-Policy of the page it belongs to. */
+  readonly policy: string;
+  /** Seconds it may be kept. */
+  readonly maxAge: number;
+}
+
+/** Answers with a file of a page that is served beside the API. */
+export function sendAsset(ctx: GatewayContext, { type, body, policy, maxAge }: Asset): void {
+  ctx.set({
+    'Content-Security-Policy': policy,
+    'Cache-Control': `public, max-age=${maxAge}`,
+    'X-Content-Type-Options': 'nosniff',
+    'Referrer-Policy': 'no-referrer',
+  });
+  ctx.type = type;
+  ctx.body = body;
+}

@@ -1,0 +1,56 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { extname, join } from 'node:path';
+import { ApiError } from '#common/errors.ts';
+import { sendAsset } from '../http/asset.ts';
+import type { Handler } from '../http/context.ts';
+import type { Route } from '../openapi/operation.ts';
+
+const FOLDER = join(import.meta.dirname, 'page');
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+};
+
+/** Scripts and styles of its own alone; sockets may be at the public name of the service; files of the user's are blobs. */
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' blob:",
+  "media-src 'self' blob: http: https:",
+  "connect-src 'self' ws: wss:",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+/**
+ * A page to try live sessions with: microphone, camera or a file through the sockets. It has no rights of its own: who
+ * uses it enters an API key.
+ */
+export function tryPageRoutes(): Route[] {
+  const files = new Map(
+    readdirSync(FOLDER)
+      .filter((name) => Object.hasOwn(TYPES, extname(name)))
+      .map((name) => [name, readFileSync(join(FOLDER, name))]),
+  );
+  const serve =
+    (nameOf: (ctx: Parameters<Handler>[0]) => string): Handler =>
+    async (ctx) => {
+      const name = nameOf(ctx);
+      const body = files.get(name);
+      if (!body) throw new ApiError('not_found', 'The page has no such file.');
+      sendAsset(ctx, { type: TYPES[extname(name)] ?? '', body, policy: POLICY, maxAge: 60 });
+    };
+  return [
+    { method: 'get', path: '/try', handler: serve(() => 'index.html'), operation: 'internal' },
+    {
+      method: 'get',
+      path: '/try/{asset}',
+      handler: serve((ctx) => ctx.params.asset as string),
+      operation: 'internal',
+    },
+  ];
+}
