@@ -34,6 +34,7 @@ import { createControlService } from './rpc/control-service.ts';
 import { createJobCalls } from './rpc/job-calls.ts';
 import { createMediaCalls } from './rpc/media-calls.ts';
 import { createReadStreams } from './rpc/read-streams.ts';
+import { createSessionCalls } from './rpc/session-calls.ts';
 import { type DatabaseOptions, openDatabase } from './storage/database.ts';
 import { migrateWhenReachable } from './storage/migrate.ts';
 import { createUploads } from './uploads/uploads.ts';
@@ -229,6 +230,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     view,
     jobCalls: createJobCalls({ database, gate, view, canceller, webhooks: true }),
     mediaCalls: createMediaCalls({ database, gate, removals }),
+    sessionCalls: createSessionCalls({ database, gate }),
     metrics,
     watchJobs: watchStreams.handle,
     now,

@@ -21,6 +21,7 @@ import type { Uploads } from '../uploads/uploads.ts';
 import type { JobCalls } from './job-calls.ts';
 import type { MediaCalls } from './media-calls.ts';
 import type { ReadStreams } from './read-streams.ts';
+import type { SessionCalls } from './session-calls.ts';
 
 export interface ControlServiceOptions {
   readonly logger: Logger;
@@ -31,6 +32,7 @@ export interface ControlServiceOptions {
   readonly view: JobView;
   readonly jobCalls: JobCalls;
   readonly mediaCalls: MediaCalls;
+  readonly sessionCalls: SessionCalls;
   readonly metrics: Metrics;
   readonly watchJobs: ControlServiceServer['watchJobs'];
   readonly readJobs: ReadStreams['handle'];
@@ -40,7 +42,8 @@ export interface ControlServiceOptions {
 
 /** What the gateway asks. Every method but the pricing of strangers begins at the gate. */
 export function createControlService(options: ControlServiceOptions): GrpcService {
-  const { logger, database, gate, uploads, submit, view, jobCalls, mediaCalls, metrics, now } = options;
+  const { logger, database, gate, uploads, submit, view, jobCalls, mediaCalls, sessionCalls, metrics, now } =
+    options;
 
   async function submitJob(request: SubmitJobRequest, { trailers, traceparent }: CallContext) {
     const { accountId } = await gate.admit(request.caller, trailers);
@@ -104,6 +107,10 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
     deleteJobMedia: timed('DeleteJobMedia', mediaCalls.deleteJobMedia),
     deleteUpload: timed('DeleteUpload', mediaCalls.deleteUpload),
     readJobs: options.readJobs,
+    openSession: timed('OpenSession', sessionCalls.openSession),
+    connectSession: timed('ConnectSession', sessionCalls.connectSession),
+    reportSessions: timed('ReportSessions', sessionCalls.reportSessions),
+    listVoices: timed('ListVoices', sessionCalls.listVoices),
     getBalance: timed('GetBalance', getBalance),
     getPricing: timed('GetPricing', getPricing),
     listUsage: timed('ListUsage', jobCalls.listUsage),
