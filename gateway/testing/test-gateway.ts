@@ -16,6 +16,7 @@ export interface TestGatewayOptions {
   readonly uploadsPerAccount?: number;
   readonly eventStreams?: EventStreamsOptions;
   readonly timing?: Partial<GatewayTiming>;
+  readonly tryPage?: boolean;
 }
 
 export type TestGateway = Awaited<ReturnType<typeof startTestGateway>>;
