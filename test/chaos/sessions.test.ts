@@ -1,0 +1,258 @@
+import { createServer, type Socket, connect as tcp } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { eventually } from '../support/eventually.ts';
+import { connectVoice, type OpenedVoice, openVoice, type VoiceClient } from '../support/live-client.ts';
+import { type Account, type Stack, stackAt } from '../support/stack.ts';
+import { SERVICE_NAMES, type StackProcess, startStackProcess } from '../support/stack-process.ts';
+
+/**
+ * Live sessions while parts of the system die, and what they cost then. A minute costs 60 USD, so that a charge can be
+ * read to the millisecond.
+ */
+let running: StackProcess;
+let stack: Stack;
+let account: Account;
+
+/** Between a message leaving the gateway and its being seen here, on a machine that does other things besides. */
+const SEEN_LATE_MS = 250;
+/** Of the meter: what was sent since the last report is lost with the gateway. */
+const REPORT_MS = 2_000;
+
+beforeAll(async () => {
+  running = await startStackProcess();
+  stack = stackAt(running.file);
+  await stack.admin('rates', 'set', { capability: 'voice', 'rate-usd': 60, 'minimum-usd': 0 });
+  await eventually('voice to be offered', async () => {
+    const { capabilities } = (await stack.api.get('/pricing')).body as {
+      capabilities: { capability: string; enabled: boolean }[];
+    };
+    return capabilities.some(({ capability, enabled }) => capability === 'voice' && enabled) || undefined;
+  });
+  account = await stack.newAccount({ balanceUsd: 100_000 });
+}, 300_000);
+afterAll(() => running?.close(), 200_000);
+
+const clients = new Set<VoiceClient>();
+const pumps = new AbortController();
+afterEach(async () => {
+  for (const client of clients) client.vanish();
+  clients.clear();
+});
+afterAll(() => pumps.abort());
+
+/** A session that streams, from the moment that sound comes back. */
+async function streaming(of: Account = account, through?: string): Promise<VoiceClient> {
+  const client = await eventually(
+    'a session to be opened',
+    () => connectVoice(of.api, { duration_minutes: 5 }, through),
+    { withinMs: 60_000, everyMs: 500 },
+  );
+  clients.add(client);
+  void client.stream(pumps.signal);
+  await eventually('sound to come back', () => client.received.length > 0 || undefined, { everyMs: 5 });
+  return client;
+}
+
+interface Charge {
+  readonly status: string;
+  readonly reason: string | null;
+  /** Milliseconds that were paid for. */
+  readonly ms: number;
+}
+
+/** What a session came to, once it is settled. */
+function settled(id: string, of: Account = account): Promise<Charge> {
+  return eventually(
+    `session ${id} to be settled`,
+    async () => {
+      const answer = await of.api.get('/usage?limit=100');
+      if (answer.status !== 200) return undefined;
+      const entries = answer.body as {
+        id: string;
+        status: string;
+        charged_usd: number;
+        reason: string | null;
+      }[];
+      const entry = entries.find((one) => one.id === id);
+      if (!entry || !['succeeded', 'failed'].includes(entry.status)) return undefined;
+      return { status: entry.status, reason: entry.reason, ms: Math.round(entry.charged_usd * 1_000) };
+    },
+    { withinMs: 90_000, everyMs: 250 },
+  );
+}
+
+function kill(service: string): { back: Promise<unknown> } {
+  const pid = stack.read().services[service] as number;
+  process.kill(pid, 'SIGKILL');
+  const back = eventually(
+    `${service} to be started again`,
+    () => (stack.read().services[service] === pid ? undefined : true),
+    { withinMs: 100_000, everyMs: 50 },
+  );
+  return { back };
+}
+
+/** Nothing is left reserved, and the books are right. */
+async function expectCleanBooks(of: Account = account): Promise<void> {
+  const shown = await eventually('the control plane to answer', () =>
+    stack.admin('account', 'show', { account: of.accountId }),
+  );
+  expect(shown).toMatchObject({ ledger_ok: true, reserved: 0 });
+}
+
+describe('what is charged is what was heard', () => {
+  test('a session that its caller closes', async () => {
+    const client = await streaming();
+    await delay(3_000);
+    client.close();
+    expect((await client.closed).code).toBe(1005);
+    const charge = await settled(client.sessionId);
+    expect(charge).toMatchObject({ status: 'succeeded', reason: null });
+    expect(Math.abs(charge.ms - client.heardMs)).toBeLessThan(SEEN_LATE_MS);
+    await expectCleanBooks();
+  });
+
+  test('a session that reaches its ceiling is stopped there, and costs what was announced', async () => {
+    // 4.3 s of balance would do for no session; 6.5 s grant six.
+    const poor = await stack.newAccount({ balanceUsd: 6.5 });
+    const answer = await openVoice(poor.api, { duration_minutes: 5 });
+    expect(answer.body).toMatchObject({ max_duration_sec: 6, max_cost_usd: 6 });
+    const second = await openVoice(poor.api, { duration_minutes: 5 });
+    expect([second.status, second.body]).toMatchObject([402, { error: { code: 'insufficient_balance' } }]);
+    await stack.admin('session', 'end', { session: (answer.body as OpenedVoice).session_id });
+    await settled((answer.body as OpenedVoice).session_id, poor);
+
+    const client = await streaming(poor);
+    expect(client.maxDurationSec).toBe(6);
+    const startedAt = performance.now();
+    const { code, reason, at } = await client.closed;
+    expect([code, reason]).toEqual([4001, expect.stringContaining('session_limit_reached')]);
+    expect(Math.abs(at - startedAt - 6_000)).toBeLessThan(250 + SEEN_LATE_MS);
+    const charge = await settled(client.sessionId, poor);
+    expect(charge).toMatchObject({ status: 'succeeded', reason: 'session_limit_reached' });
+    expect(charge.ms).toBeLessThanOrEqual(6_000);
+    expect(charge.ms).toBeGreaterThan(5_700);
+    await expectCleanBooks(poor);
+  });
+
+  test('a client that is gone without a word, and one that never sent anything', async () => {
+    const [gone, silent] = [await streaming(), await connectVoice(account.api)];
+    await delay(1_500);
+    gone.vanish();
+    silent.vanish();
+    const charge = await settled(gone.sessionId);
+    expect(charge.status).toBe('succeeded');
+    expect(Math.abs(charge.ms - gone.heardMs)).toBeLessThan(SEEN_LATE_MS);
+    expect(await settled(silent.sessionId)).toEqual({ status: 'failed', reason: 'no_stream', ms: 0 });
+    await expectCleanBooks();
+  });
+
+  test('a session whose LiveSession is deleted with kubectl', async () => {
+    const client = await streaming();
+    await delay(1_000);
+    await stack.kubectl(['delete', 'livesession', client.sessionId, '--wait=true']);
+    const { code } = await client.closed;
+    expect(code).toBe(4003);
+    const charge = await settled(client.sessionId);
+    expect(charge).toMatchObject({ status: 'succeeded', reason: 'cancelled' });
+    expect(Math.abs(charge.ms - client.heardMs)).toBeLessThan(SEEN_LATE_MS);
+    await expectCleanBooks();
+  });
+});
+
+describe('a network that stands still for 5 s', () => {
+  test('costs nobody the session: it goes on, and is charged by the clock of its frames', async () => {
+    const gateway = new URL(account.api.baseUrl);
+    const pairs = new Set<[Socket, Socket]>();
+    const proxy = createServer((near) => {
+      const far = tcp(Number(gateway.port), gateway.hostname);
+      pairs.add([near, far]);
+      near.pipe(far).on('error', () => near.destroy());
+      far.pipe(near).on('error', () => far.destroy());
+    });
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+    try {
+      const { port } = proxy.address() as { port: number };
+      const client = await streaming(account, `127.0.0.1:${port}`);
+      await delay(1_000);
+      for (const pair of pairs) for (const socket of pair) socket.pause();
+      await delay(5_000);
+      const before = client.received.length;
+      for (const pair of pairs) for (const socket of pair) socket.resume();
+      await eventually('sound to flow again', () => client.received.length > before + 50 || undefined);
+      client.close();
+      await client.closed;
+      const charge = await settled(client.sessionId);
+      expect(charge).toMatchObject({ status: 'succeeded', reason: null });
+      expect(charge.ms).toBeGreaterThan(6_000);
+      expect(Math.abs(charge.ms - client.heardMs)).toBeLessThan(2 * SEEN_LATE_MS);
+    } finally {
+      proxy.close();
+      for (const pair of pairs) for (const socket of pair) socket.destroy();
+    }
+    await expectCleanBooks();
+  });
+});
+
+describe('kill -9 while sound flows', () => {
+  test.each(SERVICE_NAMES.filter((name) => !['gateway', 'gpu-agent'].includes(name)))(
+    '%s: the session goes on and is charged as if nothing had been',
+    async (service) => {
+      const client = await streaming();
+      await delay(1_000);
+      const { back } = kill(service);
+      const killedAt = performance.now();
+      await delay(4_000);
+      expect(client.lastAt - killedAt, 'sound goes on').toBeGreaterThan(3_500);
+      client.close();
+      expect((await client.closed).code).toBe(1005);
+      await back;
+      const charge = await settled(client.sessionId);
+      expect(charge).toMatchObject({ status: 'succeeded', reason: null });
+      expect(Math.abs(charge.ms - client.heardMs)).toBeLessThan(SEEN_LATE_MS);
+      await expectCleanBooks();
+    },
+    200_000,
+  );
+
+  test('gateway: what was reported is charged, at most one report less than was heard', async () => {
+    const client = await streaming();
+    await delay(5_000);
+    const { back } = kill('gateway');
+    expect((await client.closed).code).toBe(1006);
+    await back;
+    const charge = await settled(client.sessionId);
+    expect(charge).toMatchObject({ status: 'succeeded', reason: 'timed_out' });
+    expect(charge.ms).toBeLessThan(client.heardMs + SEEN_LATE_MS);
+    expect(charge.ms).toBeGreaterThan(client.heardMs - REPORT_MS - 2 * SEEN_LATE_MS);
+    await expectCleanBooks();
+  }, 200_000);
+
+  test('gpu-agent: the socket is closed, and what was heard is charged', async () => {
+    const client = await streaming();
+    await delay(2_500);
+    const { back } = kill('gpu-agent');
+    const { code, reason } = await client.closed;
+    expect([code, reason]).toEqual([1011, expect.stringContaining('render_failed')]);
+    const charge = await settled(client.sessionId);
+    expect(charge).toMatchObject({ status: 'succeeded', reason: 'render_failed' });
+    expect(Math.abs(charge.ms - client.heardMs)).toBeLessThan(SEEN_LATE_MS);
+    await back;
+    await expectCleanBooks();
+  }, 200_000);
+
+  test('after all of it sessions are opened as before, and no slot is lost', async () => {
+    const open = [await streaming(), await streaming()];
+    for (const client of open) client.close();
+    for (const client of open) expect((await settled(client.sessionId)).status).toBe('succeeded');
+    const resources = await eventually('every LiveSession to have ended', async () => {
+      const list = JSON.parse(await stack.kubectl(['get', 'livesessions', '-o', 'json'])) as {
+        items: { status?: { phase?: string } }[];
+      };
+      return list.items.every(({ status }) => status?.phase === 'Ended') ? list.items.length : undefined;
+    });
+    expect(resources).toBeGreaterThan(0);
+    await expectCleanBooks();
+  }, 200_000);
+});

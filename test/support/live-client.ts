@@ -1,0 +1,102 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { WebSocket } from 'ws';
+import type { Answer, Api } from './api.ts';
+
+/** A client of voice sessions, written from the specification alone. */
+export interface VoiceClient {
+  readonly sessionId: string;
+  readonly maxDurationSec: number;
+  readonly format: { readonly sample_rate: number; readonly chunk_frames: number };
+  /** Messages of sound that came back, in their order. */
+  readonly received: readonly Buffer[];
+  /** From the first to the end of the last of them, milliseconds by a monotonic clock. */
+  readonly heardMs: number;
+  /** When the last came, by performance.now(). */
+  readonly lastAt: number;
+  /** Sends sound in real time until told to stop or the socket is closed. */
+  stream(signal: AbortSignal): Promise<void>;
+  send(data: Buffer | string): void;
+  close(): void;
+  /** Goes without a word, as a machine that loses its power does. */
+  vanish(): void;
+  readonly closed: Promise<{ readonly code: number; readonly reason: string; readonly at: number }>;
+}
+
+export interface OpenedVoice {
+  readonly session_id: string;
+  readonly stream_url: string;
+  readonly session_token: string;
+  readonly max_duration_sec: number;
+  readonly max_cost_usd: number;
+}
+
+/** The answer to opening a session. */
+export function openVoice(api: Api, body: Record<string, unknown> = {}): Promise<Answer> {
+  return api.post('/voice/session', body);
+}
+
+/** Opens a session and connects; @param through another `host:port` to reach the gateway by */
+export async function connectVoice(
+  api: Api,
+  body: Record<string, unknown> = {},
+  through?: string,
+): Promise<VoiceClient> {
+  const answer = await openVoice(api, body);
+  if (answer.status !== 200) throw new Error(`opening was refused: ${answer.status} ${answer.text}`);
+  const opened = answer.body as OpenedVoice;
+  const url = new URL(opened.stream_url);
+  if (through) url.host = through;
+  url.searchParams.set('session_token', opened.session_token);
+  const socket = new WebSocket(url);
+  const received: Buffer[] = [];
+  let [firstAt, lastAt] = [0, 0];
+  const closed = new Promise<{ code: number; reason: string; at: number }>((resolve) => {
+    socket.on('close', (code, reason) => resolve({ code, reason: String(reason), at: performance.now() }));
+  });
+  const format = await new Promise<VoiceClient['format']>((resolve, reject) => {
+    socket.once('error', reject);
+    socket.once('message', (data) => resolve(JSON.parse(String(data)) as VoiceClient['format']));
+    void closed.then(({ code, reason }) => reject(new Error(`closed with ${code} ${reason}`)));
+  });
+  socket.on('error', () => {});
+  socket.on('message', (data: Buffer) => {
+    lastAt = performance.now();
+    firstAt ||= lastAt;
+    received.push(data);
+  });
+  const chunkMs = (format.chunk_frames / format.sample_rate) * 1_000;
+  let sent = 0;
+  return {
+    sessionId: opened.session_id,
+    maxDurationSec: opened.max_duration_sec,
+    format,
+    received,
+    get heardMs() {
+      return received.length === 0 ? 0 : lastAt - firstAt + chunkMs;
+    },
+    get lastAt() {
+      return lastAt;
+    },
+    async stream(signal) {
+      const startedAt = performance.now();
+      for (let chunk = 0; !signal.aborted && socket.readyState === WebSocket.OPEN; chunk++) {
+        socket.send(tone(format, sent));
+        sent += format.chunk_frames;
+        const due = startedAt + (chunk + 1) * chunkMs;
+        await delay(Math.max(0, due - performance.now()), undefined, { signal }).catch(() => {});
+      }
+    },
+    send: (data) => socket.send(data),
+    close: () => socket.close(),
+    vanish: () => socket.terminate(),
+    closed,
+  };
+}
+
+/** One chunk of a tone, from a sample on. */
+function tone({ sample_rate, chunk_frames }: VoiceClient['format'], from: number): Buffer {
+  const samples = Int16Array.from({ length: chunk_frames }, (_, i) =>
+    Math.round(8_000 * Math.sin((2 * Math.PI * 220 * (from + i)) / sample_rate)),
+  );
+  return Buffer.from(samples.buffer);
+}
