@@ -28,6 +28,7 @@ runService(logger, async () => {
     store,
     logger,
     registry,
+    publicUrl: config.SEMBLANCE_PUBLIC_URL,
   });
   const health = await startHealthServer({
     listen: config.SEMBLANCE_HEALTH_LISTEN,
