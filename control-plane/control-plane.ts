@@ -35,6 +35,7 @@ import { createJobCalls } from './rpc/job-calls.ts';
 import { createMediaCalls } from './rpc/media-calls.ts';
 import { createReadStreams } from './rpc/read-streams.ts';
 import { createSessionCalls } from './rpc/session-calls.ts';
+import { createSessions, type SessionTiming } from './sessions/sessions.ts';
 import { type DatabaseOptions, openDatabase } from './storage/database.ts';
 import { migrateWhenReachable } from './storage/migrate.ts';
 import { createUploads } from './uploads/uploads.ts';
@@ -64,6 +65,7 @@ export interface ControlPlaneOptions {
   /** Pause between two rounds of housekeeping. */
   readonly housekeepingMs?: number | undefined;
   readonly webhooks?: WebhookSettings;
+  readonly sessions?: SessionTiming | undefined;
 }
 
 export interface WebhookSettings {
@@ -220,6 +222,12 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     onAttempt: metrics.webhook,
     ...pace,
   });
+  const sessions = createSessions({
+    ...{ database, kube, namespace, logger, registry, now },
+    internalToken: options.internalToken,
+    metrics: metrics.sessions,
+    ...options.sessions,
+  });
   const control = createControlService({
     logger,
     database,
@@ -230,12 +238,16 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     view,
     jobCalls: createJobCalls({ database, gate, view, canceller, webhooks: true }),
     mediaCalls: createMediaCalls({ database, gate, removals }),
-    sessionCalls: createSessionCalls({ database, gate }),
+    sessionCalls: createSessionCalls({ database, gate, ...sessions }),
     metrics,
     watchJobs: watchStreams.handle,
     now,
   });
-  const admin = createAdminService({ logger, database, token: options.adminToken, metrics, removals });
+  const admin = createAdminService({
+    ...{ logger, database, metrics, removals },
+    token: options.adminToken,
+    endSession: sessions.nudge,
+  });
   const server = await startGrpcServer({
     listen: options.listen,
     services: [{ ...control, token: options.internalToken }, admin],
@@ -254,6 +266,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       reflector.run(signal),
       agents.run(signal),
       enginesSeen.run(signal),
+      sessions.run(signal),
       webhooks.run(signal),
       keepHouse(
         {
@@ -283,6 +296,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       await server.close();
       stop.abort(new Error('the control plane ends'));
       await work.catch(() => {});
+      sessions.close();
       await database.close();
     },
   };

@@ -2,6 +2,7 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { ApiError } from '#common/errors.ts';
 import type { CallContext } from '#common/grpc/server.ts';
 import type { SettledFacts } from './jobs/settle.ts';
+import { createSessionMetrics, type SessionMetrics } from './sessions/metrics.ts';
 import type { Database } from './storage/database.ts';
 import { storedFigures } from './stored-figures.ts';
 
@@ -14,6 +15,7 @@ export interface Metrics {
   read(seconds: number, code: string): void;
   submitted(outcome: string, capability: string, holdMicros: bigint): void;
   settled(facts: SettledFacts): void;
+  readonly sessions: SessionMetrics;
   paid(kind: string, seconds: number): void;
   mediaDeleted(deleted: { kind: string; removedBy: string; bytes: bigint }): void;
   webhook(event: string, answer: { status: number | undefined; error: string | undefined }): void;
@@ -68,7 +70,9 @@ export function createMetrics(registry: Registry, database: Database): Metrics {
     'shortfall',
     'Part of the charges that the holds did not cover, in micro-dollars.',
   );
-  const revenue = micros('revenue', 'Charges of settled jobs, in micro-dollars.', ['capability']);
+  const revenue = micros('revenue', 'Charges of settled jobs and sessions, in micro-dollars.', [
+    'capability',
+  ]);
   const payments = new Histogram({
     name: 'semblance_outbox_delay_seconds',
     help: 'From the commit to the payment of what it owes, by kind.',
@@ -95,7 +99,11 @@ export function createMetrics(registry: Registry, database: Database): Metrics {
     registers,
   });
   storedFigures(registers, database);
+  const sessions = createSessionMetrics(registers, (capability, micros) =>
+    revenue.inc({ capability }, Number(micros)),
+  );
   return {
+    sessions,
     timed: (method, handler) => async (request, context) => {
       const end = calls.startTimer({ method });
       inFlight.inc();

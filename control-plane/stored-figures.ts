@@ -14,6 +14,10 @@ interface Figures {
   readonly faults: number | null;
   readonly below_zero: number | null;
   readonly audited_at: number | null;
+  readonly reserved: bigint;
+  readonly opening: number;
+  readonly open: number;
+  readonly connected: number;
 }
 
 /** Figures that are read from the database when they are asked for; absent while it does not answer. */
@@ -21,6 +25,13 @@ export function storedFigures(registers: Registry[], database: Database): void {
   const gauge = <L extends string = never>(name: string, help: string, labelNames: L[] = []) =>
     new Gauge<L>({ name, help, labelNames, registers });
   const held = gauge('semblance_money_held_micros', 'Sum of all pending holds, in micro-dollars.');
+  const reserved = gauge(
+    'semblance_money_reserved_micros',
+    'Sum of what open sessions have set aside, in micro-dollars.',
+  );
+  const sessions = gauge('semblance_sessions_in_flight', 'Sessions that have not ended, by state.', [
+    'state',
+  ]);
   const jobs = gauge('semblance_jobs_in_flight', 'Jobs that have not ended, by status.', ['status']);
   const owed = gauge('semblance_outbox_owed', 'Debts of the outbox, by kind.', ['kind']);
   const backlog = gauge('semblance_webhook_backlog', 'Webhooks that are not delivered and not given up.');
@@ -41,7 +52,7 @@ export function storedFigures(registers: Registry[], database: Database): void {
     'semblance_ledger_audited_timestamp_seconds',
     'When the books of all accounts were last recomputed.',
   );
-  const single = [held, backlog, late, removals, faults, belowZero, auditedAt];
+  const single = [held, reserved, backlog, late, removals, faults, belowZero, auditedAt];
 
   new Gauge({
     name: 'semblance_outbox_oldest_seconds',
@@ -51,10 +62,12 @@ export function storedFigures(registers: Registry[], database: Database): void {
       const [row] = await read(database).catch(() => []);
       if (!row) {
         for (const figure of [...single, this]) figure.remove();
-        for (const figure of [jobs, owed]) figure.reset();
+        for (const figure of [jobs, sessions, owed]) figure.reset();
         return;
       }
       held.set(Number(row.held));
+      reserved.set(Number(row.reserved));
+      for (const state of ['opening', 'open', 'connected'] as const) sessions.set({ state }, row[state]);
       jobs.set({ status: 'queued' }, row.queued);
       jobs.set({ status: 'processing' }, row.processing);
       owed.set({ kind: 'renderjob' }, row.renderjobs);
@@ -77,12 +90,18 @@ export function storedFigures(registers: Registry[], database: Database): void {
 function read({ fast }: Database): Promise<Figures[]> {
   return fast<Figures[]>`
     select j.held, j.queued, j.processing, o.renderjobs, o.events, o.owed_since, w.webhooks, w.webhooks_late, m.removals,
+           l.reserved, l.opening, l.open, l.connected,
            (c.result ->> 'faults')::int as faults, (c.result ->> 'below_zero')::int as below_zero,
            extract(epoch from c.finished_at)::float8 as audited_at
     from (select coalesce(sum(hold_micros), 0)::bigint as held,
                  count(*) filter (where status = 'queued')::int as queued,
                  count(*) filter (where status = 'processing')::int as processing
           from jobs where settled_at is null) j,
+         (select coalesce(sum(max_cost_micros), 0)::bigint as reserved,
+                 count(*) filter (where state = 'opening')::int as opening,
+                 count(*) filter (where state = 'open')::int as open,
+                 count(*) filter (where state = 'connected')::int as connected
+          from sessions where ended_at is null) l,
          (select count(*) filter (where kind = 'renderjob')::int as renderjobs,
                  count(*) filter (where kind = 'event')::int as events,
                  coalesce(extract(epoch from now() - min(created_at)), 0)::float8 as owed_since

@@ -13,6 +13,8 @@ import { startHttpServer } from './http/server.ts';
 import { createMetrics } from './metrics.ts';
 import type { Route } from './openapi/operation.ts';
 import { createRouter, routeTable, unknownRoute } from './routes.ts';
+import { createLiveStreams, type LiveStreams, type LiveStreamsOptions } from './streams/live-streams.ts';
+import { createStreamMetrics } from './streams/stream-metrics.ts';
 import { SIZE_LIMITS, type SizeLimits } from './uploads/receive-file.ts';
 import { createUploadsUnderWay, UPLOADS_PER_ACCOUNT } from './uploads/under-way.ts';
 
@@ -31,6 +33,9 @@ export interface GatewayOptions {
   readonly timing?: Partial<GatewayTiming>;
   /** Serves the page to try live sessions with. Default: false. */
   readonly tryPage?: boolean;
+  /** Origin clients reach it at. */
+  readonly publicUrl: string;
+  readonly liveStreams?: Partial<Pick<LiveStreamsOptions, 'clock' | 'pace' | 'tickMs' | 'readyMs'>>;
 }
 
 /** Milliseconds. */
@@ -71,6 +76,7 @@ export interface Gateway {
   readonly port: number;
   /** What it serves. */
   readonly routes: readonly Route[];
+  readonly live: Pick<LiveStreams, 'size' | 'reporter' | 'agents'>;
   /** Throws, saying why, when the gateway cannot do its work. */
   ready(): Promise<void>;
   /** Stops accepting, lets requests end, then cuts them. */
@@ -99,7 +105,16 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   app.use(observe({ logger, metrics, lingerMs: timing.linger, isDraining: () => draining, handlers }));
   const streams = createEventStreams({ secret: options.internalToken, ...options.eventStreams });
   metrics.eventStreams(() => streams.size);
+  const live = createLiveStreams({
+    ...options.liveStreams,
+    control,
+    token: options.internalToken,
+    logger,
+    metrics,
+    streamMetrics: createStreamMetrics(options.registry),
+  });
   const routes = routeTable({
+    publicUrl: options.publicUrl,
     streams,
     control,
     store,
@@ -123,6 +138,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const server = await startHttpServer({
     listen: options.listen,
     handler: app.callback(),
+    upgrades: live,
     onRefused: (refused) => logger.info(refused, 'no request that could be handled'),
   });
   metrics.connections(server.connections);
@@ -131,6 +147,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   return {
     port: server.port,
     routes,
+    live,
     async ready() {
       if (draining) throw new Error('the gateway is ending');
       // Once it has been reached, a control plane that fails is answered for with 502, not with silence.
@@ -142,7 +159,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       draining = true;
       streams.end();
       const end = setTimeout(() => uploadsEnd.abort(new Error('the gateway is ending')), timing.drain / 2);
-      await server.close(timing.drain);
+      // A server is closed once its sockets are.
+      await Promise.all([server.close(timing.drain), live.close(timing.drain)]);
       clearTimeout(end);
       const lastMoment = Date.now() + timing.tidy;
       while (handlers.running > 0 && Date.now() < lastMoment) await delay(20);

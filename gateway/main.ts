@@ -29,6 +29,7 @@ runService(logger, async () => {
     logger,
     registry,
     tryPage: config.SEMBLANCE_TRY_PAGE === 'on',
+    publicUrl: config.SEMBLANCE_PUBLIC_URL,
   });
   const health = await startHealthServer({
     listen: config.SEMBLANCE_HEALTH_LISTEN,

@@ -31,6 +31,8 @@ import { serviceRoutes } from './openapi/serve.ts';
 import { openSession, SESSION_CAPABILITIES } from './sessions/open.ts';
 import { openSessionOperation } from './sessions/open-operation.ts';
 import { listVoices, listVoicesOperation } from './sessions/voices.ts';
+import { answerNoUpgrade, connectStreamOperation } from './streams/connect-operation.ts';
+import { STREAMS_PATH, STREAMS_ROUTE } from './streams/paths.ts';
 import { tryPageRoutes } from './try-page/try-page.ts';
 import type { SizeLimits } from './uploads/receive-file.ts';
 import type { UploadsUnderWay } from './uploads/under-way.ts';
@@ -54,6 +56,8 @@ export interface RoutesOptions {
   readonly signal: AbortSignal;
   /** Whether the page to try live sessions with is served. */
   readonly tryPage: boolean;
+  /** Origin clients reach the gateway at. */
+  readonly publicUrl: string;
 }
 
 /**
@@ -62,7 +66,7 @@ export interface RoutesOptions {
  */
 export function routeTable(options: RoutesOptions): Route[] {
   const { control, store, logger, metrics, limits, underWay, streams } = options;
-  const { bodyLimits, bodyTimeoutMs, signal } = options;
+  const { bodyLimits, bodyTimeoutMs, signal, publicUrl } = options;
   const routes: Route[] = [
     {
       method: 'post',
@@ -113,13 +117,19 @@ export function routeTable(options: RoutesOptions): Route[] {
       (capability): Route => ({
         method: 'post',
         path: `/${capability}/session`,
-        handler: openSession({ control, capability, bodyTimeoutMs }),
+        handler: openSession({ control, capability, bodyTimeoutMs, publicUrl }),
         operation: openSessionOperation(capability),
       }),
     ),
     { method: 'get', path: '/voices', handler: listVoices({ control }), operation: listVoicesOperation },
     { method: 'get', path: '/balance', handler: readBalance({ control }), operation: readBalanceOperation },
     { method: 'get', path: '/pricing', handler: readPricing({ control }), operation: readPricingOperation },
+    {
+      method: 'get',
+      path: STREAMS_ROUTE,
+      handler: answerNoUpgrade,
+      operation: connectStreamOperation,
+    },
     { method: 'get', path: '/usage', handler: listUsage({ control }), operation: listUsageOperation },
     {
       method: 'get',
@@ -148,7 +158,8 @@ export function createRouter(routes: readonly Route[]): Router {
 /** A path of the table as the router takes it. Keys of files have slashes in them, which no named part takes. */
 function pattern(path: string): string | RegExp {
   if (path.startsWith(`${FILES_PATH}/`)) return new RegExp(`^${FILES_PATH}/.+$`);
-  return API_PREFIX + path.replace('{file_key}', '*file_key').replaceAll(/\{(\w+)\}/g, ':$1');
+  const prefix = path.startsWith(`${STREAMS_PATH}/`) ? '' : API_PREFIX;
+  return prefix + path.replace('{file_key}', '*file_key').replaceAll(/\{(\w+)\}/g, ':$1');
 }
 
 /** What no route took: 404, and for a path that exists the methods it takes in `Allow`. */

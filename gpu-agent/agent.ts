@@ -9,9 +9,12 @@ import { createAgentService } from './attempts/agent-service.ts';
 import { createAttempts } from './attempts/attempts.ts';
 import { isMeasurable } from './attempts/measured-units.ts';
 import { createContentChecks } from './content-check/content-checks.ts';
+import { createEnginePools } from './engines/engine-pools.ts';
 import { createEngineSet } from './engines/engine-set.ts';
-import { createEnginePool } from './engines/host/engine-pool.ts';
 import { type EngineSource, engineSource, sidecarSource } from './engines/registry.ts';
+import { createLive } from './live/live.ts';
+import type { LiveEngine } from './live/live-engine.ts';
+import type { SessionTableLimits } from './live/sessions/session-table.ts';
 import { createMedia, findMediaTools } from './media/media.ts';
 import { type AgentMetrics, createAgentMetrics } from './metrics.ts';
 import { createProvenance, type Provenance } from './provenance/provenance.ts';
@@ -41,6 +44,9 @@ export interface AgentOptions {
   readonly provenance?: Provenance;
   readonly leaseTimes?: LeaseTimes;
   readonly transferLimits?: TransferLimits;
+  /** Default: those that the settings give slots to. */
+  readonly liveEngines?: readonly LiveEngine[];
+  readonly liveLimits?: SessionTableLimits;
 }
 
 export interface Agent {
@@ -107,27 +113,14 @@ async function startParts(
     ...settings.sidecars.map(sidecarSource),
     ...settings.engines.map((name) => engineSource(name, settings.engineSettings)),
   ];
-  const pools = sources.map((source) => {
-    const oneProcess = source.remote || source.shared;
-    return createEnginePool({
-      setup: {
-        source,
-        options: {
-          threads: source.shared ? settings.slots : 1,
-          ...(settings.cacheDir ? { cacheDir: settings.cacheDir } : {}),
-          ...(source.settings ? { settings: source.settings } : {}),
-        },
-      },
-      processes: oneProcess ? 1 : settings.slots,
-      rendersPerProcess: oneProcess ? settings.slots : 1,
-      offeredWhileDown: !source.remote,
-      // Waiting for a program elsewhere costs nothing, and large models take their time.
-      ...(oneProcess ? { warmUpTimeoutMs: 900_000 } : {}),
-      tempDir: workDir.engines,
-      logger,
-      onChange: () => registration.changed(),
-      onCrash: () => metrics.engineRestarts.inc({ engine: source.name }),
-    });
+  const pools = createEnginePools({
+    sources,
+    slots: settings.slots,
+    cacheDir: settings.cacheDir,
+    tempDir: workDir.engines,
+    logger,
+    onChange: () => registration.changed(),
+    onCrash: (engine) => metrics.engineRestarts.inc({ engine }),
   });
   const engines = createEngineSet({
     pools,
@@ -166,6 +159,22 @@ async function startParts(
     transferLimits: limits,
   });
 
+  const live = createLive({
+    settings: settings.live,
+    incarnation,
+    registry,
+    metrics,
+    workDir,
+    dispatcher,
+    transferLimits: limits,
+    logger,
+    holdsLease: () => registration.live,
+    onChange: () => registration.changed(),
+    ...(options.liveEngines ? { engines: options.liveEngines } : {}),
+    ...(options.liveLimits ? { limits: options.liveLimits } : {}),
+  });
+  started.push(() => live.close());
+
   const kubeOptions = { kubeconfigPath: settings.kubeconfig, fieldManager: FIELD_MANAGER };
   const kube = createKubeClient({ ...kubeOptions, requestTimeoutMs: 5_000 });
   started.push(() => kube.close());
@@ -182,23 +191,31 @@ async function startParts(
     logger,
     registry,
     statement,
-    onFenced: (reason) => void attempts.endAll(`the agent lost its lease: ${reason}`),
+    onFenced(reason) {
+      void attempts.endAll(`the agent lost its lease: ${reason}`);
+      void live.sessions.endAll({ reason: 'render_failed', message: 'the agent lost its lease' });
+    },
     onRestored: () => logger.info('the lease is held again'),
     onDrain(wanted) {
-      if (!ending) attempts.drain(wanted);
+      if (!ending) drain(wanted);
     },
   });
 
   if (!settings.internalToken) {
     logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: whoever reaches the gRPC port may call it');
   }
+  function drain(wanted: boolean): void {
+    attempts.drain(wanted);
+    live.sessions.drain(wanted);
+  }
   const service = createAgentService({ attempts, incarnation, logger, metrics });
   const grpc: GrpcServer = await startGrpcServer({
     listen: settings.listen,
-    services: [{ ...service, token: settings.internalToken }],
+    services: [service, live.service].map((each) => ({ ...each, token: settings.internalToken })),
   });
   started.push(async () => {
     service.endWatches();
+    live.service.endWatches();
     await grpc.close();
   });
   const address = settings.advertise ?? `${bracketed(settings.listen.host)}:${grpc.port}`;
@@ -225,29 +242,40 @@ async function startParts(
       slots: ending ? 0 : engines.capacity,
       draining: ending,
       ...engineStatement(engines),
+      live: ending ? live.statement.map((each) => ({ ...each, slots: 0, warming: false })) : live.statement,
       contentCheck: contentChecks.statement,
       provenance: provenance.statement,
     };
   }
 
-  await aborting(signal, Promise.any(pools.map((pool) => pool.firstReady())));
+  live.start();
+  // Registered while engines warm up, so that others learn what is coming.
   await registration.start(signal);
   const leaving = new AbortController();
   const running = registration.run(leaving.signal);
+  const failed = running.then(() => new Promise<never>(() => {}));
+  failed.catch(() => {});
   started.push(async () => {
     leaving.abort(new Error('the agent is ending'));
     // Whoever waits for `failed` is told of a lost Lease.
     await running.catch(() => {});
   });
+  const firstReady = Promise.any(pools.map((pool) => pool.firstReady()));
+  await aborting(signal, Promise.race([firstReady, failed]));
+  await Promise.race([registration.settled(signal), failed]);
   logger.info({ incarnation, address, slots: engines.capacity, healthPort: health.port }, 'registered');
 
   let closing: Promise<void> | undefined;
   async function close(): Promise<void> {
     ending = true;
-    attempts.drain(true);
+    drain(true);
     registration.changed();
-    await attempts.idle(AbortSignal.timeout(settings.drainMs));
-    await attempts.endAll('the agent is ending');
+    const drained = AbortSignal.timeout(settings.drainMs);
+    await Promise.all([attempts.idle(drained), live.sessions.idle(drained)]);
+    await Promise.all([
+      attempts.endAll('the agent is ending'),
+      live.sessions.endAll({ reason: 'cancelled', message: 'the agent is ending' }),
+    ]);
     if (service.watches > 0) await attempts.acknowledged(AbortSignal.timeout(ACKNOWLEDGE_MS));
     await undo();
   }
@@ -255,7 +283,7 @@ async function startParts(
     incarnation,
     address,
     healthPort: health.port,
-    failed: running.then(() => new Promise<never>(() => {})),
+    failed,
     close: () => (closing ??= close()),
   };
 }

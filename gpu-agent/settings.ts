@@ -5,13 +5,8 @@ import { baseShape, ConfigError, kubeShape, listenAddress, loadConfig } from '#c
 import { contentCheckSettings, contentCheckShape } from './content-check/settings.ts';
 import { onnxShape } from './engines/onnx/settings.ts';
 import { ENGINE_NAMES } from './engines/registry.ts';
-
-const whole = (least: number, most: number) =>
-  z
-    .string()
-    .regex(/^\d{1,9}$/, 'must be a whole number')
-    .transform(Number)
-    .refine((value) => value >= least && value <= most, `must be ${least} to ${most}`);
+import { liveSettings, liveShape } from './live/settings.ts';
+import { whole } from './whole-number.ts';
 
 /** A path that fits into the address of a Unix socket. */
 const isSocketPath = (path: string) => isAbsolute(path) && Buffer.byteLength(path) <= 100;
@@ -22,6 +17,7 @@ export const agentShape = {
   ...kubeShape,
   ...onnxShape,
   ...contentCheckShape,
+  ...liveShape,
   SEMBLANCE_AGENT_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 0 }),
   /** host:port that the operator and the gateway reach the agent at. */
   SEMBLANCE_AGENT_ADVERTISE: z
@@ -116,6 +112,7 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
     contentCheck: contentCheckSettings(config),
     signer: certificateFile && keyFile ? { certificateFile, keyFile } : undefined,
     cacheDir: config.SEMBLANCE_CACHE_DIR,
+    live: liveSettings(config),
     pod,
   };
 }

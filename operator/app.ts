@@ -1,5 +1,6 @@
 import type { Registry } from 'prom-client';
 import type { ListenAddress } from '#common/config.ts';
+import { type GrpcServer, startGrpcServer } from '#common/grpc/server.ts';
 import { createRegistry, startHealthServer } from '#common/health.ts';
 import {
   createEventRecorder,
@@ -14,14 +15,18 @@ import {
 import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
 import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
+import { LIVESESSION_RESOURCE, type LiveSession } from '#crds/gen/livesessions.ts';
 import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
 import { createLeaseTracker } from './agents/lease-tracker.ts';
+import { allocationService } from './livesession/allocation-service.ts';
 import { createTerm, JOB_INDEXERS, type Term } from './term.ts';
 
 /** Owner of what the operator applies. */
 export const FIELD_MANAGER = 'semblance-operator';
 /** Lease the operators compete for. */
 export const ELECTION_LEASE = 'semblance-operator';
+/** On that Lease: host:port of the leader's gRPC service. */
+export const ADDRESS_ANNOTATION = 'semblance.dev/address';
 
 export interface OperatorOptions {
   /** Absent: the pod's service account. */
@@ -34,6 +39,10 @@ export interface OperatorOptions {
   /** Unique to this process. */
   readonly identity: string;
   readonly healthListen: ListenAddress;
+  /** Where live sessions are allocated. Default: a free port of the loopback. */
+  readonly listen?: ListenAddress;
+  /** host:port that others reach it at. Default: where it listens. */
+  readonly advertise?: string | undefined;
   readonly concurrency?: number;
   readonly agentRetentionMs?: number;
   readonly election?: {
@@ -46,6 +55,8 @@ export interface OperatorOptions {
 
 export interface Operator {
   readonly healthPort: number;
+  /** host:port of its gRPC service. */
+  readonly address: string;
   readonly leading: boolean;
   /** Hands the leadership over and ends; work on agents goes on. */
   close(): Promise<void>;
@@ -62,6 +73,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   const client = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER });
   // Its own connections: no burst of other writes may hold up the renewals.
   const electionClient = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER, maxInFlight: 4 });
+  const allocationClient = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER });
   const common = { client, namespace, logger, registry };
 
   let term: Term | undefined;
@@ -70,6 +82,11 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     resource: RENDERJOB_RESOURCE,
     indexers: JOB_INDEXERS,
     handlers: routed<RenderJob>(() => term?.jobHandlers),
+  });
+  const sessions = createReflector<LiveSession>({
+    ...common,
+    resource: LIVESESSION_RESOURCE,
+    handlers: routed<LiveSession>(() => term?.live.handlers),
   });
   const agents = createReflector({
     ...common,
@@ -87,16 +104,37 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     instance: identity,
     logger,
   });
+  const listen = options.listen ?? { host: '127.0.0.1', port: 0 };
+  const grpc: GrpcServer = await startGrpcServer({
+    listen,
+    services: [allocationService({ live: () => term?.live, internalToken: options.internalToken, logger })],
+  });
+  const host = listen.host.includes(':') ? `[${listen.host}]` : listen.host;
+  const address = options.advertise ?? `${host}:${grpc.port}`;
   const election = createLeaderElection({
     ...common,
     client: electionClient,
     name: ELECTION_LEASE,
     identity,
+    annotations: { [ADDRESS_ANNOTATION]: address },
     ...options.election,
   });
   const lead = async (leadership: AbortSignal) => {
     term = createTerm({
-      ...{ client, jobs, agents, leases, leaseTracker, recorder, registry, logger },
+      ...{
+        client,
+        allocationClient,
+        namespace,
+        identity,
+        jobs,
+        sessions,
+        agents,
+        leases,
+        leaseTracker,
+        recorder,
+        registry,
+        logger,
+      },
       objects: options.objects,
       internalToken: options.internalToken,
       concurrency: options.concurrency ?? 64,
@@ -122,6 +160,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     registry,
     ready: {
       renderjobs: synced('RenderJobs', jobs),
+      livesessions: synced('LiveSessions', sessions),
       gpuagents: synced('GpuAgents', agents),
       leases: synced('Leases', leases),
       leader() {
@@ -139,9 +178,26 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     },
   });
 
+  gauge(registry, {
+    name: 'semblance_livesessions',
+    help: 'LiveSessions, by phase.',
+    labelNames: ['phase'] as const,
+    collect() {
+      const phases = sessions.list().map(({ status }) => status?.phase ?? 'Bound');
+      for (const phase of ['Bound', 'Connected', 'Streaming', 'Ended'] as const)
+        this.set({ phase }, phases.filter((each) => each === phase).length);
+    },
+  });
+
   const { signal } = ending;
-  const watching = [jobs.run(signal), agents.run(signal), leases.run(signal), recorder.run(signal)];
-  const campaigning = Promise.all([jobs, agents, leases].map((each) => each.waitForSync(signal)))
+  const watching = [
+    jobs.run(signal),
+    sessions.run(signal),
+    agents.run(signal),
+    leases.run(signal),
+    recorder.run(signal),
+  ];
+  const campaigning = Promise.all([jobs, sessions, agents, leases].map((each) => each.waitForSync(signal)))
     .then(() => election.run(signal, lead))
     .catch((error: unknown) => {
       if (!signal.aborted) throw error;
@@ -151,6 +207,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
 
   return {
     healthPort: health.port,
+    address,
     get leading() {
       return election.leading;
     },
@@ -159,8 +216,8 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       ending.abort(new Error('the operator ends'));
       await campaigning.catch(() => {});
       await Promise.all(watching);
-      await health.close();
-      await Promise.all([client.close(), electionClient.close()]);
+      await Promise.all([health.close(), grpc.close()]);
+      await Promise.all([client, electionClient, allocationClient].map((each) => each.close()));
     },
   };
 }

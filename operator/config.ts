@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { baseShape, kubeShape, objectsShape } from '#common/config.ts';
+import { baseShape, kubeShape, listenAddress, objectsShape } from '#common/config.ts';
 
 const seconds = (fallback: number) => z.coerce.number().positive().max(86_400).default(fallback);
 
@@ -10,6 +10,14 @@ export const operatorShape = {
   ...objectsShape,
   /** Unique to the process. Default: host name, process id and something random. */
   SEMBLANCE_OPERATOR_IDENTITY: z.string().max(200).optional(),
+  /** Where the control plane has live sessions allocated. */
+  SEMBLANCE_OPERATOR_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 0 }),
+  /** host:port that it reaches this at. */
+  SEMBLANCE_OPERATOR_ADVERTISE: z
+    .string()
+    .max(261)
+    .regex(/^[^\s/]+:\d{1,5}$/, 'must be host:port')
+    .optional(),
   /** RenderJobs worked on at once. */
   SEMBLANCE_OPERATOR_CONCURRENCY: z.coerce.number().int().min(1).max(512).default(64),
   /** How long the GpuAgent of a dead agent is kept. */

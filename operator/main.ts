@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import { loadConfig } from '#common/config.ts';
+import { ConfigError, loadConfig } from '#common/config.ts';
 import { createLogger } from '#common/logging.ts';
 import { openObjectStore } from '#common/objects/open.ts';
 import { runService } from '#common/service.ts';
@@ -11,6 +11,13 @@ const logger = createLogger({ service: 'operator', level: process.env.SEMBLANCE_
 
 runService(logger, async () => {
   const config = loadConfig(operatorShape);
+  const listen = config.SEMBLANCE_OPERATOR_LISTEN;
+  const advertise = config.SEMBLANCE_OPERATOR_ADVERTISE;
+  if (['0.0.0.0', '::', '*'].includes(listen.host) && !advertise) {
+    throw new ConfigError(
+      'The environment is not usable:\n  SEMBLANCE_OPERATOR_ADVERTISE: must say where others reach the operator when it listens on every address',
+    );
+  }
   const objects = openObjectStore({
     url: config.SEMBLANCE_OBJECTS_URL,
     signingKey: config.SEMBLANCE_OBJECTS_SIGNING_KEY,
@@ -27,6 +34,8 @@ runService(logger, async () => {
       config.SEMBLANCE_OPERATOR_IDENTITY ??
       `${hostname()}-${process.pid}-${randomBytes(3).toString('hex')}`.toLowerCase(),
     healthListen: config.SEMBLANCE_HEALTH_LISTEN,
+    listen,
+    advertise,
     concurrency: config.SEMBLANCE_OPERATOR_CONCURRENCY,
     agentRetentionMs: config.SEMBLANCE_OPERATOR_AGENT_RETENTION_SECONDS * 1_000,
     election: {
@@ -35,7 +44,10 @@ runService(logger, async () => {
       retryPeriodMs: config.SEMBLANCE_OPERATOR_RENEW_SECONDS * 1_000,
     },
   });
-  logger.info({ health: operator.healthPort, namespace: config.SEMBLANCE_NAMESPACE }, 'started');
+  logger.info(
+    { health: operator.healthPort, address: operator.address, namespace: config.SEMBLANCE_NAMESPACE },
+    'started',
+  );
   // What ends the operator for good ends the process, which is then started anew.
   operator.failed.catch((error: unknown) =>
     queueMicrotask(() => {

@@ -3,10 +3,12 @@ import type { EventRecorder, Handlers, KubeClient, Lease, Reflector } from '#com
 import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
 import type { GpuAgent } from '#crds/gen/gpuagents.ts';
+import type { LiveSession } from '#crds/gen/livesessions.ts';
 import type { RenderJob } from '#crds/gen/renderjobs.ts';
 import { createAgentController } from './agents/controller.ts';
 import { createFleet } from './agents/fleet.ts';
 import type { LeaseTracker } from './agents/lease-tracker.ts';
+import { createLiveTerm, type LiveTerm } from './livesession/live-term.ts';
 import { createOperatorMetrics } from './metrics.ts';
 import { createJobController } from './renderjob/controller.ts';
 import { createFactStore } from './renderjob/facts.ts';
@@ -24,7 +26,12 @@ export const JOB_INDEXERS = {
 
 export interface TermOptions {
   readonly client: KubeClient;
+  /** For the one write of the allocation of a live session. */
+  readonly allocationClient: KubeClient;
+  readonly namespace: string;
+  readonly identity: string;
   readonly jobs: Reflector<RenderJob>;
+  readonly sessions: Reflector<LiveSession>;
   readonly agents: Reflector<GpuAgent>;
   readonly leases: Reflector<Lease>;
   readonly leaseTracker: LeaseTracker;
@@ -41,12 +48,13 @@ export interface TermOptions {
 export interface Term {
   readonly jobHandlers: Handlers<RenderJob>;
   readonly agentHandlers: Handlers<GpuAgent>;
+  readonly live: LiveTerm;
   /** Leads until aborted. */
   run(signal: AbortSignal): Promise<void>;
 }
 
 export function createTerm(options: TermOptions): Term {
-  const { jobs, agents, leases, logger, registry } = options;
+  const { jobs, sessions, agents, leases, logger, registry } = options;
   const facts = createFactStore();
   const metrics = createOperatorMetrics(registry);
   const writer = createJobWriter(options);
@@ -61,6 +69,7 @@ export function createTerm(options: TermOptions): Term {
         scheduler.touch();
         agentController.touch(agent);
         touchJobsOf(agent);
+        live.touchAgent(agent);
       },
       onSnapshot(agent, incarnation, attempts) {
         for (const uid of facts.snapshot(agent, incarnation, attempts)) controller.touch(uid);
@@ -89,10 +98,12 @@ export function createTerm(options: TermOptions): Term {
   const lane = createWaitingLane({ find: jobs.byUid, onDue: (uid) => controller.touch(uid) });
   const controller = createJobController({ ...options, writer, fleet, facts, scheduler, lane, metrics });
   const orphans = createOrphans({ jobs, fleet, facts, logger, registry, onEnded: scheduler.touch });
+  const live = createLiveTerm({ ...options, fleet, onUsed: (agent) => agentController.touch(agent) });
   const agentController = createAgentController({
     ...options,
     fleet,
     scheduler,
+    live,
     retentionMs: options.agentRetentionMs,
     hasWork: (agent) => jobs.byIndex('agent', agent).length > 0,
   });
@@ -133,10 +144,11 @@ export function createTerm(options: TermOptions): Term {
       onUpdate: ({ metadata }) => fleet.touch(metadata.name ?? ''),
       onDelete: ({ metadata }) => fleet.touch(metadata.name ?? ''),
     },
+    live,
     async run(signal) {
       // In this order: an agent must be known at least as new as the binding to it, else its successor would be taken
       // for its predecessor.
-      await jobs.resync(signal);
+      await Promise.all([jobs.resync(signal), sessions.resync(signal)]);
       await leases.resync(signal);
       await agents.resync(signal);
       const ended = Promise.all([
@@ -145,6 +157,7 @@ export function createTerm(options: TermOptions): Term {
         controller.run(signal),
         orphans.run(signal),
         agentController.run(signal),
+        live.run(signal),
       ]);
       for (const job of jobs.list()) seen(job);
       for (const { metadata } of agents.list()) agentController.touch(metadata.name ?? '');

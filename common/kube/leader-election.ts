@@ -16,6 +16,8 @@ export interface LeaderElectionOptions {
   readonly name: string;
   /** Unique to this process. */
   readonly identity: string;
+  /** On the Lease while this process leads, for example where it can be reached. */
+  readonly annotations?: Readonly<Record<string, string>>;
   readonly logger: Logger;
   readonly registry?: Registry;
   /** How long others wait after the last renewal they saw. Default 15 s. */
@@ -46,7 +48,8 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
     throw new RangeError('the periods must hold: 2 × retry ≤ renew deadline < lease duration');
   }
   const durationSeconds = Math.ceil(leaseDurationMs / 1000);
-  const claim: LeaseClaim = { client, namespace, name, holder: identity, durationSeconds };
+  const { annotations } = options;
+  const claim: LeaseClaim = { client, namespace, name, holder: identity, durationSeconds, annotations };
   const leadingGauge = gauge(options.registry ?? new Registry(), {
     name: 'semblance_leader',
     help: '1 while this process leads.',

@@ -18,6 +18,8 @@ export interface LeaseClaim {
   readonly holder: string;
   readonly durationSeconds: number;
   readonly labels?: Readonly<Record<string, string>>;
+  /** What others should know of the holder; taken off when it gives the Lease up. */
+  readonly annotations?: Readonly<Record<string, string>>;
   readonly ownerReferences?: readonly V1OwnerReference[];
 }
 
@@ -40,6 +42,7 @@ export function writeLease(
       namespace,
       resourceVersion: current?.metadata.resourceVersion,
       labels: { ...current?.metadata.labels, ...claim.labels },
+      annotations: { ...current?.metadata.annotations, ...claim.annotations },
       ownerReferences: claim.ownerReferences ? [...claim.ownerReferences] : current?.metadata.ownerReferences,
     },
     spec: {
@@ -59,11 +62,14 @@ export function writeLease(
  * Gives the Lease up, so that others need not wait until it lapses. Nobody holds it then. Read anew first, because a
  * renewal that was cut off may have been carried out.
  */
-export async function releaseLease({ client, namespace, name, holder }: LeaseClaim): Promise<void> {
+export async function releaseLease(claim: LeaseClaim): Promise<void> {
+  const { client, namespace, name, holder } = claim;
   const held = await client.find(LEASE_RESOURCE, { namespace, name });
   if (held?.spec?.holderIdentity !== holder) return;
   const spec = { ...held.spec, holderIdentity: '', leaseDurationSeconds: 1, renewTime: microTime() };
-  await client.replace(LEASE_RESOURCE, { metadata: held.metadata, spec });
+  const annotations = { ...held.metadata.annotations };
+  for (const key of Object.keys(claim.annotations ?? {})) delete annotations[key];
+  await client.replace(LEASE_RESOURCE, { metadata: { ...held.metadata, annotations }, spec });
 }
 
 export interface LeaseKeeperOptions extends LeaseClaim {

@@ -7,6 +7,7 @@ import type {
   CreateKeyResponse,
   DeleteMediaRequest,
   DeleteMediaResponse,
+  EndSessionRequest,
   LimitKeyRequest,
   LimitKeyResponse,
   ReplayDeliveryRequest,
@@ -40,6 +41,7 @@ import type { AuditFacts } from '../audit/audit.ts';
 import { topUp } from '../billing/ledger.ts';
 import { setRates, switchCapability } from '../billing/rate-card.ts';
 import { removeJobMedia, removeUpload } from '../media/media.ts';
+import { requestEnd, type SessionRow } from '../sessions/list-sessions.ts';
 import { isStorable, type Transaction } from '../storage/sql.ts';
 import { type DeliveryView, replayDelivery } from '../webhooks/deliveries.ts';
 import { OVERLAP_HOURS, rotateSecret, showSecret } from '../webhooks/secrets.ts';
@@ -51,6 +53,8 @@ export interface Changed<Response> {
   readonly audit: AuditFacts;
   /** Objects to be deleted once the change is committed. */
   readonly objectKeys?: readonly string[];
+  /** A session whose LiveSession is to be deleted once the change is committed. */
+  readonly endedSession?: string;
 }
 
 const usd = (micros: bigint) => microsToUsd(micros);
@@ -155,6 +159,21 @@ export async function deliveryReplayed(
   const before = row && { state: row.state, attempts: row.attempts };
   const after = { state: response.state, attempts: 0 };
   return { response, audit: { accountId: row?.account_id, subject: deliveryId, before, after } };
+}
+
+export async function sessionEnded(
+  tx: Transaction,
+  { sessionId }: EndSessionRequest,
+): Promise<Changed<SessionRow>> {
+  const response = await requestEnd(tx, sessionId);
+  const before = { state: response.state, streamed_ms: Number(response.streamed_ms) };
+  const audit = {
+    accountId: response.account_id,
+    subject: sessionId,
+    before,
+    after: { end_requested: true },
+  };
+  return { response, audit, endedSession: sessionId };
 }
 
 export async function capabilitySwitched(

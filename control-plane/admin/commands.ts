@@ -2,6 +2,7 @@ import { CAPABILITY_NAMES } from '#common/capabilities.ts';
 import { microsToUsd } from '#common/money.ts';
 import type { AdminCalls } from './connection.ts';
 import { RECORD_COMMANDS } from './record-commands.ts';
+import { SESSION_COMMANDS } from './session-commands.ts';
 import { type CommandSpec, type FlagSpec, type Flags, usdFlag, wholeFlag } from './usage.ts';
 import { USAGE_COMMANDS } from './usage-commands.ts';
 
@@ -198,6 +199,7 @@ export const COMMANDS: readonly Command[] = [
       return deliveryAnswer(delivery as Record<string, unknown>);
     },
   },
+  ...SESSION_COMMANDS,
   ...USAGE_COMMANDS,
   ...RECORD_COMMANDS,
 ];

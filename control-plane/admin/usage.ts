@@ -9,6 +9,7 @@ export class UsageError extends Error {
 
 export interface FlagSpec {
   readonly name: string;
+  /** What stands for its value; empty: it takes none, and being there means `yes`. */
   readonly value: string;
   readonly required: boolean;
   readonly help: string;
@@ -56,10 +57,11 @@ export function parseArguments<C extends CommandSpec>(
   for (let i = 0; i < rest.length; i++) {
     const arg = rest[i] as string;
     const [, name, inline] = /^--([a-z][a-z-]*)(?:=(.*))?$/s.exec(arg) ?? [];
-    if (![...command.flags, ...COMMON_FLAGS].some((flag) => flag.name === name) || name === undefined)
+    const spec = [...command.flags, ...COMMON_FLAGS].find((flag) => flag.name === name);
+    if (!spec || name === undefined)
       throw new UsageError(`"${arg}" means nothing to ${command.name}.\n\n${usage([command])}`);
     if (flags.has(name)) throw new UsageError(`--${name} is given twice.\n\n${usage([command])}`);
-    const value = inline ?? rest[++i];
+    const value = inline ?? (spec.value === '' ? 'yes' : rest[++i]);
     if (value === undefined || (inline === undefined && value.startsWith('--')))
       throw new UsageError(`--${name} needs a value.\n\n${usage([command])}`);
     flags.set(name, value);
@@ -76,7 +78,7 @@ export function parseArguments<C extends CommandSpec>(
 export function usage(commands: readonly CommandSpec[]): string {
   const lines = commands.map(({ name, help, flags }) => {
     const written = flags.map((flag) => {
-      const text = `--${flag.name} ${flag.value}`;
+      const text = `--${flag.name} ${flag.value}`.trim();
       return flag.required ? text : `[${text}]`;
     });
     const head = `  ${[name, ...written].join(' ')}\n      ${help}`;

@@ -20,8 +20,13 @@ export function createEnginesSeen({ database, reflector, logger }: EnginesSeenOp
 
   function observe({ status }: GpuAgent): void {
     for (const { capabilities } of status?.engines ?? []) {
-      for (const { name } of capabilities) if (isCapability(name) && !noted.has(name)) queue.add(name);
+      for (const { name } of capabilities) note(name);
     }
+    // A capability of live streams is offered with its first warm slot.
+    for (const { name, slots } of status?.live ?? []) if (slots > 0) note(name);
+  }
+  function note(name: string): void {
+    if (isCapability(name) && !noted.has(name)) queue.add(name);
   }
   reflector.addHandlers({ onAdd: observe, onUpdate: observe });
 

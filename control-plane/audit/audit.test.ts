@@ -2,6 +2,7 @@ import { Metadata } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { call, createClient } from '#common/grpc/client.ts';
 import { AdminServiceClient, AdminServiceService } from '#proto/semblance/admin/v1/admin.ts';
+import { openSession } from '../sessions/testing.ts';
 import {
   makeAccount,
   photoSwap,
@@ -54,6 +55,7 @@ async function requests() {
   });
   await succeed(system, await untilRenderJob(system, jobId));
   await untilJob(system, account.caller, jobId, ({ status }) => status === 'succeeded');
+  const sessionId = await openSession(system.database.sql, accountId);
   const range = {};
   const reads = {
     ShowAccount: () => invoke(admin.showAccount.bind(admin), { accountId }),
@@ -63,6 +65,7 @@ async function requests() {
     ListSettings: () => invoke(admin.listSettings.bind(admin), {}),
     ListAudit: () =>
       invoke(admin.listAudit.bind(admin), { accountId, from: undefined, to: undefined, limit: 0 }),
+    ListSessions: () => invoke(admin.listSessions.bind(admin), { accountId, open: false }),
     ListMedia: () => invoke(admin.listMedia.bind(admin), { accountId, limit: 0 }),
   };
   const writes = {
@@ -87,6 +90,7 @@ async function requests() {
       invoke(admin.setSetting.bind(admin), {
         setting: { name: 'upload_retention_seconds', value: 86_400n },
       }),
+    EndSession: () => invoke(admin.endSession.bind(admin), { sessionId }),
     DeleteMedia: () => invoke(admin.deleteMedia.bind(admin), { jobId, fileKey: undefined, inputs: true }),
   };
   return { accountId, keyId, jobId, fileKey, reads, writes };

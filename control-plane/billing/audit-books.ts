@@ -5,14 +5,14 @@ const BATCH = 200;
 
 export interface BooksFault {
   readonly accountId: string;
-  /** What was recomputed and what is stored, in micro-dollars: {available, held, spent, topped up, held again}. */
+  /** What was recomputed and what is stored, in micro-dollars: {available, held, spent, topped up, held again, reserved}. */
   readonly expected: string;
   readonly found: string;
 }
 
 /**
  * Recomputes the balances of every account from the transfers alone and compares them with what is stored, and the pending
- * holds with those of unsettled jobs. What `ledger_faults` does for one account, as far as it can be done for all of
+ * holds with those of unsettled jobs, and what is reserved with the blocks of open sessions. What `ledger_faults` does for one account, as far as it can be done for all of
  * them again and again.
  */
 export async function auditBooks(
@@ -29,7 +29,8 @@ export async function auditBooks(
       { account_id: string; expected: string; found: string; agrees: boolean; debtor: boolean }[]
     >`
       with batch as (
-        select account_id, available_micros, held_micros, spent_micros, topped_up_micros from account_balances
+        select account_id, available_micros, held_micros, spent_micros, topped_up_micros, reserved_micros
+        from account_balances
         where account_id > ${last} order by account_id limit ${BATCH}
       ), booked as (
         select t.account_id,
@@ -43,13 +44,17 @@ export async function auditBooks(
       ), pending as (
         select j.account_id, sum(j.hold_micros) as held from jobs j
         where j.settled_at is null and j.account_id in (select account_id from batch) group by j.account_id
+      ), blocks as (
+        select s.account_id, sum(s.max_cost_micros) as reserved from sessions s
+        where s.ended_at is null and s.account_id in (select account_id from batch) group by s.account_id
       ), compared as (
         select s.account_id,
                array[coalesce(b.available, 0), coalesce(b.held, 0), coalesce(b.spent, 0), coalesce(b.topped_up, 0),
-                     coalesce(b.held, 0)] as expected,
+                     coalesce(b.held, 0), coalesce(o.reserved, 0)] as expected,
                array[s.available_micros::numeric, s.held_micros, s.spent_micros, s.topped_up_micros,
-                     coalesce(p.held, 0)] as found
+                     coalesce(p.held, 0), s.reserved_micros] as found
         from batch s left join booked b using (account_id) left join pending p using (account_id)
+             left join blocks o using (account_id)
       )
       select account_id, expected::text, found::text, expected = found as agrees, found[1] < 0 as debtor from compared order by account_id`;
     const end = rows.at(-1);

@@ -22,6 +22,15 @@ const reserved = async (accountId: string) =>
     await db.sql<{ reserved: bigint }[]>`
       select reserved_micros as reserved from account_balances where account_id = ${accountId}`
   )[0]?.reserved;
+/** What is wrong with the books, but for this: the blocks of these tests are of no session, which is a fault by itself. */
+async function faults(accountId: string) {
+  const [open] = await db.sql<{ n: string }[]>`
+    select count(*)::text as n from reservations where account_id = ${accountId} and released_at is null`;
+  const found = await db.faults(accountId);
+  const strays = found.filter(({ fault }) => fault === 'open blocks of no session');
+  expect(strays.map((stray) => stray.found)).toEqual(open?.n === '0' ? [] : [open?.n]);
+  return found.filter((each) => !strays.includes(each));
+}
 
 test('a block is set aside without a debit, counts in the admission of jobs, and is given free again', async () => {
   const account = await db.account(1);
@@ -33,7 +42,7 @@ test('a block is set aside without a debit, counts in the admission of jobs, and
   expect(await release('ses-a')).toBe(true);
   expect(await reserved(accountId)).toBe(0n);
   await db.submitter()(account.submission());
-  expect(await db.faults(accountId)).toEqual([]);
+  expect(await faults(accountId)).toEqual([]);
 });
 
 test('a block is reserved once and released once, however often and however many together', async () => {
@@ -51,7 +60,7 @@ test('a block is reserved once and released once, however often and however many
   expect(await reserve((await db.account()).accountId, 10n, 'ses-once')).toBe('conflict');
   expect(await release('ses-unknown')).toBe(false);
   expect(await reserved(accountId)).toBe(0n);
-  expect(await db.faults(accountId)).toEqual([]);
+  expect(await faults(accountId)).toEqual([]);
 });
 
 test('two accounts that ask for one id at the same time: one block, and a refusal in words', async () => {
@@ -70,7 +79,7 @@ test('two accounts that ask for one id at the same time: one block, and a refusa
     expect(await other).toBe(keep ? 'conflict' : 'reserved');
   }
   expect([await reserved(first.accountId), await reserved(second.accountId)]).toEqual([10n, 10n]);
-  for (const { accountId } of [first, second]) expect(await db.faults(accountId)).toEqual([]);
+  for (const { accountId } of [first, second]) expect(await faults(accountId)).toEqual([]);
 });
 
 /** Until the reservation of that id, made elsewhere, waits for another transaction. */
@@ -98,7 +107,7 @@ test('50 reservations and submits at once never take more than there is', async 
   expect(results.filter(Boolean)).toHaveLength(8);
   const { available } = await db.balances(accountId);
   expect(available - ((await reserved(accountId)) ?? 0n)).toBe(20_000n);
-  expect(await db.faults(accountId)).toEqual([]);
+  expect(await faults(accountId)).toEqual([]);
 });
 
 test('the database itself refuses what is not covered, and blocks that change', async () => {
@@ -123,5 +132,5 @@ test('the database itself refuses what is not covered, and blocks that change', 
   ).rejects.toMatchObject({ code: '23001' });
   expect(await reserve(accountId, 1_000_000n)).toBe('reserved');
   expect(await reserve(accountId, 1n)).toBe('insufficient_balance');
-  expect(await db.faults(accountId)).toEqual([]);
+  expect(await faults(accountId)).toEqual([]);
 });

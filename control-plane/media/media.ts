@@ -57,7 +57,7 @@ export async function removeJobMedia(
 /**
  * Takes an upload out of use.
  * @param accountId whose upload it must be; undefined: anyone's
- * @throws ApiError not_found; invalid_input while an unfinished job is made from it
+ * @throws ApiError not_found; invalid_input while an unfinished job or session is made from it
  */
 export async function removeUpload(
   tx: Transaction,
@@ -76,7 +76,7 @@ export async function removeUpload(
     if (!still) throw new ApiError('not_found', 'There is no such upload.');
     throw new ApiError(
       'invalid_input',
-      'A job that has not ended is made from this upload: it can be deleted when that has ended.',
+      'A job or a session that has not ended uses this upload: it can be deleted when that has ended.',
     );
   }
   return {

@@ -26,8 +26,8 @@ interface Claimed {
 const actorOf = (remover: Remover) => ('actor' in remover ? remover.actor : null);
 
 /**
- * Takes an account's uploads out of use, all of them that no unfinished job is made from, and owes the store their
- * deletion. The row of balances is locked first, as a submit does: a job is admitted before, and then its inputs stay,
+ * Takes an account's uploads out of use, all of them that no unfinished job or session is made from, and owes the store their
+ * deletion. The row of balances is locked first, as a submit does: a job or a session is admitted before, and then its inputs stay,
  * or after, and then it finds them gone.
  * @returns the keys that were taken
  */
@@ -46,6 +46,9 @@ export async function removeUploads(
         and not exists (
           select 1 from jobs j, jsonb_each_text(j.inputs) i
           where j.account_id = u.account_id and j.settled_at is null and i.value = u.file_key)
+        and not exists (
+          select 1 from sessions s, jsonb_each_text(s.inputs) i
+          where s.account_id = u.account_id and s.ended_at is null and i.value = u.file_key)
       returning u.file_key, u.account_id, u.size_bytes
     )
     insert into media_removals (object_key, kind, account_id, size_bytes, removed_by, actor)

@@ -21,7 +21,7 @@ export interface RetentionOptions {
 export function createRetention({ database, removals, keysInUse }: RetentionOptions) {
   const { sql } = database;
 
-  /** Uploads count from their completion; one that an unfinished job is made from stays until that has ended. */
+  /** Uploads count from their completion; one that an unfinished job or session is made from stays until that has ended. */
   async function expireUploads(): Promise<number> {
     const inUse = keysInUse();
     if (!inUse) return 0;
@@ -33,6 +33,9 @@ export function createRetention({ database, removals, keysInUse }: RetentionOpti
           and not exists (
             select 1 from jobs j, jsonb_each_text(j.inputs) i
             where j.account_id = u.account_id and j.settled_at is null and i.value = u.file_key)
+          and not exists (
+            select 1 from sessions s, jsonb_each_text(s.inputs) i
+            where s.account_id = u.account_id and s.ended_at is null and i.value = u.file_key)
         order by u.completed_at limit ${BATCH}
       ) d group by d.account_id`;
     let removed = 0;

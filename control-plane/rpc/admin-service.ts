@@ -12,6 +12,7 @@ import { type AuditRow, listAudit, writeAudit } from '../audit/audit.ts';
 import { listMedia, type MediaRow } from '../media/list-media.ts';
 import type { Removals } from '../media/removals.ts';
 import type { Metrics } from '../metrics.ts';
+import { listSessions, type SessionRow } from '../sessions/list-sessions.ts';
 import type { Database } from '../storage/database.ts';
 import type { Transaction } from '../storage/sql.ts';
 import { readUsage, summarizeUsage } from '../usage/usage.ts';
@@ -24,11 +25,13 @@ export interface AdminServiceOptions {
   readonly token: string;
   readonly metrics: Metrics;
   readonly removals: Pick<Removals, 'payNow'>;
+  /** Has the LiveSession of a session whose end was asked for deleted. */
+  readonly endSession: (sessionId: string) => void;
 }
 
 /** What the service owner may do. */
 export function createAdminService(options: AdminServiceOptions): GrpcService {
-  const { logger, database, token, metrics, removals } = options;
+  const { logger, database, token, metrics, removals, endSession } = options;
   const { sql } = database;
   const expected = digest(`Bearer ${token}`);
 
@@ -65,6 +68,7 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
           return made;
         });
         if (changed.objectKeys) await removals.payNow(changed.objectKeys);
+        if (changed.endedSession !== undefined) endSession(changed.endedSession);
         return show(changed.response);
       }),
     );
@@ -95,6 +99,12 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
       await requireAccount(sql, accountId);
       return { summary: await summarizeUsage(sql, accountId, range) };
     }),
+    listSessions: guarded('ListSessions', async (request) => ({
+      sessions: (await listSessions(sql, request)).map(sessionView),
+    })),
+    endSession: changing('EndSession', changes.sessionEnded, (session) => ({
+      session: sessionView(session),
+    })),
     switchCapability: changing('SwitchCapability', changes.capabilitySwitched),
     setLimits: changing('SetLimits', changes.limitsSet),
     setRates: changing('SetRates', changes.ratesSet),
@@ -113,6 +123,23 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
 
 function deliveryView({ id, jobId, event, state, attempts }: DeliveryView) {
   return { deliveryId: id, jobId, event, state, attempts: [...attempts] };
+}
+
+function sessionView(row: SessionRow) {
+  return {
+    sessionId: row.id,
+    accountId: row.account_id,
+    capability: row.capability,
+    state: row.state,
+    agent: row.agent ?? undefined,
+    askedAt: row.asked_at.toISOString(),
+    endedAt: row.ended_at?.toISOString(),
+    maxDurationSeconds: row.max_seconds,
+    maxCostMicros: row.max_cost_micros,
+    streamedMs: row.streamed_ms,
+    chargedMicros: row.charged_micros ?? undefined,
+    reason: row.reason ?? undefined,
+  };
 }
 
 function digest(text: string): Buffer {

@@ -1,4 +1,3 @@
-import { ApiError } from '#common/errors.ts';
 import type { CallContext } from '#common/grpc/server.ts';
 import type {
   ConnectSessionRequest,
@@ -11,32 +10,46 @@ import type {
   ReportSessionsResponse,
 } from '#proto/semblance/control/v1/control.ts';
 import type { Gate } from '../accounts/gate.ts';
+import { connectSession } from '../sessions/connect.ts';
+import type { Opener } from '../sessions/open.ts';
+import type { Reports } from '../sessions/reports.ts';
 import type { Database } from '../storage/database.ts';
 import { listVoices } from '../voices/voices.ts';
 
 export interface SessionCallsOptions {
   readonly database: Database;
   readonly gate: Gate;
+  readonly opener: Opener;
+  readonly report: Reports;
 }
 
-/** What the gateway asks about live sessions. Nothing opens one yet, so none is known. */
-export function createSessionCalls({ database, gate }: SessionCallsOptions) {
+/** What the gateway asks about live sessions. */
+export function createSessionCalls({ database, gate, opener, report }: SessionCallsOptions) {
   return {
     async openSession(
-      { caller }: OpenSessionRequest,
-      { trailers }: CallContext,
+      request: OpenSessionRequest,
+      { trailers, signal, requestId }: CallContext,
     ): Promise<OpenSessionResponse> {
-      await gate.admit(caller, trailers);
-      throw new ApiError('capability_unavailable', 'Live sessions are switched off at present.');
+      const { accountId } = await gate.admit(request.caller, trailers);
+      const { capability, durationMinutes, prompt, voiceId } = request;
+      const opened = await opener.open(
+        { accountId, capability, durationMinutes, prompt, voiceId },
+        { signal, requestId },
+      );
+      return {
+        sessionId: opened.sessionId,
+        sessionToken: opened.token,
+        maxDurationSeconds: opened.maxSeconds,
+        maxCostMicros: opened.maxCostMicros,
+      };
     },
 
-    async connectSession(_request: ConnectSessionRequest): Promise<ConnectSessionResponse> {
-      throw new ApiError('unauthorized', 'There is no such session, or the token is not its token.');
-    },
+    connectSession: (request: ConnectSessionRequest): Promise<ConnectSessionResponse> =>
+      connectSession(database, request),
 
-    async reportSessions({ reports }: ReportSessionsRequest): Promise<ReportSessionsResponse> {
-      return { verdicts: reports.map(() => ({ over: true, reason: undefined })) };
-    },
+    reportSessions: async ({ reports }: ReportSessionsRequest): Promise<ReportSessionsResponse> => ({
+      verdicts: await report(reports),
+    }),
 
     async listVoices({ caller }: ListVoicesRequest, { trailers }: CallContext): Promise<ListVoicesResponse> {
       await gate.admit(caller, trailers);

@@ -12,6 +12,8 @@ import {
   type CancelJobResponse,
   type CompleteUploadRequest,
   type CompleteUploadResponse,
+  type ConnectSessionRequest,
+  type ConnectSessionResponse,
   ControlServiceClient,
   type DeleteJobMediaRequest,
   type DeleteJobMediaResponse,
@@ -26,6 +28,12 @@ import {
   type Job,
   type ListUsageRequest,
   type ListUsageResponse,
+  type ListVoicesRequest,
+  type ListVoicesResponse,
+  type OpenSessionRequest,
+  type OpenSessionResponse,
+  type SessionReport,
+  type SessionVerdict,
   type SubmitJobRequest,
   type SubmitJobResponse,
   type SummarizeUsageRequest,
@@ -40,6 +48,9 @@ import { createReadStream } from './read-stream.ts';
 
 /** A service that does not answer in this time counts as down. */
 const TIMEOUT_MS = 5_000;
+
+/** A session may wait for a slot that is about to be free. */
+const OPEN_SESSION_MS = 15_000;
 
 /** The control plane, asked on behalf of one HTTP request: its id goes along, the rate limit comes back as headers. */
 export interface ControlPlane {
@@ -59,6 +70,12 @@ export interface ControlPlane {
     request: GetJobRequest & { caller: Caller },
     listener: WatchListener,
   ): Promise<OpenWatch>;
+  openSession(ctx: GatewayContext, request: OpenSessionRequest): Promise<OpenSessionResponse>;
+  listVoices(ctx: GatewayContext, request: ListVoicesRequest): Promise<ListVoicesResponse>;
+  /** Asked for a socket, not for a request: nothing is counted against the rate limit. */
+  connectSession(request: ConnectSessionRequest, requestId: string): Promise<ConnectSessionResponse>;
+  /** @returns a verdict for each report, in their order */
+  reportSessions(reports: SessionReport[]): Promise<SessionVerdict[]>;
   getBalance(ctx: GatewayContext, request: GetBalanceRequest): Promise<GetBalanceResponse>;
   getPricing(ctx: GatewayContext, request: GetPricingRequest): Promise<GetPricingResponse>;
   listUsage(ctx: GatewayContext, request: ListUsageRequest): Promise<ListUsageResponse>;
@@ -84,7 +101,7 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
   const client = createClient(ControlServiceClient, address, options.token);
 
   const asker =
-    <Request, Response>(method: Method<Request, Response>) =>
+    <Request, Response>(method: Method<Request, Response>, withinMs = timeoutMs) =>
     (ctx: GatewayContext, request: Request): Promise<Response> => {
       let reset: number | undefined;
       const onTrailers = (trailers: Metadata) => {
@@ -92,7 +109,7 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
         if (typeof text === 'string' && !ctx.headerSent) reset = setRateLimitHeaders(ctx.res, text);
       };
       const { requestId, traceparent } = ctx.state;
-      const settings = { timeoutMs, requestId, traceparent, onTrailers };
+      const settings = { timeoutMs: withinMs, requestId, traceparent, onTrailers };
       return call(method, request, settings).catch((error: ServiceError) => {
         throw refused(ctx, fromServiceError(error), reset);
       });
@@ -105,6 +122,21 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     if (refusal.code === 'rate_limited') ctx.set('Retry-After', String(Math.max(1, reset ?? 60)));
     return refusal;
   };
+
+  /** For what no request of the API waits for. */
+  async function ask<Request, Response>(
+    method: Method<Request, Response>,
+    request: Request,
+    requestId?: string,
+  ): Promise<Response> {
+    try {
+      return await call(method, request, { timeoutMs, ...(requestId ? { requestId } : {}) });
+    } catch (error) {
+      const refusal = fromServiceError(error as ServiceError);
+      if (refusal.code === 'internal_error') metrics.controlPlaneFailed();
+      throw refusal;
+    }
+  }
 
   const readStream = createReadStream({ open: () => client.readJobs() });
   const readJob = createJobReads({ timeoutMs, send: readStream.ask });
@@ -147,6 +179,10 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     deleteJobMedia: asker(client.deleteJobMedia.bind(client)),
     deleteUpload: asker(client.deleteUpload.bind(client)),
     getJob,
+    openSession: asker(client.openSession.bind(client), Math.max(timeoutMs, OPEN_SESSION_MS)),
+    listVoices: asker(client.listVoices.bind(client)),
+    connectSession: (request, requestId) => ask(client.connectSession.bind(client), request, requestId),
+    reportSessions: async (reports) => (await ask(client.reportSessions.bind(client), { reports })).verdicts,
     getBalance: asker(client.getBalance.bind(client)),
     getPricing: asker(client.getPricing.bind(client)),
     listUsage: asker(client.listUsage.bind(client)),

@@ -2,7 +2,7 @@ import { ApiError } from '#common/errors.ts';
 import type { GatewayContext } from './context.ts';
 
 /** `at_capacity` passes as soon as some work ends. */
-const AT_CAPACITY_RETRY_SECONDS = 2;
+export const AT_CAPACITY_RETRY_SECONDS = 2;
 
 /** The one shape of every error, whatever raised it. */
 export function envelope(code: string, message: string): string {

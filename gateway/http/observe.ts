@@ -9,7 +9,7 @@ import type { GatewayContext } from './context.ts';
 import { answerError, StatusError, toApiError } from './envelope.ts';
 import { awaitsContinue, ClientGoneError, lingerAfter } from './request-body.ts';
 
-const SANE_REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
+export const SANE_REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
 
 export interface ObserveOptions {
   readonly logger: Logger;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ListenAddress } from '#common/config.ts';
 import { listen } from '#common/health.ts';
@@ -12,6 +12,13 @@ export interface HttpServerOptions {
   readonly handler: RequestListener;
   /** Told of what was refused before any handler saw it. */
   readonly onRefused?: (refused: Refused) => void;
+  /** Takes connections out of HTTP. Without it every request is an ordinary one, whatever it would upgrade to. */
+  readonly upgrades?: Upgrades;
+}
+
+export interface Upgrades {
+  wants(request: IncomingMessage): boolean;
+  upgrade(request: IncomingMessage, socket: Socket, head: Buffer): void;
 }
 
 export interface Refused {
@@ -47,7 +54,9 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
     // A request without Host would be refused with an empty body; it is harmless here.
     requireHostHeader: false,
     noDelay: true,
+    shouldUpgradeCallback: (request) => options.upgrades?.wants(request) ?? false,
   });
+  server.on('upgrade', (request, socket, head) => options.upgrades?.upgrade(request, socket as Socket, head));
   server.on('request', options.handler);
   server.on('checkContinue', (request, response) => {
     noteExpectContinue(request);

@@ -78,7 +78,8 @@ describe('GET /openapi.json', () => {
   test('what it says is routed: no documented operation is an unknown path', async () => {
     for (const { method, path } of operations()) {
       if (path.startsWith('/files/')) continue;
-      const url = t.base + path.replaceAll(/\{\w+\}/g, 'x');
+      const base = path.startsWith('/streams/') ? t.origin : t.base;
+      const url = base + path.replaceAll(/\{\w+\}/g, 'x');
       const answer = await fetch(url, { method });
       const text = await answer.text();
       expect(text, `${method} ${path}`).not.toMatch(/no such resource|This resource takes/);

@@ -25,7 +25,7 @@ export function createDocument({ routes, prefix, version, schemas = [] }: Docume
   const paths: Record<string, Json> = {};
   for (const { method, path, operation } of routes) {
     if (operation === 'internal') continue;
-    paths[path] ??= path.startsWith('/files/')
+    paths[path] ??= /^\/(files|streams)\//.test(path)
       ? { servers: [{ url: '/', description: 'The origin: links are used as they are given.' }] }
       : {};
     (paths[path] as Json)[method] = describe(operation, path, schemaOf);

@@ -49,7 +49,7 @@ export function openSessionOperation(capability: SessionCapability): Operation {
     tag: 'Sessions',
     summary: `${CAPABILITIES[capability].title}: open a session`,
     description:
-      'This release has no engine for live streams and opens none: a sound request is answered `capability_unavailable`. `enabled` of GET /pricing tells beforehand. Fields that are not known are ignored, `null` for an optional field counts as left out, and an Idempotency-Key has no effect.',
+      'The answer comes once a slot that can carry the stream is held. Nothing is debited: the balance must cover `max_cost_usd`, and closing the socket charges for the seconds streamed. Connect to `{stream_url}?session_token={session_token}` within a minute; a session that nobody connects to ends by itself and costs nothing. The socket: `connectStream` below. Fields that are not known are ignored, `null` for an optional field counts as left out, and an Idempotency-Key has no effect.',
     key: 'required',
     body: {
       type: 'application/json',

@@ -1,11 +1,13 @@
 import { CAPABILITIES, CAPABILITY_NAMES, type Capability } from '#common/capabilities.ts';
 import { ApiError } from '#common/errors.ts';
+import { microsToUsd } from '#common/money.ts';
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { Handler } from '../http/context.ts';
 import { faultsOf } from '../http/faults.ts';
 import { hasBody, readJson } from '../http/json-body.ts';
-import { SESSION_BODIES } from './session-schemas.ts';
+import { streamUrl } from '../streams/paths.ts';
+import { DEFAULT_PROMPT, DEFAULT_VOICE_MINUTES, SESSION_BODIES } from './session-schemas.ts';
 
 export type SessionCapability = {
   [Name in Capability]: (typeof CAPABILITIES)[Name]['shape'] extends 'session' ? Name : never;
@@ -20,31 +22,65 @@ export interface OpenSessionOptions {
   readonly capability: SessionCapability;
   /** Longest time for the body to arrive. */
   readonly bodyTimeoutMs: number;
+  /** Origin clients reach the gateway at. */
+  readonly publicUrl: string;
 }
 
 /**
- * POST /<capability>/session. The control plane counts the call and says whether the capability is on. Nothing of this
- * release carries a live stream, so that the answer is never a session: what is off is `capability_unavailable`, what
- * is on `capacity_unavailable`.
+ * POST /<capability>/session. The body is validated here; whether there is such a voice, the balance for it and a slot
+ * that can carry it, the control plane decides, and answers when the session is ready to be connected to.
  */
-export function openSession({ control, capability, bodyTimeoutMs }: OpenSessionOptions): Handler {
-  const { title } = CAPABILITIES[capability];
+export function openSession({ control, capability, bodyTimeoutMs, publicUrl }: OpenSessionOptions): Handler {
   const schema = SESSION_BODIES[capability];
   return async (ctx) => {
     const caller = requireCaller(ctx.headers.authorization);
-    try {
-      const body = hasBody(ctx) || !mayBeLeftOut(capability) ? await readJson(ctx, bodyTimeoutMs) : {};
-      const { error } = schema.safeParse(body);
-      if (error) throw new ApiError('invalid_input', faultsOf(error.issues, body));
-    } catch (error) {
+    const wanted = await readWanted().catch(async (error) => {
       // Who may not ask at all is told that first; and refused calls count as calls.
       if (error instanceof ApiError) await control.authorize(ctx, { caller });
       throw error;
+    });
+    const opened = await control.openSession(ctx, { caller, capability, ...wanted }).catch((error) => {
+      throw asRefusalOf(capability, error);
+    });
+    ctx.set('Cache-Control', 'no-store');
+    ctx.body = {
+      session_id: opened.sessionId,
+      stream_url: streamUrl(publicUrl, opened.sessionId),
+      session_token: opened.sessionToken,
+      ...(capability === 'full-live-swap' ? { prompt: wanted.prompt } : {}),
+      max_duration_sec: opened.maxDurationSeconds,
+      max_cost_usd: microsToUsd(opened.maxCostMicros),
+    };
+
+    async function readWanted() {
+      const body = hasBody(ctx) || !mayBeLeftOut(capability) ? await readJson(ctx, bodyTimeoutMs) : {};
+      const { data, error } = schema.safeParse(body);
+      if (error) throw new ApiError('invalid_input', faultsOf(error.issues, body));
+      return wantedIn(capability, data);
     }
-    const { capabilities } = await control.getPricing(ctx, { caller });
-    if (!capabilities.find((price) => price.capability === capability)?.enabled)
-      throw new ApiError('capability_unavailable', `${title} is switched off at present.`);
-    throw new ApiError('capacity_unavailable', `Nothing can carry a session of ${title} at present.`);
+  };
+}
+
+/** Capacity that is about to come is a code of Voice Swap alone; to others it is not there yet. */
+function asRefusalOf(capability: SessionCapability, error: unknown): unknown {
+  if (!(error instanceof ApiError) || error.code !== 'capacity_warming' || capability === 'voice')
+    return error;
+  return new ApiError('capacity_unavailable', error.message, { cause: error });
+}
+
+/** What is asked for, with what was left out filled in. */
+function wantedIn(
+  capability: SessionCapability,
+  body: {
+    duration_minutes?: number | null | undefined;
+    prompt?: string | null | undefined;
+    voice_profile_id?: string | null | undefined;
+  },
+) {
+  return {
+    durationMinutes: body.duration_minutes ?? DEFAULT_VOICE_MINUTES,
+    prompt: capability === 'full-live-swap' ? (body.prompt ?? DEFAULT_PROMPT) : '',
+    voiceId: body.voice_profile_id ?? undefined,
   };
 }
 

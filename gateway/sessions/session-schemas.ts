@@ -1,11 +1,10 @@
 import { z } from 'zod';
 import { text } from '../jobs/fields.ts';
 import { usd } from '../openapi/parts.ts';
-import { isVoice } from './voices.ts';
 
 /** What a body that says nothing of it asks for. */
-const DEFAULT_PROMPT = 'Replace the face of the person in view and leave everything else as it is.';
-const DEFAULT_VOICE_MINUTES = 10;
+export const DEFAULT_PROMPT = 'Replace the face of the person in view and leave everything else as it is.';
+export const DEFAULT_VOICE_MINUTES = 10;
 
 /** Minutes to fund, whole, from 1 to `max`. */
 function minutes(max: number) {
@@ -16,6 +15,9 @@ function minutes(max: number) {
     .max(max, fault)
     .meta({ description: 'Minutes to fund: the longest the session may last.' });
 }
+
+/** What the ids of voices are made of; which there are, the control plane knows. */
+const VOICE_ID = /^[A-Za-z0-9._-]{1,100}$/;
 
 const NO_OBJECT = 'The body must be a JSON object';
 
@@ -41,7 +43,7 @@ export const SESSION_BODIES = {
         duration_minutes: minutes(120).nullish().meta({ default: DEFAULT_VOICE_MINUTES }),
         voice_profile_id: z
           .string('must be a string')
-          .refine(isVoice, 'must be the id of a voice from GET /voices')
+          .regex(VOICE_ID, 'must be the id of a voice from GET /voices')
           .nullish()
           .meta({ description: 'An id from GET /voices. Left out: the sound passes through unchanged.' }),
       },

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { CAPABILITIES } from '#common/capabilities.ts';
 import { ApiError } from '#common/errors.ts';
 import { startTestGateway, type TestGateway } from '../testing/test-gateway.ts';
-import { SESSION_CAPABILITIES, type SessionCapability } from './open.ts';
+import type { SessionCapability } from './open.ts';
+import { DEFAULT_PROMPT } from './session-schemas.ts';
 
 let t: TestGateway;
 beforeAll(async () => {
@@ -12,27 +12,19 @@ afterAll(() => t.close());
 beforeEach(() => {
   t.control.calls.length = 0;
   t.control.failures.clear();
-  switches({ 'full-live-swap': false, voice: false });
+  t.control.live.voices = [];
 });
-
-/** What the control plane tells of the switches. */
-function switches(enabled: Partial<Record<SessionCapability, boolean>>) {
-  const capabilities = SESSION_CAPABILITIES.flatMap((capability) => {
-    const on = enabled[capability];
-    if (on === undefined) return [];
-    const { feature, unit } = CAPABILITIES[capability];
-    return [{ capability, feature, enabled: on, unit, rates: [], minimumMicros: 0n, hold: undefined }];
-  });
-  t.control.pricing = { ...t.control.pricing, capabilities };
-}
 
 type Init = Omit<RequestInit, 'headers'> & { headers?: Record<string, string> };
 
 async function post(path: string, init: Init = {}) {
   const headers = { ...t.auth, ...init.headers };
   const response = await fetch(t.base + path, { method: 'POST', ...init, headers });
-  const body = (await response.json()) as { error: { code: string; message: string } };
-  return { status: response.status, headers: response.headers, ...body.error };
+  const body = (await response.json()) as Record<string, unknown> & {
+    error?: { code: string; message: string };
+  };
+  const { code, message } = body.error ?? { code: undefined, message: '' };
+  return { status: response.status, headers: response.headers, body, code, message };
 }
 const json = (value: unknown, headers = {}): Init => ({
   headers: { 'content-type': 'application/json', ...headers },
@@ -46,25 +38,49 @@ const OPENS: [SessionCapability, string, Record<string, unknown>][] = [
 ];
 
 describe.each(OPENS)('POST /%s/session', (capability, path, good) => {
-  it('is capability_unavailable (400) while the control plane’s switch is off or unknown to it', async () => {
+  it('answers the session record, and asks the control plane once', async () => {
     const asked = await post(path, json(good));
-    expect([asked.status, asked.code]).toEqual([400, 'capability_unavailable']);
-    expect(asked.message).toContain(CAPABILITIES[capability].title);
+    expect(asked.status).toBe(200);
     expect(asked.headers.get('ratelimit-remaining')).toBe('59');
-    switches({});
-    expect((await post(path, json(good))).code).toBe('capability_unavailable');
-    expect(methods(), 'one call each, which is counted once').toEqual(['getPricing', 'getPricing']);
+    expect(asked.headers.get('cache-control')).toBe('no-store');
+    expect(methods()).toEqual(['openSession']);
+    const [id = '', opened] = [...t.control.live.sessions].at(-1) ?? [];
+    expect(asked.body).toEqual({
+      session_id: id,
+      stream_url: `ws://gateway.test/streams/${id}`,
+      session_token: opened?.token,
+      ...(capability === 'full-live-swap' ? { prompt: DEFAULT_PROMPT } : {}),
+      max_duration_sec: capability === 'voice' ? 600 : 300,
+      max_cost_usd: 0.6,
+    });
+    expect(opened?.request).toMatchObject({
+      capability,
+      durationMinutes: capability === 'voice' ? 10 : 5,
+      prompt: capability === 'voice' ? '' : DEFAULT_PROMPT,
+      voiceId: undefined,
+    });
   });
 
-  it('goes by its own switch alone', async () => {
-    switches({ 'full-live-swap': capability !== 'full-live-swap', voice: capability !== 'voice' });
-    expect((await post(path, json(good))).code).toBe('capability_unavailable');
+  it.each([
+    ['capability_unavailable', 400],
+    ['insufficient_balance', 402],
+    ['invalid_input', 400],
+    ['at_capacity', 429],
+    ['capacity_unavailable', 502],
+  ] as const)('is %s (%i) when the control plane says so', async (code, status) => {
+    t.control.failures.set('openSession', new ApiError(code, 'Said the control plane.'));
+    const asked = await post(path, json(good));
+    expect([asked.status, asked.code, asked.message]).toEqual([status, code, 'Said the control plane.']);
+    expect(asked.headers.get('retry-after')).toBe(code === 'at_capacity' ? '2' : null);
   });
 
-  it('that is on is capacity_unavailable (502) "rather than returning a session that cannot carry" media', async () => {
-    switches({ [capability]: true });
+  it('"Voice capacity is starting up": to Live Swap Pro it is not there yet', async () => {
+    t.control.failures.set('openSession', new ApiError('capacity_warming', 'Starting.'));
     const { status, code } = await post(path, json(good));
-    expect([status, code]).toEqual([502, 'capacity_unavailable']);
+    expect([status, code]).toEqual([
+      502,
+      capability === 'voice' ? 'capacity_warming' : 'capacity_unavailable',
+    ]);
   });
 
   it('"A missing, unknown or revoked key yields unauthorized", before anything else', async () => {
@@ -76,9 +92,9 @@ describe.each(OPENS)('POST /%s/session', (capability, path, good) => {
     }
   });
 
-  it('rate_limited comes before what is wrong with the request, and before the switch', async () => {
+  it('rate_limited comes before what is wrong with the request', async () => {
     const failure = new ApiError('rate_limited', 'Too fast.');
-    for (const method of ['authorize', 'getPricing']) t.control.failures.set(method, failure);
+    for (const method of ['authorize', 'openSession']) t.control.failures.set(method, failure);
     for (const body of ['{', good]) {
       const { status, code, headers } = await post(path, json(body));
       expect([status, code, headers.get('retry-after')]).toEqual([429, 'rate_limited', '32']);
@@ -87,9 +103,10 @@ describe.each(OPENS)('POST /%s/session', (capability, path, good) => {
 
   it('"Idempotency-Key does not apply": a good one, a bad one and a repeat change nothing', async () => {
     for (const key of ['k', 'k', 'x'.repeat(300)]) {
-      const { code, headers } = await post(path, json(good, { 'idempotency-key': key }));
-      expect([code, headers.get('idempotent-replayed')]).toEqual(['capability_unavailable', null]);
+      const { status, headers } = await post(path, json(good, { 'idempotency-key': key }));
+      expect([status, headers.get('idempotent-replayed')]).toEqual([200, null]);
     }
+    expect(methods()).toEqual(['openSession', 'openSession', 'openSession']);
   });
 
   it.each<[string, Init]>([
@@ -110,8 +127,8 @@ describe.each(OPENS)('POST /%s/session', (capability, path, good) => {
     expect([response.status, response.headers.get('allow')]).toEqual([404, 'POST']);
   });
 
-  it('a control plane that fails is internal_error (502), never an answer about the switch', async () => {
-    t.control.failures.set('getPricing', new Error('broken'));
+  it('a control plane that fails is internal_error (502)', async () => {
+    t.control.failures.set('openSession', new Error('broken'));
     const { status, code } = await post(path, json(good));
     expect([status, code]).toEqual([502, 'internal_error']);
   });
@@ -151,7 +168,10 @@ describe('the fields', () => {
     { duration_minutes: 1, prompt: '😀'.repeat(2000) },
     { duration_minutes: 1, later: 'field' },
   ])('of POST /full-live-swap/session, taken: case %#', async (body) => {
-    expect((await post('/full-live-swap/session', json(body))).code).toBe('capability_unavailable');
+    const { status, body: record } = await post('/full-live-swap/session', json(body));
+    expect(status).toBe(200);
+    const { prompt } = (typeof body === 'string' ? JSON.parse(body) : body) as { prompt?: string | null };
+    expect(record.prompt).toBe(prompt ?? DEFAULT_PROMPT);
   });
 
   it.each<[unknown, string]>([
@@ -160,16 +180,16 @@ describe('the fields', () => {
     [{ duration_minutes: 1.5 }, MINUTES],
     [{ duration_minutes: '10' }, MINUTES],
     [{ duration_minutes: {} }, MINUTES],
-    [{ voice_profile_id: 'nobody' }, 'voice_profile_id must be the id of a voice from GET /voices'],
+    [{ voice_profile_id: 'no body' }, 'voice_profile_id must be the id of a voice from GET /voices'],
     [{ voice_profile_id: '' }, 'voice_profile_id must be the id of a voice'],
-    [{ voice_profile_id: 'constructor' }, 'voice_profile_id must be the id of a voice'],
+    [{ voice_profile_id: 'a'.repeat(101) }, 'voice_profile_id must be the id of a voice'],
     [{ voice_profile_id: 7 }, 'voice_profile_id must be a string'],
     [{ voice_profile_id: ['a'] }, 'voice_profile_id must be a string'],
   ])('of POST /voice/session, refused: case %#', async (body, message) => {
     const answer = await post('/voice/session', json(body));
     expect([answer.status, answer.code]).toEqual([400, 'invalid_input']);
     expect(answer.message).toContain(message);
-    expect(answer.message).not.toContain('nobody');
+    expect(answer.message).not.toContain('no body');
   });
 
   it.each<[string, Init]>([
@@ -180,7 +200,13 @@ describe('the fields', () => {
     ['120 minutes', json({ duration_minutes: 120 })],
     ['nulls', json({ duration_minutes: null, voice_profile_id: null })],
   ])('of POST /voice/session, taken: %s', async (_name, init) => {
-    expect((await post('/voice/session', init)).code).toBe('capability_unavailable');
+    expect((await post('/voice/session', init)).status).toBe(200);
+  });
+
+  it('a voice goes along as it was named; which there are, the control plane knows', async () => {
+    await post('/voice/session', json({ voice_profile_id: 'warm-baritone' }));
+    const [, opened] = [...t.control.live.sessions].at(-1) ?? [];
+    expect(opened?.request.voiceId).toBe('warm-baritone');
   });
 
   it('a body of POST /full-live-swap/session cannot be left out', async () => {
@@ -195,7 +221,16 @@ describe('GET /voices', () => {
     expect(response.headers.get('content-type')).toMatch(/^application\/json/);
     expect(response.headers.get('ratelimit-remaining')).toBe('59');
     expect(await response.text()).toBe('[]');
-    expect(methods()).toEqual(['authorize']);
+    expect(methods()).toEqual(['listVoices']);
+  });
+
+  it('answers records of four fields', async () => {
+    const previewUrl = 'https://example.com/files/voices/alto.wav?signature=x';
+    t.control.live.voices = [{ id: 'alto', name: 'Alto', description: 'Low.', previewUrl }];
+    const response = await fetch(`${t.base}/voices`, { headers: t.auth });
+    expect(await response.json()).toEqual([
+      { id: 'alto', name: 'Alto', description: 'Low.', preview_url: previewUrl },
+    ]);
   });
 
   it('"A missing, unknown or revoked key yields unauthorized (401)"', async () => {

@@ -9,26 +9,20 @@ const voiceSchema = z
     id: z.string().meta({ description: 'The `voice_profile_id` of a Voice Swap session.' }),
     name: z.string(),
     description: z.string(),
-    preview_url: z.string().meta({ format: 'uri', description: 'A sample to listen to.' }),
+    preview_url: z
+      .string()
+      .meta({ format: 'uri', description: 'Synthesised speech in this voice: a signed, expiring link.' }),
   })
   .meta({ id: 'Voice' });
-
-type Voice = z.infer<typeof voiceSchema>;
-
-/** The target voices of this release. It has no engine that could speak with one, and so none. */
-const VOICES: readonly Voice[] = [];
-
-/** Whether `id` is that of a voice which GET /voices lists. */
-export function isVoice(id: string): boolean {
-  return VOICES.some((voice) => voice.id === id);
-}
 
 /** GET /voices: an array, which may be empty. */
 export function listVoices({ control }: { readonly control: ControlPlane }): Handler {
   return async (ctx) => {
-    await control.authorize(ctx, { caller: requireCaller(ctx.headers.authorization) });
+    const { voices } = await control.listVoices(ctx, { caller: requireCaller(ctx.headers.authorization) });
     ctx.set('Cache-Control', 'no-store');
-    ctx.body = VOICES;
+    ctx.body = voices.map(({ id, name, description, previewUrl }): z.infer<typeof voiceSchema> => {
+      return { id, name, description, preview_url: previewUrl };
+    });
   };
 }
 
@@ -36,7 +30,21 @@ export const listVoicesOperation: Operation = {
   id: 'listVoices',
   tag: 'Sessions',
   summary: 'List target voices',
-  description: 'The voices that a Voice Swap session may have. This release has none: the array is empty.',
+  description: 'The voices that a Voice Swap session may have.',
   key: 'required',
-  answers: [{ status: 200, description: 'The voices.', schema: z.array(voiceSchema), example: [] }],
+  answers: [
+    {
+      status: 200,
+      description: 'The voices.',
+      schema: z.array(voiceSchema),
+      example: [
+        {
+          id: 'alto',
+          name: 'Alto',
+          description: 'A low, warm voice.',
+          preview_url: 'https://example.com/files/voices/alto.wav?expires=1767225600&signature=q83v',
+        },
+      ],
+    },
+  ],
 };

@@ -10,6 +10,7 @@ import {
   type Caller,
   type CancelJobRequest,
   type CompleteUploadRequest,
+  type ConnectSessionRequest,
   type ControlServiceServer,
   ControlServiceService,
   type GetJobRequest,
@@ -17,8 +18,10 @@ import {
   type GetPricingResponse,
   type Job,
   type JobState,
+  type OpenSessionRequest,
   type ReadJobsRequest,
   type ReadJobsResponse,
+  type ReportSessionsRequest,
   type SubmitJobRequest,
   type WatchJobsRequest,
   type WatchJobsResponse,
@@ -26,6 +29,7 @@ import {
 } from '#proto/semblance/control/v1/control.ts';
 import type { UsageEntry } from '#proto/semblance/control/v1/usage.ts';
 import { freePort } from '../../local/process/ports.ts';
+import { SessionDouble } from './session-double.ts';
 
 type WatchStream = ServerDuplexStream<WatchJobsRequest, WatchJobsResponse>;
 
@@ -51,6 +55,7 @@ export class ControlDouble {
   /** Whether submits are answered as repeats. */
   replay = false;
   rateLimit = 'limit=60,remaining=59,reset=32';
+  readonly live = new SessionDouble();
   /** Watches by job, on the streams they came by. */
   readonly watches = new Set<{ readonly stream: WatchStream; readonly open: WatchOpen }>();
   readonly #store: ObjectStore;
@@ -156,6 +161,10 @@ export class ControlDouble {
         stream.on('end', () => stream.end());
         stream.on('error', () => {});
       },
+      openSession: on('openSession', (request: OpenSessionRequest) => this.live.open(request)),
+      connectSession: on('connectSession', (request: ConnectSessionRequest) => this.live.connect(request)),
+      reportSessions: on('reportSessions', (request: ReportSessionsRequest) => this.live.report(request)),
+      listVoices: on('listVoices', () => ({ voices: this.live.voices })),
       getBalance: on('getBalance', () => ({
         balanceMicros: 12_500_000n,
         totalSpentMicros: 1n,

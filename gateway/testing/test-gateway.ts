@@ -7,11 +7,15 @@ import { Registry } from 'prom-client';
 import { createLogger } from '#common/logging.ts';
 import { DirectoryStore } from '#common/objects/directory-store.ts';
 import type { EventStreamsOptions } from '../events/event-streams.ts';
-import { type GatewayTiming, startGateway } from '../gateway.ts';
+import { type GatewayOptions, type GatewayTiming, startGateway } from '../gateway.ts';
 import type { SizeLimits } from '../uploads/receive-file.ts';
 import { ControlDouble, TEST_KEY } from './control-double.ts';
 
+const PUBLIC_URL = 'http://gateway.test';
+
 export interface TestGatewayOptions {
+  readonly liveStreams?: GatewayOptions['liveStreams'];
+  readonly internalToken?: string;
   readonly sizeLimits?: SizeLimits;
   readonly uploadsPerAccount?: number;
   readonly eventStreams?: EventStreamsOptions;
@@ -26,7 +30,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'semblance-gateway-'));
   const signingKey = Buffer.alloc(32, 7);
   // Links name the gateway's own address, known only once it listens; its links are made by path in tests.
-  const store = new DirectoryStore({ folder, signingKey, publicUrl: 'http://gateway.test' });
+  const store = new DirectoryStore({ folder, signingKey, publicUrl: PUBLIC_URL });
   const control = new ControlDouble(store);
   await control.start();
   const logLines: string[] = [];
@@ -43,6 +47,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}) {
     store,
     logger: createLogger({ service: 'gateway', level: 'info', destination }),
     registry,
+    publicUrl: PUBLIC_URL,
     ...options,
     timing: { drain: 1_000, tidy: 500, ...options.timing },
   });
@@ -59,7 +64,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}) {
     logLines,
     auth: { authorization: `Bearer ${TEST_KEY}` },
     /** Where a link of the store is served. */
-    local: (url: string) => url.replace('http://gateway.test', origin),
+    local: (url: string) => url.replace(PUBLIC_URL, origin),
     /** Paths of every stored object and every temporary file. */
     async files(): Promise<string[]> {
       const entries = await readdir(folder, { recursive: true, withFileTypes: true });

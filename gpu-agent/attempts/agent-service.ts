@@ -1,14 +1,15 @@
-import { type ServerWritableStream, status } from '@grpc/grpc-js';
-import { GrpcError, type GrpcService, type UnaryHandler, unary } from '#common/grpc/server.ts';
+import { status } from '@grpc/grpc-js';
+import { GrpcError, type GrpcService } from '#common/grpc/server.ts';
 import type { Logger } from '#common/logging.ts';
 import {
   type AgentServiceServer,
   AgentServiceService,
   AttemptState,
   type AttemptStatus,
-  type WatchAttemptsRequest,
   type WatchAttemptsResponse,
 } from '#proto/semblance/agent/v1/agent.ts';
+import { assertAddressed, timedCalls } from '../grpc/timed.ts';
+import { streamChanges, type WatchedThings } from '../grpc/watch.ts';
 import type { AgentMetrics } from '../metrics.ts';
 import type { Attempt, AttemptRef } from './attempt-table.ts';
 import { type Attempts, StartRefusedError } from './attempts.ts';
@@ -47,27 +48,8 @@ export function createAgentService(options: AgentServiceOptions): AgentService {
   const { attempts, incarnation, logger, metrics } = options;
   const watches = new Set<() => void>();
 
-  /** Measures a call: how long, and with which status it ended. */
-  const timed = <Request, Response>(method: string, handler: UnaryHandler<Request, Response>) =>
-    unary<Request, Response>(logger, async (request, context) => {
-      const end = metrics.calls.startTimer({ method });
-      try {
-        const response = await handler(request, context);
-        end({ status: 'OK' });
-        return response;
-      } catch (error) {
-        end({ status: status[error instanceof GrpcError ? error.code : status.INTERNAL] });
-        throw error;
-      }
-    });
-
-  const addressed = (named: string) => {
-    if (named === incarnation) return;
-    throw new GrpcError(
-      status.FAILED_PRECONDITION,
-      `this process is ${incarnation}, not ${named.slice(0, 64) || 'the one without a name'}`,
-    );
-  };
+  const timed = timedCalls(logger, metrics);
+  const addressed = (named: string) => assertAddressed(named, incarnation);
   const refusable = async (act: () => Promise<void>) => {
     try {
       await act();
@@ -76,6 +58,16 @@ export function createAgentService(options: AgentServiceOptions): AgentService {
       if (error instanceof StartRefusedError) throw new GrpcError(REFUSAL[error.code], error.message);
       throw error;
     }
+  };
+
+  const watched: WatchedThings<AttemptRef, WatchAttemptsResponse> = {
+    snapshot: () => ({ snapshot: true, attempts: attempts.list().map(statusOf) }),
+    changes(refs) {
+      const held = refs.flatMap((ref) => attempts.get(ref) ?? []);
+      return held.length > 0 ? { snapshot: false, attempts: held.map(statusOf) } : undefined;
+    },
+    keyOf: (ref) => `${ref.jobUid}/${ref.attempt}`,
+    subscribe: attempts.subscribe,
   };
 
   const implementation: AgentServiceServer = {
@@ -111,7 +103,7 @@ export function createAgentService(options: AgentServiceOptions): AgentService {
         stop();
         call.end();
       };
-      const stop = streamAttempts(call, attempts, () => watches.delete(end));
+      const stop = streamChanges(call, watched, () => watches.delete(end));
       watches.add(end);
     },
   };
@@ -126,53 +118,6 @@ export function createAgentService(options: AgentServiceOptions): AgentService {
       return watches.size;
     },
   };
-}
-
-/**
- * Sends everything held, then what changes. While the caller does not read, only the names of changed attempts are
- * kept, each once, and their latest state is sent when it reads again: memory is bounded by the attempts held.
- */
-function streamAttempts(
-  call: ServerWritableStream<WatchAttemptsRequest, WatchAttemptsResponse>,
-  attempts: Attempts,
-  onEnd: () => void,
-): () => void {
-  const changed = new Map<string, AttemptRef>();
-  let blocked = false;
-  let scheduled = false;
-
-  const flush = () => {
-    scheduled = false;
-    if (blocked || ended || changed.size === 0) return;
-    const held = [...changed.values()]
-      .map((ref) => attempts.get(ref))
-      .filter((attempt) => attempt !== undefined);
-    changed.clear();
-    if (held.length > 0) blocked = !call.write({ snapshot: false, attempts: held.map(statusOf) });
-  };
-  let ended = false;
-  const unsubscribe = attempts.subscribe((ref) => {
-    changed.set(`${ref.jobUid}/${ref.attempt}`, ref);
-    if (scheduled || blocked) return;
-    // Changes of one turn travel together.
-    scheduled = true;
-    queueMicrotask(flush);
-  });
-  const stop = () => {
-    if (ended) return;
-    ended = true;
-    unsubscribe();
-    onEnd();
-  };
-  call.on('drain', () => {
-    blocked = false;
-    flush();
-  });
-  call.on('cancelled', stop);
-  call.on('close', stop);
-  call.on('error', stop);
-  blocked = !call.write({ snapshot: true, attempts: attempts.list().map(statusOf) });
-  return stop;
 }
 
 function statusOf(attempt: Attempt): AttemptStatus {

@@ -24,7 +24,8 @@ export const MAX_INPUT_BYTES = 500 * 1024 * 1024;
 const MAX_PARAMETERS = 16;
 const MAX_PARAMETER_LENGTH = 40_000;
 const UID = /^[A-Za-z0-9][A-Za-z0-9-]{0,62}$/;
-const ROLE = /^[a-z][a-z_]{0,31}$/;
+/** What a role or a parameter may be called. */
+export const ROLE = /^[a-z][a-z_]{0,31}$/;
 const HEADER_NAME = /^[A-Za-z0-9-]{1,128}$/;
 /** Printable ASCII, in which no header can end early. */
 const HEADER_VALUE = /^[\x20-\x7e]{0,4096}$/;
@@ -97,7 +98,8 @@ export function parseStart(request: StartAttemptRequest): AttemptWork {
   };
 }
 
-function checkUrl(field: string, url: string): void {
+/** @throws MalformedRequestError saying what is wrong, without the link's content */
+export function checkUrl(field: string, url: string): void {
   if (url.length > 8_192) fail(`${field}.url is too long`);
   try {
     checkedUrl(url);

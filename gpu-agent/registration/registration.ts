@@ -19,6 +19,7 @@ export type AgentStatement = Required<
     | 'slots'
     | 'draining'
     | 'engines'
+    | 'live'
     | 'unavailable'
     | 'unavailableNames'
     | 'contentCheck'
@@ -73,6 +74,8 @@ export interface Registration {
   run(signal: AbortSignal): Promise<void>;
   /** The statement is another now. */
   changed(): void;
+  /** Resolves when what is stated has been published; rejects with the signal's reason. */
+  settled(signal: AbortSignal): Promise<void>;
   readonly registered: boolean;
   /** The Lease is held, by the clock of this process. */
   readonly live: boolean;
@@ -92,6 +95,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
   let wanted = 1;
   let published = 0;
   let wake = () => {};
+  let settling: (() => void)[] = [];
 
   const lease = createLeaseKeeper({
     client: options.leaseKube,
@@ -126,6 +130,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
     });
     published = saying;
     registered = true;
+    if (published === wanted) for (const settle of settling.splice(0)) settle();
   }
 
   function changed(): void {
@@ -237,6 +242,21 @@ export function createRegistration(options: RegistrationOptions): Registration {
       }
     },
     changed,
+    settled: (signal) =>
+      new Promise((resolve, reject) => {
+        if (published === wanted) return resolve();
+        const onAbort = () => {
+          settling = settling.filter((each) => each !== settle);
+          reject(signal.reason);
+        };
+        const settle = () => {
+          signal.removeEventListener('abort', onAbort);
+          resolve();
+        };
+        if (signal.aborted) return onAbort();
+        signal.addEventListener('abort', onAbort, { once: true });
+        settling.push(settle);
+      }),
     get registered() {
       return registered;
     },

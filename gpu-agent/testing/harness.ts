@@ -65,6 +65,9 @@ export async function createHarness() {
       SEMBLANCE_AGENT_SLOTS: '2',
       SEMBLANCE_AGENT_WORK_DIR: workDir,
       SEMBLANCE_AGENT_DRAIN_SECONDS: '0',
+      // Tests of live sessions ask for them.
+      SEMBLANCE_LIVE_VOICE_SLOTS: '0',
+      SEMBLANCE_LIVE_VIDEO_SLOTS: '0',
       ...env,
     });
     const started: Agent = await startAgent({

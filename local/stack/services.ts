@@ -77,6 +77,7 @@ export function ownServices(settings: StackSettings, addresses: Addresses): Serv
       ...objects,
       // One process at a time runs here, so the next one goes on leading without waiting for its Lease to lapse.
       SEMBLANCE_OPERATOR_IDENTITY: settings.agentName,
+      SEMBLANCE_OPERATOR_LISTEN: listen.operator,
     })),
     service('gateway', gatewayShape, ['control-plane'], async () => ({
       ...objects,

@@ -17,6 +17,7 @@ const PORTS = [
   'gateway',
   'control-plane',
   'gpu-agent',
+  'operator',
   'postgres',
   'nats',
   'kube-apiserver',
@@ -32,7 +33,7 @@ export type StackSettings = {
   stateDir: string;
   ports: Record<PortName, number>;
   /** `host:port` of what can be set by the user. */
-  listen: { gateway: string; control: string; agent: string };
+  listen: { gateway: string; control: string; operator: string; agent: string };
   /** Origin of the gateway as clients see it, and as this machine reaches it. */
   publicUrl: string;
   internalUrl: string;
@@ -60,10 +61,12 @@ export async function stackSettings(env: NodeJS.ProcessEnv): Promise<StackSettin
   const listen = {
     gateway: env.SEMBLANCE_GATEWAY_LISTEN || `127.0.0.1:${ports.gateway}`,
     control: env.SEMBLANCE_CONTROL_LISTEN || `127.0.0.1:${ports['control-plane']}`,
+    operator: env.SEMBLANCE_OPERATOR_LISTEN || `127.0.0.1:${ports.operator}`,
     agent: env.SEMBLANCE_AGENT_LISTEN || `127.0.0.1:${ports['gpu-agent']}`,
   };
   await refuseTaken('SEMBLANCE_GATEWAY_LISTEN', env);
   await refuseTaken('SEMBLANCE_CONTROL_LISTEN', env);
+  await refuseTaken('SEMBLANCE_OPERATOR_LISTEN', env);
   await refuseTaken('SEMBLANCE_AGENT_LISTEN', env);
 
   const internalUrl = `http://${reachable(listen.gateway)}`;

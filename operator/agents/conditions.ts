@@ -1,30 +1,39 @@
 import type { GpuAgent, GpuAgentStatus } from '#crds/gen/gpuagents.ts';
-import { withCondition } from '../conditions.ts';
+import { clip, withCondition } from '../conditions.ts';
 import type { Readiness } from './view.ts';
 
+/** The API's limit for the names that tables show. */
+const MAX_NAMES = 1_024;
+
 /** The part of a GpuAgent's status that the operator owns. */
-export type OwnedStatus = Pick<GpuAgentStatus, 'slotsUsed' | 'conditions' | 'observedGeneration'>;
+export type OwnedStatus = Pick<
+  GpuAgentStatus,
+  'slotsUsed' | 'liveUsed' | 'liveNames' | 'engineNames' | 'checkNames' | 'conditions' | 'observedGeneration'
+>;
 
 export interface AgentSnapshot {
   readonly agent: GpuAgent;
   readonly readiness: Readiness;
   readonly slotsUsed: number;
+  /** Live sessions bound to it, by capability that it carries. */
+  readonly liveUsed: ReadonlyMap<string, number>;
   /** Unix milliseconds. */
   readonly now: number;
 }
 
 /** What the operator has to say of an agent: the status to write, or undefined when it says so already. */
-export function reconcileAgent({ agent, readiness, slotsUsed, now }: AgentSnapshot): OwnedStatus | undefined {
+export function reconcileAgent(snapshot: AgentSnapshot): OwnedStatus | undefined {
+  const { agent, readiness, slotsUsed, now } = snapshot;
   const { status, metadata } = agent;
   const { ready, reason, message } = readiness;
   const observedGeneration = metadata.generation;
   const before = status?.conditions?.find(({ type }) => type === 'Ready');
+  const said = { slotsUsed, ...liveOf(snapshot), ...namesOf(agent), observedGeneration };
   const same =
     before?.status === (ready ? 'True' : 'False') &&
     before.reason === reason &&
     before.message === message &&
-    status?.slotsUsed === slotsUsed &&
-    status.observedGeneration === observedGeneration;
+    Object.entries(said).every(([name, value]) => status?.[name as keyof typeof said] === value);
   if (same) return undefined;
   const condition = {
     type: 'Ready',
@@ -33,5 +42,27 @@ export function reconcileAgent({ agent, readiness, slotsUsed, now }: AgentSnapsh
     message,
     observedGeneration,
   } as const;
-  return { slotsUsed, observedGeneration, conditions: withCondition(status?.conditions, condition, now) };
+  return { ...said, conditions: withCondition(status?.conditions, condition, now) };
+}
+
+/** Nothing of an agent that carries no live sessions. */
+function liveOf({ agent, liveUsed }: AgentSnapshot): Pick<OwnedStatus, 'liveUsed' | 'liveNames'> {
+  const live = agent.status?.live ?? [];
+  if (live.length === 0) return {};
+  const each = live.map(({ name, slots, warming }) => {
+    const used = `${name} ${liveUsed.get(name) ?? 0}/${slots}`;
+    return warming ? `${used} warming` : used;
+  });
+  let sum = 0;
+  for (const used of liveUsed.values()) sum += used;
+  return { liveUsed: sum, liveNames: clip(each.join(', '), MAX_NAMES) };
+}
+
+/** Tables show no more of a list than its first entry. */
+function namesOf({ status }: GpuAgent): Pick<OwnedStatus, 'engineNames' | 'checkNames'> {
+  const { engines, contentCheck } = status ?? {};
+  return {
+    ...(engines && { engineNames: clip(engines.map(({ name }) => name).join(','), MAX_NAMES) }),
+    ...(contentCheck && { checkNames: clip(contentCheck.checks.join(','), MAX_NAMES) }),
+  };
 }

@@ -10,6 +10,7 @@ import {
 } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
+import type { LiveTerm } from '../livesession/live-term.ts';
 import type { Scheduler } from '../scheduling/scheduler.ts';
 import { reconcileAgent } from './conditions.ts';
 import type { Fleet } from './fleet.ts';
@@ -22,6 +23,7 @@ export interface AgentControllerOptions {
   readonly agents: Reflector<GpuAgent>;
   readonly fleet: Fleet;
   readonly scheduler: Scheduler;
+  readonly live: Pick<LiveTerm, 'usedOn'>;
   readonly recorder: EventRecorder;
   readonly logger: Logger;
   readonly registry: Registry;
@@ -38,7 +40,7 @@ export interface AgentController {
 
 /** Writes what the operator makes of each agent, and removes those that are long dead. */
 export function createAgentController(options: AgentControllerOptions): AgentController {
-  const { client, agents, fleet, scheduler, recorder, logger } = options;
+  const { client, agents, fleet, scheduler, live, recorder, logger } = options;
   const writtenAt = new Map<string, number>();
   const deadSince = new Map<string, number>();
   const labelNames = ['agent'] as const;
@@ -53,6 +55,35 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
     labelNames,
   });
 
+  const liveLabels = ['agent', 'capability'] as const;
+  const liveSlots = gauge(options.registry, {
+    name: 'semblance_agent_live_slots',
+    help: 'Live sessions that an agent which takes any can hold at once; 0 while it takes none.',
+    labelNames: liveLabels,
+  });
+  const liveSlotsUsed = gauge(options.registry, {
+    name: 'semblance_agent_live_slots_used',
+    help: 'Live sessions bound to the agent.',
+    labelNames: liveLabels,
+  });
+  /** Capabilities whose figures an agent has. */
+  const shown = new Map<string, Set<string>>();
+
+  function showLive(name: string, used: ReadonlyMap<string, number>, slotsOf: (of: string) => number): void {
+    const before = shown.get(name) ?? new Set();
+    for (const capability of before) {
+      if (used.has(capability)) continue;
+      liveSlots.remove({ agent: name, capability });
+      liveSlotsUsed.remove({ agent: name, capability });
+    }
+    for (const [capability, count] of used) {
+      liveSlots.set({ agent: name, capability }, slotsOf(capability));
+      liveSlotsUsed.set({ agent: name, capability }, count);
+    }
+    if (used.size > 0) shown.set(name, new Set(used.keys()));
+    else shown.delete(name);
+  }
+
   async function process(name: string, signal: AbortSignal): Promise<{ requeueAfterMs: number } | undefined> {
     const agent = agents.get(name);
     if (!agent) {
@@ -60,6 +91,7 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
       deadSince.delete(name);
       slots.remove({ agent: name });
       slotsUsed.remove({ agent: name });
+      showLive(name, new Map(), () => 0);
       return undefined;
     }
     const view = fleet.viewOf(agent);
@@ -68,7 +100,9 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
     const used = scheduler.usedOn(view);
     slots.set({ agent: name }, readiness.ready ? view.slots : 0);
     slotsUsed.set({ agent: name }, used);
-    const status = reconcileAgent({ agent, readiness, slotsUsed: used, now });
+    const liveUsed = live.usedOn(view);
+    showLive(name, liveUsed, (of) => (readiness.ready ? (view.live.get(of)?.slots ?? 0) : 0));
+    const status = reconcileAgent({ agent, readiness, slotsUsed: used, liveUsed, now });
     if (status) {
       const ready = (of: typeof status.conditions) => of?.find(({ type }) => type === 'Ready');
       const before = ready(agent.status?.conditions);

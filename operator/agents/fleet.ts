@@ -99,6 +99,8 @@ export function createFleet(options: FleetOptions): Fleet {
           view.incarnation,
           view.slots,
           [...view.costs],
+          [...view.live],
+          view.address,
           view.readiness,
           metadata.uid,
           fateOf(name, view.incarnation),

@@ -1,7 +1,5 @@
 import { type ServiceError, status } from '@grpc/grpc-js';
-import { describeError } from '#common/errors.ts';
 import { call, createClient } from '#common/grpc/client.ts';
-import { createBackoff } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import {
   AgentServiceClient,
@@ -11,13 +9,12 @@ import {
   type WatchAttemptsResponse,
 } from '#proto/semblance/agent/v1/agent.ts';
 import type { StartRefusal } from '../renderjob/types.ts';
+import { createSnapshotStream } from './snapshot-stream.ts';
 
 const START_TIMEOUT_MS = 5_000;
 /** An engine may take a while to give up. */
 const STOP_TIMEOUT_MS = 15_000;
 const ACKNOWLEDGE_TIMEOUT_MS = 5_000;
-/** No snapshot within this time of opening the stream: open it again. */
-const SNAPSHOT_TIMEOUT_MS = 5_000;
 
 export interface LinkOptions {
   readonly agent: string;
@@ -58,66 +55,29 @@ export interface AgentLink {
 export function createAgentLink(options: LinkOptions): AgentLink {
   const { agent, incarnation, address, logger } = options;
   const client = createClient(AgentServiceClient, address, options.token);
-  /** Number of the stream whose snapshot has arrived; undefined while none has. */
-  let stream: number | undefined;
-  let opened = 0;
-  let fault: string | undefined;
-
-  function watchOnce(signal: AbortSignal, onSnapshot: () => void): Promise<never> {
-    const number = ++opened;
-    const running = client.watchAttempts({ incarnation });
-    return new Promise((_, reject) => {
-      const abort = () => running.cancel();
-      signal.addEventListener('abort', abort, { once: true });
-      let reason: Error | undefined;
-      const late = setTimeout(() => {
-        reason = new Error('it accepted the connection but sent no snapshot of its attempts');
-        running.cancel();
-      }, SNAPSHOT_TIMEOUT_MS);
-      running.on('data', ({ snapshot, attempts }: WatchAttemptsResponse) => {
-        if (snapshot) {
-          clearTimeout(late);
-          stream = number;
-          fault = undefined;
-          onSnapshot();
-          options.onSnapshot(attempts);
-        } else for (const attempt of attempts) options.onReport(attempt);
-      });
-      const end = (error: Error) => {
-        clearTimeout(late);
-        signal.removeEventListener('abort', abort);
-        const was = stream === number;
-        if (was) stream = undefined;
-        fault = describeError(reason ?? error);
-        if (was) options.onDisconnected();
-        reject(reason ?? error);
-      };
-      running.on('error', end);
-      running.on('end', () => end(new Error('the agent ended the stream')));
-    });
-  }
+  const stream = createSnapshotStream<WatchAttemptsResponse>({
+    open: () => client.watchAttempts({ incarnation }),
+    of: 'its attempts',
+    onSnapshot: ({ attempts }) => options.onSnapshot(attempts),
+    onChange({ attempts }) {
+      for (const attempt of attempts) options.onReport(attempt);
+    },
+    onDisconnected: options.onDisconnected,
+    onFault: (reason) => logger.debug({ agent, incarnation, reason }, 'no stream from the agent'),
+  });
 
   return {
     agent,
     incarnation,
     address,
     get connected() {
-      return stream !== undefined;
+      return stream.current !== undefined;
     },
     get fault() {
-      return fault;
+      return stream.fault;
     },
     async run(signal) {
-      const backoff = createBackoff({ baseMs: 50, maxMs: 2_000 });
-      while (!signal.aborted) {
-        try {
-          await watchOnce(signal, backoff.reset);
-        } catch (error) {
-          if (signal.aborted) break;
-          logger.debug({ agent, incarnation, reason: describeError(error) }, 'no stream from the agent');
-          await backoff.wait(signal);
-        }
-      }
+      await stream.run(signal);
       client.close();
     },
     async start(request, signal, traceparent) {
@@ -132,7 +92,7 @@ export function createAgentLink(options: LinkOptions): AgentLink {
       }
     },
     async stop(ref, reason, signal) {
-      const before = stream;
+      const before = stream.current;
       if (before === undefined) throw new Error(`${agent} is not connected`);
       await call(
         client.stopAttempt.bind(client),
@@ -140,10 +100,11 @@ export function createAgentLink(options: LinkOptions): AgentLink {
         { timeoutMs: STOP_TIMEOUT_MS, signal },
       );
       // An agent that does not look at the incarnation: had the connection broken, another process might have answered.
-      if (stream !== before) throw new Error(`the connection to ${agent} broke while it stopped an attempt`);
+      if (stream.current !== before)
+        throw new Error(`the connection to ${agent} broke while it stopped an attempt`);
     },
     async acknowledge(ref, signal) {
-      if (stream === undefined) return;
+      if (stream.current === undefined) return;
       await call(
         client.acknowledgeAttempt.bind(client),
         { ref, incarnation },

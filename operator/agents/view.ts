@@ -15,7 +15,17 @@ export interface AgentView {
   readonly slots: number;
   /** Slots that one render takes, by capability. */
   readonly costs: ReadonlyMap<string, number>;
+  /** Live sessions that it holds at once, by capability. */
+  readonly live: ReadonlyMap<string, LiveSlots>;
+  /** host:port of its gRPC service. */
+  readonly address: string;
   readonly readiness: Readiness;
+}
+
+export interface LiveSlots {
+  readonly slots: number;
+  /** Its models are being warmed up; slots follow. */
+  readonly warming: boolean;
 }
 
 export interface Readiness {
@@ -35,7 +45,7 @@ export interface ViewOptions {
 
 export function viewOf(options: ViewOptions): AgentView {
   const { agent } = options;
-  const { incarnation = '', slots = 0, engines = [] } = agent.status ?? {};
+  const { incarnation = '', address = '', slots = 0, engines = [], live = [] } = agent.status ?? {};
   const costs = new Map<string, number>();
   for (const { capabilities } of engines) {
     for (const capability of capabilities) {
@@ -43,7 +53,11 @@ export function viewOf(options: ViewOptions): AgentView {
       if (!costs.has(capability.name)) costs.set(capability.name, capability.slots);
     }
   }
-  return { name: agent.metadata.name ?? '', incarnation, slots, costs, readiness: readinessOf(options) };
+  return {
+    ...{ name: agent.metadata.name ?? '', incarnation, address, slots, costs },
+    live: new Map(live.map((each) => [each.name, { slots: each.slots, warming: each.warming ?? false }])),
+    readiness: readinessOf(options),
+  };
 }
 
 /** Whether it may be given work, and in one line why not. */

@@ -12,7 +12,7 @@ export interface WaitingJob {
   readonly createdAt: string;
 }
 
-export interface ScheduledAgent extends AgentView {
+export interface ScheduledAgent extends Omit<AgentView, 'live' | 'address'> {
   /** Slots taken by work bound to it. */
   readonly used: number;
   /** Refused work a moment ago: nothing new before the pause is over. */

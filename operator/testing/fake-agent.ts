@@ -14,6 +14,7 @@ import {
   type WatchAttemptsRequest,
   type WatchAttemptsResponse,
 } from '#proto/semblance/agent/v1/agent.ts';
+import { createFakeLive, type FakeLive, type SlotLedger } from './fake-live.ts';
 
 const CAPABILITY = 'face-swap-image';
 
@@ -46,6 +47,10 @@ export interface FakeAgentOptions {
   readonly script: Script;
   readonly ledger?: Ledger;
   readonly capabilities?: readonly string[];
+  /** Live sessions it can carry, by capability. */
+  readonly live?: Readonly<Record<string, number>>;
+  readonly slotLedger?: SlotLedger;
+  readonly lax?: boolean;
   /** Of the Lease. Default 60: no test that is not about its lapse loses an agent to a machine that stands still. */
   readonly leaseSeconds?: number;
 }
@@ -60,6 +65,10 @@ export interface FakeAgent {
   readonly acknowledged: string[];
   /** Attempts held: running, or ended and not acknowledged. */
   readonly held: ReadonlyMap<string, AttemptStatus>;
+  /** Its slots for live sessions. */
+  readonly live: FakeLive;
+  /** Says anew what it carries live. */
+  setLive(live: readonly { name: string; slots: number; warming?: boolean }[]): Promise<void>;
   /** Refuses the next starts with this status. */
   refuseWith: status | undefined;
   /** Stops answering, renewing and working, as SIGKILL does. */
@@ -87,6 +96,11 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
   const stops: { uid: string; attempt: number }[] = [];
   const acknowledged: string[] = [];
   const begun: string[] = [];
+  const { live = {}, slotLedger, lax } = options;
+  const fakeLive = createFakeLive({ agent: name, incarnation, slots: live, ledger: slotLedger, lax });
+  let saidLive: { name: string; slots: number; warming?: boolean }[] = Object.entries(live).map(
+    ([capability, count]) => ({ name: capability, slots: count }),
+  );
   let draining = false;
   let dead = false;
 
@@ -174,6 +188,11 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
     get held() {
       return new Map([...attempts].map(([key, { status }]) => [key, status]));
     },
+    live: fakeLive,
+    async setLive(said) {
+      saidLive = [...said];
+      await register(client);
+    },
     refuseWith: undefined,
     async kill() {
       if (dead) return;
@@ -183,10 +202,12 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
       ending.abort();
       for (const held of attempts.values()) if (isRunning(held)) end(held);
       for (const stream of streams) stream.destroy();
+      fakeLive.kill();
       await server.close(0);
     },
     async setDraining(value) {
       draining = value;
+      fakeLive.draining = value;
       await register(client);
     },
     dropStreams() {
@@ -248,6 +269,7 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
           },
         },
       },
+      fakeLive.service,
     ],
   });
 
@@ -258,6 +280,7 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
     const own = {
       ...{ incarnation, address: `127.0.0.1:${server.port}`, node: 'test', version: '1', slots, draining },
       engines: [{ name: 'scripted', version: '1', capabilities }],
+      ...(saidLive.length > 0 && { live: saidLive }),
     };
     await by.apply(GPUAGENT_RESOURCE, { metadata, status: own }, { subresource: 'status' });
   }

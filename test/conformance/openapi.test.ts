@@ -100,7 +100,7 @@ function textOf(value: unknown): string {
 
 async function send(operation: Operation, request: Generated): Promise<Answer | undefined> {
   const { apiKey } = account;
-  const base = operation.path.startsWith('/files/')
+  const base = /^\/(files|streams)\//.test(operation.path)
     ? new URL(account.api.baseUrl).origin
     : account.api.baseUrl;
   const path = operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {

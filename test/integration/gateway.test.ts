@@ -30,6 +30,7 @@ beforeAll(async () => {
     store: system.objects,
     logger: silentLogger(),
     registry: new Registry(),
+    publicUrl: 'http://gateway.test',
   });
   base = `http://127.0.0.1:${gateway.port}/api/v1`;
   account = await makeAccount(system, 10);

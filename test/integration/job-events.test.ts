@@ -27,6 +27,7 @@ async function gatewayAt(controlPort: number): Promise<string> {
     store: system.objects,
     logger: silentLogger(),
     registry: new Registry(),
+    publicUrl: 'http://gateway.test',
   });
   gateways.push(gateway);
   return `http://127.0.0.1:${gateway.port}/api/v1`;

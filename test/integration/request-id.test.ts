@@ -37,6 +37,7 @@ beforeAll(async () => {
     store: system.objects,
     logger: loggerTo('gateway'),
     registry: new Registry(),
+    publicUrl: 'http://gateway.test',
   });
   base = `http://127.0.0.1:${gateway.port}/api/v1`;
   key = (await makeAccount(system, 10)).apiKey;

@@ -1,0 +1,51 @@
+import { microsToUsd } from '#common/money.ts';
+import type { Command } from './commands.ts';
+import { yesFlag } from './usage.ts';
+
+type Row = Record<string, unknown>;
+
+/** Live sessions as the owner of the service sees them. */
+export const SESSION_COMMANDS: readonly Command[] = [
+  {
+    name: 'session list',
+    help: 'Lists the live sessions of an account, the newest first.',
+    flags: [
+      { name: 'account', value: 'ID', required: true, help: 'the account (acct-…)' },
+      { name: 'open', value: '', required: false, help: 'those that have not ended alone' },
+    ],
+    async run(flags, calls) {
+      const { sessions } = await calls.invoke('listSessions', {
+        accountId: flags.get('account'),
+        open: yesFlag(flags, 'open'),
+      });
+      return (sessions as Row[]).map(sessionAnswer);
+    },
+  },
+  {
+    name: 'session end',
+    help: 'Ends a live session as cancelled; what was streamed is billed.',
+    flags: [{ name: 'session', value: 'ID', required: true, help: 'the session (ses-…)' }],
+    async run(flags, calls) {
+      const { session } = await calls.invoke('endSession', { sessionId: flags.get('session') });
+      return { ...sessionAnswer(session as Row), end_requested: true };
+    },
+  },
+];
+
+function sessionAnswer(view: Row): Row {
+  const usd = (micros: unknown) => microsToUsd(BigInt(micros as string));
+  return {
+    session_id: view.sessionId,
+    account_id: view.accountId,
+    capability: view.capability,
+    state: view.state,
+    agent: view.agent ?? null,
+    asked_at: view.askedAt,
+    ended_at: view.endedAt ?? null,
+    max_duration_sec: view.maxDurationSeconds,
+    max_cost_usd: usd(view.maxCostMicros),
+    streamed_sec: Number(view.streamedMs) / 1000,
+    charged_usd: view.chargedMicros === undefined ? null : usd(view.chargedMicros),
+    reason: view.reason ?? null,
+  };
+}

@@ -1,0 +1,127 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { type ServiceError, status } from '@grpc/grpc-js';
+import { ApiError, describeError } from '#common/errors.ts';
+import { call, createClient } from '#common/grpc/client.ts';
+import { fromServiceError } from '#common/grpc/status.ts';
+import type { Lease, Reflector } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import {
+  type AllocateRequest,
+  type AllocateResponse,
+  AllocationServiceClient,
+} from '#proto/semblance/operator/v1/operator.ts';
+
+/** Lease that the operators compete for; its annotation says where the one that leads takes calls. */
+export const OPERATOR_LEASE = 'semblance-operator';
+export const ADDRESS_ANNOTATION = 'semblance.dev/address';
+
+export interface AllocatorOptions {
+  /** The operators' Lease, kept up to date. */
+  readonly leases: Pick<Reflector<Lease>, 'get'>;
+  readonly namespace: string;
+  readonly logger: Logger;
+  /** Sent to the operator. */
+  readonly internalToken?: string | undefined;
+  /** How long an operator that leads is looked for. Default 5 s. */
+  readonly patienceMs?: number;
+}
+
+export interface Allocator {
+  /**
+   * Has a session bound to a warm slot. Asked again while no operator leads or the one that did is gone: the session's
+   * id makes it one allocation.
+   * @throws ApiError capacity_unavailable, capacity_warming: no slot; internal_error: whether there is one is not known.
+   * The signal's reason when it aborts first.
+   */
+  allocate(request: AllocateRequest, signal: AbortSignal): Promise<AllocateResponse>;
+  close(): void;
+}
+
+/** Pauses between two attempts. */
+const PAUSE_MS = 150;
+/** The least time an attempt is given, however late it is: an operator waits a moment for a slot that is given free. */
+const LEAST_MS = 1_000;
+
+export function createAllocator(options: AllocatorOptions): Allocator {
+  const { leases, namespace, logger, internalToken, patienceMs = 5_000 } = options;
+  const clients = new Map<string, { readonly client: AllocationServiceClient; calls: number }>();
+
+  const leader = () => leases.get(OPERATOR_LEASE, namespace)?.metadata.annotations?.[ADDRESS_ANNOTATION];
+
+  function clientOf(address: string) {
+    let entry = clients.get(address);
+    if (!entry) {
+      entry = { client: createClient(AllocationServiceClient, address, internalToken), calls: 0 };
+      clients.set(address, entry);
+    }
+    return entry;
+  }
+
+  /** Those of former leaders, once nothing is asked of them any more. */
+  function forgetOthers(address: string): void {
+    for (const [former, { client, calls }] of clients) {
+      if (former === address || calls > 0) continue;
+      client.close();
+      clients.delete(former);
+    }
+  }
+
+  async function ask(address: string, request: AllocateRequest, timeoutMs: number, signal: AbortSignal) {
+    const entry = clientOf(address);
+    const { client } = entry;
+    entry.calls++;
+    try {
+      const { requestId } = request;
+      return await call(client.allocate.bind(client), request, {
+        timeoutMs,
+        signal,
+        ...(requestId ? { requestId } : {}),
+      });
+    } finally {
+      entry.calls--;
+      forgetOthers(leader() ?? address);
+    }
+  }
+
+  return {
+    async allocate(request, signal) {
+      const until = performance.now() + patienceMs;
+      let last: unknown;
+      for (;;) {
+        signal.throwIfAborted();
+        const address = leader();
+        if (address) {
+          try {
+            const timeoutMs = Math.max(LEAST_MS, until - performance.now());
+            return await ask(address, request, timeoutMs, signal);
+          } catch (error) {
+            signal.throwIfAborted();
+            const refused = fromServiceError(error as ServiceError);
+            if (refused.code !== 'internal_error') throw refused;
+            if (!isPassing(error as ServiceError)) throw refused;
+            last = error;
+          }
+        }
+        if (performance.now() + PAUSE_MS >= until) {
+          const { sessionId } = request;
+          const why = last === undefined ? 'no operator leads' : describeError(last);
+          logger.warn({ sessionId }, `a session has no slot: ${why}`);
+          const message = 'Live sessions cannot be placed at present. Try again.';
+          // An attempt that was not answered may have been carried out.
+          if (last === undefined) throw new ApiError('capacity_unavailable', message);
+          throw new ApiError('internal_error', message, { cause: last, upstream: true });
+        }
+        await delay(PAUSE_MS, undefined, { signal }).catch(() => {});
+      }
+    },
+    close() {
+      for (const { client } of clients.values()) client.close();
+      clients.clear();
+    },
+  };
+}
+
+/** Nobody answered, or not the one who leads: worth another try. */
+function isPassing({ code }: ServiceError): boolean {
+  return code === status.UNAVAILABLE || code === status.DEADLINE_EXCEEDED;
+}

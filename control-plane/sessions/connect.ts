@@ -1,0 +1,64 @@
+import { timingSafeEqual } from 'node:crypto';
+import { ApiError } from '#common/errors.ts';
+import type { ConnectSessionRequest, ConnectSessionResponse } from '#proto/semblance/control/v1/control.ts';
+import type { Database } from '../storage/database.ts';
+import { isConnectionId } from './reports.ts';
+import { isSessionId } from './session-id.ts';
+
+interface ConnectedRow {
+  readonly capability: string;
+  readonly account_id: string;
+  readonly max_seconds: number;
+  readonly agent_address: string;
+  readonly agent_incarnation: string;
+  readonly ticket: Buffer;
+  readonly report_seconds: number;
+  readonly timeout_seconds: number;
+}
+
+/** Compared with where there is no session, so that the answer takes as long. */
+const NOBODYS_TOKEN = Buffer.alloc(32);
+
+/**
+ * Admits the one connection of a session: the first that shows its token in time. The same connection may ask again, in
+ * case the answer was lost.
+ * @throws ApiError unauthorized: no such session, or not its token; not_found: it has ended, or has or had another
+ * connection; invalid_input
+ */
+export async function connectSession(
+  { sql, fast }: Database,
+  { sessionId, tokenSha256, connectionId }: ConnectSessionRequest,
+): Promise<ConnectSessionResponse> {
+  if (!isConnectionId(connectionId))
+    throw new ApiError('invalid_input', 'A connection has an id of 1 to 128 characters.');
+  const [known] = isSessionId(sessionId)
+    ? await fast<{ token_sha256: Buffer }[]>`select token_sha256 from sessions where id = ${sessionId}`
+    : [];
+  const sent = Buffer.from(tokenSha256);
+  const expected = known?.token_sha256 ?? NOBODYS_TOKEN;
+  if (sent.length !== expected.length || !timingSafeEqual(sent, expected) || !known)
+    throw new ApiError('unauthorized', 'There is no such session, or the token is not its token.');
+  const [row] = await sql<ConnectedRow[]>`
+    update sessions s set state = 'connected', connection_id = ${connectionId},
+                          connected_at = coalesce(s.connected_at, now()), reported_at = coalesce(s.reported_at, now())
+    from settings t
+    where s.id = ${sessionId} and s.end_requested_at is null
+      and ((s.state = 'open' and s.connect_by > now()) or (s.state = 'connected' and s.connection_id = ${connectionId}))
+    returning s.capability, s.account_id, s.max_seconds, s.agent_address, s.agent_incarnation, s.ticket,
+              t.session_report_seconds as report_seconds, t.session_report_timeout_seconds as timeout_seconds`;
+  if (!row)
+    throw new ApiError(
+      'not_found',
+      'The session has ended, or has its connection: it takes one in its life.',
+    );
+  return {
+    capability: row.capability,
+    accountId: row.account_id,
+    maxDurationSeconds: row.max_seconds,
+    agentAddress: row.agent_address,
+    agentIncarnation: row.agent_incarnation,
+    ticket: row.ticket,
+    reportIntervalMs: row.report_seconds * 1000,
+    reportTimeoutMs: row.timeout_seconds * 1000,
+  };
+}

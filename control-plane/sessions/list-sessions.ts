@@ -1,0 +1,47 @@
+import { ApiError } from '#common/errors.ts';
+import { requireAccount } from '../accounts/accounts.ts';
+import type { Transaction } from '../storage/sql.ts';
+import { isSessionId } from './session-id.ts';
+
+export interface SessionRow {
+  readonly id: string;
+  readonly account_id: string;
+  readonly capability: string;
+  readonly state: string;
+  readonly agent: string | null;
+  readonly asked_at: Date;
+  readonly ended_at: Date | null;
+  readonly max_seconds: number;
+  readonly max_cost_micros: bigint;
+  readonly streamed_ms: bigint;
+  readonly charged_micros: bigint | null;
+  readonly reason: string | null;
+}
+
+/** Sessions of an account, the newest first, at most 500; openings that were refused are none. @throws ApiError not_found */
+export async function listSessions(
+  sql: Transaction,
+  { accountId, open }: { readonly accountId: string; readonly open: boolean },
+): Promise<SessionRow[]> {
+  await requireAccount(sql, accountId);
+  return sql<SessionRow[]>`
+    select id, account_id, capability, state, agent, asked_at, ended_at, max_seconds, max_cost_micros, streamed_ms,
+           charged_micros, reason
+    from sessions where account_id = ${accountId} and state <> 'refused' and (ended_at is null or not ${open}::boolean)
+    order by id desc limit 500`;
+}
+
+/**
+ * Notes that a session is to end; what ends it is the deletion of its LiveSession. Asking again changes nothing.
+ * @throws ApiError not_found; invalid_input when it has ended
+ */
+export async function requestEnd(tx: Transaction, sessionId: string): Promise<SessionRow> {
+  const [row] = isSessionId(sessionId)
+    ? await tx<SessionRow[]>`select * from sessions where id = ${sessionId} for no key update`
+    : [];
+  if (!row || row.state === 'refused')
+    throw new ApiError('not_found', `There is no session ${JSON.stringify(sessionId.slice(0, 80))}.`);
+  if (row.ended_at) throw new ApiError('invalid_input', 'The session has ended.');
+  await tx`update sessions set end_requested_at = coalesce(end_requested_at, now()) where id = ${sessionId}`;
+  return row;
+}

@@ -1,0 +1,165 @@
+import { ApiError, describeError } from '#common/errors.ts';
+import { isKubeError, type KubeClient } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import { LIVESESSION_RESOURCE } from '#crds/gen/livesessions.ts';
+import type { AllocateResponse } from '#proto/semblance/operator/v1/operator.ts';
+import { createBatcher } from '../storage/batcher.ts';
+import type { Database } from '../storage/database.ts';
+import { sqlState } from '../storage/sql.ts';
+import type { Allocator } from './allocator.ts';
+import { type OpenOutcome, orderOf, refusal, type SessionOrder, type SessionWish, sha256 } from './order.ts';
+
+export interface OpenedSession {
+  readonly sessionId: string;
+  /** Shown this once. */
+  readonly token: string;
+  readonly maxSeconds: number;
+  readonly maxCostMicros: bigint;
+}
+
+export interface OpenerOptions {
+  readonly database: Database;
+  readonly allocator: Pick<Allocator, 'allocate'>;
+  readonly kube: Pick<KubeClient, 'delete'>;
+  readonly namespace: string;
+  readonly logger: Logger;
+  /** Told of every opening: `opened`, or why not. */
+  readonly onOutcome?: (outcome: string, capability: string) => void;
+  /** Told how long the operator took, in seconds. */
+  readonly onAllocated?: (seconds: number, outcome: string) => void;
+}
+
+export interface OpenCall {
+  /** Aborted when nobody waits for the answer any more. */
+  readonly signal: AbortSignal;
+  readonly requestId?: string | undefined;
+}
+
+interface Slot extends AllocateResponse {
+  readonly sessionId: string;
+}
+
+/**
+ * Opens sessions: one transaction that sets the block aside, a warm slot from the operator, one that says so. Openings
+ * that wait for the database at the same time share its transactions. A process that dies in between leaves an opening
+ * that is given up by itself (see expiry); what fails here is given up at once, block and slot.
+ */
+export function createOpener(options: OpenerOptions) {
+  const { database, allocator, kube, namespace, logger, onOutcome, onAllocated } = options;
+  const { sql } = database;
+  const divisible = (error: unknown) => sqlState(error) !== undefined;
+
+  const reserve = createBatcher<SessionOrder, OpenOutcome>({
+    concurrency: 2,
+    maxSize: 32,
+    divisible,
+    run: (batch) => sql<OpenOutcome[]>`
+      select (result).* from open_sessions(${sql.json(batch.map(requestOf))}::jsonb) order by place`,
+  });
+  const holdSlot = createBatcher<Slot, boolean>({
+    concurrency: 2,
+    maxSize: 64,
+    divisible,
+    async run(batch) {
+      const slots = batch.map(({ sessionId: session, ...slot }) => ({ session, ...slot }));
+      const rows = await sql<{ opened: boolean }[]>`
+        select opened from sessions_opened(${sql.json(slots)}::jsonb) order by place`;
+      return rows.map(({ opened }) => opened);
+    },
+  });
+  const refuse = createBatcher<string, undefined>({
+    concurrency: 2,
+    maxSize: 64,
+    divisible,
+    async run(batch) {
+      await sql`select refuse_sessions(${batch}::text[])`;
+      return batch.map(() => undefined);
+    },
+  });
+
+  /** @throws ApiError capacity_unavailable, capacity_warming, internal_error */
+  async function hold(order: SessionOrder, admitted: OpenOutcome, { signal, requestId }: OpenCall) {
+    const { sessionId, wish, settings, inputs, ticket } = order;
+    const began = performance.now();
+    let slot: AllocateResponse | undefined;
+    try {
+      slot = await allocator.allocate(
+        {
+          sessionId,
+          capability: wish.capability,
+          account: wish.accountId,
+          maxDurationSeconds: admitted.max_seconds ?? 0,
+          connectDeadlineSeconds: admitted.connect_seconds ?? 0,
+          settings: { ...settings },
+          inputs: Object.fromEntries(inputs.map(({ role, key }) => [role, key])),
+          ticketSha256: sha256(ticket),
+          requestId: requestId ?? '',
+        },
+        signal,
+      );
+      onAllocated?.((performance.now() - began) / 1000, 'ok');
+      // Nobody would have its token.
+      signal.throwIfAborted();
+      if (!(await holdSlot.submit({ sessionId, ...slot })))
+        throw new ApiError('capacity_unavailable', 'The session could not be opened in time. Try again.');
+    } catch (error) {
+      if (!slot) onAllocated?.((performance.now() - began) / 1000, codeOf(error));
+      await withdraw(sessionId, slot !== undefined || codeOf(error) === 'internal_error');
+      throw error;
+    }
+  }
+
+  /** Gives block and slot free. What fails here is done by the sweeps. */
+  async function withdraw(sessionId: string, mayHaveSlot: boolean): Promise<void> {
+    await refuse
+      .submit(sessionId)
+      .catch((error) => logger.warn({ sessionId }, `an opening is given up later: ${describeError(error)}`));
+    if (!mayHaveSlot) return;
+    kube.delete(LIVESESSION_RESOURCE, { name: sessionId, namespace }).catch((error: unknown) => {
+      if (!isKubeError(error, 'not_found'))
+        logger.warn({ sessionId }, `a slot is given free later: ${describeError(error)}`);
+    });
+  }
+
+  return {
+    /**
+     * @throws ApiError invalid_input, capability_unavailable, at_capacity, insufficient_balance, capacity_unavailable,
+     * capacity_warming, internal_error
+     */
+    async open(wish: SessionWish, call: OpenCall): Promise<OpenedSession> {
+      const order = await orderOf(database.fast, wish);
+      const admitted = await reserve.submit(order);
+      const { outcome, max_seconds: maxSeconds, max_cost_micros: maxCostMicros } = admitted;
+      if (outcome !== 'reserved' || maxSeconds === null || maxCostMicros === null) {
+        onOutcome?.(outcome, wish.capability);
+        throw refusal(admitted, wish.capability);
+      }
+      try {
+        await hold(order, admitted, call);
+      } catch (error) {
+        onOutcome?.(codeOf(error), wish.capability);
+        throw error;
+      }
+      onOutcome?.('opened', wish.capability);
+      return { sessionId: order.sessionId, token: order.token, maxSeconds, maxCostMicros };
+    },
+  };
+}
+
+export type Opener = ReturnType<typeof createOpener>;
+
+function requestOf({ sessionId, wish, token, ticket, inputs }: SessionOrder) {
+  return {
+    session: sessionId,
+    account: wish.accountId,
+    capability: wish.capability,
+    inputs,
+    minutes: wish.durationMinutes,
+    token_sha256: sha256(token).toString('hex'),
+    ticket: ticket.toString('hex'),
+  };
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof ApiError ? error.code : 'internal_error';
+}

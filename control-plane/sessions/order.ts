@@ -1,0 +1,109 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { CAPABILITIES, isCapability } from '#common/capabilities.ts';
+import { ApiError } from '#common/errors.ts';
+import { newSecret } from '#common/ids.ts';
+import { microsToUsd } from '#common/money.ts';
+import { isStorable, type Transaction } from '../storage/sql.ts';
+import { findVoice } from '../voices/voices.ts';
+import { readPrompt } from './prompt.ts';
+import { newSessionId } from './session-id.ts';
+
+/** A session as it is asked for. */
+export interface SessionWish {
+  readonly accountId: string;
+  /** `voice` or `full-live-swap`. */
+  readonly capability: string;
+  readonly durationMinutes: number;
+  /** Live Swap Pro: the default filled in. */
+  readonly prompt: string;
+  /** Voice Swap: undefined, sound passes through. */
+  readonly voiceId: string | undefined;
+}
+
+/** The same, checked as far as it can be before the transaction that decides. */
+export interface SessionOrder {
+  readonly sessionId: string;
+  readonly wish: SessionWish;
+  /** For the client alone. */
+  readonly token: string;
+  /** For the relay between gateway and agent. */
+  readonly ticket: Buffer;
+  /** For the agent. */
+  readonly settings: Readonly<Record<string, string>>;
+  readonly inputs: readonly { readonly role: string; readonly key: string; readonly kind: string }[];
+}
+
+const MOST_MINUTES: Readonly<Record<string, number>> = { voice: 120, 'full-live-swap': 240 };
+const MOST_PROMPT = 2_000;
+const TICKET_BYTES = 32;
+
+export function sha256(of: string | Buffer): Buffer {
+  return createHash('sha256').update(of).digest();
+}
+
+/** @throws ApiError invalid_input */
+export async function orderOf(sql: Transaction, wish: SessionWish): Promise<SessionOrder> {
+  const { capability, durationMinutes: minutes, prompt, voiceId } = wish;
+  const most = MOST_MINUTES[capability];
+  if (!Object.hasOwn(MOST_MINUTES, capability) || most === undefined)
+    throw new ApiError('invalid_input', 'There is no such session capability.');
+  if (!Number.isInteger(minutes) || minutes < 1 || minutes > most)
+    throw new ApiError('invalid_input', `\`duration_minutes\` is a whole number from 1 to ${most}.`);
+  const what = capability === 'voice' ? await voiceOf(sql, voiceId) : lookOf(prompt);
+  const token = newSecret('sst_');
+  return { sessionId: newSessionId(), wish, token, ticket: randomBytes(TICKET_BYTES), ...what };
+}
+
+type Details = Pick<SessionOrder, 'settings' | 'inputs'>;
+
+async function voiceOf(sql: Transaction, id: string | undefined): Promise<Details> {
+  if (id === undefined) return { settings: {}, inputs: [] };
+  const voice = isStorable(id) ? await findVoice(sql, id) : undefined;
+  if (!voice)
+    throw new ApiError('invalid_input', '`voice_profile_id` is not a voice: take an `id` from GET /voices.');
+  return { settings: { voice: JSON.stringify(voice) }, inputs: [] };
+}
+
+function lookOf(prompt: string): Details {
+  if ((prompt.length > MOST_PROMPT && [...prompt].length > MOST_PROMPT) || !isStorable(prompt))
+    throw new ApiError('invalid_input', `\`prompt\` is text of at most ${MOST_PROMPT} characters.`);
+  const look = readPrompt(prompt);
+  const inputs = look.kind === 'upload' ? [{ role: 'face', key: look.fileKey, kind: 'image' }] : [];
+  return { settings: { prompt }, inputs };
+}
+
+/** What became of an order in its transaction; see migration 0015. */
+export interface OpenOutcome {
+  readonly outcome: string;
+  readonly detail: string | null;
+  readonly max_seconds: number | null;
+  readonly max_cost_micros: bigint | null;
+  readonly connect_seconds: number | null;
+}
+
+/** Why a session is not opened. */
+export function refusal({ outcome, detail, max_cost_micros: cost }: OpenOutcome, capability: string): Error {
+  const title = isCapability(capability) ? CAPABILITIES[capability].title : capability;
+  switch (outcome) {
+    case 'capability_unavailable':
+      return new ApiError('capability_unavailable', `${title} is switched off at present.`);
+    case 'unknown_input':
+      return new ApiError('invalid_input', '`prompt` names a file key that is no upload of yours.');
+    case 'wrong_kind':
+      return new ApiError('invalid_input', '`prompt` names a file that is not an image.');
+    case 'account_full':
+      return new ApiError(
+        'at_capacity',
+        `This account may have ${detail} live sessions at once. Retry when one has ended.`,
+      );
+    case 'platform_full':
+      return new ApiError('at_capacity', 'The platform is busy at present. Retry shortly.');
+    case 'insufficient_balance':
+      return new ApiError(
+        'insufficient_balance',
+        `The shortest session needs ${microsToUsd(cost ?? 0n)} USD; ${microsToUsd(BigInt(detail ?? 0))} USD are available.`,
+      );
+    default:
+      return new Error(`unknown outcome of a session's opening: ${outcome}`);
+  }
+}

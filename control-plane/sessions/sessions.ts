@@ -1,0 +1,69 @@
+import type { Registry } from 'prom-client';
+import { createReflector, type KubeClient, LEASE_RESOURCE, type Lease } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import { LIVESESSION_RESOURCE, type LiveSession } from '#crds/gen/livesessions.ts';
+import type { Database } from '../storage/database.ts';
+import { createAllocator, OPERATOR_LEASE } from './allocator.ts';
+import { createExpiry } from './expiry.ts';
+import type { SessionMetrics } from './metrics.ts';
+import { createOpener } from './open.ts';
+import { createReports } from './reports.ts';
+import { createSessionWatcher } from './watcher.ts';
+
+/** Where it is not to be that of operation. */
+export interface SessionTiming {
+  readonly sweepEveryMs?: number;
+  readonly graceMs?: number;
+  readonly expireEveryMs?: number;
+  /** How long an operator that leads is looked for. */
+  readonly patienceMs?: number;
+}
+
+export interface SessionsOptions extends SessionTiming {
+  readonly database: Database;
+  readonly kube: KubeClient;
+  readonly namespace: string;
+  readonly logger: Logger;
+  readonly registry: Registry;
+  readonly metrics: SessionMetrics;
+  readonly internalToken?: string | undefined;
+  readonly now?: (() => Date) | undefined;
+}
+
+/** All that the control plane does for live sessions: opening, reports, and the ends that nobody reports. */
+export function createSessions(options: SessionsOptions) {
+  const { database, kube, namespace, logger, registry, metrics, now } = options;
+  const leases = createReflector<Lease>({
+    ...{ client: kube, resource: LEASE_RESOURCE, namespace, logger },
+    fieldSelector: `metadata.name=${OPERATOR_LEASE}`,
+  });
+  const reflector = createReflector<LiveSession>({
+    ...{ client: kube, resource: LIVESESSION_RESOURCE, namespace, logger, registry },
+  });
+  const { internalToken, patienceMs } = options;
+  const allocator = createAllocator({
+    ...{ leases, namespace, logger, internalToken },
+    ...(patienceMs === undefined ? {} : { patienceMs }),
+  });
+  const onEnded = metrics.ended;
+  const watcher = createSessionWatcher({
+    ...{ database, client: kube, reflector, namespace, logger, now, onEnded },
+    sweepEveryMs: options.sweepEveryMs,
+    graceMs: options.graceMs,
+  });
+  const expiry = createExpiry({ database, logger, now, onEnded, everyMs: options.expireEveryMs });
+  return {
+    opener: createOpener({
+      ...{ database, allocator, kube, namespace, logger },
+      onOutcome: metrics.opened,
+      onAllocated: metrics.allocated,
+    }),
+    report: createReports({ database, now, onEnded }),
+    nudge: watcher.nudge,
+    /** Works until aborted. */
+    async run(signal: AbortSignal): Promise<void> {
+      await Promise.all([leases.run(signal), reflector.run(signal), watcher.run(signal), expiry.run(signal)]);
+    },
+    close: () => allocator.close(),
+  };
+}

@@ -1,0 +1,491 @@
+-- Live sessions: what is opened, how far it has streamed, and the one charge at its end.
+
+alter table settings
+  -- The shortest session that a balance may open when it does not cover the minutes asked for.
+  add column session_shortest_seconds int not null default 5 check (session_shortest_seconds between 1 and 60),
+  -- Time from the opening until somebody must have connected.
+  add column session_connect_seconds int not null default 60 check (session_connect_seconds between 5 and 3600),
+  -- How often a gateway tells how far its sessions are, and the silence after which one is settled as it stands.
+  add column session_report_seconds int not null default 2 check (session_report_seconds between 1 and 60),
+  add column session_report_timeout_seconds int not null default 15 check (session_report_timeout_seconds between 5 and 600),
+  add constraint session_reports_before_timeout check (session_report_timeout_seconds >= 3 * session_report_seconds);
+
+-- A rate per minute × milliseconds of stream, rounded half up to a micro-dollar, as price_of rounds.
+create function price_of_stream(rate_micros bigint, streamed_ms bigint) returns bigint language sql immutable strict as $$
+  select div(rate_micros::numeric * streamed_ms + 30000, 60000)::bigint
+$$;
+
+create table sessions (
+  -- Also the name of the LiveSession, and of the block that is set aside for it.
+  id text primary key,
+  account_id text not null references account_balances,
+  capability text not null,
+  -- {role: file key}
+  inputs jsonb not null,
+  -- opening (a slot is asked for) → open (held) → connected → ended; or opening → refused: there was no slot, and it
+  -- never was a session to its caller.
+  state text not null default 'opening' check (state in ('opening', 'open', 'connected', 'ended', 'refused')),
+  asked_at timestamptz not null default clock_timestamp(),
+  -- The moment its slot was held, under the lock of the account as a job's is: from then on it is an entry of usage.
+  created_at timestamptz,
+  connect_by timestamptz,
+  connected_at timestamptz,
+  reported_at timestamptz,
+  ended_at timestamptz,
+  -- Of the token the client connects with. The token itself is nowhere.
+  token_sha256 bytea not null check (length(token_sha256) = 32),
+  -- What its gateway shows the agent; forgotten at the end.
+  ticket bytea,
+  -- What was agreed at the opening, whatever becomes of rates and settings.
+  rate_version bigint not null,
+  -- Of a minute.
+  rate_micros bigint not null check (rate_micros >= 0),
+  max_seconds int not null check (max_seconds > 0),
+  max_cost_micros bigint not null,
+  connect_seconds int not null,
+  -- The slot.
+  agent text,
+  agent_incarnation text,
+  agent_address text,
+  -- The one connection it has in its life.
+  connection_id text,
+  -- From the first to the last converted frame; only grows.
+  streamed_ms bigint not null default 0,
+  -- The service owner asked for its end.
+  end_requested_at timestamptz,
+  charged_micros bigint check (charged_micros >= 0),
+  reason text check (reason in ('session_limit_reached', 'no_stream', 'render_failed', 'timed_out', 'cancelled')),
+  -- As usage entries have it.
+  status text generated always as (
+    case when ended_at is null then case state when 'connected' then 'processing' else 'queued' end
+         when streamed_ms > 0 then 'succeeded' else 'failed' end) stored,
+  constraint never_beyond_the_ceiling check (streamed_ms between 0 and max_seconds * 1000::bigint),
+  constraint block_is_what_it_may_cost check (max_cost_micros = price_of_stream(rate_micros, max_seconds * 1000::bigint)),
+  constraint ended_is_settled check (
+    (state in ('ended', 'refused')) = (ended_at is not null) and (ended_at is null) = (charged_micros is null)),
+  constraint charged_what_was_streamed check (charged_micros is null or charged_micros = price_of_stream(rate_micros, streamed_ms)),
+  constraint refused_never_began check (state <> 'refused' or (created_at is null and streamed_ms = 0)),
+  constraint begun_has_a_slot check (
+    (state in ('opening', 'refused')) = (created_at is null) and (created_at is null) = (agent is null)
+    and (agent is null) = (agent_address is null) and (agent is null) = (agent_incarnation is null)),
+  constraint connected_by_somebody check (
+    (connection_id is null) = (connected_at is null) and (state <> 'connected' or connection_id is not null)),
+  constraint nothing_streamed_is_failed check (state <> 'ended' or streamed_ms > 0 or coalesce(reason, '') in ('no_stream', 'render_failed', 'cancelled'))
+) with (fillfactor = 70);
+create index sessions_open on sessions (account_id, id) where ended_at is null;
+create index sessions_by_account on sessions (account_id, created_at, id);
+
+-- The charge of a session: from what is available, at its end, without a hold. Its block was set aside for it.
+alter table ledger_transfers
+  add column session_id text references sessions,
+  drop constraint known_transfer,
+  drop constraint hold_names_its_job,
+  add constraint known_transfer check ((kind, debit, credit) in (
+    ('top_up', 'funding', 'available'),
+    ('hold', 'available', 'held'),
+    ('capture', 'held', 'revenue'),
+    ('excess', 'held', 'available'),
+    ('shortfall', 'available', 'revenue'),
+    ('release', 'held', 'available'),
+    ('session', 'available', 'revenue')
+  )),
+  add constraint hold_names_its_job check ((kind in ('top_up', 'session')) = (job_id is null)),
+  add constraint charge_names_its_session check ((kind = 'session') = (session_id is not null)),
+  add constraint session_charge_moves_something check (kind <> 'session' or amount_micros > 0);
+create unique index ledger_session_charged_once on ledger_transfers (session_id) where session_id is not null;
+
+create or replace view ledger_entries as
+  select id as transfer_id, account_id, debit as ledger_account, -amount_micros as amount_micros, kind, job_id, created_at,
+         session_id
+    from ledger_transfers
+  union all
+  select id, account_id, credit, amount_micros, kind, job_id, created_at, session_id from ledger_transfers;
+
+-- Every billed call. A session that is not open yet, or was refused, has no moment and is in no range.
+create or replace view usage_entries as
+  select id, account_id, capability, status, coalesce(charged_micros, 0) as charged_micros, reason, created_at from jobs
+  union all
+  select id, account_id, capability, status, coalesce(charged_micros, 0), reason, created_at from sessions;
+
+-- As for jobs. One that was refused is no call that was made.
+create trigger sessions_count_usage after update of ended_at on sessions
+  for each row when (old.ended_at is null and new.ended_at is not null and new.created_at is not null)
+  execute function count_usage();
+
+-- How many more sessions the platform takes; as platform_room does for jobs.
+create function session_room() returns int language plpgsql as $$
+declare
+  v_ceiling int := (select live_sessions from settings);
+  v_room int;
+begin
+  v_room := v_ceiling - (select count(*) from (select 1 from sessions where ended_at is null limit v_ceiling) n);
+  if v_room < 64 then
+    perform pg_advisory_xact_lock(7362652636266225);
+    v_room := v_ceiling - (select count(*) from (select 1 from sessions where ended_at is null limit v_ceiling) n);
+  end if;
+  return v_room;
+end $$;
+
+create type open_outcome as (
+  -- reserved, or why not: capability_unavailable, unknown_input and wrong_kind (`detail`: the role), account_full,
+  -- platform_full, insufficient_balance (`detail`: what is available; max_cost_micros: what the shortest would need)
+  outcome text,
+  detail text,
+  max_seconds int,
+  max_cost_micros bigint,
+  connect_seconds int
+);
+
+-- Admits one session: block and row, or nothing. It is given the minutes asked for, or as many seconds of them as the
+-- account can pay.
+-- p_inputs: [{role, key, kind}]
+create function open_session(
+  p_session text, p_account text, p_capability text, p_inputs jsonb, p_minutes int, p_token_sha256 bytea, p_ticket bytea, p_room int
+) returns open_outcome language plpgsql as $$
+declare
+  v_available bigint;
+  v_ceiling int;
+  v_settings settings;
+  v_quote job_quote;
+  v_asked int := p_minutes * 60;
+  v_seconds int;
+  v_cost bigint;
+begin
+  -- As in submit_job: what decides about the money and the ceiling of an account happens one by one.
+  select b.available_micros - b.reserved_micros, a.live_sessions_limit into strict v_available, v_ceiling
+    from account_balances b join accounts a on a.id = b.account_id where b.account_id = p_account for no key update of b;
+  select * into strict v_settings from settings;
+  v_ceiling := coalesce(v_ceiling, v_settings.live_sessions_per_account);
+
+  v_quote := quote_with(p_account, p_capability, p_inputs, '{}', v_available);
+  if v_quote.outcome <> 'quoted' then
+    return row(v_quote.outcome, v_quote.detail, null, null, null)::open_outcome;
+  end if;
+  if v_quote.unit <> 'minute' then raise exception 'sessions of % are not priced by the minute', p_capability; end if;
+  if (select count(*) from (select 1 from sessions s where s.account_id = p_account and s.ended_at is null limit v_ceiling) n)
+     >= v_ceiling then
+    return row('account_full', v_ceiling::text, null, null, null)::open_outcome;
+  end if;
+  if p_room <= 0 then return row('platform_full', null, null, null, null)::open_outcome; end if;
+
+  -- The most seconds whose price, rounded, is not above what is available.
+  v_seconds := case when v_quote.rate_micros = 0 then v_asked else
+    greatest(0, least(v_asked, div((v_available::numeric + 1) * 60000 - 30001, v_quote.rate_micros::numeric * 1000))) end;
+  if v_seconds < least(v_asked, v_settings.session_shortest_seconds) then
+    v_cost := price_of_stream(v_quote.rate_micros, least(v_asked, v_settings.session_shortest_seconds) * 1000::bigint);
+    return row('insufficient_balance', v_available::text, null, v_cost, null)::open_outcome;
+  end if;
+  v_cost := price_of_stream(v_quote.rate_micros, v_seconds * 1000::bigint);
+  if v_cost > 0 and (reserve_block(p_session, p_account, v_cost)).outcome <> 'reserved' then
+    raise exception 'the block of session % is not to be had', p_session;
+  end if;
+  insert into sessions (id, account_id, capability, inputs, token_sha256, ticket, rate_version, rate_micros, max_seconds,
+                        max_cost_micros, connect_seconds)
+    values (p_session, p_account, p_capability,
+            coalesce((select jsonb_object_agg(i.role, i.key) from jsonb_to_recordset(p_inputs) as i(role text, key text)), '{}'),
+            p_token_sha256, p_ticket, v_quote.rate_version, v_quote.rate_micros, v_seconds, v_cost,
+            v_settings.session_connect_seconds);
+  return row('reserved', null, v_seconds, v_cost, v_settings.session_connect_seconds)::open_outcome;
+end $$;
+
+-- Admits a batch in one transaction, in the order of accounts.
+-- p_requests: [{session, account, capability, inputs, minutes, token_sha256 (hex), ticket (hex)}]
+create function open_sessions(p_requests jsonb) returns table (place bigint, result open_outcome) language plpgsql as $$
+declare
+  v_room int := session_room();
+  v_request record;
+begin
+  for v_request in
+    select q.* from rows from (
+      jsonb_to_recordset(p_requests) as (session text, account text, capability text, inputs jsonb, minutes int,
+                                         token_sha256 text, ticket text)
+    ) with ordinality as q(session, account, capability, inputs, minutes, token_sha256, ticket, place)
+    order by q.account, q.place
+  loop
+    place := v_request.place;
+    result := open_session(v_request.session, v_request.account, v_request.capability, v_request.inputs, v_request.minutes,
+                           decode(v_request.token_sha256, 'hex'), decode(v_request.ticket, 'hex'), v_room);
+    if (result).outcome = 'reserved' then v_room := v_room - 1; end if;
+    return next;
+  end loop;
+end $$;
+
+-- Locks sessions that are there, in the order of ids, then the balances of their accounts, in theirs: the order of all
+-- that writes.
+create function lock_sessions(p_ids text[]) returns void language plpgsql as $$
+begin
+  perform 1 from sessions s where s.id = any(p_ids) order by s.id for no key update;
+  perform 1 from account_balances b
+    where b.account_id in (select s.account_id from sessions s where s.id = any(p_ids))
+    order by b.account_id for no key update;
+end $$;
+
+-- The slots of a batch are held: the sessions are open. False: one was given up before, and is to give its slot back.
+-- p_slots: [{session, agent, incarnation, address}]
+create function sessions_opened(p_slots jsonb) returns table (place bigint, opened boolean) language plpgsql as $$
+declare
+  v_slot record;
+begin
+  perform lock_sessions(array(select e ->> 'session' from jsonb_array_elements(p_slots) e));
+  for v_slot in
+    select q.* from rows from (
+      jsonb_to_recordset(p_slots) as (session text, agent text, incarnation text, address text)
+    ) with ordinality as q(session, agent, incarnation, address, place) order by q.place
+  loop
+    place := v_slot.place;
+    update sessions s set state = 'open', created_at = clock_timestamp(),
+                          connect_by = now() + s.connect_seconds * interval '1 second',
+                          agent = v_slot.agent, agent_incarnation = v_slot.incarnation, agent_address = v_slot.address
+      where s.id = v_slot.session and s.state = 'opening';
+    opened := found;
+    return next;
+  end loop;
+end $$;
+
+-- There was no slot: the block is given free. True: by this call.
+create function refuse_session(p_session text) returns boolean language plpgsql as $$
+begin
+  perform 1 from sessions s where s.id = p_session and s.state = 'opening' for no key update;
+  if not found then return false; end if;
+  perform release_block(p_session);
+  update sessions s set state = 'refused', ended_at = now(), charged_micros = 0, ticket = null where s.id = p_session;
+  return true;
+end $$;
+
+-- The same for many at once.
+create function refuse_sessions(p_ids text[]) returns void language plpgsql as $$
+begin
+  perform lock_sessions(p_ids);
+  perform refuse_session(i) from unnest(p_ids) i;
+end $$;
+
+create type end_outcome as (
+  -- settled; already (it was before); unknown; opening (it is not open yet, and is refused rather than settled)
+  outcome text,
+  capability text,
+  status text,
+  reason text,
+  streamed_ms bigint,
+  charged_micros bigint
+);
+
+-- Ends a session: charges what was streamed, gives its block free, counts the call; once, whoever calls how often.
+-- What never streamed failed, and has a reason to show for it. p_at null: now.
+create function settle_session(p_session text, p_reason text, p_at timestamptz) returns end_outcome language plpgsql as $$
+declare
+  v_session sessions;
+  v_charge bigint;
+  v_reason text := p_reason;
+  v_at timestamptz := coalesce(p_at, now());
+begin
+  select * into v_session from sessions s where s.id = p_session for no key update;
+  if not found then return row('unknown', null, null, null, null, null)::end_outcome; end if;
+  if v_session.ended_at is not null then
+    return row('already', v_session.capability, v_session.status, v_session.reason, v_session.streamed_ms,
+               v_session.charged_micros)::end_outcome;
+  end if;
+  if v_session.state = 'opening' then
+    return row('opening', v_session.capability, v_session.status, null, 0, null)::end_outcome;
+  end if;
+  -- Hours of usage follow this lock, also where there is no block.
+  perform 1 from account_balances b where b.account_id = v_session.account_id for no key update;
+  perform release_block(p_session);
+  v_charge := price_of_stream(v_session.rate_micros, v_session.streamed_ms);
+  if v_charge > 0 then
+    insert into ledger_transfers (account_id, kind, debit, credit, amount_micros, session_id, created_at)
+      values (v_session.account_id, 'session', 'available', 'revenue', v_charge, p_session, v_at);
+  end if;
+  if v_session.streamed_ms = 0 and coalesce(v_reason, '') not in ('render_failed', 'cancelled') then
+    v_reason := 'no_stream';
+  end if;
+  update sessions s set state = 'ended', ended_at = v_at, charged_micros = v_charge, reason = v_reason, ticket = null
+    where s.id = p_session returning * into v_session;
+  return row('settled', v_session.capability, v_session.status, v_reason, v_session.streamed_ms, v_charge)::end_outcome;
+end $$;
+
+-- Takes in how far sessions are, and settles those that ended. What comes late, twice or out of order can only be less
+-- than what is stored; what is beyond the ceiling counts as the ceiling. A report of a connection that a session does not
+-- have changes nothing. `result` is null while it goes on.
+-- p_reports: [{session, connection, streamed_ms, ended, reason}]
+create function report_sessions(p_reports jsonb, p_at timestamptz)
+returns table (place bigint, session text, is_over boolean, over_reason text, result end_outcome) language plpgsql as $$
+declare
+  v_report record;
+  v_session sessions;
+begin
+  perform 1 from sessions s where s.id in (select e ->> 'session' from jsonb_array_elements(p_reports) e)
+    order by s.id for no key update;
+  for v_report in
+    select q.* from rows from (
+      jsonb_to_recordset(p_reports) as (session text, connection text, streamed_ms bigint, ended boolean, reason text)
+    ) with ordinality as q(session, connection, streamed_ms, ended, reason, place)
+    left join sessions s on s.id = q.session
+    order by s.account_id, q.place
+  loop
+    place := v_report.place;
+    session := v_report.session;
+    is_over := true;
+    over_reason := null;
+    result := null;
+    select * into v_session from sessions s where s.id = v_report.session;
+    if found and v_session.connection_id = v_report.connection then
+      if v_session.ended_at is not null then
+        over_reason := v_session.reason;
+      else
+        update sessions s set reported_at = now(),
+            streamed_ms = greatest(s.streamed_ms, least(coalesce(v_report.streamed_ms, 0), s.max_seconds * 1000::bigint))
+          where s.id = v_report.session;
+        is_over := v_report.ended;
+        if v_report.ended then
+          result := settle_session(v_report.session, v_report.reason, p_at);
+          over_reason := (result).reason;
+        end if;
+      end if;
+    end if;
+    return next;
+  end loop;
+end $$;
+
+-- Ends what nobody will end any more: an opening whose process is gone, one that nobody connected to, one that no gateway
+-- speaks of. p_heard_seconds: for how long reports could have been taken in without a gap; silence before that says nothing.
+create function expire_sessions(p_heard_seconds float8, p_at timestamptz)
+returns table (session text, result end_outcome) language plpgsql as $$
+declare
+  v_due record;
+begin
+  for v_due in
+    select s.id, s.state from sessions s
+    where s.id = any(array(
+      select d.id from sessions d cross join settings t
+      where d.ended_at is null and (
+        (d.state = 'opening' and d.asked_at < now() - interval '30 seconds')
+        or (d.state = 'open' and d.connect_by < now())
+        or (d.state = 'connected' and p_heard_seconds >= t.session_report_timeout_seconds
+            and d.reported_at < now() - t.session_report_timeout_seconds * interval '1 second'))
+      order by d.id limit 200 for no key update of d skip locked))
+    order by s.account_id, s.id
+  loop
+    session := v_due.id;
+    if v_due.state = 'opening' then
+      perform refuse_session(v_due.id);
+      result := row('opening', null, null, null, 0, 0)::end_outcome;
+    else
+      result := settle_session(v_due.id, case v_due.state when 'connected' then 'timed_out' else 'no_stream' end, p_at);
+    end if;
+    return next;
+  end loop;
+end $$;
+
+-- As before, with the sessions under way.
+create or replace function usage_summary(p_account text, p_from timestamptz, p_to timestamptz)
+returns table (capability text, succeeded bigint, failed bigint, in_flight bigint, spent_micros bigint)
+language plpgsql stable as $$
+declare
+  -- The whole hours are [v_first, v_end); in a range within one hour there are none.
+  v_end timestamptz := usage_hour(p_to);
+  v_first timestamptz := case when usage_hour(p_from) = p_from then p_from else usage_hour(p_from) + interval '1 hour' end;
+begin
+  return query
+  with counted as (
+    select u.capability, u.succeeded, u.failed, 0::bigint as in_flight, u.spent_micros
+      from usage_hours u where u.account_id = p_account and u.hour >= v_first and u.hour < v_end
+    union all
+    select e.capability, (e.status = 'succeeded')::int, (e.status = 'failed')::int, 0, e.charged_micros
+      from usage_entries e
+      where e.account_id = p_account and e.status in ('succeeded', 'failed')
+        and e.created_at >= p_from and e.created_at < least(v_first, p_to)
+    union all
+    select e.capability, (e.status = 'succeeded')::int, (e.status = 'failed')::int, 0, e.charged_micros
+      from usage_entries e
+      where e.account_id = p_account and e.status in ('succeeded', 'failed')
+        and e.created_at >= greatest(v_first, v_end) and e.created_at < p_to
+    union all
+    select j.capability, 0, 0, 1, 0
+      from jobs j
+      where j.account_id = p_account and j.settled_at is null and j.created_at >= p_from and j.created_at < p_to
+    union all
+    select s.capability, 0, 0, 1, 0
+      from sessions s
+      where s.account_id = p_account and s.ended_at is null and s.created_at >= p_from and s.created_at < p_to
+  )
+  select c.capability, sum(c.succeeded)::bigint, sum(c.failed)::bigint, sum(c.in_flight)::bigint, sum(c.spent_micros)::bigint
+    from counted c group by c.capability;
+end $$;
+
+-- As before, with what sessions have to do with money.
+create or replace function ledger_faults(p_account text) returns table (fault text, expected numeric, found numeric)
+language sql stable as $$
+  with booked as (
+    select coalesce(sum(amount_micros) filter (where ledger_account = 'available'), 0) as available,
+           coalesce(sum(amount_micros) filter (where ledger_account = 'held'), 0) as held,
+           coalesce(sum(amount_micros) filter (where ledger_account = 'revenue'), 0) as spent,
+           -coalesce(sum(amount_micros) filter (where ledger_account = 'funding'), 0) as topped_up
+      from ledger_entries where account_id = p_account
+  ), holds as (
+    select h.id, h.job_id, h.amount_micros,
+           count(r.id) filter (where r.kind in ('capture', 'release')) as resolutions,
+           coalesce(sum(r.amount_micros) filter (where r.debit = 'held'), 0) as resolved,
+           coalesce(sum(r.amount_micros) filter (where r.credit = 'revenue'), 0) as charged
+      from ledger_transfers h left join ledger_transfers r on r.hold_id = h.id
+      where h.account_id = p_account and h.kind = 'hold' group by h.id
+  ), ended as (
+    select usage_hour(created_at) as hour, capability, count(*) filter (where status = 'succeeded') as succeeded,
+           count(*) filter (where status = 'failed') as failed, sum(charged_micros) as spent
+      from usage_entries where account_id = p_account and status in ('succeeded', 'failed') and created_at is not null group by 1, 2
+  ), blocks as (
+    select s.id as session, s.ended_at, s.max_cost_micros, r.id as block, r.amount_micros, r.released_at
+      from (select * from sessions where account_id = p_account) s
+      full join (select * from reservations where account_id = p_account) r on r.id = s.id
+  ), checks(fault, expected, found) as (
+    select 'available balance', available, (select available_micros::numeric from account_balances where account_id = p_account) from booked
+    union all
+    select 'held balance', held, (select held_micros from account_balances where account_id = p_account) from booked
+    union all
+    select 'spent balance', spent, (select spent_micros from account_balances where account_id = p_account) from booked
+    union all
+    select 'topped up balance', topped_up, (select topped_up_micros from account_balances where account_id = p_account) from booked
+    union all
+    select 'reserved balance', coalesce(sum(r.amount_micros), 0), (select reserved_micros from account_balances where account_id = p_account)
+      from reservations r where r.account_id = p_account and r.released_at is null
+    union all
+    select 'open blocks of no session', 0, count(*) from blocks where session is null and released_at is null
+    union all
+    select 'blocks that outlive their session, or sessions their block', 0, count(*) from blocks
+      where session is not null and max_cost_micros > 0
+        and (block is null or amount_micros <> max_cost_micros or (ended_at is null) <> (released_at is null))
+    union all
+    select 'sessions charged other than booked', 0, count(*)
+      from (select * from sessions where account_id = p_account) s
+      full join (select * from ledger_transfers where account_id = p_account and kind = 'session') t on t.session_id = s.id
+      where coalesce(s.charged_micros, 0) <> coalesce(t.amount_micros, 0)
+    union all
+    select 'spend by day', spent, (select coalesce(sum(spent_micros), 0) from spend_days where account_id = p_account) from booked
+    union all
+    select 'hours of usage counted wrongly', 0, count(*)
+      from ended e full join (select * from usage_hours where account_id = p_account) u using (hour, capability)
+      where (e.succeeded, e.failed, e.spent) is distinct from (u.succeeded, u.failed, u.spent_micros)
+    union all
+    select 'pending holds', held, (select coalesce(sum(amount_micros), 0) from holds where resolutions = 0) from booked
+    union all
+    select 'holds resolved other than once and in full', 0, count(*) from holds
+      where resolutions > 1 or resolved <> case resolutions when 0 then 0 else amount_micros end
+    union all
+    select 'jobs without their hold', 0, count(*) from jobs j left join holds h on h.id = j.hold_id and h.job_id = j.id
+      where j.account_id = p_account and h.id is null
+    union all
+    select 'holds without their job', 0, count(*) from holds h left join jobs j on j.hold_id = h.id and j.id = h.job_id
+      where j.id is null
+    union all
+    select 'holds that outlive their job, or jobs their hold', 0, count(*) from jobs j join holds h on h.id = j.hold_id
+      where j.account_id = p_account and (j.settled_at is not null) <> (h.resolutions = 1)
+    union all
+    select 'jobs charged other than booked', 0, count(*) from jobs j join holds h on h.id = j.hold_id
+      where j.account_id = p_account and coalesce(j.charged_micros, 0) <> h.charged
+    union all
+    select 'sum of the whole ledger', 0, coalesce(sum(amount_micros), 0) from ledger_entries
+    union all
+    select 'sum of all stored balances', 0,
+           coalesce(sum(available_micros + held_micros + spent_micros - topped_up_micros), 0) from account_balances
+  )
+  select * from checks where expected is distinct from found
+$$;

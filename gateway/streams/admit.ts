@@ -1,0 +1,89 @@
+import { hash, randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { ConnectSessionResponse } from '#proto/semblance/control/v1/control.ts';
+import type { ControlPlane } from '../control/control-plane.ts';
+import { toApiError } from '../http/envelope.ts';
+import type { Agents } from './agents.ts';
+import type { Handshake } from './handshake.ts';
+import { type MediaFormat, mediaFormatOf } from './media-format.ts';
+import { streamTarget } from './paths.ts';
+import { openRelay, type Relay, RelayRefusal } from './relay.ts';
+import type { Reporter } from './reporter.ts';
+import { handshakeFault } from './socket-servers.ts';
+
+export interface Admitted {
+  readonly grant: ConnectSessionResponse;
+  readonly relay: Relay;
+  readonly format: MediaFormat;
+  readonly target: { readonly sessionId: string; readonly connectionId: string };
+}
+
+export interface AdmitOptions {
+  readonly request: IncomingMessage;
+  readonly handshake: Handshake;
+  readonly control: Pick<ControlPlane, 'connectSession'>;
+  readonly agents: Agents;
+  readonly reporter: Pick<Reporter, 'end'>;
+  readonly readyMs: number;
+}
+
+const UNKNOWN = 'There is no such session, or this is not its token.';
+
+/**
+ * Whether a client may have its session's one connection, and the relay for it. What can be seen to be wrong is refused
+ * without asking anybody. Undefined: it was refused, and if its connection was used up by then, the session ended.
+ */
+export async function admit(options: AdmitOptions): Promise<Admitted | undefined> {
+  const { request, handshake, control, agents, reporter, readyMs } = options;
+  const { sessionId, token } = streamTarget(request.url) ?? {};
+  const fault = handshakeFault(request);
+  if (fault) return void handshake.refuse('invalid_input', fault);
+  if (sessionId === undefined || token === undefined) return void handshake.refuse('unauthorized', UNKNOWN);
+
+  const connectionId = randomUUID();
+  const tokenSha256 = hash('sha256', token, 'buffer');
+  let grant: ConnectSessionResponse;
+  try {
+    grant = await control.connectSession({ sessionId, tokenSha256, connectionId }, handshake.requestId);
+  } catch (error) {
+    return refuse(handshake, error);
+  }
+
+  const { client, release } = agents.acquire(grant.agentAddress);
+  const open = {
+    sessionId,
+    incarnation: grant.agentIncarnation,
+    ticket: grant.ticket,
+    requestId: handshake.requestId,
+  };
+  try {
+    const relay = await openRelay({
+      client,
+      open,
+      timeoutMs: readyMs,
+      signal: handshake.signal,
+      over: release,
+    });
+    return { grant, relay, format: formatOf(relay), target: { sessionId, connectionId } };
+  } catch (error) {
+    const reason = error instanceof RelayRefusal ? error.reason : 'render_failed';
+    reporter.end({ sessionId, connectionId, streamedMs: 0, over() {} }, reason);
+    return refuse(handshake, error);
+  }
+}
+
+/** @throws Error when the agent is ready for nothing that could be streamed */
+function formatOf(relay: Relay): MediaFormat {
+  try {
+    return mediaFormatOf(relay.ready);
+  } catch (error) {
+    relay.close('render_failed');
+    throw error;
+  }
+}
+
+function refuse(handshake: Handshake, error: unknown): undefined {
+  const { code, message, httpStatus } = toApiError(error);
+  handshake.refuse(code, message, httpStatus);
+  return undefined;
+}

@@ -1,0 +1,64 @@
+import { createClient } from '#common/grpc/client.ts';
+import { LiveServiceClient } from '#proto/semblance/live/v1/live.ts';
+
+/** The clients of the agents, one for each address in use. */
+export interface Agents {
+  /** To be released once, when the relay is over. */
+  acquire(address: string): { readonly client: LiveServiceClient; release(): void };
+  readonly size: number;
+  close(): void;
+}
+
+/** The next session of an agent finds its connection ready. */
+const IDLE_MS = 30_000;
+
+interface Entry {
+  readonly client: LiveServiceClient;
+  users: number;
+  idle?: NodeJS.Timeout | undefined;
+}
+
+/** @param token of the installation */
+export function createAgents({
+  token,
+  idleMs = IDLE_MS,
+}: {
+  token?: string | undefined;
+  idleMs?: number;
+}): Agents {
+  const entries = new Map<string, Entry>();
+
+  function drop(address: string): void {
+    const entry = entries.get(address);
+    clearTimeout(entry?.idle);
+    entry?.client.close();
+    entries.delete(address);
+  }
+
+  return {
+    acquire(address) {
+      let entry = entries.get(address);
+      if (!entry) {
+        entry = { client: createClient(LiveServiceClient, address, token), users: 0 };
+        entries.set(address, entry);
+      }
+      const used = entry;
+      clearTimeout(used.idle);
+      used.users++;
+      return {
+        client: used.client,
+        release() {
+          if (--used.users > 0 || entries.get(address) !== used) return;
+          used.idle = setTimeout(() => drop(address), idleMs);
+          used.idle.unref();
+        },
+      };
+    },
+    get size() {
+      return entries.size;
+    },
+    close() {
+      for (const address of [...entries.keys()]) drop(address);
+    },
+  };
+}

@@ -1,0 +1,30 @@
+import { z } from 'zod';
+import { ApiError } from '#common/errors.ts';
+import type { Handler } from '../http/context.ts';
+import type { Operation } from '../openapi/operation.ts';
+
+/** What a request for a socket gets that does not ask for one. */
+export const answerNoUpgrade: Handler = async () => {
+  throw new ApiError(
+    'invalid_input',
+    'This is the address of a WebSocket: connect to it with a WebSocket client (RFC 6455, version 13).',
+  );
+};
+
+export const connectStreamOperation: Operation = {
+  id: 'connectStream',
+  tag: 'Sessions',
+  summary: 'Stream through an open session',
+  description:
+    'The `stream_url` of a session: a WebSocket, once for each session. The first message is one JSON text frame that tells the format: `{sample_rate, chunk_frames}` of Voice Swap, `{width, height, fps, codec}` of Live Swap Pro. After that both sides send binary messages alone: mono PCM, int16 little-endian, or one encoded picture each. The meter starts at the first converted message; at `max_duration_sec` the socket is closed with code 4001. Refusals before the upgrade are HTTP answers.',
+  key: 'none',
+  path: z.object({ session_id: z.string().min(1) }),
+  query: z.object({
+    session_token: z
+      .string()
+      .meta({ description: 'As the session was opened with; good for one connection.' }),
+  }),
+  answers: [{ status: 101, description: 'The socket.' }],
+  errors: ['unauthorized', 'not_found'],
+  otherErrors: [{ status: 502, code: 'internal_error' }],
+};

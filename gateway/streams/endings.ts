@@ -1,0 +1,58 @@
+import { CLOSE_CODES, type SessionEndReason } from '#common/live-session.ts';
+
+/** How a stream ends: what the client is told, what the books are told, and what it is counted as. */
+export interface Ending {
+  /** The first word of the close reason, and the label of the metric. */
+  readonly name: EndingName;
+  readonly text: string;
+}
+
+interface Kind {
+  readonly code: number;
+  /** Of the usage entry; undefined: the caller ended it. */
+  readonly reason?: SessionEndReason;
+}
+
+const KINDS = {
+  /** The client closed the socket. */
+  closed: { code: 1000 },
+  /** It went without closing it. */
+  gone: { code: 1006 },
+  protocol_error: { code: 1002 },
+  unsupported_data: { code: CLOSE_CODES.unsupportedData },
+  invalid_payload: { code: CLOSE_CODES.invalidPayload },
+  too_fast: { code: CLOSE_CODES.tooFast },
+  too_big: { code: CLOSE_CODES.tooBig },
+  going_away: { code: CLOSE_CODES.goingAway, reason: 'cancelled' },
+  render_failed: { code: CLOSE_CODES.renderFailed, reason: 'render_failed' },
+  session_limit_reached: { code: CLOSE_CODES.limitReached, reason: 'session_limit_reached' },
+  timed_out: { code: CLOSE_CODES.timedOut, reason: 'timed_out' },
+  cancelled: { code: CLOSE_CODES.cancelled, reason: 'cancelled' },
+} as const satisfies Record<string, Kind>;
+
+export type EndingName = keyof typeof KINDS;
+
+export const codeOf = ({ name }: Ending): number => KINDS[name].code;
+
+export function reasonOf({ name }: Ending): SessionEndReason | undefined {
+  const kind: Kind = KINDS[name];
+  return kind.reason;
+}
+
+/** What a close frame has room for, less the code. */
+const MAX_REASON_BYTES = 123;
+
+/** The reason of the close frame: a stable word, then a sentence for people. */
+export function closeReason({ name, text }: Ending): string {
+  const whole = text ? `${name}: ${text}` : name;
+  if (Buffer.byteLength(whole) <= MAX_REASON_BYTES) return whole;
+  // Cut between characters: what is no UTF-8 may not be sent.
+  return new TextDecoder().decode(Buffer.from(whole).subarray(0, MAX_REASON_BYTES)).replace(/\uFFFD+$/, '');
+}
+
+/** How a stream ends that another service has ended. Without a reason, the caller did, and the gateway had not heard. */
+export function endingFor(reason: SessionEndReason | undefined, text: string): Ending {
+  if (reason === undefined) return { name: 'closed', text };
+  // Nothing ever came of it, which for its socket is a time that ran out.
+  return { name: reason === 'no_stream' ? 'timed_out' : reason, text };
+}

@@ -1,0 +1,81 @@
+import { randomUUID } from 'node:crypto';
+import { type IncomingMessage, STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import { ApiError, type ApiErrorCode } from '#common/errors.ts';
+import type { Logger } from '#common/logging.ts';
+import { AT_CAPACITY_RETRY_SECONDS, envelope } from '../http/envelope.ts';
+import { SANE_REQUEST_ID } from '../http/observe.ts';
+import type { GatewayMetrics } from '../metrics.ts';
+import { STREAMS_ROUTE } from './paths.ts';
+
+/** One request for a socket, from its arrival until it is answered. */
+export interface Handshake {
+  readonly requestId: string;
+  /** Aborted when the client went away before it was answered. */
+  readonly signal: AbortSignal;
+  /** Answers as any other request of the API would be, and closes. */
+  refuse(code: ApiErrorCode, message: string, status?: number): void;
+  accepted(): void;
+}
+
+export interface HandshakeOptions {
+  readonly request: IncomingMessage;
+  readonly socket: Socket;
+  readonly logger: Logger;
+  readonly metrics: GatewayMetrics;
+}
+
+/** How long a client may take to read a refusal. */
+const LINGER_MS = 2_000;
+
+/** Counts and logs as observe.ts does; neither the session nor its token gets into a log line, a label or a span. */
+export function beginHandshake({ request, socket, logger, metrics }: HandshakeOptions): Handshake {
+  const started = performance.now();
+  const presented = request.headers['request-id'];
+  const requestId =
+    typeof presented === 'string' && SANE_REQUEST_ID.test(presented) ? presented : randomUUID();
+  const gone = new AbortController();
+  const onClose = () => {
+    gone.abort();
+    done(499);
+  };
+  let isDone = false;
+  metrics.began();
+  socket.on('error', () => {});
+  socket.once('close', onClose);
+
+  function done(status: number, code?: string): void {
+    if (isDone) return;
+    isDone = true;
+    socket.off('close', onClose);
+    const ms = performance.now() - started;
+    metrics.ended('GET', STREAMS_ROUTE, status, ms / 1000);
+    const line = { requestId, method: 'GET', route: STREAMS_ROUTE, status, ms: Math.round(ms * 10) / 10 };
+    logger.info(code ? { ...line, code } : line);
+  }
+
+  return {
+    requestId,
+    signal: gone.signal,
+    refuse(code, message, status = new ApiError(code, message).httpStatus) {
+      done(status, code);
+      if (!socket.writable) return void socket.destroy();
+      const body = envelope(code, message);
+      const head = [
+        `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+        'Content-Type: application/json; charset=utf-8',
+        `Content-Length: ${Buffer.byteLength(body)}`,
+        `Request-Id: ${requestId}`,
+        'Cache-Control: no-store',
+        'Connection: close',
+        ...(code === 'at_capacity' ? [`Retry-After: ${AT_CAPACITY_RETRY_SECONDS}`] : []),
+        ...(status === 401 ? ['WWW-Authenticate: Bearer'] : []),
+      ];
+      // What the client has sent on is not read any more; closing with it unread could take the answer back.
+      socket.resume();
+      socket.setTimeout(LINGER_MS, () => socket.destroy());
+      socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroySoon());
+    },
+    accepted: () => done(101),
+  };
+}

@@ -1,0 +1,120 @@
+import type { WebSocket } from 'ws';
+import type { MediaFormat } from './media-format.ts';
+import type { Output } from './output.ts';
+import type { Relay } from './relay.ts';
+import { Unanswered } from './unanswered.ts';
+
+export interface InputOptions {
+  readonly ws: Pick<WebSocket, 'pause' | 'resume'>;
+  readonly relay: Pick<Relay, 'send'>;
+  readonly format: MediaFormat;
+  readonly clock: () => number;
+  readonly output: Pick<Output, 'isHoldingRelay' | 'onInputPaused' | 'onInputResumed'>;
+  readonly onAnswered: (ms: number) => void;
+}
+
+/** The client's media on its way to the agent. */
+export interface Input {
+  /** @returns false when it cannot be taken: the client does not read what it gets for what it sends */
+  push(data: Buffer, now: number): boolean;
+  /** The agent has answered the message of that number, and with it all before. */
+  answered(sequence: bigint, now: number): void;
+  /** For how long the agent has taken nothing of what waits for it, ms. */
+  blockedFor(now: number): number;
+  /** Pictures thrown away for newer ones. */
+  readonly dropped: number;
+}
+
+/** However small they are, messages cost. */
+const MOST_MESSAGES = 1_000;
+/** Pictures that the transport has not taken yet. */
+const MOST_UNWRITTEN = 2;
+
+/**
+ * Sound is never left out: what the agent has not answered is bounded, and at the bound the client's socket is not read
+ * until half of it is answered. Of pictures only the newest waits.
+ */
+export function createInput(options: InputOptions): Input {
+  return options.format.kind === 'voice' ? createSoundInput(options) : createPictureInput(options);
+}
+
+function createSoundInput({ ws, relay, format, output, onAnswered }: InputOptions): Input {
+  const unanswered = new Unanswered();
+  let sequence = 0n;
+  let pausedAt: number | undefined;
+  let answeredAt = 0;
+  const written = () => {};
+  const isOver = (times: number) =>
+    unanswered.units >= format.mostUnanswered * times || unanswered.messages >= MOST_MESSAGES * times;
+  return {
+    dropped: 0,
+    push(data, now) {
+      unanswered.sent(++sequence, format.unitsOf(data), now);
+      relay.send(sequence, data, written);
+      if (!isOver(1) || pausedAt !== undefined) return true;
+      // Its pongs come by the same way as its media: with both ways stopped nothing would ever go on.
+      if (output.isHoldingRelay) return !isOver(2);
+      pausedAt = now;
+      ws.pause();
+      output.onInputPaused();
+      return true;
+    },
+    answered(number, now) {
+      const sentAt = unanswered.answered(number);
+      if (sentAt !== undefined) onAnswered(now - sentAt);
+      answeredAt = now;
+      if (pausedAt === undefined || isOver(0.5)) return;
+      pausedAt = undefined;
+      output.onInputResumed(now);
+      ws.resume();
+    },
+    blockedFor: (now) => (pausedAt === undefined ? 0 : now - Math.max(pausedAt, answeredAt)),
+  };
+}
+
+function createPictureInput({ relay, format, clock, onAnswered }: InputOptions): Input {
+  const unanswered = new Unanswered();
+  let sequence = 0n;
+  let unwritten = 0;
+  let newest: Buffer | undefined;
+  let heldAt = 0;
+  let dropped = 0;
+  let answeredAt = 0;
+  const hasRoom = () => unwritten < MOST_UNWRITTEN && unanswered.messages < format.mostUnanswered;
+  const written = () => {
+    unwritten--;
+    sendNewest(clock());
+  };
+  const send = (data: Buffer, now: number) => {
+    unanswered.sent(++sequence, 1, now);
+    unwritten++;
+    relay.send(sequence, data, written);
+  };
+  const sendNewest = (now: number) => {
+    if (!newest || !hasRoom()) return;
+    const data = newest;
+    newest = undefined;
+    send(data, now);
+  };
+  return {
+    get dropped() {
+      return dropped;
+    },
+    push(data, now) {
+      if (!newest && hasRoom()) send(data, now);
+      else {
+        if (newest) dropped++;
+        else heldAt = now;
+        newest = data;
+      }
+      return true;
+    },
+    answered(number, now) {
+      const sentAt = unanswered.answered(number);
+      if (sentAt !== undefined) onAnswered(now - sentAt);
+      answeredAt = now;
+      sendNewest(now);
+    },
+    blockedFor: (now) => (newest ? now - Math.max(heldAt, answeredAt) : 0),
+  };
+}

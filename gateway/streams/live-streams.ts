@@ -1,0 +1,171 @@
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Logger } from '#common/logging.ts';
+import type { ControlPlane } from '../control/control-plane.ts';
+import type { GatewayMetrics } from '../metrics.ts';
+import { type Admitted, admit } from './admit.ts';
+import { type Agents, createAgents } from './agents.ts';
+import type { Ending } from './endings.ts';
+import { reasonOf } from './endings.ts';
+import { beginHandshake, type Handshake } from './handshake.ts';
+import { Meter } from './meter.ts';
+import { streamTarget } from './paths.ts';
+import { createReporter, type Reporter } from './reporter.ts';
+import { asksForSocket, createSocketServers } from './socket-servers.ts';
+import { STREAM_PACE, Stream, type StreamPace } from './stream.ts';
+import type { StreamMetrics } from './stream-metrics.ts';
+
+export interface LiveStreamsOptions {
+  readonly control: Pick<ControlPlane, 'connectSession' | 'reportSessions'>;
+  /** Of the installation; sent to agents. */
+  readonly token?: string | undefined;
+  readonly logger: Logger;
+  readonly metrics: GatewayMetrics;
+  readonly streamMetrics: StreamMetrics;
+  /** Milliseconds of a monotonic clock. */
+  readonly clock?: () => number;
+  readonly pace?: Partial<StreamPace>;
+  /** How often all streams are looked at, milliseconds. */
+  readonly tickMs?: number;
+  /** Longest wait for an agent to be ready, milliseconds. */
+  readonly readyMs?: number;
+}
+
+export interface LiveStreams {
+  /** Whether a request is for here; to be asked of each that would leave HTTP. */
+  wants(request: IncomingMessage): boolean;
+  upgrade(request: IncomingMessage, socket: Socket, head: Buffer): void;
+  readonly size: number;
+  readonly reporter: Pick<Reporter, 'owed'>;
+  readonly agents: Pick<Agents, 'size'>;
+  /** Ends all streams, takes no more, and reports what they came to. */
+  close(withinMs: number): Promise<void>;
+}
+
+const TICK_MS = 1_000;
+/** An agent that prepares its engine only now, and fetches a face for it. */
+const READY_MS = 10_000;
+/** Handshakes under way; what is beyond is refused at once. */
+const MOST_HANDSHAKES = 1_000;
+
+/** Every socket of a live session at this gateway, the one timer that they share, and their reports. */
+export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
+  const { control, logger, metrics, streamMetrics, tickMs = TICK_MS, readyMs = READY_MS } = options;
+  const clock = options.clock ?? (() => performance.now());
+  const pace = { ...STREAM_PACE, ...options.pace };
+  const agents = createAgents({ token: options.token });
+  const servers = createSocketServers();
+  const reporter = createReporter({ send: control.reportSessions, logger });
+  streamMetrics.reportsOwed(() => reporter.owed);
+  const streams = new Set<Stream>();
+  let handshakes = 0;
+  let timer: NodeJS.Timeout | undefined;
+  let closing = false;
+
+  function tick(): void {
+    const now = clock();
+    for (const stream of streams) stream.tick(now);
+  }
+
+  function watch(stream: Stream): void {
+    streams.add(stream);
+    timer ??= setInterval(tick, tickMs);
+  }
+
+  function leave(stream: Stream): void {
+    streams.delete(stream);
+    if (streams.size > 0) return;
+    clearInterval(timer);
+    timer = undefined;
+  }
+
+  async function connect(request: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
+    const handshake = beginHandshake({ request, socket, logger, metrics });
+    if (closing) return refuseEnding(handshake);
+    if (handshakes >= MOST_HANDSHAKES)
+      return handshake.refuse('at_capacity', 'Too many connections are being made; connect again shortly.');
+    handshakes++;
+    try {
+      const admitted = await admit({ request, handshake, control, agents, reporter, readyMs });
+      if (admitted) accept(admitted, request, socket, head, handshake);
+    } finally {
+      handshakes--;
+    }
+  }
+
+  function accept(
+    { grant, relay, format, target }: Admitted,
+    request: IncomingMessage,
+    socket: Socket,
+    head: Buffer,
+    handshake: Handshake,
+  ): void {
+    const { capability } = grant;
+    const meter = new Meter(grant.maxDurationSeconds * 1000);
+    const { sessionId, connectionId } = target;
+    const ws = closing ? undefined : servers.accept(request, socket, head, relay.ready.maxMessageBytes);
+    if (!ws) {
+      relay.close(undefined);
+      reporter.end({ sessionId, connectionId, streamedMs: 0, over() {} }, undefined);
+      if (closing) refuseEnding(handshake);
+      else handshake.refuse('invalid_input', 'The handshake is not that of a WebSocket.');
+      return;
+    }
+    handshake.accepted();
+    streamMetrics.opened(capability);
+    const stream: Stream = new Stream({
+      sessionId,
+      connectionId,
+      ws,
+      socket,
+      relay,
+      format,
+      meter,
+      grantedSec: grant.maxDurationSeconds,
+      clock,
+      pace,
+      onAnswered: (ms) => streamMetrics.answered(capability, ms),
+      onEnd: (ending) => ended(stream, capability, ending, handshake.requestId),
+    });
+    watch(stream);
+    reporter.add(stream, grant.reportIntervalMs);
+    stream.begin();
+  }
+
+  function ended(stream: Stream, capability: string, ending: Ending, requestId: string): void {
+    leave(stream);
+    reporter.end(stream, reasonOf(ending));
+    const { sessionId, streamedMs, counts } = stream;
+    streamMetrics.closed(capability, ending.name, streamedMs, counts.dropped);
+    logger.info(
+      { requestId, session: sessionId, capability, reason: ending.name, streamedMs, ...counts },
+      'stream ended',
+    );
+  }
+
+  return {
+    wants: (request) => asksForSocket(request) && streamTarget(request.url) !== undefined,
+    upgrade(request, socket, head) {
+      connect(request, socket, head).catch((error: unknown) => {
+        logger.error({ err: error }, 'a socket could not be made');
+        socket.destroy();
+      });
+    },
+    get size() {
+      return streams.size;
+    },
+    reporter,
+    agents,
+    async close(withinMs) {
+      closing = true;
+      for (const stream of [...streams]) stream.end({ name: 'going_away', text: 'the gateway is ending' });
+      const left = await reporter.close(withinMs);
+      if (left > 0) logger.warn({ owed: left }, 'ended before the reports of all sessions were taken');
+      agents.close();
+    },
+  };
+}
+
+function refuseEnding(handshake: Handshake): void {
+  handshake.refuse('internal_error', 'This gateway is ending; open another session.', 502);
+}

@@ -1,0 +1,86 @@
+import type { PictureFormat, RelayReady, VoiceFormat } from '#proto/semblance/live/v1/live.ts';
+import type { AllowanceOptions } from './allowance.ts';
+
+/** What a client is held to, by what the agent said when it was ready. */
+export interface MediaFormat {
+  readonly kind: 'voice' | 'picture';
+  /** What is wrong with a message, as a sentence; undefined: nothing. */
+  faultOf(data: Buffer): string | undefined;
+  /** Bytes of sound, or pictures. */
+  unitsOf(data: Buffer): number;
+  durationMs(data: Buffer): number;
+  readonly allowance: AllowanceOptions;
+  readonly tooFast: string;
+  /** Most units at the agent without an answer, and as many on their way to the client. */
+  readonly mostUnanswered: number;
+  readonly mostUnread: number;
+  /** Units after which the client is asked how far it has read. */
+  readonly markEvery: number;
+}
+
+/** What may come at once at the beginning, and what after a silence: a network that was away for some seconds. */
+const START_MS = 2_000;
+const MOST_MS = 8_000;
+/** Clocks of sound cards and cameras are not ours. */
+const VOICE_RATE = 1.01;
+const PICTURE_RATE = 1.5;
+/** Sound that may be on its way. */
+const SOUND_MS = 2_000;
+const MARK_MS = 100;
+/** Pictures that may be on their way to the client: what it is behind by, at most, when it is slow. */
+const PICTURES_MS = 250;
+const LEAST_PICTURES = 3;
+
+/** @throws Error when the agent named no format */
+export function mediaFormatOf({ format, maxMessageBytes }: RelayReady): MediaFormat {
+  // To `ws`, 0 is no limit.
+  if (maxMessageBytes < 1) throw new Error('the agent is ready and takes no message');
+  if (format?.$case === 'voice') return voice(format.value);
+  if (format?.$case === 'picture') return pictures(format.value);
+  throw new Error('the agent is ready and names no format');
+}
+
+function voice({ sampleRate }: VoiceFormat): MediaFormat {
+  const perMs = (sampleRate * 2) / 1000;
+  return {
+    kind: 'voice',
+    faultOf: (data) => (data.length % 2 === 0 ? undefined : 'a message has half a sample'),
+    unitsOf: (data) => data.length,
+    durationMs: (data) => data.length / perMs,
+    allowance: { perMs: perMs * VOICE_RATE, start: START_MS * perMs, most: MOST_MS * perMs },
+    tooFast: `more than ${sampleRate} samples a second`,
+    mostUnanswered: SOUND_MS * perMs,
+    mostUnread: SOUND_MS * perMs,
+    markEvery: MARK_MS * perMs,
+  };
+}
+
+/** First bytes by codec; those of others are the engine's to judge. */
+const MAGIC: Readonly<Record<string, Buffer>> = {
+  jpeg: Buffer.from([0xff, 0xd8, 0xff]),
+  png: Buffer.from([0x89, 0x50, 0x4e, 0x47]),
+  webp: Buffer.from('RIFF'),
+};
+
+function pictures({ fps, codec }: PictureFormat): MediaFormat {
+  const magic = MAGIC[codec];
+  const perMs = fps / 1000;
+  return {
+    kind: 'picture',
+    faultOf: (data) =>
+      magic?.equals(data.subarray(0, magic.length)) === false
+        ? `a message is no ${codec} picture`
+        : undefined,
+    unitsOf: () => 1,
+    durationMs: () => 1 / perMs,
+    allowance: {
+      perMs: perMs * PICTURE_RATE,
+      start: Math.ceil(START_MS * perMs),
+      most: Math.ceil(MOST_MS * perMs),
+    },
+    tooFast: `more than ${fps} pictures a second`,
+    mostUnanswered: Math.ceil(START_MS * perMs),
+    mostUnread: Math.max(LEAST_PICTURES, Math.ceil(PICTURES_MS * perMs)),
+    markEvery: 1,
+  };
+}

@@ -1,0 +1,159 @@
+import type { WebSocket } from 'ws';
+import { Delivery } from './delivery.ts';
+import type { MediaFormat } from './media-format.ts';
+import type { Relay } from './relay.ts';
+
+export interface OutputOptions {
+  readonly ws: Pick<WebSocket, 'send' | 'ping' | 'bufferedAmount'>;
+  readonly relay: Pick<Relay, 'pause' | 'resume'>;
+  readonly format: MediaFormat;
+  readonly clock: () => number;
+  /** A converted message is given to the socket. */
+  readonly sent: (data: Buffer, now: number) => void;
+}
+
+/** Converted media on its way to the client. */
+export interface Output {
+  push(data: Buffer, now: number): void;
+  onPong(data: Buffer): void;
+  /** The client's socket is not read for now, and so neither are its pongs. */
+  onInputPaused(): void;
+  onInputResumed(now: number): void;
+  /** Nothing more is sent. */
+  stop(): void;
+  /** For how long the client has read too little, ms. */
+  blockedFor(now: number): number;
+  /** The agent is not listened to until the client has read more. */
+  readonly isHoldingRelay: boolean;
+  readonly sent: number;
+  /** Pictures thrown away for newer ones. */
+  readonly dropped: number;
+}
+
+/** A client that is behind by the bound is behind for good only when it stays so; a burst has been read by then. */
+const BEHIND_MS = 2_000;
+
+/**
+ * Sound is never left out: a client that is too far behind stops the relay until it has read half of that. Of pictures
+ * only the newest waits, so that a slow client sees fewer, not older ones.
+ */
+export function createOutput(options: OutputOptions): Output {
+  return options.format.kind === 'voice' ? createSoundOutput(options) : createPictureOutput(options);
+}
+
+function createSoundOutput({ ws, relay, format, clock, sent }: OutputOptions): Output {
+  const delivery = new Delivery(format.markEvery);
+  let heldAt: number | undefined;
+  let isInputPaused = false;
+  let stopped = false;
+  let count = 0;
+  const isBehind = (now: number) =>
+    !isInputPaused &&
+    delivery.isConfirmed &&
+    delivery.unread >= format.mostUnread * (heldAt === undefined ? 1 : 0.5) &&
+    (heldAt !== undefined || delivery.waited(now) >= BEHIND_MS);
+  const isFull = () => ws.bufferedAmount >= format.mostUnread * (heldAt === undefined ? 1 : 0.5);
+  const check = (now: number) => {
+    if (stopped) return;
+    const hold = isFull() || isBehind(now);
+    if (hold === (heldAt !== undefined)) return;
+    heldAt = hold ? now : undefined;
+    if (hold) relay.pause();
+    else relay.resume();
+  };
+  const flushed = () => check(clock());
+  return {
+    push(data, now) {
+      count++;
+      ws.send(data, flushed);
+      sent(data, now);
+      const mark = delivery.sent(data.length, now);
+      if (mark !== undefined && !stopped) ws.ping(String(mark));
+      check(now);
+    },
+    onPong(data) {
+      delivery.read(numberIn(data));
+      check(clock());
+    },
+    onInputPaused() {
+      isInputPaused = true;
+    },
+    onInputResumed(now) {
+      isInputPaused = false;
+      delivery.restart(now);
+    },
+    stop() {
+      stopped = true;
+    },
+    blockedFor: (now) => (heldAt === undefined ? 0 : now - heldAt),
+    get isHoldingRelay() {
+      return heldAt !== undefined;
+    },
+    get sent() {
+      return count;
+    },
+    dropped: 0,
+  };
+}
+
+function createPictureOutput({ ws, format, clock, sent }: OutputOptions): Output {
+  const delivery = new Delivery(format.markEvery);
+  let newest: Buffer | undefined;
+  let waitingSince = 0;
+  /** Given to the socket, and not yet taken by the kernel. */
+  let unflushed = 0;
+  let stopped = false;
+  let count = 0;
+  let dropped = 0;
+  const hasRoom = () => unflushed === 0 && (!delivery.isConfirmed || delivery.unread < format.mostUnread);
+  const send = (data: Buffer, now: number) => {
+    count++;
+    unflushed++;
+    ws.send(data, flushed);
+    sent(data, now);
+    const mark = delivery.sent(1, now);
+    if (mark !== undefined && !stopped) ws.ping(String(mark));
+  };
+  const sendNewest = () => {
+    if (!newest || stopped || !hasRoom()) return;
+    const data = newest;
+    newest = undefined;
+    send(data, clock());
+  };
+  const flushed = () => {
+    unflushed--;
+    sendNewest();
+  };
+  return {
+    push(data, now) {
+      if (!newest && hasRoom()) return send(data, now);
+      if (newest) dropped++;
+      else waitingSince = now;
+      newest = data;
+    },
+    onPong(data) {
+      delivery.read(numberIn(data));
+      sendNewest();
+    },
+    onInputPaused() {},
+    onInputResumed() {},
+    stop() {
+      stopped = true;
+      newest = undefined;
+    },
+    // Whoever reads takes the one that waits, and it is another one's turn to wait.
+    blockedFor: (now) => (newest ? now - waitingSince : 0),
+    isHoldingRelay: false,
+    get sent() {
+      return count;
+    },
+    get dropped() {
+      return dropped;
+    },
+  };
+}
+
+/** The number in a pong; NaN when it is none of ours. */
+function numberIn(data: Buffer): number {
+  return data.length > 0 && data.length < 16 ? Number(data.toString('latin1')) : Number.NaN;
+}

@@ -1,0 +1,176 @@
+import { type ClientDuplexStream, Metadata, type ServiceError, status } from '@grpc/grpc-js';
+import { ApiError } from '#common/errors.ts';
+import { REQUEST_ID_KEY } from '#common/grpc/status.ts';
+import { fromEndReason, type SessionEndReason, toEndReason } from '#common/live-session.ts';
+import type {
+  LiveServiceClient,
+  RelayOpen,
+  RelayReady,
+  RelayRequest,
+  RelayResponse,
+} from '#proto/semblance/live/v1/live.ts';
+
+export interface RelayListener {
+  media(sequence: bigint, data: Buffer): void;
+  /** The agent ended the session. */
+  ended(reason: SessionEndReason | undefined, message: string): void;
+  /** The agent, or the way to it, is gone. */
+  broken(error: Error): void;
+}
+
+/** The stream of one session's media to its agent and back. */
+export interface Relay {
+  readonly ready: RelayReady;
+  /** To be called once; nothing is read before. */
+  listen(listener: RelayListener): void;
+  /** @param written called when the transport has taken it */
+  send(sequence: bigint, data: Buffer, written: () => void): void;
+  pause(): void;
+  resume(): void;
+  /** The session is over; the listener hears no more. */
+  close(reason: SessionEndReason | undefined): void;
+}
+
+/** The agent refused or ended the session before it was ready. */
+export class RelayRefusal extends ApiError {
+  readonly reason: SessionEndReason | undefined;
+
+  constructor(error: ApiError, reason: SessionEndReason | undefined) {
+    super(error.code, error.message, { cause: error.cause, upstream: true });
+    this.reason = reason;
+  }
+}
+
+export interface OpenRelayOptions {
+  readonly client: Pick<LiveServiceClient, 'relay'>;
+  readonly open: RelayOpen;
+  /** Longest wait until the agent is ready. */
+  readonly timeoutMs: number;
+  /** Aborted when nobody waits any more. */
+  readonly signal: AbortSignal;
+  /** Called once, when the stream is over. */
+  readonly over: () => void;
+}
+
+/** How long an agent may take to end the stream of a session that is over. */
+const END_MS = 2_000;
+const SILENT: RelayListener = { media() {}, ended() {}, broken() {} };
+
+type Call = ClientDuplexStream<RelayRequest, RelayResponse>;
+
+/** @throws RelayRefusal when the agent is not ready in time, or will not be */
+export function openRelay({ client, open, timeoutMs, signal, over }: OpenRelayOptions): Promise<Relay> {
+  const metadata = new Metadata();
+  if (open.requestId) metadata.set(REQUEST_ID_KEY, open.requestId);
+  const call = client.relay(metadata);
+  return new Promise((resolve, reject) => {
+    const fail = (refusal: RelayRefusal) => {
+      settle();
+      call.cancel();
+      reject(refusal);
+    };
+    const settle = () => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', aborted);
+    };
+    const aborted = () => fail(refusalOf('not_found', 'The client went away.', undefined));
+    const timer = setTimeout(() => fail(unreachable(new Error('it was not ready in time'))), timeoutMs);
+    let listener: RelayListener = {
+      ...SILENT,
+      ended: (reason, message) => fail(endedAtOpen(reason, message)),
+      broken: (error) => fail(brokenAtOpen(error as ServiceError)),
+    };
+    hear(call, {
+      ready(ready) {
+        settle();
+        // Whatever comes next waits until somebody listens.
+        call.pause();
+        resolve(
+          relayOf(call, ready, (next) => {
+            listener = next;
+          }),
+        );
+      },
+      media: (...media) => listener.media(...media),
+      ended: (...end) => listener.ended(...end),
+      broken: (error) => listener.broken(error),
+      over,
+    });
+    if (signal.aborted) return aborted();
+    signal.addEventListener('abort', aborted, { once: true });
+    call.write({ request: { $case: 'open', value: open } });
+  });
+}
+
+interface Ear extends RelayListener {
+  ready(ready: RelayReady): void;
+  over(): void;
+}
+
+function hear(call: Call, ear: Ear): void {
+  let isOver = false;
+  const over = (error?: Error) => {
+    if (isOver) return;
+    isOver = true;
+    ear.broken(error ?? new Error('the agent ended the stream and did not say why'));
+    ear.over();
+  };
+  call.on('data', ({ response }: RelayResponse) => {
+    if (response?.$case === 'media') ear.media(response.value.sequence, response.value.data);
+    else if (response?.$case === 'ready') ear.ready(response.value);
+    else if (response?.$case === 'ended')
+      ear.ended(fromEndReason(response.value.reason), response.value.message);
+  });
+  call.on('error', over);
+  call.on('end', over);
+}
+
+function relayOf(call: Call, ready: RelayReady, listen: (listener: RelayListener) => void): Relay {
+  return {
+    ready,
+    listen(listener) {
+      listen(listener);
+      call.resume();
+    },
+    send: (sequence, data, written) =>
+      void call.write({ request: { $case: 'media', value: { sequence, data } } }, written),
+    pause: () => void call.pause(),
+    resume: () => void call.resume(),
+    close(reason) {
+      listen(SILENT);
+      if (call.writableEnded || call.destroyed) return;
+      call.write({ request: { $case: 'close', value: { reason: toEndReason(reason) } } });
+      call.end();
+      // What still comes is thrown away, so that the end of the stream is heard.
+      call.resume();
+      const cut = setTimeout(() => call.cancel(), END_MS);
+      call.once('end', () => clearTimeout(cut));
+      call.once('error', () => clearTimeout(cut));
+    },
+  };
+}
+
+function refusalOf(
+  code: 'not_found' | 'internal_error',
+  message: string,
+  reason: SessionEndReason | undefined,
+  cause?: Error,
+): RelayRefusal {
+  return new RelayRefusal(new ApiError(code, message, cause ? { cause } : {}), reason);
+}
+
+function unreachable(cause: Error): RelayRefusal {
+  const message = 'What holds the session’s slot did not answer. Nothing is billed; open another session.';
+  return refusalOf('internal_error', message, 'render_failed', cause);
+}
+
+function endedAtOpen(reason: SessionEndReason | undefined, message: string): RelayRefusal {
+  if (reason === 'render_failed') return unreachable(new Error(message));
+  return refusalOf('not_found', message || 'The session has ended.', reason);
+}
+
+function brokenAtOpen(error: ServiceError): RelayRefusal {
+  if (error.code === status.NOT_FOUND || error.code === status.ALREADY_EXISTS)
+    return refusalOf('not_found', 'The session has ended.', undefined, error);
+  return unreachable(error);
+}

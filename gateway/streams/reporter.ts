@@ -1,0 +1,139 @@
+import { describeError } from '#common/errors.ts';
+import type { Logger } from '#common/logging.ts';
+import type { SessionReport, SessionVerdict } from '#proto/semblance/control/v1/control.ts';
+
+/** A connection whose progress is reported. */
+export interface Reported {
+  readonly sessionId: string;
+  readonly connectionId: string;
+  readonly streamedMs: number;
+  /** The session is over as far as the books are concerned. */
+  over(reason: string | undefined): void;
+}
+
+export interface ReporterOptions {
+  /** One message to the control plane; a verdict for each report. */
+  readonly send: (reports: SessionReport[]) => Promise<SessionVerdict[]>;
+  readonly logger: Logger;
+  /** Most final reports kept for a control plane that does not take them. */
+  readonly mostOwed?: number;
+}
+
+export interface Reporter {
+  /** @param wantedMs how often reports of it are wanted */
+  add(connection: Reported, wantedMs: number): void;
+  /** The connection is over: its final report is sent until it was taken. */
+  end(connection: Reported, reason: string | undefined): void;
+  /** Final reports that were not taken yet. */
+  readonly owed: number;
+  /** Sends what is owed; resolves to how many reports nobody has taken. */
+  close(withinMs: number): Promise<number>;
+}
+
+/** The control plane stores about a thousand in the time that a message may take. */
+const MAX_BATCH = 500;
+/** A control plane that is down for ten minutes, and ten sessions a second that end meanwhile. */
+const MOST_OWED = 6_000;
+/** Until the first session says otherwise. */
+const EVERY_MS = 2_000;
+const [LEAST_EVERY_MS, MOST_EVERY_MS] = [100, 30_000];
+
+/**
+ * Reports of all sessions of this gateway, together, and one message at a time: so a final report is never overtaken by
+ * an older one. What could not be sent goes along with the next.
+ */
+export function createReporter({ send, logger, mostOwed = MOST_OWED }: ReporterOptions): Reporter {
+  const open = new Set<Reported>();
+  let everyMs = EVERY_MS;
+  let owed: SessionReport[] = [];
+  let timer: NodeJS.Timeout | undefined;
+  let sending: Promise<void> | undefined;
+  let failing = false;
+  let closed = false;
+
+  function schedule(): void {
+    if (timer || closed || (open.size === 0 && owed.length === 0)) return;
+    timer = setTimeout(() => {
+      timer = undefined;
+      void flush(true).finally(schedule);
+    }, everyMs);
+  }
+
+  /** @param progress reports of open sessions too, not only what is owed */
+  function flush(progress: boolean): Promise<void> {
+    sending ??= sendAll(progress).finally(() => {
+      sending = undefined;
+      // Sessions that ended while it was under way.
+      if (owed.length > 0 && !failing) void flush(false);
+    });
+    return sending;
+  }
+
+  async function sendAll(progress: boolean): Promise<void> {
+    try {
+      while (owed.length > 0) {
+        const batch = owed.slice(0, MAX_BATCH);
+        const { length } = await send(batch);
+        const taken = new Set(batch.slice(0, length));
+        owed = owed.filter((report) => !taken.has(report));
+        if (taken.size === 0) throw new Error('the control plane took none of the reports');
+      }
+      const connections = progress ? [...open] : [];
+      for (let i = 0; i < connections.length; i += MAX_BATCH) {
+        // Those that have ended meanwhile have a final report of their own.
+        const batch = connections.slice(i, i + MAX_BATCH).filter((connection) => open.has(connection));
+        const verdicts = await send(batch.map((connection) => reportOf(connection)));
+        for (const [n, verdict] of verdicts.entries()) if (verdict.over) batch[n]?.over(verdict.reason);
+      }
+      if (failing) logger.info({ owed: owed.length }, 'reports of sessions are taken again');
+      failing = false;
+    } catch (error) {
+      if (!failing) logger.warn({ owed: owed.length }, `reports of sessions wait: ${describeError(error)}`);
+      failing = true;
+    }
+  }
+
+  return {
+    add(connection, wantedMs) {
+      open.add(connection);
+      // The control plane wants the same of all; a new setting of it comes with the next session.
+      everyMs = Math.min(MOST_EVERY_MS, Math.max(LEAST_EVERY_MS, wantedMs));
+      schedule();
+    },
+    end(connection, reason) {
+      open.delete(connection);
+      owed.push({ ...reportOf(connection), ended: true, reason });
+      if (owed.length > mostOwed) {
+        const lost = owed.shift();
+        // The control plane settles it by what was reported while it ran.
+        logger.error({ session: lost?.sessionId }, 'a final report was given up: too many wait');
+      }
+      if (!failing) void flush(false);
+      schedule();
+    },
+    get owed() {
+      return owed.length;
+    },
+    async close(withinMs) {
+      closed = true;
+      clearTimeout(timer);
+      timer = undefined;
+      const deadline = performance.now() + withinMs;
+      while (owed.length > 0 && performance.now() < deadline) {
+        let late: NodeJS.Timeout | undefined;
+        const left = deadline - performance.now();
+        const waited = new Promise<void>((resolve) => {
+          late = setTimeout(resolve, left);
+        });
+        await Promise.race([flush(false), waited]);
+        clearTimeout(late);
+        if (owed.length > 0) await new Promise((resolve) => setTimeout(resolve, LEAST_EVERY_MS));
+      }
+      return owed.length;
+    },
+  };
+}
+
+function reportOf({ sessionId, connectionId, streamedMs }: Reported): SessionReport {
+  return { sessionId, connectionId, streamedMs: BigInt(streamedMs), ended: false, reason: undefined };
+}

@@ -1,0 +1,76 @@
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { WebSocket, WebSocketServer } from 'ws';
+
+/** How long a client may take to answer a close frame. */
+const CLOSE_TIMEOUT_MS = 2_000;
+
+/** Of what `ws` closes by itself, for want of a reason of its own. */
+const REASONS: Readonly<Record<number, string>> = {
+  1002: 'protocol_error: the frames are not those of a WebSocket',
+  1007: 'invalid_payload: a text that is no UTF-8',
+  1008: 'too_fast: a message in too many pieces',
+  1009: 'too_big: a message is larger than what is taken',
+};
+
+class StreamSocket extends WebSocket {
+  override close(code?: number, reason: string | Buffer = REASONS[code ?? 0] ?? ''): void {
+    // A code that the client sent is sent back; a close frame without one has no reason either.
+    if (code === undefined) super.close();
+    else super.close(code, reason);
+  }
+}
+
+/** Makes WebSockets of upgraded connections; the largest message is a setting of each server of `ws`. */
+export function createSocketServers(closeTimeoutMs = CLOSE_TIMEOUT_MS) {
+  const servers = new Map<number, WebSocketServer>();
+
+  function serverFor(maxPayload: number): WebSocketServer {
+    let server = servers.get(maxPayload);
+    if (!server) {
+      server = new WebSocketServer({
+        noServer: true,
+        clientTracking: false,
+        perMessageDeflate: false,
+        maxPayload,
+        closeTimeout: closeTimeoutMs,
+        WebSocket: StreamSocket,
+      } as ConstructorParameters<typeof WebSocketServer>[0]);
+      // With a listener, `ws` leaves the answer to a handshake that is none to us.
+      server.on('wsClientError', () => {});
+      servers.set(maxPayload, server);
+    }
+    return server;
+  }
+
+  return {
+    /** @returns undefined when the handshake is not valid after all, or the client is gone; nothing was answered then */
+    accept(
+      request: IncomingMessage,
+      socket: Duplex,
+      head: Buffer,
+      maxPayload: number,
+    ): WebSocket | undefined {
+      let made: WebSocket | undefined;
+      serverFor(maxPayload).handleUpgrade(request, socket, head, (ws) => {
+        made = ws;
+      });
+      return made;
+    },
+  };
+}
+
+const KEY = /^[+/0-9A-Za-z]{22}==$/;
+
+/** Whether a request asks for a socket; what does not is an ordinary request. */
+export function asksForSocket({ method, headers }: IncomingMessage): boolean {
+  return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
+}
+
+/** What is wrong with a handshake (RFC 6455, section 4.2.1), as a sentence; undefined: nothing. */
+export function handshakeFault({ headers }: IncomingMessage): string | undefined {
+  if (!KEY.test(headers['sec-websocket-key'] ?? '')) return 'The header Sec-WebSocket-Key is not valid.';
+  const version = headers['sec-websocket-version'];
+  if (version !== '13' && version !== '8') return 'Only version 13 of the WebSocket protocol is spoken.';
+  return undefined;
+}

@@ -1,0 +1,243 @@
+import type { Socket } from 'node:net';
+import type { WebSocket } from 'ws';
+import type { SessionEndReason } from '#common/live-session.ts';
+import { Allowance } from './allowance.ts';
+import { closeReason, codeOf, type Ending, endingFor, reasonOf } from './endings.ts';
+import { createInput, type Input } from './input.ts';
+import type { MediaFormat } from './media-format.ts';
+import type { Meter } from './meter.ts';
+import { createOutput, type Output } from './output.ts';
+import type { Relay } from './relay.ts';
+import type { Reported } from './reporter.ts';
+
+/** Milliseconds. */
+export interface StreamPace {
+  /** Between pings of a socket on which nothing else would be heard. */
+  readonly ping: number;
+  /** A client of which nothing was heard for so long is gone. */
+  readonly silence: number;
+  /** A client that sends no media for so long has no use for its slot. */
+  readonly idle: number;
+  /** A client that reads too little, or an agent that answers nothing, for so long is given up. */
+  readonly stuck: number;
+}
+
+export const STREAM_PACE: StreamPace = { ping: 10_000, silence: 20_000, idle: 30_000, stuck: 10_000 };
+
+/** Messages of any kind that a client may send, a second and at once: pieces of 2 ms, or noise that is no media. */
+const MESSAGES = { perMs: 0.5, start: 1_000, most: 1_000 };
+
+export interface StreamOptions {
+  readonly sessionId: string;
+  readonly connectionId: string;
+  readonly ws: WebSocket;
+  /** What `ws` is on. */
+  readonly socket: Socket;
+  readonly relay: Relay;
+  readonly format: MediaFormat;
+  readonly meter: Meter;
+  readonly grantedSec: number;
+  /** Milliseconds of a monotonic clock. */
+  readonly clock: () => number;
+  readonly pace: StreamPace;
+  /** From a message's way to the agent until its conversion was back, ms. */
+  readonly onAnswered: (ms: number) => void;
+  /** Called once. */
+  readonly onEnd: (ending: Ending) => void;
+}
+
+/** Messages of media. */
+export interface StreamCounts {
+  readonly received: number;
+  readonly sent: number;
+  /** Pictures thrown away for newer ones, on either way. */
+  readonly dropped: number;
+}
+
+/**
+ * One connected session: the client's socket on one side, the agent's relay on the other, the meter between them.
+ * Whatever ends it ends it once, and everything it has with it.
+ */
+export class Stream implements Reported {
+  readonly #o: StreamOptions;
+  readonly #input: Input;
+  readonly #output: Output;
+  readonly #media: Allowance;
+  readonly #messages = new Allowance(MESSAGES);
+  #limit: NodeJS.Timeout | undefined;
+  #bytesRead = 0;
+  #heardAt: number;
+  #pingedAt: number;
+  #mediaAt: number;
+  #received = 0;
+  #ended = false;
+
+  constructor(options: StreamOptions) {
+    this.#o = options;
+    const { ws, relay, format, clock, meter } = options;
+    this.#media = new Allowance(format.allowance);
+    const now = clock();
+    this.#heardAt = now;
+    this.#pingedAt = now;
+    this.#mediaAt = now;
+    const sent = (data: Buffer, at: number) => {
+      if (meter.sent(at, format.durationMs(data))) this.#armLimit();
+    };
+    this.#output = createOutput({ ws, relay, format, clock, sent });
+    this.#input = createInput({
+      ws,
+      relay,
+      format,
+      clock,
+      output: this.#output,
+      onAnswered: options.onAnswered,
+    });
+  }
+
+  /** Tells the client the format and lets media flow. */
+  begin(): void {
+    const { ws, relay } = this.#o;
+    ws.on('message', (data, isBinary) => this.#onMessage(data as Buffer, isBinary));
+    ws.on('pong', (data) => {
+      if (!this.#ended) this.#output.onPong(data);
+    });
+    ws.on('ping', () => this.#isTooMany());
+    ws.on('error', (error) => this.end(endingOfError(error)));
+    ws.on('close', (code) =>
+      this.end(code === 1006 ? { name: 'gone', text: '' } : { name: 'closed', text: '' }),
+    );
+    relay.listen({
+      media: (sequence, data) => this.#onConverted(sequence, data),
+      ended: (reason, message) => this.end(endingFor(reason, message)),
+      broken: () => this.end({ name: 'render_failed', text: 'what converts the stream is gone' }),
+    });
+    if (!this.#ended) ws.send(relay.ready.firstFrame);
+  }
+
+  get sessionId(): string {
+    return this.#o.sessionId;
+  }
+
+  get connectionId(): string {
+    return this.#o.connectionId;
+  }
+
+  get streamedMs(): number {
+    return this.#o.meter.streamedMs;
+  }
+
+  get counts(): StreamCounts {
+    return {
+      received: this.#received,
+      sent: this.#output.sent,
+      dropped: this.#input.dropped + this.#output.dropped,
+    };
+  }
+
+  over(reason: string | undefined): void {
+    const known = reason as SessionEndReason | undefined;
+    const ending = endingFor(known, 'the session is over');
+    // The caller did not close it here: another connection did, or its account was settled without it.
+    this.end(known === undefined ? { ...ending, name: 'cancelled' } : ending);
+  }
+
+  /** To be called every second or so. */
+  tick(now: number): void {
+    if (this.#ended) return;
+    const { pace, socket, ws } = this.#o;
+    if (socket.bytesRead !== this.#bytesRead || ws.isPaused) {
+      this.#bytesRead = socket.bytesRead;
+      this.#heardAt = now;
+    }
+    if (ws.isPaused) this.#mediaAt = now;
+    const ending = this.#endingAt(now);
+    if (ending) this.end(ending);
+    else if (now - this.#pingedAt >= pace.ping) {
+      this.#pingedAt = now;
+      ws.ping();
+    }
+  }
+
+  #endingAt(now: number): Ending | undefined {
+    const { silence, idle, stuck } = this.#o.pace;
+    if (this.#output.blockedFor(now) >= stuck)
+      return { name: 'timed_out', text: 'the converted media is not read' };
+    if (this.#input.blockedFor(now) >= stuck)
+      return { name: 'render_failed', text: 'what converts the stream does not answer' };
+    if (now - this.#heardAt >= silence)
+      return { name: 'timed_out', text: `nothing was heard for ${silence / 1000} s` };
+    if (now - this.#mediaAt >= idle) return { name: 'timed_out', text: `no media came for ${idle / 1000} s` };
+    return undefined;
+  }
+
+  end(ending: Ending): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    clearTimeout(this.#limit);
+    const { ws, relay, onEnd } = this.#o;
+    relay.close(reasonOf(ending));
+    this.#output.stop();
+    if (ws.readyState === ws.OPEN) {
+      // The client's answer to the close frame is to be heard.
+      if (ws.isPaused) ws.resume();
+      ws.close(codeOf(ending), closeReason(ending));
+    }
+    onEnd(ending);
+  }
+
+  #onMessage(data: Buffer, isBinary: boolean): void {
+    if (this.#ended || this.#isTooMany()) return;
+    const refusal = this.#refusalOf(data, isBinary);
+    if (refusal) this.end(refusal);
+  }
+
+  /** Sends a message on; what is returned is why it cannot be. */
+  #refusalOf(data: Buffer, isBinary: boolean): Ending | undefined {
+    const { format, clock } = this.#o;
+    if (!isBinary) return { name: 'unsupported_data', text: 'only binary messages are taken' };
+    if (data.length === 0) return undefined;
+    const fault = format.faultOf(data);
+    if (fault) return { name: 'invalid_payload', text: fault };
+    const now = clock();
+    if (!this.#media.take(format.unitsOf(data), now)) return { name: 'too_fast', text: format.tooFast };
+    this.#mediaAt = now;
+    this.#received++;
+    if (this.#input.push(data, now)) return undefined;
+    return { name: 'timed_out', text: 'the converted media is not read' };
+  }
+
+  #isTooMany(): boolean {
+    if (this.#ended || this.#messages.take(1, this.#o.clock())) return false;
+    this.end({ name: 'too_fast', text: 'more than 500 messages a second' });
+    return true;
+  }
+
+  #onConverted(sequence: bigint, data: Buffer): void {
+    if (this.#ended) return;
+    const now = this.#o.clock();
+    this.#input.answered(sequence, now);
+    if (now >= (this.#o.meter.limitAt ?? Infinity)) this.#stopAtLimit();
+    else this.#output.push(data, now);
+  }
+
+  /** Timers and the clock of the meter are both monotonic; one that fires early is set again. */
+  #armLimit(): void {
+    const left = (this.#o.meter.limitAt ?? 0) - this.#o.clock();
+    if (left <= 0) this.#stopAtLimit();
+    else this.#limit = setTimeout(() => this.#armLimit(), Math.min(Math.ceil(left), 2 ** 31 - 1));
+  }
+
+  #stopAtLimit(): void {
+    const text = `the ${this.#o.grantedSec} s that were granted are used up`;
+    this.end({ name: 'session_limit_reached', text });
+  }
+}
+
+/** What `ws` found wrong with the frames of the client. */
+function endingOfError(error: Error): Ending {
+  const { code = '' } = error as NodeJS.ErrnoException;
+  if (code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') return { name: 'too_big', text: '' };
+  if (code.startsWith('WS_ERR_TOO_MANY_')) return { name: 'too_fast', text: '' };
+  if (code === 'WS_ERR_INVALID_UTF8') return { name: 'invalid_payload', text: '' };
+  return code.startsWith('WS_ERR_') ? { name: 'protocol_error', text: '' } : { name: 'gone', text: '' };
+}

@@ -1,0 +1,414 @@
+import { randomBytes } from 'node:crypto';
+import { connect } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, describe, expect, it } from 'vitest';
+import WebSocket from 'ws';
+import { ApiError } from '#common/errors.ts';
+import { EndReason } from '#proto/semblance/live/v1/live.ts';
+import { PICTURE_READY, VOICE_READY } from '../testing/agent-double.ts';
+import { CHUNK, StreamClient, streamRig, upgradeHead } from '../testing/stream-rig.ts';
+import { parseRaw, sendRaw } from '../testing/test-gateway.ts';
+
+const rig = streamRig({ internalToken: 'token-of-this-installation' });
+
+afterEach(async () => {
+  rig.agent.ready = VOICE_READY;
+  rig.agent.mode = 'echo';
+  rig.agent.onOpen = undefined;
+  rig.live.verdicts.clear();
+  rig.live.grant = { ...rig.live.grant, agentAddress: rig.agent.address, maxDurationSeconds: 600 };
+  rig.gateway.control.failures.clear();
+  await expect.poll(() => rig.gateway.gateway.live.size).toBe(0);
+});
+
+describe('before the upgrade', () => {
+  async function refused(url: string, headers: string[] = []) {
+    const {
+      status,
+      body,
+      headers: got,
+    } = parseRaw(await sendRaw(rig.gateway.port, upgradeHead(url, headers)));
+    const { error } = JSON.parse(body) as { error: { code: string; message: string } };
+    expect(error.message).toMatch(/\w/);
+    expect(got['request-id']).toMatch(/\w/);
+    return [status, error.code];
+  }
+  const connects = () => rig.gateway.control.count('connectSession');
+
+  it('a wrong or missing token, or a session that there is not, is `unauthorized` (401)', async () => {
+    const session = await rig.open();
+    const url = rig.urlOf(session);
+    const before = connects();
+    for (const bad of [
+      url.replace(/session_token=.*/, 'session_token=wrong'),
+      url.replace(session.session_id, 'ses-01k9x3v7m2q8r5t1w4y6z0abcd'),
+    ])
+      expect(await refused(bad), bad).toEqual([401, 'unauthorized']);
+    expect(connects()).toBe(before + 2);
+  });
+
+  it('what can be no session or token is refused without a question to the control plane', async () => {
+    const url = rig.urlOf(await rig.open());
+    const before = connects();
+    for (const bad of [
+      url.replace(/\?.*/, ''),
+      url.replace(/session_token=.*/, 'session_token='),
+      url.replace('session_token', 'token'),
+      `${url}&session_token=again`,
+      `${url}${'x'.repeat(600)}`,
+      url.replace('/streams/', '/streams/A%20'),
+      url.replace(/streams\/[^?]*/, 'streams/'),
+    ])
+      expect(await refused(bad), bad).toEqual([401, 'unauthorized']);
+    expect(connects()).toBe(before);
+  });
+
+  it('one that has ended, or has its connection, is `not_found` (404)', async () => {
+    const { session, client } = await rig.stream();
+    expect(await refused(rig.urlOf(session))).toEqual([404, 'not_found']);
+    client.ws.close();
+    await rig.final(session.session_id);
+    expect(await refused(rig.urlOf(session))).toEqual([404, 'not_found']);
+  });
+
+  it('a request that is no upgrade, or none of a WebSocket, is `invalid_input` (400)', async () => {
+    const url = rig.urlOf(await rig.open());
+    const before = connects();
+    const response = await fetch(url.replace('ws:', 'http:'));
+    expect([response.status, (await response.json()) as object]).toMatchObject([
+      400,
+      { error: { code: 'invalid_input' } },
+    ]);
+    const head = upgradeHead(url);
+    for (const broken of [
+      head.replace('Upgrade: websocket', 'Upgrade: h2c'),
+      head.replace('Sec-WebSocket-Version: 13', 'Sec-WebSocket-Version: 12'),
+      head.replace(/Sec-WebSocket-Key.*\r\n/, ''),
+      head.replace('dGhlIHNhbXBsZSBub25jZQ==', 'short'),
+    ]) {
+      const { status, body } = parseRaw(await sendRaw(rig.gateway.port, broken));
+      expect([status, JSON.parse(body)], broken).toMatchObject([400, { error: { code: 'invalid_input' } }]);
+    }
+    expect(connects(), 'and the session is not used up').toBe(before);
+    const client = await new StreamClient(url).ready();
+    client.ws.close();
+  });
+
+  it('only GET is taken, and an upgrade to anything else elsewhere is an ordinary request', async () => {
+    const url = rig.urlOf(await rig.open());
+    const post = upgradeHead(url).replace('GET ', 'POST ');
+    expect(parseRaw(await sendRaw(rig.gateway.port, post)).status).toBe(404);
+    const other = upgradeHead(`${rig.gateway.origin}/api/v1/pricing`);
+    expect(parseRaw(await sendRaw(rig.gateway.port, other)).status).toBe(200);
+  });
+
+  it('an agent that is not there is 502, and the session is reported as ended', async () => {
+    rig.live.grant = { ...rig.live.grant, agentAddress: '127.0.0.1:1' };
+    const session = await rig.open();
+    expect(await refused(rig.urlOf(session))).toEqual([502, 'internal_error']);
+    expect(await rig.final(session.session_id)).toEqual({ streamedMs: 0, reason: 'render_failed' });
+  });
+
+  it.each([
+    ['ended by the agent', EndReason.END_REASON_CANCELLED, 404, 'not_found', 'cancelled'],
+    ['its engine failed', EndReason.END_REASON_RENDER_FAILED, 502, 'internal_error', 'render_failed'],
+  ])('a session that is over before it was ready: %s', async (_name, reason, status, code, reported) => {
+    rig.agent.onOpen = (relay) => {
+      relay.ended(reason, 'It is over.');
+      return true;
+    };
+    const session = await rig.open();
+    expect(await refused(rig.urlOf(session))).toEqual([status, code]);
+    expect(await rig.final(session.session_id)).toEqual({ streamedMs: 0, reason: reported });
+  });
+
+  it('a control plane that fails is `internal_error` (502)', async () => {
+    rig.gateway.control.failures.set('connectSession', new Error('broken'));
+    expect(await refused(rig.urlOf(await rig.open()))).toEqual([502, 'internal_error']);
+    rig.gateway.control.failures.set('connectSession', new ApiError('at_capacity', 'Later.'));
+    expect(await refused(rig.urlOf(await rig.open()))).toEqual([429, 'at_capacity']);
+  });
+
+  it('a client that goes away meanwhile leaves nothing', async () => {
+    rig.agent.onOpen = () => true;
+    const session = await rig.open();
+    const socket = connect(rig.gateway.port, '127.0.0.1');
+    socket.write(upgradeHead(rig.urlOf(session)));
+    await expect.poll(() => rig.agent.relays.at(-1)?.open.sessionId).toBe(session.session_id);
+    socket.resetAndDestroy();
+    expect(await rig.final(session.session_id)).toEqual({ streamedMs: 0, reason: undefined });
+    await expect.poll(() => rig.agent.relayOf(session.session_id).over).toBe(true);
+  });
+
+  it('shows the agent the ticket, and nobody the token or the ticket', async () => {
+    const { session, client, relay } = await rig.stream();
+    expect(relay.open.ticket.toString()).toBe(`ticket of ${session.session_id}`);
+    expect(relay.open.incarnation).toBe('agent-1');
+    client.ws.close();
+    await client.end();
+    const logged = rig.gateway.logLines.join('');
+    expect(logged).toContain('/streams/{session_id}');
+    expect(logged).not.toContain(session.session_token);
+    expect(logged).not.toContain('session_token');
+    const metrics = await rig.gateway.registry.metrics();
+    expect(metrics).toContain('route="/streams/{session_id}",status="101"');
+    expect(metrics).not.toContain(session.session_id);
+    expect(metrics).not.toContain(session.session_token);
+  });
+});
+
+describe('a voice stream', () => {
+  it('begins with one text frame as the agent wrote it; then sound, bit for bit, in order', async () => {
+    const { client, relay, id } = await rig.stream();
+    expect(client.texts).toEqual([VOICE_READY.firstFrame]);
+    const sent = Array.from({ length: 40 }, (_, i) => randomBytes(i % 7 === 0 ? 2 : 1_920));
+    for (const chunk of sent) client.ws.send(chunk);
+    await client.received(40);
+    expect(Buffer.concat(client.media).equals(Buffer.concat(sent))).toBe(true);
+    expect(Buffer.concat(relay.received).equals(Buffer.concat(sent))).toBe(true);
+    expect(client.texts).toHaveLength(1);
+    client.ws.close();
+    expect((await client.end()).code).toBe(1005);
+    await expect.poll(() => [relay.closed, relay.over]).toEqual([EndReason.END_REASON_UNSPECIFIED, true]);
+    expect((await rig.final(id)).reason).toBeUndefined();
+  });
+
+  it('no compression, and the subprotocol that a client names first', async () => {
+    const session = await rig.open();
+    const ws = new WebSocket(rig.urlOf(session), ['voice', 'other'], { perMessageDeflate: true });
+    await new Promise((resolve) => ws.once('open', resolve));
+    expect([ws.protocol, ws.extensions]).toEqual(['voice', '']);
+    ws.close();
+  });
+
+  it('is metered from the first converted message, and reported while it runs', async () => {
+    const { client, id } = await rig.stream();
+    await delay(250);
+    expect(rig.live.reportsOf(id).length, 'known to be alive').toBeGreaterThan(0);
+    expect(rig.live.reportsOf(id).every(({ streamedMs }) => streamedMs === 0n)).toBe(true);
+    const began = performance.now();
+    client.ws.send(CHUNK);
+    await client.received(1);
+    await delay(400);
+    client.ws.send(CHUNK);
+    await client.received(2);
+    const took = performance.now() - began;
+    await delay(200);
+    client.ws.close();
+    const { streamedMs, reason } = await rig.final(id);
+    expect(reason).toBeUndefined();
+    expect(streamedMs, 'between the two, and what the second lasts').toBeGreaterThanOrEqual(400);
+    expect(streamedMs).toBeLessThanOrEqual(took + 21);
+    const told = rig.live.reportsOf(id).map((report) => Number(report.streamedMs));
+    expect(told, 'only grows').toEqual([...told].sort((a, b) => a - b));
+    expect(told.filter((ms) => ms === 20).length, 'reported while it ran').toBeGreaterThan(0);
+  });
+
+  it('a clock that is stepped moves no meter and ends nothing', async () => {
+    const { client, id } = await rig.stream();
+    client.ws.send(CHUNK);
+    await client.received(1);
+    const { now } = Date;
+    Date.now = () => now() + 86_400_000;
+    try {
+      await delay(150);
+      client.ws.send(CHUNK);
+      await client.received(2);
+    } finally {
+      Date.now = now;
+    }
+    client.ws.close();
+    expect((await client.end()).code).toBe(1005);
+    const { streamedMs } = await rig.final(id);
+    expect(streamedMs).toBeGreaterThan(140);
+    expect(streamedMs).toBeLessThan(5_000);
+  });
+
+  it('one that never got anything back comes to 0', async () => {
+    rig.agent.mode = 'hold';
+    const { client, id } = await rig.stream();
+    client.ws.send(CHUNK);
+    await delay(100);
+    client.ws.close();
+    expect(await rig.final(id)).toEqual({ streamedMs: 0, reason: undefined });
+  });
+
+  it('"The stream hard-stops at max_duration_sec": 4001, within 250 ms, and no more than that is reported', async () => {
+    rig.live.grant = { ...rig.live.grant, maxDurationSeconds: 1 };
+    const { client, relay, id } = await rig.stream();
+    client.ws.send(CHUNK);
+    await client.received(1);
+    const began = performance.now();
+    const feed = setInterval(() => client.ws.readyState === client.ws.OPEN && client.ws.send(CHUNK), 20);
+    const { code, reason, at } = await client.end();
+    clearInterval(feed);
+    expect([code, reason]).toEqual([4001, 'session_limit_reached: the 1 s that were granted are used up']);
+    expect(at - began).toBeGreaterThan(900);
+    expect(at - began).toBeLessThan(1_250);
+    const final = await rig.final(id);
+    expect(final.reason).toBe('session_limit_reached');
+    expect(final.streamedMs).toBeGreaterThan(900);
+    expect(final.streamedMs).toBeLessThanOrEqual(1_000);
+    await expect.poll(() => relay.closed).toBe(EndReason.END_REASON_SESSION_LIMIT_REACHED);
+  });
+
+  it('stops at the limit when nothing is sent any more, too', async () => {
+    rig.live.grant = { ...rig.live.grant, maxDurationSeconds: 1 };
+    const { client, id } = await rig.stream();
+    client.ws.send(CHUNK);
+    expect((await client.end()).code).toBe(4001);
+    expect(await rig.final(id)).toEqual({ streamedMs: 20, reason: 'session_limit_reached' });
+  });
+
+  it.each<[string, string | Buffer, number, string]>([
+    ['a text', 'hello', 1003, 'unsupported_data'],
+    ['half a sample', Buffer.alloc(1_919), 1007, 'invalid_payload'],
+    ['a message larger than the agent takes', Buffer.alloc(192_002), 1009, 'too_big'],
+  ])('%s closes it, with a code and a reason', async (_name, message, code, word) => {
+    const { client, relay, id } = await rig.stream();
+    client.ws.send(message);
+    const end = await client.end();
+    expect([end.code, end.reason.split(':')[0]]).toEqual([code, word]);
+    expect(relay.received).toEqual([]);
+    expect((await rig.final(id)).reason, 'the caller ended it').toBeUndefined();
+  });
+
+  it('messages that are empty are harmless', async () => {
+    const { client, relay } = await rig.stream();
+    for (let i = 0; i < 20; i++) client.ws.send(Buffer.alloc(0));
+    client.ws.send(CHUNK);
+    await client.received(1);
+    expect(relay.received).toEqual([CHUNK]);
+    client.ws.close();
+  });
+
+  it('faster than real time is taken for two seconds of sound, then closes it with 1008', async () => {
+    const { client, relay } = await rig.stream();
+    for (let i = 0; i < 100; i++) client.ws.send(CHUNK);
+    await client.received(100);
+    expect(client.closed).toBeUndefined();
+    for (let i = 0; i < 20; i++) client.ws.send(CHUNK);
+    const { code, reason } = await client.end();
+    expect([code, reason]).toEqual([1008, 'too_fast: more than 48000 samples a second']);
+    expect(relay.received.length).toBeLessThan(115);
+  });
+
+  it('thousands of tiny messages or pings close it, too', async () => {
+    const many = await rig.stream();
+    for (let i = 0; i < 1_100; i++) many.client.ws.send(Buffer.alloc(i % 2 ? 2 : 0));
+    expect((await many.client.end()).reason).toBe('too_fast: more than 500 messages a second');
+    const pings = await rig.stream();
+    let pongs = 0;
+    pings.client.ws.on('pong', () => {
+      pongs++;
+      pings.client.ws.ping();
+    });
+    for (let i = 0; i < 20; i++) pings.client.ws.ping();
+    expect((await pings.client.end()).code).toBe(1008);
+    expect(pongs).toBeGreaterThan(900);
+  });
+});
+
+describe('what else ends a stream', () => {
+  it.each([
+    ['cancelled', EndReason.END_REASON_CANCELLED, 4003, 'cancelled: by kubectl'],
+    ['timed_out', EndReason.END_REASON_TIMED_OUT, 4002, 'timed_out: by kubectl'],
+    [
+      'session_limit_reached',
+      EndReason.END_REASON_SESSION_LIMIT_REACHED,
+      4001,
+      'session_limit_reached: by kubectl',
+    ],
+    ['render_failed', EndReason.END_REASON_RENDER_FAILED, 1011, 'render_failed: by kubectl'],
+    [undefined, EndReason.END_REASON_UNSPECIFIED, 1000, 'closed: by kubectl'],
+  ])('the agent ends it: %s', async (reported, reason, code, text) => {
+    const { client, relay, id } = await rig.stream();
+    relay.ended(reason, 'by kubectl');
+    expect(await client.end()).toMatchObject({ code, reason: text });
+    expect((await rig.final(id)).reason).toBe(reported);
+  });
+
+  it('the agent breaks off: 1011', async () => {
+    const { client, relay, id } = await rig.stream();
+    client.ws.send(CHUNK);
+    await client.received(1);
+    relay.break();
+    expect(await client.end()).toMatchObject({ code: 1011 });
+    expect(await rig.final(id)).toEqual({ streamedMs: 20, reason: 'render_failed' });
+  });
+
+  it.each([
+    ['session_limit_reached', 4001],
+    ['timed_out', 4002],
+    ['cancelled', 4003],
+    ['render_failed', 1011],
+    ['no_stream', 4002],
+    [undefined, 4003],
+  ])('the control plane says that it is over: %s', async (reason, code) => {
+    const { client, id, relay } = await rig.stream();
+    rig.live.verdicts.set(id, { over: true, reason });
+    expect(await client.end()).toMatchObject({ code });
+    await expect.poll(() => relay.over).toBe(true);
+  });
+
+  it('a client that is cut off: what was streamed is reported', async () => {
+    const { client, relay, id } = await rig.stream();
+    client.ws.send(CHUNK);
+    await client.received(1);
+    client.ws.terminate();
+    expect(await rig.final(id)).toEqual({ streamedMs: 20, reason: undefined });
+    await expect.poll(() => relay.over).toBe(true);
+  });
+});
+
+describe('a Live Swap Pro stream', () => {
+  const jpeg = (size = 20_000) => Buffer.concat([Buffer.from([0xff, 0xd8, 0xff, 0xe0]), randomBytes(size)]);
+
+  it('begins with its format; then pictures, bit for bit', async () => {
+    rig.agent.ready = PICTURE_READY;
+    const { client, id } = await rig.stream('full-live-swap');
+    expect(client.texts).toEqual([PICTURE_READY.firstFrame]);
+    const sent: Buffer[] = [];
+    for (let i = 1; i <= 5; i++) {
+      sent.push(jpeg(i === 3 ? 1_000_000 : 20_000));
+      client.ws.send(sent.at(-1) as Buffer);
+      await client.received(i);
+    }
+    expect(Buffer.concat(client.media).equals(Buffer.concat(sent))).toBe(true);
+    client.ws.close();
+    expect((await rig.final(id)).streamedMs, 'a picture lasts 40 ms').toBeGreaterThanOrEqual(40);
+  });
+
+  it.each<[string, string | Buffer, number]>([
+    ['a text', '{}', 1003],
+    ['what is no picture', Buffer.from('GIF89a'), 1007],
+    ['more bytes than the agent takes', Buffer.alloc(4 * 1024 * 1024), 1009],
+  ])('%s closes it', async (_name, message, code) => {
+    rig.agent.ready = PICTURE_READY;
+    const { client } = await rig.stream('full-live-swap');
+    client.ws.send(message);
+    expect((await client.end()).code).toBe(code);
+  });
+
+  it('an agent that is slow gets the newest picture, and old ones are dropped', async () => {
+    rig.agent.ready = {
+      ...PICTURE_READY,
+      format: { $case: 'picture', value: { width: 640, height: 480, fps: 5, codec: 'jpeg' } },
+    };
+    rig.agent.mode = 'hold';
+    const { client, relay } = await rig.stream('full-live-swap');
+    // Ten may be at the agent; the rest waits, and of that the newest alone.
+    const sent: Buffer[] = [];
+    for (let i = 0; i < 14; i++) {
+      sent.push(jpeg());
+      client.ws.send(sent[i] as Buffer);
+      await delay(150);
+    }
+    expect(relay.received).toHaveLength(10);
+    relay.answerAll();
+    await expect.poll(() => relay.received.length).toBe(11);
+    expect(relay.received.at(-1)?.equals(sent[13] as Buffer)).toBe(true);
+    client.ws.close();
+    await expect.poll(() => rig.gateway.logLines.at(-1)).toContain('"dropped":3');
+  });
+});

@@ -1,0 +1,38 @@
+import type { Logger } from '#common/logging.ts';
+import { createEnginePool, type EnginePool } from './host/engine-pool.ts';
+import type { EngineSource } from './registry.ts';
+
+/** Processes of each engine: one for every slot, or one for all where the engine is elsewhere or shares its memory. */
+export function createEnginePools(options: {
+  readonly sources: readonly EngineSource[];
+  readonly slots: number;
+  readonly cacheDir: string | undefined;
+  readonly tempDir: string;
+  readonly logger: Logger;
+  readonly onChange: () => void;
+  readonly onCrash: (engine: string) => void;
+}): EnginePool[] {
+  const { slots, cacheDir, tempDir, logger, onChange } = options;
+  return options.sources.map((source) => {
+    const oneProcess = source.remote || source.shared;
+    return createEnginePool({
+      setup: {
+        source,
+        options: {
+          threads: source.shared ? slots : 1,
+          ...(cacheDir ? { cacheDir } : {}),
+          ...(source.settings ? { settings: source.settings } : {}),
+        },
+      },
+      processes: oneProcess ? 1 : slots,
+      rendersPerProcess: oneProcess ? slots : 1,
+      offeredWhileDown: !source.remote,
+      // Waiting for a program elsewhere costs nothing, and large models take their time.
+      ...(oneProcess ? { warmUpTimeoutMs: 900_000 } : {}),
+      tempDir,
+      logger,
+      onChange,
+      onCrash: () => options.onCrash(source.name),
+    });
+  });
+}

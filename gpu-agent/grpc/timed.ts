@@ -1,0 +1,29 @@
+import { status } from '@grpc/grpc-js';
+import { GrpcError, type UnaryHandler, unary } from '#common/grpc/server.ts';
+import type { Logger } from '#common/logging.ts';
+import type { AgentMetrics } from '../metrics.ts';
+
+/** Makes handlers of unary calls whose time and final status are counted. */
+export function timedCalls(logger: Logger, metrics: Pick<AgentMetrics, 'calls'>) {
+  return <Request, Response>(method: string, handler: UnaryHandler<Request, Response>) =>
+    unary<Request, Response>(logger, async (request, context) => {
+      const end = metrics.calls.startTimer({ method });
+      try {
+        const response = await handler(request, context);
+        end({ status: 'OK' });
+        return response;
+      } catch (error) {
+        end({ status: status[error instanceof GrpcError ? error.code : status.INTERNAL] });
+        throw error;
+      }
+    });
+}
+
+/** @throws GrpcError FAILED_PRECONDITION when another process is meant */
+export function assertAddressed(named: string, incarnation: string): void {
+  if (named === incarnation) return;
+  throw new GrpcError(
+    status.FAILED_PRECONDITION,
+    `this process is ${incarnation}, not ${named.slice(0, 64) || 'the one without a name'}`,
+  );
+}

@@ -1,0 +1,234 @@
+import { Worker } from 'node:worker_threads';
+import { describeError } from '#common/errors.ts';
+import type { Logger } from '#common/logging.ts';
+import { LiveThreadError } from '../../live-engine.ts';
+import type { VoiceConverterOptions } from '../../voice/converter.ts';
+import type { FromVoiceThread, ToVoiceThread } from './voice-protocol.ts';
+
+/** A thread that has not answered for so long does not any more. */
+const HUNG_MS = 10_000;
+const LOOK_EVERY_MS = 2_000;
+/** A thread that lived for so long was no failure of its start. */
+const STEADY_MS = 60_000;
+const LONGEST_PAUSE_MS = 30_000;
+
+export interface VoiceThreadsOptions {
+  readonly threads: number;
+  readonly streamsPerThread: number;
+  readonly logger: Logger;
+  /** A thread became warm, or ended. */
+  readonly onChange: () => void;
+  readonly onCrash: () => void;
+  /** Entry file of the threads. */
+  readonly entry?: URL;
+  /** Pause before a thread is started in the place of the one that failed so many times in a row. */
+  readonly restartDelayMs?: (failures: number) => number;
+}
+
+/** One stream in a thread. */
+export interface VoiceThreadStream {
+  /** As many samples as it is given, whose memory is given away. One call at a time. @throws LiveThreadError */
+  convert(samples: ArrayBuffer): Promise<ArrayBuffer>;
+  close(): void;
+}
+
+interface Asked {
+  readonly at: number;
+  readonly resolve: (samples: ArrayBuffer) => void;
+  readonly reject: (error: Error) => void;
+}
+
+interface Stream {
+  readonly id: number;
+  readonly onEnd: (error: Error) => void;
+  asked: Asked | undefined;
+}
+
+interface Thread {
+  readonly worker: Worker;
+  readonly streams: Map<number, Stream>;
+  warm: boolean;
+  readonly startedAt: number;
+}
+
+const NO_SAMPLES = new ArrayBuffer(0);
+
+/** Threads that carry many streams each. One that ends takes its own streams with it, and another takes its place. */
+export class VoiceThreads {
+  readonly #options: VoiceThreadsOptions;
+  readonly #threads = new Set<Thread>();
+  /** Pauses before threads are started again. */
+  readonly #pauses = new Set<NodeJS.Timeout>();
+  #failures = 0;
+  #look: NodeJS.Timeout | undefined;
+  #nextStream = 1;
+  #closed = false;
+  #waiting: (() => void)[] = [];
+
+  constructor(options: VoiceThreadsOptions) {
+    this.#options = options;
+  }
+
+  /** Streams that warm threads carry at most. */
+  get capacity(): number {
+    return this.#options.streamsPerThread * [...this.#threads].filter(({ warm }) => warm).length;
+  }
+
+  get warming(): boolean {
+    return !this.#closed && [...this.#threads].filter(({ warm }) => warm).length < this.#options.threads;
+  }
+
+  /** Streams that are open. */
+  get streams(): number {
+    return [...this.#threads].reduce((sum, { streams }) => sum + streams.size, 0);
+  }
+
+  /** Of the threads that run, for diagnosis. */
+  get threadIds(): number[] {
+    return [...this.#threads].map(({ worker }) => worker.threadId);
+  }
+
+  /** Starts the threads; resolves when all are warm. @throws the signal's reason */
+  warmUp(signal: AbortSignal): Promise<void> {
+    while (this.#threads.size + this.#pauses.size < this.#options.threads) this.#start();
+    return new Promise((resolve, reject) => {
+      const onAbort = () => reject(signal.reason);
+      if (signal.aborted) return onAbort();
+      signal.addEventListener('abort', onAbort, { once: true });
+      const check = () => {
+        if (this.warming) return void this.#waiting.push(check);
+        signal.removeEventListener('abort', onAbort);
+        resolve();
+      };
+      check();
+    });
+  }
+
+  /** Opens a stream in the thread that has the fewest. @param onEnd told when that thread ends @throws LiveThreadError when no thread is warm, or it ends */
+  async open(options: VoiceConverterOptions, onEnd: (error: Error) => void): Promise<VoiceThreadStream> {
+    const thread = [...this.#threads]
+      .filter(({ warm }) => warm)
+      .reduce<Thread | undefined>((a, b) => (a && a.streams.size <= b.streams.size ? a : b), undefined);
+    if (!thread) throw new LiveThreadError('no voice thread is warm');
+    const stream: Stream = { id: this.#nextStream++, onEnd, asked: undefined };
+    thread.streams.set(stream.id, stream);
+    this.#watch();
+    const close = () => {
+      if (!thread.streams.delete(stream.id)) return;
+      stream.asked?.reject(new LiveThreadError('the stream was closed'));
+      stream.asked = undefined;
+      this.#tell(thread, { type: 'close', stream: stream.id });
+      this.#watch();
+    };
+    try {
+      await this.#ask(thread, stream, { type: 'open', stream: stream.id, options });
+    } catch (error) {
+      close();
+      throw error;
+    }
+    return {
+      convert: (samples) =>
+        this.#ask(thread, stream, { type: 'convert', stream: stream.id, samples }, [samples]),
+      close,
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const pause of this.#pauses) clearTimeout(pause);
+    this.#pauses.clear();
+    await Promise.all([...this.#threads].map(({ worker }) => worker.terminate()));
+    for (const check of this.#waiting.splice(0)) check();
+  }
+
+  #ask(
+    thread: Thread,
+    stream: Stream,
+    message: ToVoiceThread,
+    transfer: ArrayBuffer[] = [],
+  ): Promise<ArrayBuffer> {
+    return new Promise((resolve, reject) => {
+      if (!thread.streams.has(stream.id)) return reject(new LiveThreadError('the voice thread has ended'));
+      stream.asked = { at: performance.now(), resolve, reject };
+      this.#tell(thread, message, transfer);
+    });
+  }
+
+  #tell(thread: Thread, message: ToVoiceThread, transfer: ArrayBuffer[] = []): void {
+    thread.worker.postMessage(message, transfer);
+  }
+
+  #start(): void {
+    const worker = new Worker(this.#options.entry ?? new URL('./voice-thread.ts', import.meta.url));
+    const thread: Thread = { worker, streams: new Map(), warm: false, startedAt: performance.now() };
+    this.#threads.add(thread);
+    let failure: unknown;
+    worker.on('message', (message: FromVoiceThread) => this.#receive(thread, message));
+    worker.on('error', (error) => {
+      failure = error;
+    });
+    worker.on('exit', (code) => this.#onExit(thread, failure, code));
+  }
+
+  #receive(thread: Thread, message: FromVoiceThread): void {
+    if (message.type === 'warm') {
+      thread.warm = true;
+      this.#changed();
+      return;
+    }
+    const stream = thread.streams.get(message.stream);
+    const asked = stream?.asked;
+    if (!stream || !asked) return;
+    stream.asked = undefined;
+    if (message.type === 'failed') asked.reject(new Error(message.message));
+    else asked.resolve(message.type === 'converted' ? message.samples : NO_SAMPLES);
+  }
+
+  #onExit(thread: Thread, failure: unknown, code: number): void {
+    this.#threads.delete(thread);
+    const how = failure === undefined ? `exit status ${code}` : describeError(failure);
+    const error = new LiveThreadError(`a voice thread ended (${how})`, { cause: failure });
+    const streams = [...thread.streams.values()];
+    thread.streams.clear();
+    for (const { asked, onEnd } of streams) {
+      asked?.reject(error);
+      onEnd(error);
+    }
+    this.#watch();
+    if (this.#closed) return;
+    this.#options.onCrash();
+    this.#failures = performance.now() - thread.startedAt > STEADY_MS ? 1 : this.#failures + 1;
+    const delayMs = this.#options.restartDelayMs ?? restartDelayMs;
+    const pauseMs = delayMs(this.#failures);
+    this.#options.logger.warn({ err: error, pauseMs }, `${error.message}; it is replaced`);
+    const pause = setTimeout(() => {
+      this.#pauses.delete(pause);
+      this.#start();
+    }, pauseMs);
+    this.#pauses.add(pause);
+    this.#changed();
+  }
+
+  #changed(): void {
+    this.#options.onChange();
+    for (const check of this.#waiting.splice(0)) check();
+  }
+
+  /** Looks for threads that hang as long as there are streams; their ends are told by `exit`. */
+  #watch(): void {
+    if (this.streams === 0 || this.#closed) {
+      clearInterval(this.#look);
+      this.#look = undefined;
+      return;
+    }
+    this.#look ??= setInterval(() => {
+      const since = performance.now() - HUNG_MS;
+      for (const { worker, streams } of this.#threads)
+        if ([...streams.values()].some(({ asked }) => asked && asked.at < since)) void worker.terminate();
+    }, LOOK_EVERY_MS);
+  }
+}
+
+function restartDelayMs(failures: number): number {
+  return Math.min(LONGEST_PAUSE_MS, 100 * 2 ** Math.min(failures - 1, 10));
+}

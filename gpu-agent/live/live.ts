@@ -1,0 +1,110 @@
+import type { Registry } from 'prom-client';
+import type { Dispatcher } from 'undici';
+import { describeError } from '#common/errors.ts';
+import type { Logger } from '#common/logging.ts';
+import type { GpuAgentStatus } from '#crds/gen/gpuagents.ts';
+import type { TransferLimits } from '../assets/transfer.ts';
+import type { WorkDir } from '../assets/work-dir.ts';
+import type { AgentMetrics } from '../metrics.ts';
+import { createVoiceEngine } from './engines/voice/voice-engine.ts';
+import type { LiveEngine } from './live-engine.ts';
+import { createLiveMetrics } from './live-metrics.ts';
+import { inputFetcher } from './sessions/fetch-inputs.ts';
+import { createLiveService, type LiveService } from './sessions/live-service.ts';
+import { createLiveSessions, type LiveSessions } from './sessions/live-sessions.ts';
+import type { SessionTableLimits } from './sessions/session-table.ts';
+import type { LiveSettings } from './settings.ts';
+
+export interface LiveOptions {
+  readonly settings: LiveSettings;
+  readonly incarnation: string;
+  readonly registry: Registry;
+  readonly metrics: AgentMetrics;
+  readonly workDir: WorkDir;
+  readonly dispatcher: Dispatcher;
+  readonly transferLimits: TransferLimits;
+  readonly logger: Logger;
+  /** Whether the agent may work: it holds its lease, by its own clock. */
+  readonly holdsLease: () => boolean;
+  /** What `statement` says changed. */
+  readonly onChange: () => void;
+  /** Default: those that the settings give slots to. */
+  readonly engines?: readonly LiveEngine[];
+  readonly limits?: SessionTableLimits;
+}
+
+/** The live part of an agent. */
+export interface Live {
+  readonly sessions: LiveSessions;
+  readonly service: LiveService;
+  /** What the GpuAgent's status says of it: slots once threads are warm, and before that `warming`. */
+  readonly statement: NonNullable<GpuAgentStatus['live']>;
+  /** Begins to warm the engines up. */
+  start(): void;
+  /** Ends the sessions that are left, and the engines. */
+  close(): Promise<void>;
+}
+
+export function createLive(options: LiveOptions): Live {
+  const { settings, logger, incarnation, onChange } = options;
+  const metrics = createLiveMetrics(options.registry, () =>
+    engines.map(({ capability, slots }) => ({ capability, slots, used: sessions.held(capability) })),
+  );
+  const engines = options.engines ?? enginesOf(settings, logger, onChange, metrics);
+  const sessions = createLiveSessions({
+    engines,
+    fetchInputs: inputFetcher(options),
+    metrics,
+    logger,
+    live: options.holdsLease,
+    ...(options.limits ? { limits: options.limits } : {}),
+  });
+  const service = createLiveService({ sessions, incarnation, logger, metrics: options.metrics });
+  const closing = new AbortController();
+
+  return {
+    sessions,
+    service,
+    get statement() {
+      return engines.map(({ capability, slots, warming }) => ({ name: capability, slots, warming }));
+    },
+    start() {
+      for (const { capability, warmUp } of engines) {
+        warmUp(closing.signal).then(
+          () => logger.info({ capability }, 'live sessions can be held'),
+          (error: unknown) => {
+            if (closing.signal.aborted) return;
+            logger.error({ err: error }, `live ${capability} did not get warm: ${describeError(error)}`);
+          },
+        );
+      }
+    },
+    async close() {
+      closing.abort(new Error('the agent is ending'));
+      await sessions.endAll({ reason: 'cancelled', message: 'the agent is ending' });
+      await Promise.all(engines.map((engine) => engine.close()));
+    },
+  };
+}
+
+function enginesOf(
+  settings: LiveSettings,
+  logger: Logger,
+  onChange: () => void,
+  metrics: ReturnType<typeof createLiveMetrics>,
+): LiveEngine[] {
+  const engines: LiveEngine[] = [];
+  if (settings.voiceSlots > 0) {
+    engines.push(
+      createVoiceEngine({
+        slots: settings.voiceSlots,
+        sampleRate: settings.voiceRate,
+        chunkFrames: settings.voiceChunkFrames,
+        logger,
+        onChange,
+        onCrash: () => metrics.threadRestarts.inc({ capability: 'voice' }),
+      }),
+    );
+  } else logger.info('no live voice sessions are offered: SEMBLANCE_LIVE_VOICE_SLOTS is 0');
+  return engines;
+}

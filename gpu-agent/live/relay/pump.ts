@@ -1,0 +1,117 @@
+import { BadMessageError, type Delivery } from '../live-engine.ts';
+
+/** Messages that wait to be converted, and their bytes, at which the sender is made to wait (`every`). */
+const MOST_WAITING = 8;
+const MOST_WAITING_BYTES = 256 * 1024;
+
+export interface PumpOptions {
+  readonly delivery: Delivery;
+  /** As LiveStream.transform. */
+  readonly transform: (message: Uint8Array) => Promise<Uint8Array | undefined>;
+  /** Resolves when the transport has taken the message, and has room for the next. */
+  readonly send: (sequence: bigint, data: Uint8Array) => Promise<void>;
+  readonly maxMessageBytes: number;
+  /** Stops and resumes the reading of messages. */
+  readonly pause: () => void;
+  readonly resume: () => void;
+  readonly onReceived: () => void;
+  readonly onDropped: () => void;
+  /** @param delayMs from the arrival of the message until its conversion had been taken by the transport */
+  readonly onConverted: (delayMs: number) => void;
+  /** The stream cannot go on. Called once at most, and the last call. */
+  readonly onFailed: (error: unknown) => void;
+}
+
+export interface Pump {
+  push(sequence: bigint, data: Uint8Array): void;
+  /** Nothing is sent and nothing is told after it. */
+  stop(): void;
+}
+
+interface Message {
+  readonly sequence: bigint;
+  readonly data: Uint8Array;
+  readonly at: number;
+}
+
+/**
+ * Brings the messages of one session through its stream, one at a time, so that what is held is bounded by what waits
+ * here: little with `every`, whose sender is stopped, and one message with `newest`, which throws older ones away. The
+ * next message is taken only when the transport has room: with `newest` a slow reader gets fewer pictures, not old ones.
+ */
+export function createPump(options: PumpOptions): Pump {
+  const { delivery } = options;
+  const waiting: Message[] = [];
+  let waitingBytes = 0;
+  let running = false;
+  let paused = false;
+  let stopped = false;
+
+  const isFull = (share: number) =>
+    waiting.length >= MOST_WAITING * share || waitingBytes >= MOST_WAITING_BYTES * share;
+
+  function take(): Message | undefined {
+    const message = waiting.shift();
+    if (message) waitingBytes -= message.data.length;
+    if (paused && !isFull(0.5)) {
+      paused = false;
+      options.resume();
+    }
+    return message;
+  }
+
+  async function convert({ sequence, data, at }: Message): Promise<void> {
+    let converted: Uint8Array | undefined;
+    try {
+      converted = await options.transform(data);
+    } catch (error) {
+      if (!(error instanceof BadMessageError)) throw error;
+      if (!stopped) options.onDropped();
+      return;
+    }
+    if (stopped || converted === undefined) return;
+    await options.send(sequence, converted);
+    if (!stopped) options.onConverted(performance.now() - at);
+  }
+
+  async function run(): Promise<void> {
+    running = true;
+    try {
+      for (let message = take(); message && !stopped; message = take()) await convert(message);
+    } catch (error) {
+      if (stopped) return;
+      stopped = true;
+      options.onFailed(error);
+    } finally {
+      running = false;
+    }
+  }
+
+  return {
+    push(sequence, data) {
+      if (stopped) return;
+      options.onReceived();
+      if (data.length === 0 || data.length > options.maxMessageBytes) {
+        options.onDropped();
+        return;
+      }
+      if (delivery === 'newest' && waiting.length > 0) {
+        waiting.length = 0;
+        waitingBytes = 0;
+        options.onDropped();
+      }
+      waiting.push({ sequence, data, at: performance.now() });
+      waitingBytes += data.length;
+      if (delivery === 'every' && !paused && isFull(1)) {
+        paused = true;
+        options.pause();
+      }
+      if (!running) void run();
+    },
+    stop() {
+      stopped = true;
+      waiting.length = 0;
+      waitingBytes = 0;
+    },
+  };
+}

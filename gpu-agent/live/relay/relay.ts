@@ -1,0 +1,150 @@
+import { type ServerDuplexStream, status } from '@grpc/grpc-js';
+import { describeError } from '#common/errors.ts';
+import { fromEndReason, toEndReason } from '#common/live-session.ts';
+import type { Logger } from '#common/logging.ts';
+import type { RelayOpen, RelayReady, RelayRequest, RelayResponse } from '#proto/semblance/live/v1/live.ts';
+import type { LiveStream } from '../live-engine.ts';
+import type { ConnectedSession, LiveSessions } from '../sessions/live-sessions.ts';
+import { ConnectRefusedError } from '../sessions/refusals.ts';
+import type { SessionEnd } from '../sessions/session-table.ts';
+import { createPump, type Pump } from './pump.ts';
+
+/** Time in which a relay has to say whose it is. */
+const OPEN_WITHIN_MS = 10_000;
+
+const REFUSAL = {
+  unknown: status.NOT_FOUND,
+  'wrong-ticket': status.UNAUTHENTICATED,
+  taken: status.ALREADY_EXISTS,
+  'no-lease': status.UNAVAILABLE,
+} as const satisfies Record<ConnectRefusedError['code'], status>;
+
+export type RelayCall = ServerDuplexStream<RelayRequest, RelayResponse>;
+
+export interface RelayOptions {
+  readonly sessions: LiveSessions;
+  readonly incarnation: string;
+  readonly logger: Logger;
+  readonly openWithinMs?: number;
+}
+
+/** Serves one relay: who it is for, that the session is ready, then media both ways until either side ends it. */
+export function serveRelay(call: RelayCall, options: RelayOptions): void {
+  const { logger } = options;
+  let session: ConnectedSession | undefined;
+  let pump: Pump | undefined;
+  /** Nothing more is said to the caller. */
+  let over = false;
+
+  const openTimer = setTimeout(
+    () => refuse(status.DEADLINE_EXCEEDED, 'no open came'),
+    options.openWithinMs ?? OPEN_WITHIN_MS,
+  );
+
+  function stop(): boolean {
+    if (over) return false;
+    over = true;
+    clearTimeout(openTimer);
+    pump?.stop();
+    // What still comes is read and thrown away, so that its end is heard of.
+    call.resume();
+    return true;
+  }
+  function refuse(code: status, details: string): void {
+    if (stop()) call.emit('error', { code, details });
+  }
+  /** The session ended otherwise than by its relay. */
+  function onSessionEnd({ reason, message }: SessionEnd): void {
+    if (!stop()) return;
+    call.write({
+      response: { $case: 'ended', value: { reason: toEndReason(reason), message: message.slice(0, 120) } },
+    });
+    call.end();
+  }
+  async function endedByCaller(end: SessionEnd): Promise<void> {
+    if (!stop()) return;
+    await session?.end(end);
+    // The end of the call says that the slot is free.
+    call.end();
+  }
+
+  function open(asked: RelayOpen): void {
+    clearTimeout(openTimer);
+    if (asked.incarnation !== options.incarnation) {
+      refuse(status.FAILED_PRECONDITION, `this process is ${options.incarnation}`);
+      return;
+    }
+    try {
+      session = options.sessions.connect(asked.sessionId, asked.ticket, onSessionEnd);
+    } catch (error) {
+      if (!(error instanceof ConnectRefusedError)) throw error;
+      refuse(REFUSAL[error.code], error.message);
+      return;
+    }
+    call.pause();
+    const connected = session;
+    // What comes before the stream is ready waits; a stream that never is ends its session, which is told above.
+    connected.stream.then((stream) => begin(connected, stream)).catch(() => {});
+  }
+
+  function begin(connected: ConnectedSession, stream: LiveStream): void {
+    if (over) return;
+    pump = createPump({
+      delivery: connected.delivery,
+      transform: (message) => stream.transform(message),
+      maxMessageBytes: stream.maxMessageBytes,
+      send: (sequence, data) =>
+        new Promise((resolve) => {
+          const media = { sequence, data: Buffer.from(data.buffer, data.byteOffset, data.byteLength) };
+          call.write({ response: { $case: 'media', value: media } }, () => resolve());
+        }),
+      pause: () => call.pause(),
+      resume: () => call.resume(),
+      onReceived: connected.received,
+      onDropped: connected.dropped,
+      onConverted: connected.converted,
+      onFailed(error) {
+        logger.warn({ err: error }, `a live stream failed: ${describeError(error)}`);
+        void connected.end({ reason: 'render_failed', message: 'the stream could not be converted' });
+      },
+    });
+    call.write({ response: { $case: 'ready', value: readyOf(stream) } });
+    call.resume();
+  }
+
+  call.on('data', ({ request }: RelayRequest) => {
+    if (over || request === undefined) return;
+    if (request.$case === 'media') {
+      if (pump) pump.push(request.value.sequence, request.value.data);
+      else refuse(status.INVALID_ARGUMENT, 'media came before open');
+    } else if (request.$case === 'close') {
+      const reason = fromEndReason(request.value.reason);
+      void endedByCaller({ reason, message: 'the gateway closed the relay' });
+    } else if (session) {
+      void endedByCaller({ reason: 'render_failed', message: 'the relay was opened twice' });
+    } else open(request.value);
+  });
+  // An end without `close`: the caller had no reason to give.
+  call.on('end', () => void endedByCaller({ reason: undefined, message: 'the gateway ended the relay' }));
+  const gone = () => {
+    if (!stop()) return;
+    void session?.end({ reason: 'timed_out', message: 'the gateway is gone' });
+  };
+  call.on('cancelled', gone);
+  call.on('close', gone);
+  call.on('error', gone);
+}
+
+function readyOf(stream: LiveStream): RelayReady {
+  const { firstFrame, maxMessageBytes, format } = stream;
+  if (format.kind === 'voice') {
+    const { sampleRate, chunkFrames } = format;
+    return {
+      firstFrame,
+      maxMessageBytes,
+      format: { $case: 'voice', value: { sampleRate, chunkFrames } },
+    };
+  }
+  const { width, height, fps, codec } = format;
+  return { firstFrame, maxMessageBytes, format: { $case: 'picture', value: { width, height, fps, codec } } };
+}

@@ -1,0 +1,128 @@
+import { status } from '@grpc/grpc-js';
+import { GrpcError, type GrpcService } from '#common/grpc/server.ts';
+import { fromEndReason, toEndReason } from '#common/live-session.ts';
+import type { Logger } from '#common/logging.ts';
+import {
+  type LiveServiceServer,
+  LiveServiceService,
+  SessionState,
+  type SessionStatus,
+  type WatchSessionsResponse,
+} from '#proto/semblance/live/v1/live.ts';
+import { MalformedRequestError } from '../../attempts/start-request.ts';
+import { assertAddressed, timedCalls } from '../../grpc/timed.ts';
+import { streamChanges, type WatchedThings } from '../../grpc/watch.ts';
+import type { AgentMetrics } from '../../metrics.ts';
+import { LiveSettingsError } from '../live-engine.ts';
+import { serveRelay } from '../relay/relay.ts';
+import { parseClaim, parseSessionId } from './claim-request.ts';
+import type { LiveSessions } from './live-sessions.ts';
+import { ClaimRefusedError } from './refusals.ts';
+import type { LiveSession } from './session-table.ts';
+
+const REFUSAL = {
+  ended: status.FAILED_PRECONDITION,
+  draining: status.FAILED_PRECONDITION,
+  'other-ticket': status.FAILED_PRECONDITION,
+  'no-slot': status.RESOURCE_EXHAUSTED,
+  'no-engine': status.INVALID_ARGUMENT,
+  'no-lease': status.UNAVAILABLE,
+} as const satisfies Record<ClaimRefusedError['code'], status>;
+
+const STATE = {
+  claimed: SessionState.SESSION_STATE_CLAIMED,
+  connected: SessionState.SESSION_STATE_CONNECTED,
+  streaming: SessionState.SESSION_STATE_STREAMING,
+  ended: SessionState.SESSION_STATE_ENDED,
+} as const;
+
+export interface LiveServiceOptions {
+  readonly sessions: LiveSessions;
+  readonly incarnation: string;
+  readonly logger: Logger;
+  readonly metrics: Pick<AgentMetrics, 'calls'>;
+}
+
+export interface LiveService extends GrpcService {
+  /** Ends every watch, so that the server can close. */
+  endWatches(): void;
+}
+
+/** LiveService of proto/semblance/live/v1: what the operator and the gateways ask of this process. */
+export function createLiveService(options: LiveServiceOptions): LiveService {
+  const { sessions, incarnation, logger } = options;
+  const timed = timedCalls(logger, options.metrics);
+  const watches = new Set<() => void>();
+
+  const refusable = async (act: () => void | Promise<void>) => {
+    try {
+      await act();
+    } catch (error) {
+      if (error instanceof MalformedRequestError || error instanceof LiveSettingsError)
+        throw new GrpcError(status.INVALID_ARGUMENT, error.message);
+      if (error instanceof ClaimRefusedError) throw new GrpcError(REFUSAL[error.code], error.message);
+      throw error;
+    }
+  };
+  const watched: WatchedThings<string, WatchSessionsResponse> = {
+    snapshot: () => ({ snapshot: true, sessions: sessions.list().map(statusOf) }),
+    changes(ids) {
+      const held = ids.flatMap((id) => sessions.get(id) ?? []);
+      return held.length > 0 ? { snapshot: false, sessions: held.map(statusOf) } : undefined;
+    },
+    keyOf: (id) => id,
+    subscribe: sessions.subscribe,
+  };
+
+  const implementation: LiveServiceServer = {
+    claimSlot: timed('ClaimSlot', async (request) => {
+      assertAddressed(request.incarnation, incarnation);
+      await refusable(() => sessions.claim(parseClaim(request)));
+      return {};
+    }),
+    endSession: timed('EndSession', async ({ sessionId, incarnation: named, reason }) => {
+      assertAddressed(named, incarnation);
+      await refusable(() =>
+        sessions.end(parseSessionId(sessionId), {
+          reason: fromEndReason(reason),
+          message: 'the session was ended',
+        }),
+      );
+      return {};
+    }),
+    watchSessions(call) {
+      if (call.request.incarnation !== incarnation) {
+        call.emit('error', { code: status.FAILED_PRECONDITION, details: `this process is ${incarnation}` });
+        return;
+      }
+      const end = () => {
+        stop();
+        call.end();
+      };
+      const stop = streamChanges(call, watched, () => watches.delete(end));
+      watches.add(end);
+    },
+    relay: (call) => serveRelay(call, { sessions, incarnation, logger }),
+  };
+  return {
+    definition: LiveServiceService,
+    implementation: implementation as unknown as GrpcService['implementation'],
+    name: 'semblance.live.v1.LiveService',
+    endWatches() {
+      for (const end of [...watches]) end();
+    },
+  };
+}
+
+function statusOf(session: LiveSession): SessionStatus {
+  return {
+    sessionId: session.id,
+    capability: session.capability,
+    state: STATE[session.state],
+    streamedMs: BigInt(Math.round(session.streamedMs)),
+    received: BigInt(session.received),
+    converted: BigInt(session.converted),
+    dropped: BigInt(session.dropped),
+    reason: toEndReason(session.state === 'ended' ? session.end?.reason : undefined),
+  };
+}

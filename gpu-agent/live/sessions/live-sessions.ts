@@ -1,0 +1,279 @@
+import { createHash } from 'node:crypto';
+import { describeError } from '#common/errors.ts';
+import type { Logger } from '#common/logging.ts';
+import type { LiveCapability, LiveEngine, LiveStream } from '../live-engine.ts';
+import type { LiveMetrics } from '../live-metrics.ts';
+import type { SessionWork } from './claim-request.ts';
+import { createDeadline } from './deadline.ts';
+import { ClaimRefusedError, ConnectRefusedError } from './refusals.ts';
+import {
+  createSessionTable,
+  DEFAULT_SESSION_LIMITS,
+  type LiveSession,
+  type SessionEnd,
+  type SessionTableLimits,
+} from './session-table.ts';
+
+/** How far streams are is told to watchers so often. */
+const PROGRESS_MS = 2_000;
+
+export interface LiveSessionsOptions {
+  readonly engines: readonly LiveEngine[];
+  /** Local copies of a session's inputs; `remove` is called once the engine has read them. @throws the signal's reason */
+  readonly fetchInputs: (
+    work: SessionWork,
+    signal: AbortSignal,
+    logger: Logger,
+  ) => Promise<{ readonly paths: Readonly<Record<string, string>>; remove(): Promise<void> }>;
+  readonly metrics: LiveMetrics;
+  readonly logger: Logger;
+  /** Whether the agent may work: it holds its lease, by its own clock. */
+  readonly live: () => boolean;
+  readonly limits?: SessionTableLimits;
+}
+
+/** One session as its relay sees it. */
+export interface ConnectedSession {
+  readonly capability: LiveCapability;
+  readonly delivery: LiveEngine['delivery'];
+  /** Rejects when it ends before it is ready. */
+  readonly stream: Promise<LiveStream>;
+  received(): void;
+  dropped(): void;
+  converted(delayMs: number): void;
+  /** Ends the session; resolves when its slot is free. */
+  end(end: SessionEnd): Promise<void>;
+}
+
+export interface LiveSessions {
+  /** Takes a slot, once, and begins to prepare the session's stream. @throws ClaimRefusedError, LiveSettingsError */
+  claim(work: SessionWork): void;
+  /** Ends a session, and forbids it for ever. Resolves when its slot is free. */
+  end(id: string, end: SessionEnd): Promise<void>;
+  /** Admits the one relay of a session. @param onEnd told when the session begins to end @throws ConnectRefusedError */
+  connect(id: string, ticket: Uint8Array, onEnd: (end: SessionEnd) => void): ConnectedSession;
+  get(id: string): LiveSession | undefined;
+  list(): LiveSession[];
+  /** Sessions of a capability whose slots are taken. */
+  held(capability: LiveCapability): number;
+  /** Told of each session that changed; how far streams are is thinned. Returns the function that ends it. */
+  subscribe(listener: (id: string) => void): () => void;
+  /** Ends every session; resolves when all slots are free. */
+  endAll(end: SessionEnd): Promise<void>;
+  /** While true, claims are refused; what is held goes on. */
+  drain(wanted: boolean): void;
+  /** Resolves when no session is held, or the signal aborts. */
+  idle(signal: AbortSignal): Promise<void>;
+}
+
+interface Held {
+  readonly work: SessionWork;
+  readonly controller: AbortController;
+  readonly logger: Logger;
+  readonly stream: Promise<LiveStream>;
+  onEnd: ((end: SessionEnd) => void) | undefined;
+  over: Promise<void> | undefined;
+  /** Messages when it was last told how far the stream is. */
+  told: number;
+}
+
+/** The live sessions of this agent: the table's rules joined to engines and clocks. */
+export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
+  const { engines, metrics } = options;
+  const table = createSessionTable(options.limits ?? DEFAULT_SESSION_LIMITS);
+  const sessions = new Map<string, Held>();
+  const listeners = new Set<(id: string) => void>();
+  const idlers = new Set<() => void>();
+  const deadline = createDeadline(() => {
+    for (const { id, end } of table.due(performance.now())) void endOne(id, end);
+    deadline.set(table.nextDue());
+  });
+  let progress: NodeJS.Timeout | undefined;
+  let draining = false;
+
+  const engineOf = (capability: LiveCapability) => engines.find((each) => each.capability === capability);
+  const tell = (id: string) => {
+    for (const listener of listeners) listener(id);
+  };
+
+  function tellProgress(): void {
+    for (const [id, held] of sessions) {
+      const session = table.get(id);
+      if (!session) continue;
+      const messages = session.received + session.converted + session.dropped;
+      if (messages === held.told) continue;
+      held.told = messages;
+      tell(id);
+    }
+  }
+
+  /** Clocks run only while there is a session. */
+  function wind(): void {
+    deadline.set(table.nextDue());
+    if (sessions.size > 0) progress ??= setInterval(tellProgress, PROGRESS_MS);
+    else {
+      clearInterval(progress);
+      progress = undefined;
+    }
+  }
+
+  function claim(work: SessionWork): void {
+    const engine = engineOf(work.capability);
+    if (!engine) throw new ClaimRefusedError('no-engine', `this agent does no live ${work.capability}`);
+    engine.check(work.settings);
+    if (!options.live() && !table.get(work.id))
+      throw new ClaimRefusedError('no-lease', 'the agent cannot renew its lease');
+    const decision = table.claim(work, { capacity: engine.slots, draining, at: performance.now() });
+    if (decision.kind === 'known') return;
+    if (decision.kind === 'refused') {
+      metrics.refusals.inc({ capability: work.capability, why: decision.why });
+      throw new ClaimRefusedError(decision.why, decision.message);
+    }
+    begin(work, engine);
+  }
+
+  function begin(work: SessionWork, engine: LiveEngine): void {
+    const logger = options.logger.child({
+      session: work.id,
+      capability: work.capability,
+      ...(work.requestId ? { requestId: work.requestId } : {}),
+    });
+    const controller = new AbortController();
+    const stream = prepare(work, engine, controller.signal, logger);
+    const held: Held = { work, controller, logger, stream, onEnd: undefined, over: undefined, told: 0 };
+    sessions.set(work.id, held);
+    stream.catch((error: unknown) => {
+      if (controller.signal.aborted) return;
+      logger.warn({ err: error }, `the session could not be made ready: ${describeError(error)}`);
+      void endOne(work.id, { reason: 'render_failed', message: 'the session could not be made ready' });
+    });
+    logger.info('slot claimed');
+    wind();
+    tell(work.id);
+  }
+
+  async function prepare(
+    work: SessionWork,
+    engine: LiveEngine,
+    signal: AbortSignal,
+    logger: Logger,
+  ): Promise<LiveStream> {
+    const ready = metrics.openSeconds.startTimer({ capability: work.capability });
+    const open = async (inputs: Readonly<Record<string, string>>) => {
+      const stream = await engine.open({ settings: work.settings, inputs, signal, onFailed });
+      ready();
+      return stream;
+    };
+    const onFailed = (error: Error) => {
+      if (signal.aborted) return;
+      logger.warn({ err: error }, `the stream failed: ${error.message}`);
+      void endOne(work.id, { reason: 'render_failed', message: 'the stream could not be converted' });
+    };
+    if (work.inputs.length === 0) return open({});
+    const inputs = await options.fetchInputs(work, signal, logger);
+    try {
+      return await open(inputs.paths);
+    } finally {
+      await inputs.remove();
+    }
+  }
+
+  function endOne(id: string, end: SessionEnd): Promise<void> {
+    if (table.ending(id, end, performance.now()) === 'over') return Promise.resolve();
+    const held = sessions.get(id);
+    if (!held) return Promise.resolve();
+    held.over ??= finish(id, held);
+    return held.over;
+  }
+
+  async function finish(id: string, held: Held): Promise<void> {
+    const { logger, work } = held;
+    const end = table.get(id)?.end ?? { reason: undefined, message: '' };
+    held.controller.abort(new Error(`the session ended: ${end.reason ?? 'closed'}`));
+    held.onEnd?.(end);
+    try {
+      await (await held.stream).close();
+    } catch (error) {
+      logger.debug({ err: error }, 'a session ended before its stream was open');
+    }
+    sessions.delete(id);
+    table.ended(id, performance.now());
+    const { streamedMs = 0, received, converted, dropped } = table.get(id) ?? {};
+    metrics.ended.inc({ capability: work.capability, reason: end.reason ?? 'closed' });
+    const facts = { reason: end.reason, streamedMs: Math.round(streamedMs), received, converted, dropped };
+    logger.info(facts, 'session ended');
+    tell(id);
+    wind();
+    if (sessions.size === 0) for (const check of idlers) check();
+  }
+
+  function connect(id: string, ticket: Uint8Array, onEnd: Held['onEnd']): ConnectedSession {
+    const digest = createHash('sha256').update(ticket).digest();
+    const decision = options.live() ? table.connect(id, digest, performance.now()) : 'no-lease';
+    const held = sessions.get(id);
+    const engine = held && engineOf(held.work.capability);
+    if (decision !== 'connected' || !held || !engine) {
+      throw new ConnectRefusedError(decision === 'connected' ? 'unknown' : decision);
+    }
+    const { capability } = held.work;
+    const counted = (what: string) => metrics.messages.labels({ capability, what });
+    const [received, dropped, converted] = [counted('received'), counted('dropped'), counted('converted')];
+    const delay = metrics.delay.labels({ capability });
+    held.onEnd = onEnd;
+    held.logger.info('relay connected');
+    wind();
+    tell(id);
+    return {
+      capability,
+      delivery: engine.delivery,
+      stream: held.stream,
+      received() {
+        table.received(id);
+        received.inc();
+      },
+      dropped() {
+        table.dropped(id);
+        dropped.inc();
+      },
+      converted(delayMs) {
+        converted.inc();
+        delay.observe(delayMs / 1000);
+        if (!table.converted(id, performance.now())) return;
+        wind();
+        tell(id);
+      },
+      end: (end) => endOne(id, end),
+    };
+  }
+
+  return {
+    claim,
+    end: endOne,
+    connect,
+    get: (id) => table.get(id),
+    list: () => table.list(),
+    held: (capability) => table.held(capability).length,
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    async endAll(end) {
+      await Promise.all(table.held().map(({ id }) => endOne(id, end)));
+    },
+    drain(wanted) {
+      draining = wanted;
+    },
+    idle: (signal) =>
+      new Promise((resolve) => {
+        const check = () => {
+          if (sessions.size > 0 && !signal.aborted) return;
+          idlers.delete(check);
+          signal.removeEventListener('abort', check);
+          resolve();
+        };
+        idlers.add(check);
+        signal.addEventListener('abort', check);
+        check();
+      }),
+  };
+}

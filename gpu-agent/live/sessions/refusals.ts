@@ -1,0 +1,33 @@
+import type { ClaimRefusal, ConnectDecision } from './session-table.ts';
+
+/** A slot was not given. */
+export class ClaimRefusedError extends Error {
+  override readonly name = 'ClaimRefusedError';
+  readonly code: ClaimRefusal | 'no-engine' | 'no-lease';
+  readonly retryable: boolean;
+
+  constructor(code: ClaimRefusedError['code'], message: string) {
+    super(message);
+    this.code = code;
+    this.retryable = code === 'no-slot' || code === 'no-lease';
+  }
+}
+
+const WHY = {
+  unknown: 'no such session is held here',
+  'wrong-ticket': 'the ticket is not that of the session',
+  taken: 'the session has or had its relay',
+  'no-lease': 'the agent cannot renew its lease',
+} as const satisfies Record<ConnectRefusedError['code'], string>;
+
+/** A relay was not admitted. */
+export class ConnectRefusedError extends Error {
+  override readonly name = 'ConnectRefusedError';
+  readonly code: Exclude<ConnectDecision, 'connected'> | 'no-lease';
+  readonly retryable = false;
+
+  constructor(code: ConnectRefusedError['code']) {
+    super(WHY[code]);
+    this.code = code;
+  }
+}

@@ -1,0 +1,277 @@
+import { timingSafeEqual } from 'node:crypto';
+import type { SessionEndReason } from '#common/live-session.ts';
+import type { LiveCapability } from '../live-engine.ts';
+
+/**
+ * claimed: a slot is held. connected: its relay stands. streaming: converted media was sent. ended: the slot is free.
+ */
+export type SessionState = 'claimed' | 'connected' | 'streaming' | 'ended';
+
+/** A live session as the agent holds it. Times are milliseconds of a monotonic clock. */
+export interface LiveSession {
+  readonly id: string;
+  readonly capability: LiveCapability;
+  readonly state: SessionState;
+  /** From the first to the last converted message sent. */
+  readonly streamedMs: number;
+  readonly received: number;
+  readonly converted: number;
+  readonly dropped: number;
+  /** Set once the end has begun. Its `reason` undefined: the caller closed it. */
+  readonly end: SessionEnd | undefined;
+}
+
+export interface SessionEnd {
+  readonly reason: SessionEndReason | undefined;
+  /** Plain text, for the close frame of the client's socket. */
+  readonly message: string;
+}
+
+export interface SessionClaim {
+  readonly id: string;
+  readonly capability: LiveCapability;
+  readonly ticketSha256: Uint8Array;
+  readonly connectDeadlineMs: number;
+  readonly maxDurationMs: number;
+}
+
+export type ClaimRefusal = 'ended' | 'draining' | 'no-slot' | 'other-ticket';
+
+export type ClaimDecision =
+  | { readonly kind: 'begin'; readonly session: LiveSession }
+  /** The same session was claimed before: answer as then. */
+  | { readonly kind: 'known' }
+  | { readonly kind: 'refused'; readonly why: ClaimRefusal; readonly message: string };
+
+export type ConnectDecision = 'connected' | 'unknown' | 'wrong-ticket' | 'taken';
+
+export interface SessionTableLimits {
+  /** How long a session is told of after its end. */
+  readonly toldMs: number;
+  /** Ended sessions told of at most. */
+  readonly told: number;
+  /** Ended sessions remembered at least, so that they are never claimed again. */
+  readonly tombstones: number;
+  /** Time for which every ended session is remembered. */
+  readonly tombstoneMs: number;
+  /** Longest that a connected session may go without a converted message. */
+  readonly idleMs: number;
+  /** How much longer than granted converted media may flow: the gateway, which counts for the bill, stops it before. */
+  readonly overtimeMs: number;
+}
+
+export const DEFAULT_SESSION_LIMITS: SessionTableLimits = {
+  toldMs: 120_000,
+  told: 2_000,
+  tombstones: 10_000,
+  tombstoneMs: 3_600_000,
+  idleMs: 120_000,
+  overtimeMs: 5_000,
+};
+
+/** What the agent knows of live sessions, and the rules for them; no clock, no I/O. */
+export interface SessionTable {
+  /** @param capacity sessions of the capability that fit now */
+  claim(claim: SessionClaim, now: { capacity: number; draining: boolean; at: number }): ClaimDecision;
+  /** Admits the one relay of a session. */
+  connect(id: string, ticketSha256: Uint8Array, at: number): ConnectDecision;
+  received(id: string): void;
+  dropped(id: string): void;
+  /** A converted message was sent. Returns true for the first. */
+  converted(id: string, at: number): boolean;
+  /**
+   * Begins the end; the first reason counts. `ending`: it has to be brought to its end, and `ended` said then. `over`:
+   * there is nothing to end, and it can never be claimed any more.
+   */
+  ending(id: string, end: SessionEnd, at: number): 'ending' | 'over';
+  /** The slot is free. */
+  ended(id: string, at: number): void;
+  /** Sessions whose time is up, each with the end it comes to. */
+  due(at: number): { readonly id: string; readonly end: SessionEnd }[];
+  /** When to ask `due` again; undefined: nothing waits for anything. It is never later than something is due. */
+  nextDue(): number | undefined;
+  get(id: string): LiveSession | undefined;
+  list(): LiveSession[];
+  /** Sessions of a capability whose slots are taken, those that are ending among them. */
+  held(capability?: LiveCapability): LiveSession[];
+}
+
+interface Entry extends SessionClaim {
+  state: SessionState;
+  received: number;
+  converted: number;
+  dropped: number;
+  readonly claimedAt: number;
+  connectedAt: number | undefined;
+  firstAt: number | undefined;
+  lastAt: number;
+  end: SessionEnd | undefined;
+  endedAt: number;
+  readonly streamedMs: number;
+}
+
+export function createSessionTable(limits: SessionTableLimits = DEFAULT_SESSION_LIMITS): SessionTable {
+  const entries = new Map<string, Entry>();
+  /** In the order of their ends. */
+  const tombstones = new Map<string, number>();
+
+  const holds = (entry: Entry) => entry.state !== 'ended';
+  const active = (id: string) => {
+    const entry = entries.get(id);
+    return entry && holds(entry) && !entry.end ? entry : undefined;
+  };
+
+  function bury(id: string, at: number): void {
+    tombstones.delete(id);
+    tombstones.set(id, at);
+    for (const [oldest, since] of tombstones) {
+      // Ten times the count is a hard bound, whatever the time.
+      const crowded = tombstones.size > limits.tombstones * 10;
+      if (tombstones.size <= limits.tombstones || (at - since < limits.tombstoneMs && !crowded)) break;
+      tombstones.delete(oldest);
+    }
+  }
+
+  function forgetTold(at: number): void {
+    let surplus = entries.size - table.held().length - limits.told;
+    // Ended ones are moved behind all others when they end, so the oldest of them come first.
+    for (const [id, entry] of entries) {
+      if (holds(entry)) continue;
+      if (surplus <= 0 && at - entry.endedAt < limits.toldMs) return;
+      entries.delete(id);
+      surplus--;
+    }
+  }
+
+  /** When and how a session ends if nothing happens before. */
+  function dueOf(entry: Entry): readonly [at: number, end: SessionEnd] {
+    if (entry.connectedAt === undefined) {
+      const end: SessionEnd = { reason: 'no_stream', message: 'nobody connected in time' };
+      return [entry.claimedAt + entry.connectDeadlineMs, end];
+    }
+    const idle: readonly [number, SessionEnd] = [
+      (entry.firstAt === undefined ? entry.connectedAt : entry.lastAt) + limits.idleMs,
+      { reason: 'timed_out', message: 'no media flowed for too long' },
+    ];
+    if (entry.firstAt === undefined) return idle;
+    const limit: readonly [number, SessionEnd] = [
+      entry.firstAt + entry.maxDurationMs + limits.overtimeMs,
+      { reason: 'session_limit_reached', message: 'the granted time is used up' },
+    ];
+    return idle[0] < limit[0] ? idle : limit;
+  }
+
+  const table: SessionTable = {
+    claim(claim, { capacity, draining, at }) {
+      const refused = (why: ClaimRefusal, message: string) => ({ kind: 'refused', why, message }) as const;
+      const known = entries.get(claim.id);
+      if (tombstones.has(claim.id) || (known && (known.end || !holds(known))))
+        return refused('ended', 'the session has ended here');
+      if (known) {
+        return equal(known.ticketSha256, claim.ticketSha256)
+          ? { kind: 'known' }
+          : refused('other-ticket', 'the session is held with another ticket');
+      }
+      if (draining) return refused('draining', 'the agent takes no new sessions');
+      const taken = table.held(claim.capability).length;
+      if (taken >= capacity)
+        return refused('no-slot', `${taken} of ${capacity} slots for ${claim.capability} are taken`);
+      forgetTold(at);
+      const entry: Entry = {
+        ...claim,
+        state: 'claimed',
+        received: 0,
+        converted: 0,
+        dropped: 0,
+        claimedAt: at,
+        connectedAt: undefined,
+        firstAt: undefined,
+        lastAt: at,
+        end: undefined,
+        endedAt: 0,
+        get streamedMs() {
+          return this.firstAt === undefined ? 0 : this.lastAt - this.firstAt;
+        },
+      };
+      entries.set(claim.id, entry);
+      return { kind: 'begin', session: entry };
+    },
+    connect(id, ticketSha256, at) {
+      const entry = entries.get(id);
+      if (!entry) return 'unknown';
+      if (!equal(entry.ticketSha256, ticketSha256)) return 'wrong-ticket';
+      if (entry.connectedAt !== undefined) return 'taken';
+      if (entry.end || !holds(entry)) return 'unknown';
+      entry.connectedAt = at;
+      entry.state = 'connected';
+      return 'connected';
+    },
+    received(id) {
+      const entry = active(id);
+      if (entry) entry.received++;
+    },
+    dropped(id) {
+      const entry = active(id);
+      if (entry) entry.dropped++;
+    },
+    converted(id, at) {
+      const entry = active(id);
+      if (!entry) return false;
+      const first = entry.firstAt === undefined;
+      entry.firstAt ??= at;
+      entry.lastAt = Math.max(entry.lastAt, at);
+      entry.converted++;
+      entry.state = 'streaming';
+      return first;
+    },
+    ending(id, end, at) {
+      const entry = entries.get(id);
+      if (entry && holds(entry)) {
+        entry.end ??= end;
+        return 'ending';
+      }
+      bury(id, at);
+      return 'over';
+    },
+    ended(id, at) {
+      const entry = entries.get(id);
+      if (!entry || !holds(entry)) return;
+      entry.state = 'ended';
+      entry.end ??= { reason: undefined, message: '' };
+      entry.endedAt = at;
+      entries.delete(id);
+      entries.set(id, entry);
+      bury(id, at);
+      forgetTold(at);
+    },
+    due(at) {
+      return table.held().flatMap(({ id }) => {
+        const entry = active(id);
+        if (!entry) return [];
+        const [when, end] = dueOf(entry);
+        return when <= at ? [{ id, end }] : [];
+      });
+    },
+    nextDue() {
+      let next: number | undefined;
+      for (const entry of entries.values()) {
+        if (!holds(entry) || entry.end) continue;
+        const [when] = dueOf(entry);
+        if (next === undefined || when < next) next = when;
+      }
+      return next;
+    },
+    get: (id) => entries.get(id),
+    list: () => [...entries.values()],
+    held: (capability) =>
+      [...entries.values()].filter(
+        (entry) => holds(entry) && (capability === undefined || entry.capability === capability),
+      ),
+  };
+  return table;
+}
+
+/** In a time that says nothing of where they differ. */
+function equal(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && timingSafeEqual(a, b);
+}

@@ -1,0 +1,38 @@
+import { availableParallelism } from 'node:os';
+import type { z } from 'zod';
+import { whole } from '../whole-number.ts';
+import { HIGHEST_RATE, LOWEST_RATE } from './voice/converter.ts';
+
+/** Eight streams take an eighth of a core: most of it is left to renders. */
+const VOICE_SLOTS_PER_CORE = 8;
+const MAX_SLOTS = 1_024;
+
+/** Variables of the environment that concern live sessions. */
+export const liveShape = {
+  /** Voice Swap sessions at once; 0: none. */
+  SEMBLANCE_LIVE_VOICE_SLOTS: whole(0, MAX_SLOTS).optional(),
+  /** Live Swap Pro sessions at once, each with a thread of its own; 0: none. */
+  SEMBLANCE_LIVE_VIDEO_SLOTS: whole(0, MAX_SLOTS).optional(),
+  /** Samples a second that clients of Voice Swap send and get. */
+  SEMBLANCE_LIVE_VOICE_RATE: whole(LOWEST_RATE, HIGHEST_RATE).default(48_000),
+  /** Samples that they are asked to send in one message. */
+  SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: whole(16, 48_000).default(960),
+};
+
+export interface LiveSettings {
+  readonly voiceSlots: number;
+  readonly videoSlots: number;
+  readonly voiceRate: number;
+  readonly voiceChunkFrames: number;
+}
+
+export function liveSettings(config: z.output<z.ZodObject<typeof liveShape>>): LiveSettings {
+  const cores = availableParallelism();
+  return {
+    voiceSlots: config.SEMBLANCE_LIVE_VOICE_SLOTS ?? VOICE_SLOTS_PER_CORE * cores,
+    // A stream keeps the better part of a core busy; the other half of the machine is for renders.
+    videoSlots: config.SEMBLANCE_LIVE_VIDEO_SLOTS ?? Math.max(1, Math.floor(cores / 2)),
+    voiceRate: config.SEMBLANCE_LIVE_VOICE_RATE,
+    voiceChunkFrames: config.SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES,
+  };
+}

@@ -1,0 +1,47 @@
+import { status } from '@grpc/grpc-js';
+import { z } from 'zod';
+import { GrpcError, type GrpcService, unary } from '#common/grpc/server.ts';
+import type { Logger } from '#common/logging.ts';
+import { type AllocateRequest, AllocationServiceService } from '#proto/semblance/operator/v1/operator.ts';
+import type { LiveTerm } from './live-term.ts';
+
+const text = (max: number) => z.string().max(max);
+
+/** What can become a LiveSession and a claim. */
+const ALLOCATION = z.object({
+  sessionId: z.string().regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be a name of a resource'),
+  capability: z.enum(['voice', 'full-live-swap']),
+  account: z.string().regex(/^[a-z0-9_-]{0,63}$/, 'must be an account'),
+  maxDurationSeconds: z.number().int().min(1).max(14_400),
+  connectDeadlineSeconds: z.number().int().min(1).max(3_600),
+  ticketSha256: z.custom<Uint8Array>((value) => value instanceof Uint8Array && value.length === 32, {
+    error: 'must have 32 bytes',
+  }),
+  settings: z.record(text(64), text(65_536)),
+  inputs: z.record(text(64), text(512).startsWith('api/')),
+});
+
+/** The service that every operator has, and of which only that of the leader answers. */
+export function allocationService(options: {
+  /** Of the present term; undefined: this operator does not lead, or not yet. */
+  readonly live: () => LiveTerm | undefined;
+  readonly internalToken?: string | undefined;
+  readonly logger: Logger;
+}): GrpcService {
+  return {
+    name: 'semblance.operator.v1.AllocationService',
+    definition: AllocationServiceService,
+    token: options.internalToken,
+    implementation: {
+      allocate: unary(options.logger, async (request: AllocateRequest, { signal, traceparent }) => {
+        const fault = ALLOCATION.safeParse(request).error?.issues[0];
+        if (fault) {
+          throw new GrpcError(status.INVALID_ARGUMENT, `${fault.path.join('.')}: ${fault.message}`);
+        }
+        const live = options.live();
+        if (!live) throw new GrpcError(status.UNAVAILABLE, 'This operator does not lead.');
+        return live.allocate(request, { signal, traceparent });
+      }),
+    },
+  };
+}

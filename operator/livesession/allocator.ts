@@ -1,0 +1,248 @@
+import { status } from '@grpc/grpc-js';
+import { ApiError, describeError } from '#common/errors.ts';
+import { GrpcError } from '#common/grpc/server.ts';
+import { isKubeError, type KubeClient, type Reflector } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import type { ObjectStore } from '#common/objects/store.ts';
+import { LIVESESSION_RESOURCE, type LiveSession } from '#crds/gen/livesessions.ts';
+import type { ClaimSlotRequest, Source } from '#proto/semblance/live/v1/live.ts';
+import type { AllocateRequest, AllocateResponse } from '#proto/semblance/operator/v1/operator.ts';
+import type { AgentFate } from '../renderjob/types.ts';
+import type { LiveLinks } from './live-links.ts';
+import type { AllocationOutcome, LiveMetrics } from './live-metrics.ts';
+import { type Placer, placeKey, WAIT_FOR_SLOT_MS } from './placer.ts';
+import { isActive, type Place, type SlotBook } from './slot-book.ts';
+import { ALLOCATED_BY, isStanding } from './status.ts';
+
+/** An agent that has no slot where our book has one gets no session for this long. */
+const BUSY_PAUSE_MS = 250;
+/** One that did not answer. */
+const SILENT_PAUSE_MS = 1_000;
+/** How long links to inputs outlive the time in which a client must have connected. */
+const LINK_SLACK_SECONDS = 600;
+/** A face, as uploads of pictures are limited. */
+const MAX_INPUT_BYTES = 45n * 1024n * 1024n;
+
+export interface AllocatorOptions {
+  /** Its own connections: no burst of other writes may hold up who waits for a session. */
+  readonly client: KubeClient;
+  readonly namespace: string;
+  /** Stands on the LiveSessions that this operator makes. */
+  readonly identity: string;
+  readonly sessions: Reflector<LiveSession>;
+  readonly book: SlotBook;
+  readonly placer: Placer;
+  readonly links: LiveLinks;
+  readonly objects: ObjectStore;
+  readonly fateOf: (place: Place) => AgentFate;
+  /** Something that the agent must be made to end, or may have to be. */
+  readonly onDoomed: (session: string) => void;
+  readonly metrics: LiveMetrics;
+  readonly logger: Logger;
+}
+
+export interface CallerContext {
+  /** The caller gave up. */
+  readonly signal: AbortSignal;
+  readonly traceparent?: string | undefined;
+}
+
+export interface Allocator {
+  /** @throws ApiError `capacity_…`, GrpcError for what cannot be allocated, KubeError */
+  allocate(request: AllocateRequest, caller: CallerContext, term: AbortSignal): Promise<AllocateResponse>;
+}
+
+interface UnderWay {
+  readonly capability: string;
+  readonly answer: Promise<AllocateResponse>;
+  readonly givenUp: AbortController;
+  callers: number;
+}
+
+/** Gives sessions slots: a claim at an agent, then one write. Whoever asks twice for a session gets the same answer. */
+export function createAllocator(options: AllocatorOptions): Allocator {
+  const { client, namespace, sessions, book, placer, links, objects, metrics, logger } = options;
+  const underWay = new Map<string, UnderWay>();
+
+  /** The answer of a session that has its slot. @throws GrpcError when it had one and has ended */
+  function answerOf(session: LiveSession, request: AllocateRequest): AllocateResponse {
+    const { agent, incarnation, capability } = session.spec;
+    const place = { agent, incarnation };
+    const name = session.metadata.name ?? '';
+    if (capability !== request.capability) {
+      throw new GrpcError(status.INVALID_ARGUMENT, `the session ${name} is one of ${capability}`);
+    }
+    const { report, over } = book.at(place, name) ?? {};
+    const fate = options.fateOf(place);
+    const gone = fate === 'lost' || fate === 'replaced';
+    const link = links.to(place);
+    if (!isStanding(session) || over || gone || (report && !isActive(report))) {
+      throw new GrpcError(status.FAILED_PRECONDITION, `the session ${name} has ended`);
+    }
+    if (!link) throw new GrpcError(status.UNAVAILABLE, `${agent} is not known yet`);
+    return { agent, incarnation, address: link.address };
+  }
+
+  async function signed(request: AllocateRequest): Promise<Record<string, Source>> {
+    const expiresInSeconds = request.connectDeadlineSeconds + LINK_SLACK_SECONDS;
+    const entries = Object.entries(request.inputs).map(async ([role, key]): Promise<[string, Source]> => {
+      const url = await objects.signGet(key, { expiresInSeconds, audience: 'internal' });
+      return [role, { url, maxBytes: MAX_INPUT_BYTES }];
+    });
+    return Object.fromEntries(await Promise.all(entries));
+  }
+
+  /** Whether the slot is held. What became of it otherwise is in the book. */
+  async function claim(place: Place, request: ClaimSlotRequest, signal: AbortSignal, traceparent?: string) {
+    const { sessionId, capability } = request;
+    const link = links.to(place);
+    const silent = { kind: 'unknown', message: 'the connection to it is gone' } as const;
+    const refusal = link ? await link.claim(request, signal, traceparent) : silent;
+    if (!refusal) {
+      book.confirm(place, sessionId);
+      return true;
+    }
+    const { kind, message } = refusal;
+    metrics.refused(kind);
+    logger.warn({ session: sessionId, ...place, kind, reason: message }, 'an agent gave no slot');
+    if (kind === 'unknown' && link) doom(place, sessionId, capability);
+    else book.unclaim(place, sessionId);
+    if (kind === 'busy') placer.pause(place.agent, BUSY_PAUSE_MS, capability);
+    if (kind === 'unknown') placer.pause(place.agent, SILENT_PAUSE_MS);
+    return false;
+  }
+
+  function doom(place: Place, session: string, capability: string): void {
+    book.doom(place, session, capability);
+    options.onDoomed(session);
+  }
+
+  /** A slot that an agent holds for the session. */
+  async function slotFor(request: AllocateRequest, signal: AbortSignal, traceparent?: string) {
+    const { sessionId: session, capability } = request;
+    const { connectDeadlineSeconds, maxDurationSeconds, settings, ticketSha256, requestId } = request;
+    const until = performance.now() + WAIT_FOR_SLOT_MS;
+    const inputs = await signed(request);
+    const refused = new Set<string>();
+    for (;;) {
+      const place = await placer.acquire({ session, capability, refused, until, signal });
+      const asked = {
+        ...{ sessionId: session, incarnation: place.incarnation, capability, ticketSha256, settings, inputs },
+        ...{ connectDeadlineSeconds, maxDurationSeconds, requestId },
+      };
+      try {
+        if (await claim(place, asked, signal, traceparent)) return place;
+      } catch (error) {
+        // Cut off in the midst of it: the slot may be held.
+        doom(place, session, capability);
+        throw error;
+      }
+      refused.add(placeKey(place));
+    }
+  }
+
+  async function write(place: Place, request: AllocateRequest, signal: AbortSignal): Promise<void> {
+    const { sessionId: name, capability, account, maxDurationSeconds, connectDeadlineSeconds } = request;
+    const { agent, incarnation } = place;
+    const object = {
+      metadata: { name, namespace, annotations: { [ALLOCATED_BY]: options.identity } },
+      spec: {
+        ...{ capability: capability as LiveSession['spec']['capability'], agent, incarnation },
+        ...(account && { account }),
+        ...{ maxDurationSeconds, connectDeadlineSeconds },
+      },
+    };
+    const { metadata } = await client.createForMetadata(LIVESESSION_RESOURCE, object, { signal });
+    const { apiVersion, kind } = { apiVersion: 'semblance.dev/v1alpha1', kind: 'LiveSession' } as const;
+    sessions.note({ ...object, apiVersion, kind, metadata: { ...object.metadata, ...metadata } });
+  }
+
+  async function bind(
+    request: AllocateRequest,
+    givenUp: AbortSignal,
+    term: AbortSignal,
+    traceparent?: string,
+  ): Promise<AllocateResponse> {
+    const { sessionId: name, capability } = request;
+    const place = await slotFor(request, AbortSignal.any([givenUp, term]), traceparent);
+    const { agent, incarnation, address } = place;
+    try {
+      givenUp.throwIfAborted();
+      // Not given up half-way for want of a caller: whether it was carried out would be unknown.
+      await write(place, request, term);
+    } catch (error) {
+      const standing = isKubeError(error, 'already_exists')
+        ? await client.find(LIVESESSION_RESOURCE, { namespace, name }, { signal: term })
+        : undefined;
+      if (standing) sessions.note(standing);
+      const ours = standing?.spec.agent === agent && standing.spec.incarnation === incarnation;
+      if (!ours) doom(place, name, capability);
+      if (standing) return answerOf(standing, request);
+      if (isKubeError(error, 'invalid')) throw new GrpcError(status.INVALID_ARGUMENT, error.message);
+      throw error;
+    } finally {
+      book.unclaim(place, name);
+    }
+    return { agent, incarnation, address };
+  }
+
+  function begin(request: AllocateRequest, term: AbortSignal, traceparent?: string): UnderWay {
+    const { sessionId, capability } = request;
+    const givenUp = new AbortController();
+    const began = performance.now();
+    const note = (outcome: AllocationOutcome) =>
+      metrics.allocated(capability, outcome, (performance.now() - began) / 1000);
+    const answer = bind(request, givenUp.signal, term, traceparent);
+    answer
+      .then(
+        () => note('allocated'),
+        (error: unknown) => {
+          const code = error instanceof ApiError ? error.code : '';
+          note(code === 'capacity_warming' || code === 'capacity_unavailable' ? code : 'failed');
+          if (!givenUp.signal.aborted)
+            logger.info(
+              { session: sessionId, capability, reason: describeError(error) },
+              'no slot for a session',
+            );
+        },
+      )
+      .finally(() => underWay.delete(sessionId));
+    const made = { capability, answer, givenUp, callers: 0 };
+    underWay.set(sessionId, made);
+    return made;
+  }
+
+  return {
+    async allocate(request, { signal, traceparent }, term) {
+      signal.throwIfAborted();
+      let running = underWay.get(request.sessionId);
+      while (running?.givenUp.signal.aborted) {
+        await running.answer.catch(() => {});
+        running = underWay.get(request.sessionId);
+      }
+      if (running && running.capability !== request.capability) {
+        throw new GrpcError(status.INVALID_ARGUMENT, `the session is one of ${running.capability}`);
+      }
+      if (!running) {
+        const standing = sessions.get(request.sessionId);
+        if (standing) {
+          const answer = answerOf(standing, request);
+          metrics.allocated(request.capability, 'again', 0);
+          return answer;
+        }
+        running = begin(request, term, traceparent);
+      }
+      const joined = running;
+      joined.callers++;
+      const leave = () => {
+        if (--joined.callers === 0) joined.givenUp.abort(new Error('nobody waits for the session any more'));
+      };
+      signal.addEventListener('abort', leave, { once: true });
+      try {
+        return await joined.answer;
+      } finally {
+        signal.removeEventListener('abort', leave);
+      }
+    },
+  };
+}

@@ -1,0 +1,176 @@
+import type { Registry } from 'prom-client';
+import {
+  createWorkQueue,
+  type EventRecorder,
+  isKubeError,
+  type KubeClient,
+  type Reflector,
+} from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import { LIVESESSION_RESOURCE, type LiveSession, type LiveSessionStatus } from '#crds/gen/livesessions.ts';
+import type { AgentFate } from '../renderjob/types.ts';
+import type { LiveLinks } from './live-links.ts';
+import type { LiveMetrics } from './live-metrics.ts';
+import { type Action, reconcile, type SessionSnapshot } from './reconcile.ts';
+import type { Place, SlotBook } from './slot-book.ts';
+import { isEnded } from './status.ts';
+
+const FIGURES_EVERY_MS = 10_000;
+/** Between writes of statuses that say no more than that a slot is held: room for what somebody waits for. */
+const IDLE_EVERY_MS = 40;
+/** Most clients connect at once, and then that is what is written. */
+const IDLE_AFTER_MS = 2_000;
+const CONCURRENCY = 16;
+/** Decisions in one go for one session; more means that deciding and doing disagree. */
+const MAX_STEPS = 12;
+
+export interface SessionControllerOptions {
+  readonly client: KubeClient;
+  readonly sessions: Reflector<LiveSession>;
+  readonly book: SlotBook;
+  readonly links: LiveLinks;
+  readonly fateOf: (place: Place) => AgentFate;
+  readonly recorder: EventRecorder;
+  readonly metrics: LiveMetrics;
+  readonly registry: Registry;
+  readonly logger: Logger;
+}
+
+export interface SessionController {
+  /** Something about the session may have changed. */
+  touch(name: string): void;
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/** Takes snapshots of sessions, asks `reconcile`, and does what it says. */
+export function createSessionController(options: SessionControllerOptions): SessionController {
+  const { client, sessions, book, links, fateOf, recorder, metrics, logger } = options;
+  /** performance.now() of the last write of each. */
+  const writtenAt = new Map<string, number>();
+  /** When the idle status of each may be written; `turn`: a time of its own among the others. */
+  const idle = new Map<string, { readonly at: number; readonly turn: boolean }>();
+  let lastTurn = 0;
+
+  function snapshot(name: string): SessionSnapshot {
+    const session = sessions.get(name);
+    const holdings = book.of(name).map((holding) => ({ ...holding, fate: fateOf(holding.place) }));
+    const written = writtenAt.get(name) ?? Number.NEGATIVE_INFINITY;
+    return {
+      session,
+      now: Date.now(),
+      holdings,
+      fate: session ? fateOf(session.spec) : 'unreachable',
+      figuresDueInMs: Math.max(0, written + FIGURES_EVERY_MS - performance.now()),
+    };
+  }
+
+  /** What a process held that is gone, it holds no more. */
+  function settle(name: string): void {
+    for (const { place, claimed } of book.of(name)) {
+      const fate = fateOf(place);
+      if (!claimed && (fate === 'replaced' || fate === 'lost')) book.ended(place, name);
+    }
+  }
+
+  async function perform(
+    action: Action,
+    name: string,
+    session: LiveSession | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
+    switch (action.type) {
+      case 'end': {
+        const { place, reason } = action;
+        logger.info({ session: name, ...place }, 'ending a session that no LiveSession asks for');
+        await links.to(place)?.end(name, reason, signal);
+        book.ended(place, name);
+        return;
+      }
+      case 'status': {
+        if (!session) return;
+        const written = await write(session, action.status, signal);
+        if (action.event) recorder.event(written, action.event);
+        if (isEnded(written)) metrics.ended(session.spec.capability, reasonOf(written));
+        return;
+      }
+      case 'delete':
+        if (session)
+          await client.delete(LIVESESSION_RESOURCE, refOf(session), { uid: session.metadata.uid, signal });
+    }
+  }
+
+  async function write(
+    session: LiveSession,
+    status: LiveSessionStatus,
+    signal: AbortSignal,
+  ): Promise<LiveSession> {
+    const { uid } = session.metadata;
+    const written = await client.apply(
+      LIVESESSION_RESOURCE,
+      { metadata: { ...refOf(session), uid }, status },
+      { subresource: 'status', signal },
+    );
+    writtenAt.set(session.metadata.name ?? '', performance.now());
+    sessions.note(written);
+    return written;
+  }
+
+  /** Milliseconds until the idle status of this session is to be written. */
+  function idleWait(name: string): number {
+    const now = performance.now();
+    const before = idle.get(name) ?? { at: now + IDLE_AFTER_MS, turn: false };
+    const due = before.at <= now;
+    // Only who still wants it takes a turn.
+    if (due && !before.turn) lastTurn = Math.max(now, lastTurn + IDLE_EVERY_MS);
+    const next = due && !before.turn ? { at: lastTurn, turn: true } : before;
+    idle.set(name, next);
+    return next.at - now;
+  }
+
+  async function process(name: string, signal: AbortSignal): Promise<{ requeueAfterMs: number } | undefined> {
+    try {
+      for (let step = 0; ; step++) {
+        if (step >= MAX_STEPS) throw new Error(`no end after ${MAX_STEPS} decisions`);
+        settle(name);
+        const { actions, requeueAfterMs } = reconcile(snapshot(name));
+        if (actions.length === 0) {
+          if (!sessions.get(name)) forget(name);
+          return requeueAfterMs === undefined ? undefined : { requeueAfterMs };
+        }
+        for (const action of actions) {
+          signal.throwIfAborted();
+          if (action.type === 'status' && action.idle) {
+            const wait = idleWait(name);
+            if (wait > 0) return { requeueAfterMs: wait };
+          }
+          await perform(action, name, sessions.get(name), signal);
+          if (action.type === 'delete') return undefined;
+        }
+      }
+    } catch (error) {
+      // Gone, or another of the same name: the watch is about to say so.
+      if (isKubeError(error, 'conflict', 'not_found')) return { requeueAfterMs: 500 };
+      throw error;
+    }
+  }
+
+  function forget(name: string): void {
+    writtenAt.delete(name);
+    idle.delete(name);
+  }
+
+  const queue = createWorkQueue({
+    process,
+    concurrency: CONCURRENCY,
+    name: 'livesessions',
+    logger,
+    registry: options.registry,
+    maxDelayMs: 10_000,
+  });
+  return { touch: queue.add, run: queue.run };
+}
+
+const refOf = ({ metadata }: LiveSession) => ({ namespace: metadata.namespace, name: metadata.name ?? '' });
+
+const reasonOf = ({ status }: LiveSession) =>
+  status?.conditions?.find(({ type }) => type === 'Ready')?.reason ?? '';

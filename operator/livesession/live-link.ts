@@ -1,0 +1,117 @@
+import { type ServiceError, status } from '@grpc/grpc-js';
+import { call, createClient } from '#common/grpc/client.ts';
+import type { Logger } from '#common/logging.ts';
+import {
+  type ClaimSlotRequest,
+  type EndReason,
+  LiveServiceClient,
+  type SessionStatus,
+  type WatchSessionsResponse,
+} from '#proto/semblance/live/v1/live.ts';
+import { createSnapshotStream } from '../agents/snapshot-stream.ts';
+
+/** Somebody waits for the answer, and there may be other agents. */
+const CLAIM_TIMEOUT_MS = 1_500;
+/** An engine may take a while to let go. */
+const END_TIMEOUT_MS = 10_000;
+
+export interface LiveLinkOptions {
+  readonly agent: string;
+  readonly incarnation: string;
+  readonly address: string;
+  /** Token of the installation. */
+  readonly token?: string | undefined;
+  readonly logger: Logger;
+  /** Everything the process holds, at the beginning of each stream; asked for at `openedAt` (performance.now()). */
+  readonly onSnapshot: (sessions: readonly SessionStatus[], openedAt: number) => void;
+  readonly onReport: (session: SessionStatus) => void;
+  readonly onDisconnected: () => void;
+}
+
+export interface ClaimRefusal {
+  /**
+   * `busy`: no free slot. `refused`: it drains, is another process, or has ended this session. `unable`: it does not do
+   * this live. `unknown`: no answer; the slot may be held.
+   */
+  readonly kind: 'busy' | 'refused' | 'unable' | 'unknown';
+  readonly message: string;
+}
+
+/** The live part of a connection to one process of an agent. */
+export interface LiveLink {
+  readonly agent: string;
+  readonly incarnation: string;
+  readonly address: string;
+  /** It has told all the sessions that it holds, and tells each change. */
+  readonly connected: boolean;
+  run(signal: AbortSignal): Promise<void>;
+  /** Undefined when the slot is held. */
+  claim(
+    request: ClaimSlotRequest,
+    signal: AbortSignal,
+    traceparent?: string,
+  ): Promise<ClaimRefusal | undefined>;
+  /** Resolves when this process does not hold the session and never will. @throws when that is not known */
+  end(sessionId: string, reason: EndReason, signal: AbortSignal): Promise<void>;
+}
+
+export function createLiveLink(options: LiveLinkOptions): LiveLink {
+  const { agent, incarnation, address, logger } = options;
+  const client = createClient(LiveServiceClient, address, options.token);
+  const stream = createSnapshotStream<WatchSessionsResponse>({
+    open: () => client.watchSessions({ incarnation }),
+    of: 'its live sessions',
+    onSnapshot: ({ sessions }, openedAt) => options.onSnapshot(sessions, openedAt),
+    onChange({ sessions }) {
+      for (const session of sessions) options.onReport(session);
+    },
+    onDisconnected: options.onDisconnected,
+    onFault: (reason) => logger.debug({ agent, incarnation, reason }, 'no stream of live sessions'),
+  });
+
+  return {
+    agent,
+    incarnation,
+    address,
+    get connected() {
+      return stream.current !== undefined;
+    },
+    async run(signal) {
+      await stream.run(signal);
+      client.close();
+    },
+    async claim(request, signal, traceparent) {
+      try {
+        const settings = { timeoutMs: CLAIM_TIMEOUT_MS, signal, traceparent, requestId: request.requestId };
+        await call(client.claimSlot.bind(client), request, settings);
+        return undefined;
+      } catch (error) {
+        signal.throwIfAborted();
+        return refusalOf(error as ServiceError);
+      }
+    },
+    async end(sessionId, reason, signal) {
+      try {
+        const settings = { timeoutMs: END_TIMEOUT_MS, signal };
+        await call(client.endSession.bind(client), { sessionId, incarnation, reason }, settings);
+      } catch (error) {
+        // Another process answers there: the one that held it is gone.
+        if ((error as ServiceError).code !== status.FAILED_PRECONDITION) throw error;
+      }
+    },
+  };
+}
+
+function refusalOf({ code, details, message }: ServiceError): ClaimRefusal {
+  switch (code) {
+    case status.RESOURCE_EXHAUSTED:
+      return { kind: 'busy', message: details };
+    case status.FAILED_PRECONDITION:
+      return { kind: 'refused', message: details };
+    case status.INVALID_ARGUMENT:
+    case status.UNIMPLEMENTED:
+      return { kind: 'unable', message: details };
+    default:
+      return { kind: 'unknown', message: details || message };
+  }
+}

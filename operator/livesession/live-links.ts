@@ -1,0 +1,93 @@
+import type { Logger } from '#common/logging.ts';
+import type { SessionStatus } from '#proto/semblance/live/v1/live.ts';
+import type { AgentView } from '../agents/view.ts';
+import { createLiveLink, type LiveLink } from './live-link.ts';
+import type { Place } from './slot-book.ts';
+
+export interface LiveLinksOptions {
+  /** Undefined: there is no such agent. */
+  readonly viewOf: (agent: string) => AgentView | undefined;
+  readonly internalToken?: string | undefined;
+  readonly logger: Logger;
+  readonly onSnapshot: (place: Place, sessions: readonly SessionStatus[], openedAt: number) => void;
+  readonly onReport: (place: Place, session: SessionStatus) => void;
+  /** Its stream ended; another is being opened. */
+  readonly onDisconnected: (place: Place) => void;
+}
+
+/** Connections to the agents that carry live sessions. */
+export interface LiveLinks {
+  run(signal: AbortSignal): Promise<void>;
+  /** The agent has changed. */
+  touch(agent: string): void;
+  /** To that very process. */
+  to(place: Place): LiveLink | undefined;
+}
+
+interface Connection {
+  readonly link: LiveLink;
+  readonly stop: AbortController;
+  readonly done: Promise<void>;
+}
+
+export function createLiveLinks(options: LiveLinksOptions): LiveLinks {
+  const { logger } = options;
+  const connections = new Map<string, Connection>();
+  let running: AbortSignal | undefined;
+
+  function connect(agent: string, { incarnation, address }: AgentView, signal: AbortSignal): void {
+    const place = { agent, incarnation };
+    const stop = new AbortController();
+    const over = AbortSignal.any([signal, stop.signal]);
+    const link = createLiveLink({
+      ...{ agent, incarnation, address, logger, token: options.internalToken },
+      onSnapshot(sessions, openedAt) {
+        if (over.aborted) return;
+        logger.info(
+          { agent, incarnation, sessions: sessions.length },
+          'live sessions of the agent are known',
+        );
+        options.onSnapshot(place, sessions, openedAt);
+      },
+      onReport(session) {
+        if (!over.aborted) options.onReport(place, session);
+      },
+      onDisconnected() {
+        if (!over.aborted) options.onDisconnected(place);
+      },
+    });
+    connections.set(agent, { link, stop, done: link.run(over) });
+  }
+
+  function disconnect(agent: string): void {
+    const connection = connections.get(agent);
+    if (!connection) return;
+    connections.delete(agent);
+    connection.stop.abort(new Error('another process of the agent, or none'));
+  }
+
+  return {
+    async run(signal) {
+      running = signal;
+      await new Promise<void>((resolve) => {
+        if (signal.aborted) resolve();
+        signal.addEventListener('abort', () => resolve(), { once: true });
+      });
+      await Promise.all([...connections.values()].map(({ done }) => done));
+    },
+    touch(agent) {
+      if (!running || running.aborted) return;
+      const view = options.viewOf(agent);
+      const { link } = connections.get(agent) ?? {};
+      const same = view && link?.incarnation === view.incarnation && link.address === view.address;
+      if (same) return;
+      disconnect(agent);
+      // An agent that carries none need not have the service.
+      if (view?.incarnation && view.address && view.live.size > 0) connect(agent, view, running);
+    },
+    to({ agent, incarnation }) {
+      const { link } = connections.get(agent) ?? {};
+      return link?.incarnation === incarnation ? link : undefined;
+    },
+  };
+}

@@ -1,0 +1,167 @@
+import { status } from '@grpc/grpc-js';
+import type { Registry } from 'prom-client';
+import { GrpcError } from '#common/grpc/server.ts';
+import type { EventRecorder, Handlers, KubeClient, Reflector } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import type { ObjectStore } from '#common/objects/store.ts';
+import type { GpuAgent } from '#crds/gen/gpuagents.ts';
+import type { LiveSession } from '#crds/gen/livesessions.ts';
+import type { AllocateRequest, AllocateResponse } from '#proto/semblance/operator/v1/operator.ts';
+import type { Fleet } from '../agents/fleet.ts';
+import type { AgentView } from '../agents/view.ts';
+import type { AgentFate } from '../renderjob/types.ts';
+import { type CallerContext, createAllocator } from './allocator.ts';
+import type { Candidate } from './choose.ts';
+import { createSessionController } from './controller.ts';
+import { createLiveLinks } from './live-links.ts';
+import { createLiveMetrics } from './live-metrics.ts';
+import { createPlacer } from './placer.ts';
+import { createSlotBook, type Place } from './slot-book.ts';
+import { isStanding } from './status.ts';
+
+export interface LiveTermOptions {
+  readonly client: KubeClient;
+  /** For the one write of an allocation. */
+  readonly allocationClient: KubeClient;
+  readonly namespace: string;
+  readonly identity: string;
+  readonly sessions: Reflector<LiveSession>;
+  readonly agents: Reflector<GpuAgent>;
+  readonly fleet: Pick<Fleet, 'viewOf' | 'fateOf'>;
+  readonly objects: ObjectStore;
+  readonly internalToken?: string | undefined;
+  readonly recorder: EventRecorder;
+  readonly registry: Registry;
+  readonly logger: Logger;
+  /** Slots in use at the agent changed. */
+  readonly onUsed: (agent: string) => void;
+}
+
+/** The live sessions of one period of leading. */
+export interface LiveTerm {
+  readonly handlers: Handlers<LiveSession>;
+  /** The agent has changed: registration, readiness, fate. */
+  touchAgent(agent: string): void;
+  /** Slots taken on that process, by capability that it carries. */
+  usedOn(view: AgentView): ReadonlyMap<string, number>;
+  allocate(request: AllocateRequest, caller: CallerContext): Promise<AllocateResponse>;
+  /** Every local copy must be as new as the leadership. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+export function createLiveTerm(options: LiveTermOptions): LiveTerm {
+  const { sessions, agents, fleet } = options;
+  const metrics = createLiveMetrics(options.registry);
+  let leading: AbortSignal | undefined;
+
+  const viewOf = (name: string): AgentView | undefined => {
+    const agent = agents.get(name);
+    return agent && fleet.viewOf(agent);
+  };
+  const book = createSlotBook({
+    onFreed: (capability) => placer.freed(capability),
+    onChanged: ({ agent }) => options.onUsed(agent),
+  });
+  const links = createLiveLinks({
+    ...options,
+    viewOf,
+    onSnapshot(place, reports, openedAt) {
+      for (const session of book.snapshot(place, reports, openedAt)) controller.touch(session);
+      touchSessionsOn(place.agent);
+      placer.touch(place.agent);
+    },
+    onReport(place, report) {
+      book.report(place, report);
+      controller.touch(report.sessionId);
+    },
+    onDisconnected: ({ agent }) => placer.touch(agent),
+  });
+  const placer = createPlacer({ book, candidate, onWaiting: metrics.waiting });
+  const controller = createSessionController({ ...options, book, links, fateOf, metrics });
+  const allocator = createAllocator({
+    ...{ ...options, book, placer, links, fateOf, metrics },
+    client: options.allocationClient,
+    onDoomed: (session) => controller.touch(session),
+  });
+
+  /** Of the stream of its sessions: what it does not tell there it does not hold. */
+  function fateOf({ agent, incarnation }: Place): AgentFate {
+    const fate = fleet.fateOf(agent, incarnation);
+    if (fate === 'lost' || fate === 'replaced') return fate;
+    return links.to({ agent, incarnation })?.connected ? 'connected' : 'unreachable';
+  }
+
+  function candidate(name: string): Candidate | undefined {
+    const view = viewOf(name);
+    if (!view) return undefined;
+    const { ready, reason } = view.readiness;
+    const connected = links.to({ agent: name, incarnation: view.incarnation })?.connected;
+    const soon = ready || reason === 'Unreachable';
+    return { ...view, outlook: ready && connected ? 'ready' : soon ? 'soon' : 'no' };
+  }
+
+  function touchSessionsOn(agent: string): void {
+    for (const name of book.sessionsOn(agent)) controller.touch(name);
+  }
+
+  function seen(session: LiveSession, old?: LiveSession): void {
+    const { name = '' } = session.metadata;
+    const { agent, incarnation, capability } = session.spec;
+    const place = { agent, incarnation };
+    const standing = isStanding(session);
+    // Asked to be deleted while something else keeps it: it ends all the same.
+    if (!standing && old && isStanding(old) && session.metadata.deletionTimestamp)
+      book.doom(place, name, capability);
+    else book.bind(place, name, capability, standing);
+    controller.touch(name);
+  }
+
+  return {
+    handlers: {
+      onAdd: (session) => seen(session),
+      onUpdate: seen,
+      onDelete(session) {
+        const { name = '' } = session.metadata;
+        const { agent, incarnation, capability } = session.spec;
+        if (isStanding(session)) book.doom({ agent, incarnation }, name, capability);
+        else book.bind({ agent, incarnation }, name, capability, false);
+        controller.touch(name);
+      },
+    },
+    touchAgent(agent) {
+      links.touch(agent);
+      placer.touch(agent);
+      touchSessionsOn(agent);
+    },
+    usedOn({ name, incarnation, live }) {
+      const place = { agent: name, incarnation };
+      return new Map([...live.keys()].map((capability) => [capability, book.used(place, capability)]));
+    },
+    async allocate(request, caller) {
+      const term = leading;
+      if (!term || term.aborted) throw notLeading();
+      try {
+        return await allocator.allocate(request, caller, term);
+      } catch (error) {
+        // It may stand all the same: the next leader is asked with the same id.
+        if (term.aborted) throw notLeading();
+        throw error;
+      }
+    },
+    async run(signal) {
+      const ended = Promise.all([links.run(signal), controller.run(signal)]);
+      for (const session of sessions.list()) seen(session);
+      for (const { metadata } of agents.list()) {
+        links.touch(metadata.name ?? '');
+        placer.touch(metadata.name ?? '');
+      }
+      leading = signal;
+      await ended;
+      placer.stop();
+    },
+  };
+}
+
+function notLeading(): GrpcError {
+  return new GrpcError(status.UNAVAILABLE, 'This operator does not lead.');
+}

@@ -1,0 +1,161 @@
+import { ApiError } from '#common/errors.ts';
+import { type Candidate, choose, outlookOf } from './choose.ts';
+import type { Place, SlotBook } from './slot-book.ts';
+
+/** How long a session waits for a slot when all are taken. */
+export const WAIT_FOR_SLOT_MS = 2_000;
+/** More than that wait for nothing. */
+const MAX_WAITING = 1_000;
+
+export interface PlacerOptions {
+  readonly book: SlotBook;
+  /** Undefined: there is no such agent. */
+  readonly candidate: (agent: string) => Candidate | undefined;
+  readonly onWaiting: (capability: string, waiting: number) => void;
+}
+
+export interface Wish {
+  readonly session: string;
+  readonly capability: string;
+  /** Places that would not have it. */
+  readonly refused: ReadonlySet<string>;
+  /** performance.now() until which it waits. */
+  readonly until: number;
+  readonly signal: AbortSignal;
+}
+
+/** The agents that take live sessions, as last seen, and the queue of sessions that wait for a slot of one. */
+export interface Placer {
+  /** The agent has changed. */
+  touch(agent: string): void;
+  /** A slot may be free. */
+  freed(capability: string): void;
+  /** No session for this agent for a while; `capability` undefined: none at all. */
+  pause(agent: string, ms: number, capability?: string): void;
+  /**
+   * A free slot, claimed in the book for the session; first come, first served.
+   * @throws ApiError `capacity_warming` or `capacity_unavailable`; the signal's reason when it aborts first
+   */
+  acquire(wish: Wish): Promise<Place & { readonly address: string }>;
+  stop(): void;
+}
+
+interface Waiter {
+  readonly wish: Wish;
+  give(candidate: Candidate): void;
+}
+
+export const placeKey = ({ agent, incarnation }: Place): string => `${agent}/${incarnation}`;
+const placeOf = ({ name, incarnation }: Candidate): Place => ({ agent: name, incarnation });
+
+export function createPlacer(options: PlacerOptions): Placer {
+  const { book } = options;
+  const candidates = new Map<string, Candidate>();
+  const queues = new Map<string, Set<Waiter>>();
+  /** Until when, by `agent` or `agent/capability`. */
+  const pauses = new Map<string, number>();
+  const timers = new Set<NodeJS.Timeout>();
+
+  function isPaused(key: string): boolean {
+    const until = pauses.get(key);
+    if (until === undefined) return false;
+    if (until > performance.now()) return true;
+    pauses.delete(key);
+    return false;
+  }
+
+  function pick(capability: string, wish?: Wish): Candidate | undefined {
+    return choose(
+      candidates.values(),
+      capability,
+      (candidate) => book.used(placeOf(candidate), capability),
+      (candidate) =>
+        isPaused(candidate.name) ||
+        isPaused(`${candidate.name}/${capability}`) ||
+        (wish !== undefined &&
+          (wish.refused.has(placeKey(placeOf(candidate))) || book.knows(placeOf(candidate), wish.session))),
+    );
+  }
+
+  /** Gives what is free to those who wait, in their order. */
+  function pump(capability: string): void {
+    const queue = queues.get(capability);
+    for (const waiter of queue ?? []) {
+      if (!pick(capability)) break;
+      const candidate = pick(capability, waiter.wish);
+      if (!candidate) continue;
+      queue?.delete(waiter);
+      book.claim(placeOf(candidate), waiter.wish.session, capability);
+      waiter.give(candidate);
+    }
+    options.onWaiting(capability, queue?.size ?? 0);
+  }
+
+  function pumpAll(): void {
+    for (const capability of queues.keys()) pump(capability);
+  }
+
+  function refusal(capability: string): ApiError {
+    const { warming } = outlookOf(candidates.values(), capability);
+    return warming
+      ? new ApiError('capacity_warming', 'Capacity is starting up. Try again in about a minute.')
+      : new ApiError('capacity_unavailable', 'There is no capacity for a live session right now. Try again.');
+  }
+
+  return {
+    touch(agent) {
+      const candidate = options.candidate(agent);
+      if (candidate) candidates.set(agent, candidate);
+      else candidates.delete(agent);
+      pumpAll();
+    },
+    freed: pump,
+    pause(agent, ms, capability) {
+      pauses.set(capability === undefined ? agent : `${agent}/${capability}`, performance.now() + ms);
+      const timer = setTimeout(() => {
+        timers.delete(timer);
+        pumpAll();
+      }, ms + 1);
+      timers.add(timer);
+    },
+    acquire(wish) {
+      const { capability, signal } = wish;
+      const queue = queues.get(capability) ?? new Set();
+      queues.set(capability, queue);
+      return new Promise((resolve, reject) => {
+        if (signal.aborted) return reject(signal.reason);
+        const leave = () => {
+          clearTimeout(late);
+          queue.delete(waiter);
+          signal.removeEventListener('abort', abort);
+          options.onWaiting(capability, queue.size);
+        };
+        const abort = () => {
+          leave();
+          reject(signal.reason);
+        };
+        const waiter: Waiter = {
+          wish,
+          give(candidate) {
+            leave();
+            resolve({ ...placeOf(candidate), address: candidate.address });
+          },
+        };
+        const refuse = () => {
+          leave();
+          reject(refusal(capability));
+        };
+        const late = setTimeout(refuse, Math.max(0, wish.until - performance.now()));
+        signal.addEventListener('abort', abort, { once: true });
+        queue.add(waiter);
+        pump(capability);
+        if (!queue.has(waiter)) return;
+        const { hope } = outlookOf(candidates.values(), capability);
+        if (!hope || queue.size > MAX_WAITING) refuse();
+      });
+    },
+    stop() {
+      for (const timer of timers) clearTimeout(timer);
+    },
+  };
+}

@@ -1,0 +1,193 @@
+import { fromEndReason, type SessionEndReason } from '#common/live-session.ts';
+import type { LiveSession, LiveSessionStatus } from '#crds/gen/livesessions.ts';
+import { EndReason, SessionState, type SessionStatus } from '#proto/semblance/live/v1/live.ts';
+import type { AgentFate } from '../renderjob/types.ts';
+import { type Holding, isActive, type Place } from './slot-book.ts';
+import {
+  ALLOCATED_BY,
+  haveMoved,
+  isStanding,
+  isTold,
+  type Phase,
+  type StatusChange,
+  statusWith,
+  timeToLive,
+} from './status.ts';
+
+/** A session at a place, and what is known of the process there. */
+export interface Whereabouts extends Holding {
+  /** `connected`: what it does not report it does not hold. */
+  readonly fate: AgentFate;
+}
+
+export interface SessionSnapshot {
+  /** Undefined: there is no such LiveSession. */
+  readonly session: LiveSession | undefined;
+  /** Unix milliseconds. */
+  readonly now: number;
+  /** Wherever it is known or believed to be. */
+  readonly holdings: readonly Whereabouts[];
+  /** Of the agent that the LiveSession names. */
+  readonly fate: AgentFate;
+  /** Milliseconds until figures may be written again; 0: now. */
+  readonly figuresDueInMs: number;
+}
+
+export interface EventNote {
+  readonly type: 'Normal' | 'Warning';
+  readonly reason: string;
+  readonly action: string;
+  readonly note: string;
+}
+
+export type Action =
+  /** Make the agent end it. */
+  | { readonly type: 'end'; readonly place: Place; readonly reason: EndReason }
+  | {
+      readonly type: 'status';
+      readonly status: LiveSessionStatus;
+      /** Nobody waits for it: it may be written when there is time. */
+      readonly idle: boolean;
+      readonly event?: EventNote;
+    }
+  | { readonly type: 'delete' };
+
+export interface Decision {
+  readonly actions: readonly Action[];
+  /** Look again after this long even if nothing happens. */
+  readonly requeueAfterMs?: number;
+}
+
+const NOTHING: Decision = { actions: [] };
+
+/**
+ * What to do next for the LiveSession of one name and for what agents hold under it. Pure: the same snapshot gives the
+ * same decision, and what was decided but not done is decided again.
+ */
+export function reconcile(snapshot: SessionSnapshot): Decision {
+  const { session, now } = snapshot;
+  const ends = strays(snapshot);
+  if (ends.length > 0) return { actions: ends };
+  if (!session || session.metadata.deletionTimestamp) return NOTHING;
+  const left = timeToLive(session, now);
+  if (left !== undefined)
+    return left > 0 ? { actions: [], requeueAfterMs: left } : { actions: [{ type: 'delete' }] };
+  return decideStanding(snapshot, session);
+}
+
+/** Where it is held and should not be: its LiveSession was deleted, has ended, names another place, or never was. */
+function strays({ session, holdings }: SessionSnapshot): Action[] {
+  return holdings
+    .filter(({ claimed, over, doomed, report, fate, place }) => {
+      if (claimed || over || fate !== 'connected') return false;
+      const wanted = session && isStanding(session) && isAt(session, place);
+      return doomed || (isActive(report) && !wanted);
+    })
+    .map(({ place }) => ({ type: 'end', place, reason: EndReason.END_REASON_CANCELLED }));
+}
+
+const isAt = ({ spec }: LiveSession, place: Place) =>
+  spec.agent === place.agent && spec.incarnation === place.incarnation;
+
+function decideStanding(snapshot: SessionSnapshot, session: LiveSession): Decision {
+  const { holdings, fate } = snapshot;
+  const { agent } = session.spec;
+  const here = holdings.find(({ place }) => isAt(session, place));
+  const report = here?.report;
+  if (report && !isActive(report)) return end(snapshot, session, report, endOf(report));
+  const allocated = session.metadata.annotations?.[ALLOCATED_BY] !== undefined;
+  if (!allocated && !isTold(session) && !report) {
+    return end(snapshot, session, report, {
+      conditionReason: 'NotAllocated',
+      reason: 'cancelled',
+      message: 'It was not made by the operator and holds no slot. Sessions are opened over the API.',
+    });
+  }
+  if (fate === 'replaced' || fate === 'lost') {
+    const how =
+      fate === 'replaced' ? 'another process of it has registered' : 'its Lease has lapsed or was released';
+    const message = `The process of ${agent} that carried it is gone: ${how}.`;
+    return end(snapshot, session, report, { conditionReason: 'AgentLost', reason: 'render_failed', message });
+  }
+  if (here?.over || (fate === 'connected' && !report && !here?.claimed)) {
+    const streamed = session.status?.startedAt !== undefined;
+    return end(snapshot, session, report, {
+      conditionReason: streamed ? 'Closed' : 'NoStream',
+      reason: streamed ? undefined : 'no_stream',
+      message: `${agent} no longer knows it: it ended while no operator watched.`,
+    });
+  }
+  return report ? progress(snapshot, session, report) : NOTHING;
+}
+
+type End = Pick<StatusChange, 'conditionReason' | 'message' | 'reason'>;
+
+function end(
+  { now }: SessionSnapshot,
+  session: LiveSession,
+  report: SessionStatus | undefined,
+  how: End,
+): Decision {
+  const status = statusWith(session, now, { phase: 'Ended', report, ...how });
+  const bad = ['RenderFailed', 'AgentLost', 'NotAllocated'].includes(how.conditionReason);
+  const note = `${how.message} ${status.streamedSeconds ?? 0} s were streamed.`;
+  const event = {
+    type: bad ? 'Warning' : 'Normal',
+    reason: how.conditionReason,
+    action: 'End',
+    note,
+  } as const;
+  return { actions: [{ type: 'status', status, idle: false, event }] };
+}
+
+const ENDS: Readonly<Record<SessionEndReason | 'closed', readonly [reason: string, message: string]>> = {
+  closed: ['Closed', 'The client closed it.'],
+  session_limit_reached: ['SessionLimitReached', 'The seconds that were granted are used up.'],
+  no_stream: ['NoStream', 'Nothing was ever streamed: nobody connected in time, or no media came.'],
+  render_failed: ['RenderFailed', 'The engine of its agent failed; the log of the agent says why.'],
+  timed_out: ['TimedOut', 'The client was silent or read nothing for too long.'],
+  cancelled: ['Cancelled', 'It was ended on request.'],
+};
+
+function endOf(report: SessionStatus): End {
+  const reason = fromEndReason(report.reason);
+  const [conditionReason, message] = ENDS[reason ?? 'closed'];
+  return { conditionReason, message, reason };
+}
+
+const PHASES: Readonly<Partial<Record<SessionState, Exclude<Phase, 'Ended'>>>> = {
+  [SessionState.SESSION_STATE_CLAIMED]: 'Bound',
+  [SessionState.SESSION_STATE_CONNECTED]: 'Connected',
+  [SessionState.SESSION_STATE_STREAMING]: 'Streaming',
+};
+
+function progress(
+  { now, figuresDueInMs }: SessionSnapshot,
+  session: LiveSession,
+  report: SessionStatus,
+): Decision {
+  const phase = PHASES[report.state];
+  if (!phase) return NOTHING;
+  const turned = session.status?.phase !== phase || !isTold(session);
+  if (!turned) {
+    if (!haveMoved(session, report)) return NOTHING;
+    if (figuresDueInMs > 0) return { actions: [], requeueAfterMs: figuresDueInMs };
+  }
+  const { agent } = session.spec;
+  const message = {
+    Bound: `Holds a slot of ${agent}; nobody has connected yet.`,
+    Connected: `A client is connected by way of ${agent}; nothing has been converted yet.`,
+    Streaming: `${agent} converts its media.`,
+  }[phase];
+  const status = statusWith(session, now, { phase, conditionReason: phase, message, report });
+  const event = {
+    type: 'Normal',
+    reason: 'Bound',
+    action: 'Bind',
+    note: `Bound to a slot of ${agent}.`,
+  } as const;
+  const first = !isTold(session);
+  return {
+    actions: [{ type: 'status', status, idle: phase === 'Bound', ...(first && { event }) }],
+  };
+}

@@ -1,0 +1,93 @@
+import type { SessionEndReason } from '#common/live-session.ts';
+import type { LiveSession, LiveSessionStatus } from '#crds/gen/livesessions.ts';
+import type { SessionStatus } from '#proto/semblance/live/v1/live.ts';
+import { withCondition } from '../conditions.ts';
+
+/** On LiveSessions that an operator made: which one. */
+export const ALLOCATED_BY = 'semblance.dev/allocated-by';
+
+export type Phase = NonNullable<LiveSessionStatus['phase']>;
+
+/** How long an ended one is kept when nothing else is said, in seconds. */
+const DEFAULT_TTL = 600;
+
+export const isEnded = ({ status }: LiveSession): boolean => status?.phase === 'Ended';
+
+/** Whether it is to be carried on: neither ended nor deleted. */
+export const isStanding = (session: LiveSession): boolean =>
+  !isEnded(session) && session.metadata.deletionTimestamp === undefined;
+
+/** Whether its status has been written since it was made; the phase alone is filled in by the API server. */
+export const isTold = ({ status }: LiveSession): boolean => (status?.conditions?.length ?? 0) > 0;
+
+/** Milliseconds after which it is to be deleted, from now; undefined: it has not ended. */
+export function timeToLive(session: LiveSession, now: number): number | undefined {
+  if (!isEnded(session)) return undefined;
+  const { ttlSecondsAfterFinished: ttl = DEFAULT_TTL } = session.spec;
+  const since = Date.parse(session.status?.endedAt ?? session.metadata.creationTimestamp ?? '');
+  return since + ttl * 1000 - now;
+}
+
+export interface StatusChange {
+  readonly phase: Phase;
+  /** Of the condition Ready, which is True unless it has ended. */
+  readonly conditionReason: string;
+  readonly message: string;
+  readonly reason?: SessionEndReason | undefined;
+  readonly report?: SessionStatus | undefined;
+}
+
+/** The status after the change, of which `figures` are what the agent counted. */
+export function statusWith(session: LiveSession, now: number, change: StatusChange): LiveSessionStatus {
+  const { phase, conditionReason, message, reason, report } = change;
+  const before = session.status ?? {};
+  const observedGeneration = session.metadata.generation;
+  const startedAt = before.startedAt ?? startOf(report, now);
+  return {
+    ...before,
+    ...(report && figuresOf(report)),
+    ...(startedAt && { startedAt }),
+    ...(phase === 'Ended' && { endedAt: new Date(now).toISOString(), ...(reason && { reason }) }),
+    phase,
+    observedGeneration,
+    conditions: withCondition(
+      before.conditions,
+      {
+        type: 'Ready',
+        status: phase === 'Ended' ? 'False' : 'True',
+        reason: conditionReason,
+        message,
+        observedGeneration,
+      },
+      now,
+    ),
+  };
+}
+
+function startOf(report: SessionStatus | undefined, now: number): string | undefined {
+  return report && report.converted > 0n
+    ? new Date(now - Number(report.streamedMs)).toISOString()
+    : undefined;
+}
+
+export interface Figures {
+  readonly streamedSeconds: number;
+  readonly received: number;
+  readonly converted: number;
+  readonly dropped: number;
+}
+
+export function figuresOf({ streamedMs, received, converted, dropped }: SessionStatus): Figures {
+  return {
+    streamedSeconds: Math.round(Number(streamedMs) / 1000),
+    received: Number(received),
+    converted: Number(converted),
+    dropped: Number(dropped),
+  };
+}
+
+export function haveMoved({ status }: LiveSession, report: SessionStatus): boolean {
+  return Object.entries(figuresOf(report)).some(
+    ([name, value]) => value !== (status?.[name as keyof Figures] ?? 0),
+  );
+}
