@@ -4,6 +4,7 @@ import type { AdminCalls } from './connection.ts';
 import { RECORD_COMMANDS } from './record-commands.ts';
 import { type CommandSpec, type FlagSpec, type Flags, usdFlag, wholeFlag } from './usage.ts';
 import { USAGE_COMMANDS } from './usage-commands.ts';
+import { VOICE_COMMANDS } from './voice-commands.ts';
 
 export interface Command extends CommandSpec {
   /** @returns the answer, as `--json` prints it */
@@ -199,6 +200,7 @@ export const COMMANDS: readonly Command[] = [
     },
   },
   ...USAGE_COMMANDS,
+  ...VOICE_COMMANDS,
   ...RECORD_COMMANDS,
 ];
 

@@ -1,5 +1,6 @@
 import { ApiError } from '#common/errors.ts';
 import type { CallContext } from '#common/grpc/server.ts';
+import type { Voice } from '#common/voices/voice.ts';
 import type {
   ConnectSessionRequest,
   ConnectSessionResponse,
@@ -11,16 +12,20 @@ import type {
   ReportSessionsResponse,
 } from '#proto/semblance/control/v1/control.ts';
 import type { Gate } from '../accounts/gate.ts';
+import type { SignedLinks } from '../media/signed-links.ts';
 import type { Database } from '../storage/database.ts';
-import { listVoices } from '../voices/voices.ts';
+import { listVoices } from '../voices/list-voices.ts';
 
 export interface SessionCallsOptions {
   readonly database: Database;
   readonly gate: Gate;
+  /** Voices of files, by id. */
+  readonly voices: ReadonlyMap<string, Voice>;
+  readonly links: SignedLinks;
 }
 
 /** What the gateway asks about live sessions. Nothing opens one yet, so none is known. */
-export function createSessionCalls({ database, gate }: SessionCallsOptions) {
+export function createSessionCalls({ database, gate, voices, links }: SessionCallsOptions) {
   return {
     async openSession(
       { caller }: OpenSessionRequest,
@@ -39,8 +44,8 @@ export function createSessionCalls({ database, gate }: SessionCallsOptions) {
     },
 
     async listVoices({ caller }: ListVoicesRequest, { trailers }: CallContext): Promise<ListVoicesResponse> {
-      await gate.admit(caller, trailers);
-      return { voices: await listVoices(database.fast) };
+      const { linkSeconds } = await gate.admit(caller, trailers);
+      return { voices: await listVoices({ files: voices, sql: database.fast }, links, linkSeconds) };
     },
   };
 }
