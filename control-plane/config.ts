@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { baseShape, kubeShape, listenAddress, objectsShape } from '#common/config.ts';
+import { voiceShape } from '#common/voices/load-voices.ts';
 import { isRange } from './webhooks/addresses.ts';
 
 /** The control plane's settings; see common/config for those it shares. */
@@ -7,6 +8,7 @@ export const controlPlaneShape = {
   ...baseShape,
   ...kubeShape,
   ...objectsShape,
+  ...voiceShape,
   SEMBLANCE_POSTGRES_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must begin with postgres://'),
   SEMBLANCE_NATS_URL: z.string().regex(/^(nats|tls):\/\//, 'must begin with nats:// or tls://'),
   SEMBLANCE_CONTROL_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 0 }),

@@ -6,6 +6,8 @@ import { startGrpcServer } from '#common/grpc/server.ts';
 import { createReflector, type KubeClient, type Reflector } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
+import { loadVoices } from '#common/voices/load-voices.ts';
+import type { Voice } from '#common/voices/voice.ts';
 import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
 import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
 import { createGate } from './accounts/gate.ts';
@@ -26,6 +28,7 @@ import { createSubmit } from './jobs/submit.ts';
 import { createTraced, traceSender, traceSettler } from './jobs/traces.ts';
 import { createJobWatcher } from './jobs/watcher.ts';
 import { createRemovals } from './media/removals.ts';
+import { createSignedLinks } from './media/signed-links.ts';
 import { createMetrics } from './metrics.ts';
 import { createOutbox, type Outbox } from './relay/outbox.ts';
 import { counted } from './relay/under-way.ts';
@@ -64,6 +67,8 @@ export interface ControlPlaneOptions {
   readonly jobSweepMs?: number;
   /** Pause between two rounds of housekeeping. */
   readonly housekeepingMs?: number | undefined;
+  /** Voices of files, by id. Default: those that come along. */
+  readonly voices?: ReadonlyMap<string, Voice> | undefined;
   readonly webhooks?: WebhookSettings;
   readonly sessions?: SessionTiming | undefined;
 }
@@ -95,6 +100,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const { logger, events, kube, namespace, objects, registry, now } = options;
   const stop = new AbortController();
   const { signal } = stop;
+  const voices = options.voices ?? (await loadVoices());
   const database = openDatabase({ ...options.database, url: options.postgresUrl });
   const metrics = createMetrics(registry, database);
   const reflector = createReflector<RenderJob>({
@@ -223,7 +229,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     ...pace,
   });
   const sessions = createSessions({
-    ...{ database, kube, namespace, logger, registry, now },
+    ...{ database, voices, kube, namespace, logger, registry, now },
     internalToken: options.internalToken,
     metrics: metrics.sessions,
     ...options.sessions,
@@ -238,13 +244,16 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     view,
     jobCalls: createJobCalls({ database, gate, view, canceller, webhooks: true }),
     mediaCalls: createMediaCalls({ database, gate, removals }),
-    sessionCalls: createSessionCalls({ database, gate, ...sessions }),
+    sessionCalls: createSessionCalls({
+      ...{ database, gate, ...sessions },
+      ...{ voices, links: createSignedLinks({ objects }) },
+    }),
     metrics,
     watchJobs: watchStreams.handle,
     now,
   });
   const admin = createAdminService({
-    ...{ logger, database, metrics, removals },
+    ...{ logger, database, metrics, removals, voices },
     token: options.adminToken,
     endSession: sessions.nudge,
   });

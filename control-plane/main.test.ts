@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
@@ -116,6 +116,16 @@ test('a database of a newer release ends it with the reason', async () => {
   expect(await exited).toBe(1);
   expect(output()).toContain('run the newer release');
   await pg.close();
+});
+
+test('a voice that is not usable ends it, with the file and the fault', async () => {
+  const voices = join(dir, 'voices');
+  await mkdir(voices);
+  await writeFile(join(voices, 'loud.json'), JSON.stringify({ id: 'Loud', name: 'Loud' }));
+  const { exited, output } = await start({ SEMBLANCE_VOICE_DIR: voices });
+  expect(await exited).toBe(1);
+  expect(output()).toContain(`${join(voices, 'loud.json')}: id: must be lower-case letters`);
+  expect(output()).toContain(`${join(voices, 'loud.json')}: description: `);
 });
 
 test('settings that are not usable are named, without their values', async () => {

@@ -5,6 +5,7 @@ import { createKubeClient } from '#common/kube/index.ts';
 import { createLogger } from '#common/logging.ts';
 import { openObjectStore } from '#common/objects/open.ts';
 import { runService } from '#common/service.ts';
+import { loadVoices, voiceDirectories } from '#common/voices/load-voices.ts';
 import { controlPlaneShape } from './config.ts';
 import { startControlPlane } from './control-plane.ts';
 
@@ -15,6 +16,7 @@ const logger = createLogger({
 
 runService(logger, async () => {
   const config = loadConfig(controlPlaneShape);
+  const voices = await loadVoices(voiceDirectories(config));
   const registry = createRegistry('control-plane');
   if (!config.SEMBLANCE_INTERNAL_TOKEN) {
     logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: whoever reaches the gRPC port may call it');
@@ -42,6 +44,7 @@ runService(logger, async () => {
     internalToken: config.SEMBLANCE_INTERNAL_TOKEN,
     logger,
     registry,
+    voices,
     webhooks: { allow: config.SEMBLANCE_WEBHOOK_ALLOW },
   });
   const health = await startHealthServer({

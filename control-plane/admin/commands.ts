@@ -5,6 +5,7 @@ import { RECORD_COMMANDS } from './record-commands.ts';
 import { SESSION_COMMANDS } from './session-commands.ts';
 import { type CommandSpec, type FlagSpec, type Flags, usdFlag, wholeFlag } from './usage.ts';
 import { USAGE_COMMANDS } from './usage-commands.ts';
+import { VOICE_COMMANDS } from './voice-commands.ts';
 
 export interface Command extends CommandSpec {
   /** @returns the answer, as `--json` prints it */
@@ -201,6 +202,7 @@ export const COMMANDS: readonly Command[] = [
   },
   ...SESSION_COMMANDS,
   ...USAGE_COMMANDS,
+  ...VOICE_COMMANDS,
   ...RECORD_COMMANDS,
 ];
 

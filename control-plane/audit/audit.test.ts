@@ -15,6 +15,11 @@ import {
 } from '../testing.ts';
 import { ACTOR_KEY } from './actor.ts';
 
+const VOICE = {
+  ...{ id: 'test-voice', name: 'Test', description: 'A voice of a test.' },
+  ...{ pitch_hz: { low: 100, high: 150 }, formant_shift: 1.1 },
+};
+
 let system: TestSystem;
 let admin: AdminServiceClient;
 
@@ -63,6 +68,7 @@ async function requests() {
     ListUsage: () => invoke(admin.listUsage.bind(admin), { accountId, range, limit: 1 }),
     SummarizeUsage: () => invoke(admin.summarizeUsage.bind(admin), { accountId, range }),
     ListSettings: () => invoke(admin.listSettings.bind(admin), {}),
+    ListVoices: () => invoke(admin.listVoices.bind(admin), {}),
     ListAudit: () =>
       invoke(admin.listAudit.bind(admin), { accountId, from: undefined, to: undefined, limit: 0 }),
     ListSessions: () => invoke(admin.listSessions.bind(admin), { accountId, open: false }),
@@ -91,6 +97,8 @@ async function requests() {
         setting: { name: 'upload_retention_seconds', value: 86_400n },
       }),
     EndSession: () => invoke(admin.endSession.bind(admin), { sessionId }),
+    AddVoice: () => invoke(admin.addVoice.bind(admin), { definitionJson: JSON.stringify(VOICE) }),
+    RemoveVoice: () => invoke(admin.removeVoice.bind(admin), { voiceId: VOICE.id }),
     DeleteMedia: () => invoke(admin.deleteMedia.bind(admin), { jobId, fileKey: undefined, inputs: true }),
   };
   return { accountId, keyId, jobId, fileKey, reads, writes };
@@ -190,6 +198,9 @@ describe('the audit', () => {
       () => invoke(admin.setSetting.bind(admin), { setting: { name: 'link_seconds', value: 2n ** 40n } }),
       () => invoke(admin.replayDelivery.bind(admin), { deliveryId: 'dlv-none' }),
       () => invoke(admin.deleteMedia.bind(admin), { jobId: undefined, fileKey: undefined, inputs: false }),
+      () => invoke(admin.addVoice.bind(admin), { definitionJson: JSON.stringify({ ...VOICE, id: '' }) }),
+      () => invoke(admin.removeVoice.bind(admin), { voiceId: 'bass-narrator' }),
+      () => invoke(admin.removeVoice.bind(admin), { voiceId: 'none\0' }),
       () => call(admin.createKey.bind(admin), { accountId: 'acct-none' }, { timeoutMs: 25_000 }),
     ];
     for (const refusal of refused)

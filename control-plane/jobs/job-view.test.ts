@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest';
 import type { ObjectStore } from '#common/objects/store.ts';
+import { windowStart } from '../media/signed-links.ts';
 import type { JobRow } from './job-row.ts';
 import { isJobId } from './job-row.ts';
-import { createJobView, windowStart } from './job-view.ts';
+import { createJobView } from './job-view.ts';
 
 const settledAt = new Date('2026-05-01T10:00:00.789Z');
 const DAY = 86_400;

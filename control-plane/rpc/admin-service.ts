@@ -3,6 +3,7 @@ import type { Metadata } from '@grpc/grpc-js';
 import { ApiError } from '#common/errors.ts';
 import { type CallContext, type GrpcService, unary } from '#common/grpc/server.ts';
 import type { Logger } from '#common/logging.ts';
+import type { Voice } from '#common/voices/voice.ts';
 import { type AdminServiceServer, AdminServiceService } from '#proto/semblance/admin/v1/admin.ts';
 import { requireAccount, showAccount } from '../accounts/accounts.ts';
 import * as changes from '../admin/changes.ts';
@@ -16,6 +17,8 @@ import { listSessions, type SessionRow } from '../sessions/list-sessions.ts';
 import type { Database } from '../storage/database.ts';
 import type { Transaction } from '../storage/sql.ts';
 import { readUsage, summarizeUsage } from '../usage/usage.ts';
+import { listOffered } from '../voices/list-voices.ts';
+import { createVoiceChanges } from '../voices/voice-changes.ts';
 import { type DeliveryView, listDeliveries } from '../webhooks/deliveries.ts';
 
 export interface AdminServiceOptions {
@@ -27,12 +30,15 @@ export interface AdminServiceOptions {
   readonly removals: Pick<Removals, 'payNow'>;
   /** Has the LiveSession of a session whose end was asked for deleted. */
   readonly endSession: (sessionId: string) => void;
+  /** Voices of files, by id. */
+  readonly voices: ReadonlyMap<string, Voice>;
 }
 
 /** What the service owner may do. */
 export function createAdminService(options: AdminServiceOptions): GrpcService {
   const { logger, database, token, metrics, removals, endSession } = options;
   const { sql } = database;
+  const voiceChanges = createVoiceChanges(options.voices);
   const expected = digest(`Bearer ${token}`);
 
   function authorize(metadata: Metadata): void {
@@ -110,6 +116,11 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
     setRates: changing('SetRates', changes.ratesSet),
     listSettings: guarded('ListSettings', async () => ({ settings: await listSettings(sql) })),
     setSetting: changing('SetSetting', changes.settingSet),
+    listVoices: guarded('ListVoices', async () => ({
+      voices: await listOffered({ files: options.voices, sql }),
+    })),
+    addVoice: changing('AddVoice', voiceChanges.voiceAdded),
+    removeVoice: changing('RemoveVoice', voiceChanges.voiceRemoved),
     listAudit: guarded('ListAudit', async (request) => ({
       entries: (await listAudit(sql, request)).map(auditEntry),
     })),

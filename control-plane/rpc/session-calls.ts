@@ -1,4 +1,5 @@
 import type { CallContext } from '#common/grpc/server.ts';
+import type { Voice } from '#common/voices/voice.ts';
 import type {
   ConnectSessionRequest,
   ConnectSessionResponse,
@@ -10,21 +11,26 @@ import type {
   ReportSessionsResponse,
 } from '#proto/semblance/control/v1/control.ts';
 import type { Gate } from '../accounts/gate.ts';
+import type { SignedLinks } from '../media/signed-links.ts';
 import { connectSession } from '../sessions/connect.ts';
 import type { Opener } from '../sessions/open.ts';
 import type { Reports } from '../sessions/reports.ts';
 import type { Database } from '../storage/database.ts';
-import { listVoices } from '../voices/voices.ts';
+import { listVoices } from '../voices/list-voices.ts';
 
 export interface SessionCallsOptions {
   readonly database: Database;
   readonly gate: Gate;
   readonly opener: Opener;
   readonly report: Reports;
+  /** Voices of files, by id. */
+  readonly voices: ReadonlyMap<string, Voice>;
+  readonly links: SignedLinks;
 }
 
 /** What the gateway asks about live sessions. */
-export function createSessionCalls({ database, gate, opener, report }: SessionCallsOptions) {
+export function createSessionCalls(options: SessionCallsOptions) {
+  const { database, gate, opener, report, voices, links } = options;
   return {
     async openSession(
       request: OpenSessionRequest,
@@ -52,8 +58,8 @@ export function createSessionCalls({ database, gate, opener, report }: SessionCa
     }),
 
     async listVoices({ caller }: ListVoicesRequest, { trailers }: CallContext): Promise<ListVoicesResponse> {
-      await gate.admit(caller, trailers);
-      return { voices: await listVoices(database.fast) };
+      const { linkSeconds } = await gate.admit(caller, trailers);
+      return { voices: await listVoices({ files: voices, sql: database.fast }, links, linkSeconds) };
     },
   };
 }

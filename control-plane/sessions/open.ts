@@ -1,6 +1,7 @@
 import { ApiError, describeError } from '#common/errors.ts';
 import { isKubeError, type KubeClient } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
+import type { Voice } from '#common/voices/voice.ts';
 import { LIVESESSION_RESOURCE } from '#crds/gen/livesessions.ts';
 import type { AllocateResponse } from '#proto/semblance/operator/v1/operator.ts';
 import { createBatcher } from '../storage/batcher.ts';
@@ -19,6 +20,8 @@ export interface OpenedSession {
 
 export interface OpenerOptions {
   readonly database: Database;
+  /** Voices of files, by id. */
+  readonly voices: ReadonlyMap<string, Voice>;
   readonly allocator: Pick<Allocator, 'allocate'>;
   readonly kube: Pick<KubeClient, 'delete'>;
   readonly namespace: string;
@@ -45,7 +48,7 @@ interface Slot extends AllocateResponse {
  * that is given up by itself (see expiry); what fails here is given up at once, block and slot.
  */
 export function createOpener(options: OpenerOptions) {
-  const { database, allocator, kube, namespace, logger, onOutcome, onAllocated } = options;
+  const { database, voices, allocator, kube, namespace, logger, onOutcome, onAllocated } = options;
   const { sql } = database;
   const divisible = (error: unknown) => sqlState(error) !== undefined;
 
@@ -127,7 +130,7 @@ export function createOpener(options: OpenerOptions) {
      * capacity_warming, internal_error
      */
     async open(wish: SessionWish, call: OpenCall): Promise<OpenedSession> {
-      const order = await orderOf(database.fast, wish);
+      const order = await orderOf({ files: voices, sql: database.fast }, wish);
       const admitted = await reserve.submit(order);
       const { outcome, max_seconds: maxSeconds, max_cost_micros: maxCostMicros } = admitted;
       if (outcome !== 'reserved' || maxSeconds === null || maxCostMicros === null) {

@@ -3,8 +3,9 @@ import { CAPABILITIES, isCapability } from '#common/capabilities.ts';
 import { ApiError } from '#common/errors.ts';
 import { newSecret } from '#common/ids.ts';
 import { microsToUsd } from '#common/money.ts';
-import { isStorable, type Transaction } from '../storage/sql.ts';
-import { findVoice } from '../voices/voices.ts';
+import { isStorable } from '../storage/sql.ts';
+import type { VoiceCatalogue } from '../voices/catalogue.ts';
+import { findVoice } from '../voices/find-voice.ts';
 import { readPrompt } from './prompt.ts';
 import { newSessionId } from './session-id.ts';
 
@@ -42,23 +43,23 @@ export function sha256(of: string | Buffer): Buffer {
 }
 
 /** @throws ApiError invalid_input */
-export async function orderOf(sql: Transaction, wish: SessionWish): Promise<SessionOrder> {
+export async function orderOf(voices: VoiceCatalogue, wish: SessionWish): Promise<SessionOrder> {
   const { capability, durationMinutes: minutes, prompt, voiceId } = wish;
   const most = MOST_MINUTES[capability];
   if (!Object.hasOwn(MOST_MINUTES, capability) || most === undefined)
     throw new ApiError('invalid_input', 'There is no such session capability.');
   if (!Number.isInteger(minutes) || minutes < 1 || minutes > most)
     throw new ApiError('invalid_input', `\`duration_minutes\` is a whole number from 1 to ${most}.`);
-  const what = capability === 'voice' ? await voiceOf(sql, voiceId) : lookOf(prompt);
+  const what = capability === 'voice' ? await voiceOf(voices, voiceId) : lookOf(prompt);
   const token = newSecret('sst_');
   return { sessionId: newSessionId(), wish, token, ticket: randomBytes(TICKET_BYTES), ...what };
 }
 
 type Details = Pick<SessionOrder, 'settings' | 'inputs'>;
 
-async function voiceOf(sql: Transaction, id: string | undefined): Promise<Details> {
+async function voiceOf(voices: VoiceCatalogue, id: string | undefined): Promise<Details> {
   if (id === undefined) return { settings: {}, inputs: [] };
-  const voice = isStorable(id) ? await findVoice(sql, id) : undefined;
+  const voice = await findVoice(voices, id);
   if (!voice)
     throw new ApiError('invalid_input', '`voice_profile_id` is not a voice: take an `id` from GET /voices.');
   return { settings: { voice: JSON.stringify(voice) }, inputs: [] };

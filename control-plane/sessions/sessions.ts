@@ -1,6 +1,7 @@
 import type { Registry } from 'prom-client';
 import { createReflector, type KubeClient, LEASE_RESOURCE, type Lease } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
+import type { Voice } from '#common/voices/voice.ts';
 import { LIVESESSION_RESOURCE, type LiveSession } from '#crds/gen/livesessions.ts';
 import type { Database } from '../storage/database.ts';
 import { createAllocator, OPERATOR_LEASE } from './allocator.ts';
@@ -21,6 +22,8 @@ export interface SessionTiming {
 
 export interface SessionsOptions extends SessionTiming {
   readonly database: Database;
+  /** Voices of files, by id. */
+  readonly voices: ReadonlyMap<string, Voice>;
   readonly kube: KubeClient;
   readonly namespace: string;
   readonly logger: Logger;
@@ -32,7 +35,7 @@ export interface SessionsOptions extends SessionTiming {
 
 /** All that the control plane does for live sessions: opening, reports, and the ends that nobody reports. */
 export function createSessions(options: SessionsOptions) {
-  const { database, kube, namespace, logger, registry, metrics, now } = options;
+  const { database, voices, kube, namespace, logger, registry, metrics, now } = options;
   const leases = createReflector<Lease>({
     ...{ client: kube, resource: LEASE_RESOURCE, namespace, logger },
     fieldSelector: `metadata.name=${OPERATOR_LEASE}`,
@@ -54,7 +57,7 @@ export function createSessions(options: SessionsOptions) {
   const expiry = createExpiry({ database, logger, now, onEnded, everyMs: options.expireEveryMs });
   return {
     opener: createOpener({
-      ...{ database, allocator, kube, namespace, logger },
+      ...{ database, voices, allocator, kube, namespace, logger },
       onOutcome: metrics.opened,
       onAllocated: metrics.allocated,
     }),

@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parseVoice, SHIPPED_VOICES } from '#common/voices/voice.ts';
 import { EndReason } from '#proto/semblance/live/v1/live.ts';
 import { type LiveRig, startLiveRig } from './testing/live-rig.ts';
 import { createVoiceConverter } from './voice/converter.ts';
 import { speech } from './voice/testing/sounds.ts';
-import { parseVoice, SHIPPED_VOICES } from './voice/voice.ts';
 
 let rig: LiveRig;
 let sound: Int16Array;

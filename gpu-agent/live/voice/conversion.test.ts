@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { loadVoices } from '#common/voices/load-voices.ts';
+import type { Voice } from '#common/voices/voice.ts';
 import { formantFactor, levelDb, likenessOf, median, pitchOf, spectrum } from './testing/analysis.ts';
 import { converted } from './testing/convert.ts';
 import {
@@ -13,7 +15,6 @@ import {
   VOWELS,
   vowel,
 } from './testing/sounds.ts';
-import { loadVoices, type Voice } from './voice.ts';
 
 const voices = await loadVoices();
 const spoken = new Map<string, Int16Array>();

@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
+import { loadVoices } from '#common/voices/load-voices.ts';
+import type { Voice } from '#common/voices/voice.ts';
 import { resample } from '../../engines/builtin/speech/resample.ts';
 import { createVoiceConverter } from './converter.ts';
 import { levelDb } from './testing/analysis.ts';
 import { converted, delayed } from './testing/convert.ts';
 import { joined, noise, RATE, speech, VOWELS, vowel } from './testing/sounds.ts';
-import { loadVoices, type Voice } from './voice.ts';
 
 const voices = await loadVoices();
 const named = (id: string): Voice => {

@@ -1,6 +1,6 @@
+import type { Voice } from '#common/voices/voice.ts';
 import { Shifter } from './shifter.ts';
 import { Timbre } from './timbre.ts';
-import type { Voice } from './voice.ts';
 
 export const LOWEST_RATE = 8_000;
 export const HIGHEST_RATE = 96_000;

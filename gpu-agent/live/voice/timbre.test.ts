@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { loadVoices } from '#common/voices/load-voices.ts';
 import { curveDb, Timbre } from './timbre.ts';
-import { loadVoices } from './voice.ts';
 
 /** Gain for a tone, dB. */
 function gainDb(timbre: Timbre, hz: number, rate: number): number {

@@ -1,3 +1,5 @@
+import { loadVoices } from '#common/voices/load-voices.ts';
+import type { Voice } from '#common/voices/voice.ts';
 import { createVoiceConverter } from '../../../gpu-agent/live/voice/converter.ts';
 import {
   formantFactor,
@@ -17,7 +19,6 @@ import {
   VOWELS,
   vowel,
 } from '../../../gpu-agent/live/voice/testing/sounds.ts';
-import { loadVoices, type Voice } from '../../../gpu-agent/live/voice/voice.ts';
 import { type BenchContext, figure, quantile, type Row, type Section } from '../lib/section.ts';
 
 /** Samples that a client sends at once: 20 ms. */

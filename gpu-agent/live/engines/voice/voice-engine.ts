@@ -1,6 +1,6 @@
 import type { Logger } from '#common/logging.ts';
+import { parseVoice, type Voice, VoiceError } from '#common/voices/voice.ts';
 import { BadMessageError, type LiveEngine, LiveSettingsError, type LiveStream } from '../../live-engine.ts';
-import { parseVoice, type Voice, VoiceError } from '../../voice/voice.ts';
 import { type VoiceThreadStream, VoiceThreads } from './voice-threads.ts';
 
 /**

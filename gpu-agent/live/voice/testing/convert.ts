@@ -1,5 +1,5 @@
+import type { Voice } from '#common/voices/voice.ts';
 import { createVoiceConverter } from '../converter.ts';
-import type { Voice } from '../voice.ts';
 import { RATE } from './sounds.ts';
 
 /** A whole sound through a converter, the delay taken off, so that it lies under its input. */

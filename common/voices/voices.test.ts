@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadConfig } from '#common/config.ts';
-import { loadVoices, parseVoice, SHIPPED_VOICES, VoiceError, voiceDirectories, voiceShape } from './voice.ts';
+import { loadVoices, SHIPPED_VOICES, voiceDirectories, voiceShape } from './load-voices.ts';
+import { parseVoice, readVoice, VoiceError, voiceDefinition } from './voice.ts';
 
 const good = {
   id: 'test-voice',
@@ -63,6 +64,23 @@ describe('voices', () => {
       model: 'my-rvc',
     });
   });
+
+  it('are the same when read from their definition again', async () => {
+    for (const voice of [...(await loadVoices()).values(), parseVoice(JSON.stringify(good), 'test.json')]) {
+      const text = JSON.stringify(voiceDefinition(voice));
+      expect(parseVoice(text, voice.id)).toEqual(voice);
+      expect(readVoice(JSON.parse(text), voice.id)).toEqual(voice);
+    }
+    expect(voiceDefinition(parseVoice(JSON.stringify(good), 'test.json'))).toEqual(good);
+  });
+
+  it.each(['x\u001b[2J', 'two\nlines', 'half of a pair: \ud800', '\u202eturned'])(
+    'are shown to callers, so that %j is no name',
+    (name) => {
+      const faulty = JSON.stringify({ ...good, name });
+      expect(() => parseVoice(faulty, 'a.json')).toThrow('a.json: name: must be plain text in one line');
+    },
+  );
 
   it('of the owner are added, and take the place of shipped ones with the same id', async () => {
     const own = await folder({

@@ -1,0 +1,108 @@
+import { z } from 'zod';
+import { isPlainText } from '../plain-text.ts';
+
+/** Largest text of a definition: far more than one needs. */
+export const MAX_VOICE_BYTES = 64 * 1024;
+
+const text = (longest: number) =>
+  z
+    .string()
+    .trim()
+    .min(1, 'must not be empty')
+    .max(longest)
+    .refine((value) => isPlainText(value) && value.isWellFormed(), 'must be plain text in one line');
+
+const timbrePoint = z.strictObject({
+  hz: z.number().min(20).max(20_000),
+  db: z.number().min(-18).max(18),
+});
+
+const voiceFile = z
+  .strictObject({
+    /** What a caller names it by. */
+    id: z
+      .string()
+      .regex(/^[a-z0-9][a-z0-9-]{0,63}$/, 'must be lower-case letters, digits or "-", at most 64'),
+    name: text(100),
+    description: text(500),
+    /** Where speech in this voice mostly lies; its middle (geometric) is where a speaker's median pitch arrives. */
+    pitch_hz: z.strictObject({ low: z.number().min(50).max(500), high: z.number().min(50).max(500) }),
+    /** Factor on all formant frequencies: above 1 a shorter vocal tract, below 1 a longer one. */
+    formant_shift: z.number().min(0.7).max(1.4),
+    /** Curve of gain over frequency, straight between its points on a logarithmic axis and level beyond them. */
+    timbre: z.array(timbrePoint).max(32).default([]),
+    /** Name of a model in the owner's manifest that converts to this voice where an engine has it. */
+    model: z
+      .string()
+      .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'must be letters, digits, ".", "_" or "-", at most 64')
+      .optional(),
+  })
+  .superRefine(({ pitch_hz: { low, high }, timbre }, context) => {
+    const fault = (path: PropertyKey[], message: string) =>
+      context.addIssue({ code: 'custom', path, message });
+    if (high < 1.05 * low) fault(['pitch_hz', 'high'], 'must be at least 1.05 times low');
+    if (high > 2.5 * low) fault(['pitch_hz', 'high'], 'must be at most 2.5 times low');
+    for (let i = 1; i < timbre.length; i++) {
+      const [before, point] = [timbre[i - 1], timbre[i]];
+      if (before && point && point.hz <= before.hz)
+        fault(['timbre', i, 'hz'], 'must be above the one before');
+    }
+  })
+  .transform(({ pitch_hz, formant_shift, ...rest }) => ({
+    ...rest,
+    pitchHz: pitch_hz,
+    formantShift: formant_shift,
+  }));
+
+/** A voice that speech is converted to. */
+export type Voice = Readonly<z.output<typeof voiceFile>>;
+
+/** The same as its file has it: what is stored, sent and shown. {@link readVoice} reads it again. */
+export type VoiceDefinition = Readonly<z.input<typeof voiceFile>>;
+
+export function voiceDefinition({ pitchHz, formantShift, ...rest }: Voice): VoiceDefinition {
+  const { id, name, description, timbre, model } = rest;
+  return {
+    ...{ id, name, description },
+    ...{ pitch_hz: pitchHz, formant_shift: formantShift, timbre },
+    ...(model === undefined ? {} : { model }),
+  };
+}
+
+/** Files of voices are missing, cannot be read, or are not as they should be; every fault is named. */
+export class VoiceError extends Error {
+  override readonly name = 'VoiceError';
+  readonly code = 'invalid_voice';
+  readonly retryable = false;
+  readonly faults: readonly string[];
+
+  constructor(faults: readonly string[]) {
+    super(`Voices cannot be used:\n${faults.map((fault) => `  ${fault}`).join('\n')}`);
+    this.faults = faults;
+  }
+}
+
+/** Reads a voice from the text of its file. @param file what to call it in messages @throws VoiceError */
+export function parseVoice(content: string, file: string): Voice {
+  if (Buffer.byteLength(content) > MAX_VOICE_BYTES)
+    throw new VoiceError([`${file}: is larger than ${MAX_VOICE_BYTES / 1024} KiB`]);
+  let document: unknown;
+  try {
+    document = JSON.parse(content);
+  } catch (error) {
+    throw new VoiceError([`${file}: is not JSON: ${(error as Error).message}`]);
+  }
+  return readVoice(document, file);
+}
+
+/** Reads a voice from its definition. @throws VoiceError */
+export function readVoice(definition: unknown, file: string): Voice {
+  const result = voiceFile.safeParse(definition);
+  if (result.success) return result.data;
+  throw new VoiceError(
+    result.error.issues.map(({ path, message }) => {
+      const place = path.length ? `${path.map(String).join('.')}: ` : '';
+      return `${file}: ${place}${message}`;
+    }),
+  );
+}

@@ -1,0 +1,54 @@
+import type { ObjectStore } from '#common/objects/store.ts';
+
+export interface SignedLinksOptions {
+  readonly objects: Pick<ObjectStore, 'signGet'>;
+  readonly now?: (() => number) | undefined;
+  /** Links kept so that the same one is not signed again. Default 5000. */
+  readonly cacheSize?: number | undefined;
+}
+
+export interface SignedLinks {
+  /**
+   * A link for clients.
+   * @param since when the object came to be: windows are counted from there
+   * @param linkSeconds lifetime
+   */
+  to(key: string, since: Date, linkSeconds: number): Promise<string>;
+}
+
+/**
+ * Signs links so that asking again gives the same one: the signature dates from the beginning of a window that is counted
+ * from a moment of the object's. A window is half a lifetime long, so every link given out is good for at least the other
+ * half.
+ */
+export function createSignedLinks({
+  objects,
+  now = Date.now,
+  cacheSize = 5_000,
+}: SignedLinksOptions): SignedLinks {
+  const links = new Map<string, Promise<string>>();
+  return {
+    to(key, since, linkSeconds) {
+      const signedAt = windowStart(since, linkSeconds, now());
+      const name = `${signedAt.getTime()} ${linkSeconds} ${key}`;
+      const known = links.get(name);
+      if (known) return known;
+      const link = objects.signGet(key, { expiresInSeconds: linkSeconds, signedAt, audience: 'public' });
+      link.catch(() => links.delete(name));
+      links.set(name, link);
+      for (const oldest of links.keys()) {
+        if (links.size <= cacheSize) break;
+        links.delete(oldest);
+      }
+      return link;
+    },
+  };
+}
+
+/** The latest multiple of half a lifetime after `since` that is not in the future, to the second. */
+export function windowStart(since: Date, linkSeconds: number, now: number): Date {
+  const start = Math.floor(since.getTime() / 1000);
+  const half = Math.max(1, Math.floor(linkSeconds / 2));
+  const windows = Math.max(0, Math.floor((Math.floor(now / 1000) - start) / half));
+  return new Date((start + windows * half) * 1000);
+}
