@@ -79,6 +79,28 @@ export class FaceTracker {
     }
   }
 
+  /**
+   * Follows faces into a frame after which none are known yet, for streams.
+   * @param anew whether it may show other faces, in other places, than the frame before, as after a pause
+   * @param search whether faces are looked for also where it is no cut and none was lost
+   */
+  async followLive(frame: IndexedFrame, anew: boolean, search: boolean): Promise<void> {
+    this.#checkpoint();
+    const known = new Map([[frame.index, frame]]);
+    const first = frame.index === 0;
+    const cut = this.#cuts.isCut(frame) || anew;
+    if (cut && !first) this.#startShot(frame.index);
+    else await this.#fitAll(frame, known);
+    const lost = this.#tracks.some((track) => track.open && track.last < frame.index);
+    if (first || cut || lost || search) await this.#search(frame, known, frame.index);
+    this.forgetBefore(frame.index - LONGEST_GAP);
+  }
+
+  /** The faces that are followed, lost ones among them for as long as they may come back. */
+  get followed(): readonly Track[] {
+    return this.#tracks.filter((track) => track.open);
+  }
+
   /** The faces to draw in a frame. Frames up to ten after it must have been followed, as far as there are any. */
   facesIn(index: number): PlacedFace[] {
     return this.#tracks.flatMap((track) => track.placed(index) ?? []);
