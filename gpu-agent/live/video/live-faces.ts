@@ -11,9 +11,11 @@ import { SteadyMesh } from './steady-mesh.ts';
 
 /** After a longer pause faces are looked for as after a cut; who was swapped is known again. */
 const PAUSE_MS = 500;
-/** How often other faces are looked for beside those that are followed, and how often where there is none. */
-const SEARCH_MS = 800;
-const EMPTY_SEARCH_MS = 200;
+/** How often other faces are looked for beside those that are followed. */
+const OTHERS_MS = 800;
+/** How often wide faces are looked for where none is followed, and how often narrow ones, which takes several times as long. */
+const WIDE_MS = 200;
+const NARROW_MS = 1600;
 /** Time over which the swap of a face comes that appears while others are shown. */
 const FADE_MS = 200;
 /** How long a face that was lost is drawn where it ought to be, as far as the picture looks like it. */
@@ -36,6 +38,7 @@ export class LiveFaces {
   #size = '';
   #lastMs = Number.NEGATIVE_INFINITY;
   #searchedMs = Number.NEGATIVE_INFINITY;
+  #thoroughMs = Number.NEGATIVE_INFINITY;
 
   constructor(finder: FaceFinder, recogniser: () => Promise<FaceRecogniser>) {
     this.#tracker = new FaceTracker(finder, JPEG_COLORS, () => undefined, recogniser);
@@ -47,9 +50,7 @@ export class LiveFaces {
     const anew = size !== this.#size || ms - this.#lastMs > PAUSE_MS;
     this.#size = size;
     this.#lastMs = ms;
-    const every = this.#tracker.followed.length > 0 ? SEARCH_MS : EMPTY_SEARCH_MS;
-    const search = anew || ms - this.#searchedMs >= every;
-    if (search) this.#searchedMs = ms;
+    const search = this.#search(ms);
     const { width, height, data } = frame;
     const index = this.#index++;
     await this.#tracker.followLive({ width, height, data, index }, anew, search);
@@ -62,6 +63,15 @@ export class LiveFaces {
     });
     this.#seen = seen;
     return placed;
+  }
+
+  #search(ms: number): 'no' | 'quick' | 'thorough' {
+    const follows = this.#tracker.followed.length > 0;
+    if (ms - this.#searchedMs < (follows ? OTHERS_MS : WIDE_MS)) return 'no';
+    this.#searchedMs = ms;
+    if (follows || ms - this.#thoroughMs < NARROW_MS) return 'quick';
+    this.#thoroughMs = ms;
+    return 'thorough';
   }
 
   #look(track: Track, frame: Frame, index: number, ms: number): Seen | undefined {

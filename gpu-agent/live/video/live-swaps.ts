@@ -1,8 +1,10 @@
+import { cutOut } from '../../engines/builtin/video-swap/cut-out.ts';
 import { boxOf, drawFace } from '../../engines/builtin/video-swap/draw.ts';
-import type { Frame } from '../../engines/builtin/video-swap/frame-part.ts';
+import { type Frame, placed } from '../../engines/builtin/video-swap/frame-part.ts';
 import { alike, differs, type Look, lookOf, patchWidth } from '../../engines/builtin/video-swap/keys.ts';
 import { preparer } from '../../engines/builtin/video-swap/prepared-source.ts';
 import type { SwapSource } from '../../engines/builtin/video-swap/swap-protocol.ts';
+import type { SwapThreads } from '../../engines/builtin/video-swap/swap-threads.ts';
 import { type FaceTexture, makeTexture } from '../../engines/builtin/video-swap/texture.ts';
 import type { PlacedFace } from '../../engines/builtin/video-swap/track.ts';
 import type { Face } from '../../engines/builtin/vision/face-mesh.ts';
@@ -21,23 +23,34 @@ const MOST_WIDTHS = 4;
 interface Shown {
   look: Look;
   patch: number;
-  /** Where the light comes from that is being left, if it is. */
+  /** The light that is being left, and since when. */
   from: FaceTexture;
   to: FaceTexture;
+  sinceMs: number;
   lookedMs: number;
   analysedMs: number;
+  /** An analysis that has come from the other thread, and is to be shown from the next frame on. */
+  next: { readonly look: Look; readonly patch: number; readonly texture: FaceTexture } | undefined;
+  pending: boolean;
 }
 
 /**
- * Draws the new face onto the faces of a stream. Light, cover and tone are analysed when a face appears, at once when it
- * comes to look different, and now and then; between two analyses the light goes over from one to the other.
+ * Draws the new face onto the faces of a stream. Light, cover and tone are analysed when a face appears, and at once when
+ * something comes in front of it or goes, so that nothing is painted over; that takes as long as several frames. Where
+ * they merely change by and by, another thread analyses them beside the frames, and the light goes over from one
+ * analysis to the next.
  */
 export class LiveSwaps {
   readonly #prepared: ReturnType<typeof preparer>;
+  readonly #beside: SwapThreads;
+  readonly #render: number;
   #shown = new Map<number, Shown>();
 
-  constructor(source: SwapSource) {
+  /** @param beside the thread that analyses while frames are drawn */
+  constructor(source: SwapSource, beside: SwapThreads) {
     this.#prepared = preparer(source, MOST_WIDTHS);
+    this.#beside = beside;
+    this.#render = beside.begin(source);
   }
 
   /** @returns the parts of the frame that were drawn into */
@@ -48,29 +61,59 @@ export class LiveSwaps {
       shown.set(track, this.#show(frame, face, this.#shown.get(track), ms));
     this.#shown = shown;
     return faces.map(({ track, face, opacity }) => {
-      const { from, to, analysedMs } = shown.get(track) as Shown;
-      const share = from === to ? 0 : Math.min(1, (ms - analysedMs) / BLEND_MS);
+      const { from, to, sinceMs } = shown.get(track) as Shown;
+      const share = from === to ? 0 : Math.min(1, (ms - sinceMs) / BLEND_MS);
       drawFace(frame, { points: face.points, width: face.width, opacity, from, to, share }, JPEG_COLORS);
       return boxOf(frame, face);
     });
   }
 
-  #show(frame: Frame, face: Face, known: Shown | undefined, ms: number): Shown {
-    const look = lookOf(frame, face);
-    const fits = known && known.patch > 0.85 * face.width && known.patch < 1.5 * face.width;
-    if (!known || !fits || differs(known.look, look)) {
-      const patch = fits ? known.patch : patchWidth(face.width);
-      const texture = this.#analyse(frame, face, patch);
-      return { look, patch, from: texture, to: texture, lookedMs: ms, analysedMs: ms };
-    }
-    if (ms - known.lookedMs < LOOKED_MS) return known;
-    known.lookedMs = ms;
-    if (ms - known.analysedMs < LONGEST_ALIKE_MS && alike(known.look, look)) return known;
-    const texture = this.#analyse(frame, face, known.patch);
-    return { ...known, look, from: known.to, to: texture, analysedMs: ms };
+  close(): void {
+    this.#beside.end(this.#render);
   }
 
-  #analyse(frame: Frame, face: Face, patch: number): FaceTexture {
-    return makeTexture(frame, face, this.#prepared(patch), JPEG_COLORS);
+  #show(frame: Frame, face: Face, known: Shown | undefined, ms: number): Shown {
+    const look = lookOf(frame, face);
+    if (known) takeNext(known, ms);
+    const fits = known && known.patch > 0.85 * face.width && known.patch < 1.5 * face.width;
+    if (!known || differs(known.look, look)) {
+      const patch = fits ? known.patch : patchWidth(face.width);
+      const texture = makeTexture(frame, face, this.#prepared(patch), JPEG_COLORS);
+      const times = { sinceMs: ms, lookedMs: ms, analysedMs: ms };
+      return { look, patch, from: texture, to: texture, ...times, next: undefined, pending: false };
+    }
+    if (known.pending || ms - known.lookedMs < LOOKED_MS) return known;
+    known.lookedMs = ms;
+    if (fits && ms - known.analysedMs < LONGEST_ALIKE_MS && alike(known.look, look)) return known;
+    known.analysedMs = ms;
+    void this.#analyseBeside(frame, face, look, fits ? known.patch : patchWidth(face.width), known);
+    return known;
   }
+
+  async #analyseBeside(frame: Frame, face: Face, look: Look, patch: number, shown: Shown): Promise<void> {
+    shown.pending = true;
+    try {
+      const part = cutOut(frame, face);
+      const { points } = placed(face, -part.x, -part.y, 1);
+      const work = { frame: part.frame, points, textureWidth: patch, color: JPEG_COLORS };
+      shown.next = { look, patch, texture: await this.#beside.analyse(this.#render, work) };
+    } catch (error) {
+      // The light stays as it was, and is looked at again; whoever runs the agent reads why.
+      console.warn('the light on a face could not be analysed', error);
+    } finally {
+      shown.pending = false;
+    }
+  }
+}
+
+function takeNext(shown: Shown, ms: number): void {
+  const { next } = shown;
+  if (!next) return;
+  // Textures of two sizes cannot be mixed.
+  shown.from = shown.to.size === next.texture.size ? shown.to : next.texture;
+  shown.to = next.texture;
+  shown.look = next.look;
+  shown.patch = next.patch;
+  shown.sinceMs = ms;
+  shown.next = undefined;
 }

@@ -1,4 +1,5 @@
 import type { SwapSource } from '../../engines/builtin/video-swap/swap-protocol.ts';
+import type { SwapThreads } from '../../engines/builtin/video-swap/swap-threads.ts';
 import type { FaceFinder } from '../../engines/builtin/vision/face-finder.ts';
 import type { FaceRecogniser } from '../../engines/builtin/vision/face-recogniser.ts';
 import { LiveFaces } from './live-faces.ts';
@@ -13,6 +14,8 @@ const SMALLEST_SIDE = 64;
 export interface PictureStreamOptions {
   readonly finder: FaceFinder;
   readonly recogniser: () => Promise<FaceRecogniser>;
+  /** Analyses the light on faces while pictures go through. */
+  readonly beside: SwapThreads;
   /** The face to put on; undefined: the caller's own stays. */
   readonly source: SwapSource | undefined;
 }
@@ -25,9 +28,9 @@ export class PictureStream {
   #frame = { width: 0, height: 0, data: new Uint8Array(0) };
   #before = new Uint8Array(0);
 
-  constructor({ finder, recogniser, source }: PictureStreamOptions) {
+  constructor({ finder, recogniser, beside, source }: PictureStreamOptions) {
     this.#faces = new LiveFaces(finder, recogniser);
-    this.#swaps = source && new LiveSwaps(source);
+    this.#swaps = source && new LiveSwaps(source, beside);
   }
 
   /** @param ms when the picture arrived @throws LiveVideoError `bad_frame` */
@@ -48,6 +51,10 @@ export class PictureStream {
       writeBack(data, width, frame, this.#before, rect);
     }
     return { picture: await encodePicture(pixels), faces: placed.length, swapped: true };
+  }
+
+  close(): void {
+    this.#swaps?.close();
   }
 
   #room(width: number, height: number) {
