@@ -2,9 +2,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { readFace } from '../../engines/builtin/image/picture-file.ts';
 import type { SwapSource } from '../../engines/builtin/video-swap/swap-protocol.ts';
 import { SwapThreads } from '../../engines/builtin/video-swap/swap-threads.ts';
-import { warmUpSwaps } from '../../engines/builtin/video-swap/warm-up.ts';
 import { FaceFinder } from '../../engines/builtin/vision/face-finder.ts';
-import { faceFromPoints } from '../../engines/builtin/vision/face-mesh.ts';
 import { FaceRecogniser } from '../../engines/builtin/vision/face-recogniser.ts';
 import { RenderError } from '../../engines/engine.ts';
 import { openSession } from '../../engines/models/session.ts';
@@ -12,7 +10,7 @@ import { threadStarted } from '../../engines/models/thread-gate.ts';
 import { PictureStream } from './picture-stream.ts';
 import type { Done, Failed, FromThread, StreamThreadOptions, ToThread } from './protocol.ts';
 import { LiveVideoError } from './types.ts';
-import { warmUpPictures } from './warm-up.ts';
+import { warmUpBeside, warmUpPictures } from './warm-up.ts';
 
 /** Entry of a thread that one stream at a time goes through. */
 
@@ -61,7 +59,7 @@ async function handle(message: ToThread): Promise<Done | undefined> {
   switch (message.type) {
     case 'warm-up': {
       const source = await readSource(message.portrait);
-      await warmUpSwaps(beside, source.picture, faceFromPoints(source.points, source.score));
+      await warmUpBeside(beside, source);
       const warming = await openStream(source);
       await warmUpPictures(message.portrait, warming);
       warming.close();
