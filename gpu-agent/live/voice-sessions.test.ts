@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { parseVoice, SHIPPED_VOICES } from '#common/voices/voice.ts';
+import { SHIPPED_VOICES } from '#common/voices/load-voices.ts';
+import { parseVoice } from '#common/voices/voice.ts';
 import { EndReason } from '#proto/semblance/live/v1/live.ts';
 import { type LiveRig, startLiveRig } from './testing/live-rig.ts';
 import { createVoiceConverter } from './voice/converter.ts';
