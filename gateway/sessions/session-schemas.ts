@@ -1,9 +1,10 @@
 import { z } from 'zod';
+import { DEFAULT_LIVE_PROMPT } from '#common/live-prompt.ts';
 import { text } from '../jobs/fields.ts';
 import { usd } from '../openapi/parts.ts';
 
 /** What a body that says nothing of it asks for. */
-export const DEFAULT_PROMPT = 'Replace the face of the person in view and leave everything else as it is.';
+export const DEFAULT_PROMPT = DEFAULT_LIVE_PROMPT;
 export const DEFAULT_VOICE_MINUTES = 10;
 
 /** Minutes to fund, whole, from 1 to `max`. */
@@ -30,8 +31,8 @@ export const SESSION_BODIES = {
         prompt: text(2000)
           .nullish()
           .meta({
-            description: `What to swap. Left out: “${DEFAULT_PROMPT}”`,
-            default: DEFAULT_PROMPT,
+            description: `What to swap. Left out: “${DEFAULT_LIVE_PROMPT}”`,
+            default: DEFAULT_LIVE_PROMPT,
           }),
       },
       NO_OBJECT,

@@ -34,6 +34,7 @@ const runIdentitySwapBench = section(
 const runStartLatencyBench = section(() => import('./jobs/start-latency.ts'), 'runStartLatencyBench');
 const runSubmitRateBench = section(() => import('./jobs/submit-rate.ts'), 'runSubmitRateBench');
 const runLedgerBench = section(() => import('./ledger/ledger-bench.ts'), 'runLedgerBench');
+const runLiveSwapBench = section(() => import('./live-swap/live-swap-bench.ts'), 'runLiveSwapBench');
 const runLipSyncBench = section(() => import('./lip-sync/lip-sync-bench.ts'), 'runLipSyncBench');
 const runMediaBench = section(() => import('./media/media-bench.ts'), 'runMediaBench');
 const runMemoryBench = section(() => import('./media/memory-bench.ts'), 'runMemoryBench');
@@ -57,6 +58,7 @@ const SECTIONS: Record<string, readonly Run[]> = {
   motion: [runMotionBench],
   'lip-sync': [runLipSyncBench],
   voice: [runVoiceBench],
+  'live-swap': [runLiveSwapBench],
   onnx: [runOnnxBench],
   agents: [runTwoAgentsBench],
   usage: [runLongHistoryBench],

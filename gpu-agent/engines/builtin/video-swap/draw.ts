@@ -81,7 +81,8 @@ function gainOf(frame: Frame, { points, from, to, share }: FaceDrawing, black: n
   return Math.min(GAIN_LIMITS[1], Math.max(GAIN_LIMITS[0], now / usual));
 }
 
-function boxOf(frame: Frame, { points, width }: FaceDrawing): Rect {
+/** Part of the frame that a drawing may change. */
+export function boxOf(frame: Frame, { points, width }: Pick<FaceDrawing, 'points' | 'width'>): Rect {
   let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
   for (const index of FACE_OVAL) {
     left = Math.min(left, points[index * 3] as number);

@@ -29,7 +29,7 @@ const RIGHT_LIDS = [247, 30, 29, 27, 28, 56, 190, 130, 25, 110, 24, 23, 22, 26, 
 const LEFT_LIDS = [467, 260, 259, 257, 258, 286, 414, 359, 255, 339, 254, 253, 252, 256, 341, 463];
 
 /** Parts of the face that move each in its own way; what is left moves with the head. */
-const GROUPS = groups([
+export const GROUPS = groups([
   [...LIPS_OUTER, ...LIPS_INNER, ...MOUTH_RINGS, ...LOWER_FACE],
   [...RIGHT_EYE, ...RIGHT_LIDS],
   [...LEFT_EYE, ...LEFT_LIDS],
@@ -73,13 +73,21 @@ export function smoothedMesh(at: (index: number) => Posed | undefined, index: nu
   const head = smoothedHead(own, pairs);
   const shape = own.shape.slice();
   for (const group of GROUPS) smoothGroup(shape, own, pairs, group);
+  return meshOf(head, shape);
+}
+
+/** Puts a shape where a head is. */
+export function meshOf(
+  { centreX, centreY, re, im }: Pick<Posed, 'centreX' | 'centreY' | 're' | 'im'>,
+  shape: Float64Array,
+): Float32Array {
   const out = new Float32Array(shape.length);
-  const size = Math.hypot(head.re, head.im);
+  const size = Math.hypot(re, im);
   for (let i = 0; i < out.length; i += 3) {
     const x = shape[i] as number;
     const y = shape[i + 1] as number;
-    out[i] = head.centreX + head.re * x - head.im * y;
-    out[i + 1] = head.centreY + head.im * x + head.re * y;
+    out[i] = centreX + re * x - im * y;
+    out[i + 1] = centreY + im * x + re * y;
     out[i + 2] = size * (shape[i + 2] as number);
   }
   return out;
@@ -170,7 +178,8 @@ function smoothGroup(
   }
 }
 
-function likely(deviation: number): number {
+/** How surely a deviation, as a share of the distance between the eyes, is the network's own noise. */
+export function likely(deviation: number): number {
   return Math.exp(-0.5 * (Math.max(0, deviation - NOISE) / TOLERANCE) ** 2);
 }
 

@@ -11,6 +11,11 @@ const FADE = 5;
 /** Turned further than this a swap begins to fade, so that it does not end at once where the limit is. */
 const FADING_YAW = MAX_YAW - (8 * Math.PI) / 180;
 
+/** How much of a swap is shown on a face that is turned so far. */
+export function shownAt(turn: number): number {
+  return 1 - smoothstep(FADING_YAW, MAX_YAW, Math.abs(turn));
+}
+
 /** Where a face lies in one frame. */
 export interface Sample {
   readonly points: Float32Array;
@@ -92,8 +97,7 @@ export class Track {
     if (!sample) return undefined;
     const points = smoothedMesh((i) => this.#pose(i), index);
     const face = faceFromPoints(points, sample.score);
-    const turned = 1 - smoothstep(FADING_YAW, MAX_YAW, Math.abs(yaw(face)));
-    const opacity = Math.min(sample.seen, turned, this.#fade(index));
+    const opacity = Math.min(sample.seen, shownAt(yaw(face)), this.#fade(index));
     return opacity > 0.01 ? { track: this.id, face, opacity } : undefined;
   }
 

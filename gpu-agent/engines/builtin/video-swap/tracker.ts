@@ -4,7 +4,7 @@ import { centroid, type Face } from '../vision/face-mesh.ts';
 import type { FaceRecogniser } from '../vision/face-recogniser.ts';
 import { FACE_OVAL } from '../vision/face-regions.ts';
 import { CutDetector } from './cuts.ts';
-import { type Colors, type Frame, outOfPart, wholeFrame } from './frame-part.ts';
+import { type Colors, type Frame, intoPart, outOfPart, wholeFrame } from './frame-part.ts';
 import { brightnessUnder, likeness } from './likeness.ts';
 import { cropsOfFrame } from './mesh-crop.ts';
 import { People, type Person } from './people.ts';
@@ -79,6 +79,44 @@ export class FaceTracker {
     }
   }
 
+  /**
+   * Follows faces into a frame after which none are known yet, for streams.
+   * @param anew whether it may show other faces, in other places, than the frame before, as after a pause
+   * @param search how thoroughly faces are looked for also where it is no cut: `quick` finds those that are wide, or as
+   *   wide as those followed
+   */
+  async followLive(frame: IndexedFrame, anew: boolean, search: 'no' | 'quick' | 'thorough'): Promise<void> {
+    this.#checkpoint();
+    const known = new Map([[frame.index, frame]]);
+    const cut = this.#cuts.isCut(frame) || anew;
+    if (cut && frame.index > 0) this.#startShot(frame.index);
+    else await this.#fitAll(frame, known);
+    const open = this.followed;
+    const widest = Math.max(0, ...open.map((track) => track.predict(frame.index)?.width ?? 0));
+    if (cut || search === 'thorough') await this.#search(frame, known, frame.index);
+    else if (open.some((track) => track.last < frame.index) || (search === 'quick' && open.length === 0)) {
+      await this.#search(frame, known, frame.index, widest > 0 ? SUITABLE_SHARE * widest : Infinity);
+    } else if (search === 'quick') {
+      if (await this.#seesOthers(frame, open, SUITABLE_SHARE * widest))
+        await this.#search(frame, known, frame.index);
+      else for (const track of open) await this.#learn(track, frame);
+    }
+    this.forgetBefore(frame.index - LONGEST_GAP);
+  }
+
+  /** Whether there may be faces beside those followed, all of which were found: no mesh is fitted for that. */
+  #seesOthers(frame: IndexedFrame, open: readonly Track[], smallest: number): Promise<boolean> {
+    const part = wholeFrame(frame, this.#color);
+    const faces = open.flatMap((track) => track.predict(frame.index) ?? []);
+    const here = faces.map((face) => intoPart(face, part));
+    return this.#finder.seesOthers(part.picture, here, smallest / part.step, this.#checkpoint);
+  }
+
+  /** The faces that are followed, lost ones among them for as long as they may come back. */
+  get followed(): readonly Track[] {
+    return this.#tracks.filter((track) => track.open);
+  }
+
   /** The faces to draw in a frame. Frames up to ten after it must have been followed, as far as there are any. */
   facesIn(index: number): PlacedFace[] {
     return this.#tracks.flatMap((track) => track.placed(index) ?? []);
@@ -149,15 +187,16 @@ export class FaceTracker {
     frame: IndexedFrame,
     known: ReadonlyMap<number, IndexedFrame>,
     earliest: number,
+    wide = 0,
   ): Promise<void> {
     const part = wholeFrame(frame, this.#color);
     const shorter = Math.min(part.picture.width, part.picture.height);
-    const smallest = Math.max(SMALLEST, SMALLEST_SHARE * shorter);
+    const smallest = Math.max(SMALLEST, SMALLEST_SHARE * shorter, wide / part.step);
     const begins = frame.index === this.#shotStart && this.#recogniser;
     const share = begins ? KNOWN_SHARE : SUITABLE_SHARE;
     let faces = await this.#finder.findUpright(part.picture, smallest, this.#checkpoint, share);
     const open = this.#tracks.filter((track) => track.open);
-    if (faces.length === 0 && open.length === 0) {
+    if (faces.length === 0 && open.length === 0 && wide === 0) {
       this.#emptySearches++;
       // Small, turned and upside-down faces take many runs of the network: looked for ever more seldom.
       if (Number.isInteger(Math.log2(this.#emptySearches)))

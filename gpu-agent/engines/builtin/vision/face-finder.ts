@@ -1,7 +1,7 @@
 import type { InferenceSession } from 'onnxruntime-node';
 import { type Detection, FaceDetector } from './face-detector.ts';
-import { type CropSource, type Face, FaceMesher, faceArea } from './face-mesh.ts';
-import { FACE_SIDES } from './face-regions.ts';
+import { type CropSource, centroid, type Face, FaceMesher, faceArea } from './face-mesh.ts';
+import { FACE_OVAL, FACE_SIDES } from './face-regions.ts';
 import type { Picture } from './picture.ts';
 
 /** Smallest width of a face that is looked for at first, picture pixels. */
@@ -71,6 +71,23 @@ export class FaceFinder {
     share = SUITABLE_SHARE,
   ): Promise<Face[]> {
     return this.#fit(picture, await this.#detect(picture, smallest, checkpoint, share), checkpoint, share);
+  }
+
+  /** Whether a picture shows upright faces beside known ones. Looks once, and fits no mesh. */
+  async seesOthers(
+    picture: Picture,
+    known: readonly Face[],
+    smallest: number,
+    checkpoint: () => void,
+  ): Promise<boolean> {
+    const found = await this.#detect(picture, smallest, checkpoint);
+    return found.some(({ x, y, width, height }) => {
+      const [middleX, middleY] = [x + width / 2, y + height / 2];
+      return !known.some((face) => {
+        const at = centroid(face.points, FACE_OVAL);
+        return Math.hypot(at.x - middleX, at.y - middleY) < face.width / 2;
+      });
+    });
   }
 
   /** Fits the mesh of a known face again, as after its picture changed. */

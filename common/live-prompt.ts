@@ -1,0 +1,107 @@
+import { isObjectKey } from './objects/store.ts';
+
+/** What a Live Swap Pro session without a prompt of its own asks for: the default character. */
+export const DEFAULT_LIVE_PROMPT =
+  'Replace the face of the person in view and leave everything else as it is.';
+
+/** Id of the character whose face the default prompt puts on. */
+export const DEFAULT_CHARACTER = 'astronaut';
+
+/** Whose face a prompt asks for. */
+export type Look =
+  | { readonly kind: 'character'; readonly name: string }
+  | { readonly kind: 'upload'; readonly fileKey: string }
+  /** The caller's own face; `reason` is a sentence for the caller. */
+  | { readonly kind: 'own'; readonly reason: string };
+
+const QUOTES = /["'`´‘’‚‛“”„‟«»‹›「」『』]/gu;
+/** A file_key wherever it stands; not the end of an address or of a longer word. */
+const KEY = /(?<![\p{L}\p{N}._~:/\\-])api(?:\/[A-Za-z0-9_-][A-Za-z0-9._-]*)+/gu;
+/** `character: admiral`, wherever it stands. */
+const NAMED = /(?<![\p{L}\p{N}_-])character ?[:=] ?([\p{L}\p{N}_-]+)/gu;
+const POLITE = /^(?:please |(?:can|could|would) you (?:please )?|i(?: want| would like|d like) to )/u;
+/** What stands before a character's name in a prompt that says nothing else. */
+const ASKS = new RegExp(
+  `^(?:${[
+    '(?:make|have) me look like',
+    '(?:become|be|play|use|wear|try)',
+    '(?:make|turn|change|transform|swap) (?:me|my face|the face|the person)(?: into| to| with| for| as)?',
+    '(?:replace|swap) (?:me|my face|the face|the person|the face of the person in view) (?:with|by|for)',
+    '(?:look|appear) (?:like|as)',
+    'put on',
+    'as',
+  ].join('|')}) (.+)$`,
+  'u',
+);
+const ARTICLE =
+  /^(?:(?:the|an?) )?(?:(?:face|look) of (?:(?:the|an?) )?)?(?:character )?(.+?)(?: character)?$/u;
+const OWN = /^(?:keep (?:me|my (?:own )?face)(?: as (?:i am|it is))?|my own face|no (?:swap|change)|none)$/u;
+/** What a character pack may have for an id. */
+export const CHARACTER_ID = /^[a-z0-9][a-z0-9-]{0,63}$/;
+const MOST_WORDS = 4;
+/** As the API has it, Unicode code points. */
+const MOST_CHARACTERS = 2000;
+
+const KEPT = 'Your own face is kept';
+
+/**
+ * What a prompt of Live Swap Pro asks for. It never fails: what is not understood keeps the caller's own face, and says
+ * so. Case, quotes, spaces and punctuation at the end do not matter. Two different looks in one prompt are none: which
+ * one was meant would be a guess.
+ * @param known ids of the characters there are; without them any id is taken, and whoever opens the stream finds out
+ */
+export function readPrompt(prompt: string | null | undefined, known?: Iterable<string>): Look {
+  if (prompt && prompt.length > MOST_CHARACTERS && [...prompt].length > MOST_CHARACTERS)
+    return own(`the prompt is longer than ${MOST_CHARACTERS.toLocaleString('en')} characters.`);
+  // Marks that are not seen (zero-width, direction) come along with copied text.
+  const text = (prompt ?? '')
+    .replace(/\p{Cf}/gu, '')
+    .replace(/[\p{Cc}\p{Z}]+/gu, ' ')
+    .trim();
+  const plain = plainText(text);
+  if (text === '' || plain === plainText(DEFAULT_LIVE_PROMPT))
+    return { kind: 'character', name: DEFAULT_CHARACTER };
+  const keys = new Set(
+    Array.from(text.matchAll(KEY), ([key]) => key.replace(/\.+$/, '')).filter(isObjectKey),
+  );
+  const named = new Set(Array.from(plain.matchAll(NAMED), ([, name]) => name as string));
+  if (keys.size + named.size > 1)
+    return own('the prompt names more than one face; name one character or one file_key.');
+  const [key] = keys;
+  if (key !== undefined) return { kind: 'upload', fileKey: key };
+  if (OWN.test(plain)) return own('the prompt asks for it.');
+  const [name] = named.size > 0 ? named : namesAsked(plain);
+  const ids = known && [...known];
+  const list = ids ? `: ${ids.join(', ')}` : '';
+  if (name === undefined)
+    return own(
+      `the prompt was not understood. Write “character: ” and the name of a character${list}; or the file_key of an uploaded picture.`,
+    );
+  if (!CHARACTER_ID.test(name) || ids?.includes(name) === false)
+    return own(`there is no such character. Write “character: ” and the name of one${list}.`);
+  return { kind: 'character', name };
+}
+
+function own(why: string): Look {
+  return { kind: 'own', reason: `${KEPT}: ${why}` };
+}
+
+/** Small letters, single spaces, without quotes and what ends a sentence. */
+function plainText(text: string): string {
+  return text
+    .normalize('NFKC')
+    .toLowerCase()
+    .replace(QUOTES, '')
+    .replace(/\s+/gu, ' ')
+    .replace(/[\s.!?…。！？,;:]+$/u, '')
+    .trim();
+}
+
+/** The character that a sentence which says nothing else asks for; its words joined as in an id. */
+function namesAsked(plain: string): string[] {
+  const words = ASKS.exec(plain.replace(POLITE, ''))?.[1];
+  const name = words && ARTICLE.exec(words.replace(/[ ,]+please$/u, ''))?.[1];
+  if (!name || /^(?:the|an?)$/.test(name)) return [];
+  const parts = name.split(' ');
+  return parts.length > MOST_WORDS ? [] : [parts.join('-')];
+}

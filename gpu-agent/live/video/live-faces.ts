@@ -1,0 +1,105 @@
+import { smoothstep } from '../../engines/builtin/swap/plane.ts';
+import type { Frame } from '../../engines/builtin/video-swap/frame-part.ts';
+import { brightnessUnder, likeness } from '../../engines/builtin/video-swap/likeness.ts';
+import { type PlacedFace, shownAt, type Track } from '../../engines/builtin/video-swap/track.ts';
+import { FaceTracker } from '../../engines/builtin/video-swap/tracker.ts';
+import { type FaceFinder, yaw } from '../../engines/builtin/vision/face-finder.ts';
+import { type Face, faceFromPoints } from '../../engines/builtin/vision/face-mesh.ts';
+import type { FaceRecogniser } from '../../engines/builtin/vision/face-recogniser.ts';
+import { JPEG_COLORS } from './planes.ts';
+import { SteadyMesh } from './steady-mesh.ts';
+
+/** After a longer pause faces are looked for as after a cut; who was swapped is known again. */
+const PAUSE_MS = 500;
+/** How often other faces are looked for beside those that are followed. */
+const OTHERS_MS = 800;
+/** How often wide faces are looked for where none is followed, and how often narrow ones, which takes several times as long. */
+const WIDE_MS = 200;
+const NARROW_MS = 1600;
+/** Time over which the swap of a face comes that appears while others are shown. */
+const FADE_MS = 200;
+/** How long a face that was lost is drawn where it ought to be, as far as the picture looks like it. */
+const BRIDGED_MS = 200;
+
+interface Seen {
+  readonly mesh: SteadyMesh;
+  /** When it appeared; undefined for one that was there when the shot began. */
+  readonly appearedMs: number | undefined;
+  /** When it was last found, and the brightness under its mesh then. */
+  foundMs: number;
+  brightness: Float32Array;
+}
+
+/** Follows the faces of a stream whose frames are seen one at a time, and says where swaps are to be drawn. */
+export class LiveFaces {
+  readonly #tracker: FaceTracker;
+  #seen = new Map<number, Seen>();
+  #index = 0;
+  #size = '';
+  #lastMs = Number.NEGATIVE_INFINITY;
+  #searchedMs = Number.NEGATIVE_INFINITY;
+  #thoroughMs = Number.NEGATIVE_INFINITY;
+
+  constructor(finder: FaceFinder, recogniser: () => Promise<FaceRecogniser>) {
+    this.#tracker = new FaceTracker(finder, JPEG_COLORS, () => undefined, recogniser);
+  }
+
+  /** @param ms when the frame arrived, never earlier than the one before */
+  async follow(frame: Frame, ms: number): Promise<PlacedFace[]> {
+    const size = `${frame.width} ${frame.height}`;
+    const anew = size !== this.#size || ms - this.#lastMs > PAUSE_MS;
+    this.#size = size;
+    this.#lastMs = ms;
+    const search = this.#search(ms);
+    const { width, height, data } = frame;
+    const index = this.#index++;
+    await this.#tracker.followLive({ width, height, data, index }, anew, search);
+    const seen = new Map<number, Seen>();
+    const placed = this.#tracker.followed.flatMap((track) => {
+      const known = this.#look(track, frame, index, ms);
+      if (!known) return [];
+      seen.set(track.id, known);
+      return this.#place(track, known, frame, index, ms) ?? [];
+    });
+    this.#seen = seen;
+    return placed;
+  }
+
+  #search(ms: number): 'no' | 'quick' | 'thorough' {
+    const follows = this.#tracker.followed.length > 0;
+    if (ms - this.#searchedMs < (follows ? OTHERS_MS : WIDE_MS)) return 'no';
+    this.#searchedMs = ms;
+    if (follows || ms - this.#thoroughMs < NARROW_MS) return 'quick';
+    this.#thoroughMs = ms;
+    return 'thorough';
+  }
+
+  #look(track: Track, frame: Frame, index: number, ms: number): Seen | undefined {
+    const known = this.#seen.get(track.id);
+    const found = track.last === index ? track.at(index) : undefined;
+    if (!found) return known;
+    const brightness = brightnessUnder(frame, found.points);
+    if (known) return Object.assign(known, { foundMs: ms, brightness });
+    const appearedMs = track.shotStart === index ? undefined : ms;
+    return { mesh: new SteadyMesh(), appearedMs, foundMs: ms, brightness };
+  }
+
+  #place(track: Track, seen: Seen, frame: Frame, index: number, ms: number): PlacedFace | undefined {
+    const where = this.#where(track, seen, frame, index, ms);
+    if (!where) return undefined;
+    const fade = seen.appearedMs === undefined ? 1 : (ms - seen.appearedMs + FADE_MS / 5) / FADE_MS;
+    const opacity = Math.min(1, where.share, shownAt(yaw(where.face)), fade);
+    return opacity > 0.01 ? { track: track.id, face: where.face, opacity } : undefined;
+  }
+
+  /** Where the face lies and how surely. One that the network has lost lies where it ought to, if that looks like it. */
+  #where(track: Track, { mesh, foundMs, brightness }: Seen, frame: Frame, index: number, ms: number) {
+    const sample = track.at(index);
+    if (sample && track.last === index) {
+      return { face: faceFromPoints(mesh.next(sample.points, ms), sample.score), share: 1 };
+    }
+    const face: Face | undefined = ms - foundMs <= BRIDGED_MS ? track.predict(index) : undefined;
+    if (!face) return undefined;
+    return { face, share: smoothstep(0.4, 0.7, likeness(brightnessUnder(frame, face.points), brightness)) };
+  }
+}

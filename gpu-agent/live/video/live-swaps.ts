@@ -1,0 +1,119 @@
+import { cutOut } from '../../engines/builtin/video-swap/cut-out.ts';
+import { boxOf, drawFace } from '../../engines/builtin/video-swap/draw.ts';
+import { type Frame, placed } from '../../engines/builtin/video-swap/frame-part.ts';
+import { alike, differs, type Look, lookOf, patchWidth } from '../../engines/builtin/video-swap/keys.ts';
+import { preparer } from '../../engines/builtin/video-swap/prepared-source.ts';
+import type { SwapSource } from '../../engines/builtin/video-swap/swap-protocol.ts';
+import type { SwapThreads } from '../../engines/builtin/video-swap/swap-threads.ts';
+import { type FaceTexture, makeTexture } from '../../engines/builtin/video-swap/texture.ts';
+import type { PlacedFace } from '../../engines/builtin/video-swap/track.ts';
+import type { Face } from '../../engines/builtin/vision/face-mesh.ts';
+import type { Rect } from '../../media/yuv.ts';
+import { JPEG_COLORS } from './planes.ts';
+
+/** How often it is looked whether a face still looks as it was analysed; and it is analysed again after so long anyway. */
+const LOOKED_MS = 800;
+const LONGEST_ALIKE_MS = 4800;
+/** Time over which the light of an analysis gives way to that of the next. */
+const BLEND_MS = 240;
+/** Widths of faces that the source is kept ready for. */
+const MOST_WIDTHS = 4;
+
+/** What is known of one face that is swapped. */
+interface Shown {
+  look: Look;
+  patch: number;
+  /** The light that is being left, and since when. */
+  from: FaceTexture;
+  to: FaceTexture;
+  sinceMs: number;
+  lookedMs: number;
+  analysedMs: number;
+  /** An analysis that has come from the other thread, and is to be shown from the next frame on. */
+  next: { readonly look: Look; readonly patch: number; readonly texture: FaceTexture } | undefined;
+  pending: boolean;
+}
+
+/**
+ * Draws the new face onto the faces of a stream. Light, cover and tone are analysed when a face appears, and at once when
+ * something comes in front of it or goes, so that nothing is painted over; that takes as long as several frames. Where
+ * they merely change by and by, another thread analyses them beside the frames, and the light goes over from one
+ * analysis to the next.
+ */
+export class LiveSwaps {
+  readonly #prepared: ReturnType<typeof preparer>;
+  readonly #beside: SwapThreads;
+  readonly #render: number;
+  #shown = new Map<number, Shown>();
+
+  /** @param beside the thread that analyses while frames are drawn */
+  constructor(source: SwapSource, beside: SwapThreads) {
+    this.#prepared = preparer(source, MOST_WIDTHS);
+    this.#beside = beside;
+    this.#render = beside.begin(source);
+  }
+
+  /** @returns the parts of the frame that were drawn into */
+  draw(frame: Frame, faces: readonly PlacedFace[], ms: number): Rect[] {
+    const shown = new Map<number, Shown>();
+    // All are looked at before any is drawn: faces may overlap.
+    for (const { track, face } of faces)
+      shown.set(track, this.#show(frame, face, this.#shown.get(track), ms));
+    this.#shown = shown;
+    return faces.map(({ track, face, opacity }) => {
+      const { from, to, sinceMs } = shown.get(track) as Shown;
+      const share = from === to ? 0 : Math.min(1, (ms - sinceMs) / BLEND_MS);
+      drawFace(frame, { points: face.points, width: face.width, opacity, from, to, share }, JPEG_COLORS);
+      return boxOf(frame, face);
+    });
+  }
+
+  close(): void {
+    this.#beside.end(this.#render);
+  }
+
+  #show(frame: Frame, face: Face, known: Shown | undefined, ms: number): Shown {
+    const look = lookOf(frame, face);
+    if (known) takeNext(known, ms);
+    const fits = known && known.patch > 0.85 * face.width && known.patch < 1.5 * face.width;
+    if (!known || differs(known.look, look)) {
+      const patch = fits ? known.patch : patchWidth(face.width);
+      const texture = makeTexture(frame, face, this.#prepared(patch), JPEG_COLORS);
+      const times = { sinceMs: ms, lookedMs: ms, analysedMs: ms };
+      return { look, patch, from: texture, to: texture, ...times, next: undefined, pending: false };
+    }
+    if (known.pending || ms - known.lookedMs < LOOKED_MS) return known;
+    known.lookedMs = ms;
+    if (fits && ms - known.analysedMs < LONGEST_ALIKE_MS && alike(known.look, look)) return known;
+    known.analysedMs = ms;
+    void this.#analyseBeside(frame, face, look, fits ? known.patch : patchWidth(face.width), known);
+    return known;
+  }
+
+  async #analyseBeside(frame: Frame, face: Face, look: Look, patch: number, shown: Shown): Promise<void> {
+    shown.pending = true;
+    try {
+      const part = cutOut(frame, face);
+      const { points } = placed(face, -part.x, -part.y, 1);
+      const work = { frame: part.frame, points, textureWidth: patch, color: JPEG_COLORS };
+      shown.next = { look, patch, texture: await this.#beside.analyse(this.#render, work) };
+    } catch (error) {
+      // The light stays as it was, and is looked at again; whoever runs the agent reads why.
+      console.warn('the light on a face could not be analysed', error);
+    } finally {
+      shown.pending = false;
+    }
+  }
+}
+
+function takeNext(shown: Shown, ms: number): void {
+  const { next } = shown;
+  if (!next) return;
+  // Textures of two sizes cannot be mixed.
+  shown.from = shown.to.size === next.texture.size ? shown.to : next.texture;
+  shown.to = next.texture;
+  shown.look = next.look;
+  shown.patch = next.patch;
+  shown.sinceMs = ms;
+  shown.next = undefined;
+}

@@ -1,0 +1,105 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import { readFace } from '../../engines/builtin/image/picture-file.ts';
+import type { SwapSource } from '../../engines/builtin/video-swap/swap-protocol.ts';
+import { SwapThreads } from '../../engines/builtin/video-swap/swap-threads.ts';
+import { FaceFinder } from '../../engines/builtin/vision/face-finder.ts';
+import { FaceRecogniser } from '../../engines/builtin/vision/face-recogniser.ts';
+import { RenderError } from '../../engines/engine.ts';
+import { openSession } from '../../engines/models/session.ts';
+import { threadStarted } from '../../engines/models/thread-gate.ts';
+import { PictureStream } from './picture-stream.ts';
+import type { Done, Failed, FromThread, StreamThreadOptions, ToThread } from './protocol.ts';
+import { LiveVideoError } from './types.ts';
+import { warmUpBeside, warmUpPictures } from './warm-up.ts';
+
+/** Entry of a thread that one stream at a time goes through. */
+
+const port = parentPort;
+if (!port) throw new Error('live-thread.ts runs in a worker thread only');
+const { cacheDir } = workerData as StreamThreadOptions;
+
+interface Networks {
+  readonly finder: FaceFinder;
+  readonly recogniser: FaceRecogniser;
+}
+
+let loading: Promise<Networks> | undefined;
+let stream: PictureStream | undefined;
+/** Kept from one stream to the next, since it is quick only after a while. */
+const beside = new SwapThreads(1);
+
+function networks(): Promise<Networks> {
+  loading ??= load();
+  return loading;
+}
+
+async function load(): Promise<Networks> {
+  const [blazeface, facemesh, faceres] = await Promise.all([
+    openSession('blazeface', cacheDir),
+    openSession('facemesh', cacheDir),
+    openSession('faceres', cacheDir),
+  ]);
+  return { finder: new FaceFinder({ blazeface, facemesh }), recogniser: new FaceRecogniser(faceres) };
+}
+
+async function openStream(source: SwapSource | undefined): Promise<PictureStream> {
+  const { finder, recogniser } = await networks();
+  return new PictureStream({ finder, recogniser: async () => recogniser, beside, source });
+}
+
+async function readSource(path: string): Promise<SwapSource> {
+  const { finder } = await networks();
+  const picture = await readFace(path);
+  const [face] = await finder.find(picture, () => undefined);
+  if (!face) throw new RenderError('face_not_detected', 'No face was found in the picture of the face.');
+  return { picture, points: face.points, score: face.score };
+}
+
+async function handle(message: ToThread): Promise<Done | undefined> {
+  switch (message.type) {
+    case 'warm-up': {
+      const source = await readSource(message.portrait);
+      await warmUpBeside(beside, source);
+      const warming = await openStream(source);
+      await warmUpPictures(message.portrait, warming);
+      warming.close();
+      return undefined;
+    }
+    case 'open':
+      stream?.close();
+      stream = await openStream(message.face === undefined ? undefined : await readSource(message.face));
+      return undefined;
+    case 'close':
+      stream?.close();
+      stream = undefined;
+      return undefined;
+    case 'picture': {
+      if (!stream) throw new Error('a picture of no stream');
+      const { picture, ...rest } = await stream.transform(message.picture, message.ms);
+      // A copy, because the codec's memory cannot be given away.
+      return { ...rest, picture: picture === message.picture ? undefined : new Uint8Array(picture) };
+    }
+  }
+}
+
+function describe(error: unknown): Failed {
+  const { message, stack } = error instanceof Error ? error : new Error(String(error));
+  const known = error instanceof LiveVideoError || error instanceof RenderError;
+  return { code: known ? error.code : undefined, message, stack };
+}
+
+function send(message: FromThread, transfer: ArrayBuffer[] = []): void {
+  port?.postMessage(message, transfer);
+}
+
+port.on('message', async (message: ToThread) => {
+  const { id } = message;
+  try {
+    const result = await handle(message);
+    send({ type: 'done', id, result }, result?.picture ? [result.picture.buffer as ArrayBuffer] : []);
+  } catch (error) {
+    send({ type: 'failed', id, error: describe(error) });
+  }
+});
+
+threadStarted();

@@ -1,0 +1,68 @@
+import type { SwapSource } from '../../engines/builtin/video-swap/swap-protocol.ts';
+import type { SwapThreads } from '../../engines/builtin/video-swap/swap-threads.ts';
+import type { FaceFinder } from '../../engines/builtin/vision/face-finder.ts';
+import type { FaceRecogniser } from '../../engines/builtin/vision/face-recogniser.ts';
+import { LiveFaces } from './live-faces.ts';
+import { LiveSwaps } from './live-swaps.ts';
+import { decodePicture, encodePicture } from './picture-codec.ts';
+import { toFrame, writeBack } from './planes.ts';
+import type { TransformedPicture } from './types.ts';
+
+/** Pictures smaller than this, in pixels of the shorter side, show no face that could be swapped. */
+const SMALLEST_SIDE = 64;
+
+export interface PictureStreamOptions {
+  readonly finder: FaceFinder;
+  readonly recogniser: () => Promise<FaceRecogniser>;
+  /** Analyses the light on faces while pictures go through. */
+  readonly beside: SwapThreads;
+  /** The face to put on; undefined: the caller's own stays. */
+  readonly source: SwapSource | undefined;
+}
+
+/** One stream inside its thread. */
+export class PictureStream {
+  readonly #faces: LiveFaces;
+  readonly #swaps: LiveSwaps | undefined;
+  /** Room for frames of the present size, and for what they were before a swap was drawn. */
+  #frame = { width: 0, height: 0, data: new Uint8Array(0) };
+  #before = new Uint8Array(0);
+
+  constructor({ finder, recogniser, beside, source }: PictureStreamOptions) {
+    this.#faces = new LiveFaces(finder, recogniser);
+    this.#swaps = source && new LiveSwaps(source, beside);
+  }
+
+  /** @param ms when the picture arrived @throws LiveVideoError `bad_frame` */
+  async transform(picture: Uint8Array, ms: number): Promise<TransformedPicture> {
+    const pixels = await decodePicture(picture);
+    const { width, height, data, turned } = pixels;
+    const untouched = async (faces: number): Promise<TransformedPicture> => {
+      // What is shown beside swaps, which are upright, must be so as well.
+      return { picture: turned ? await encodePicture(pixels) : picture, faces, swapped: false };
+    };
+    if (!this.#swaps || Math.min(width, height) < SMALLEST_SIDE) return untouched(0);
+    const frame = this.#room(width & ~1, height & ~1);
+    toFrame(data, width, frame);
+    const placed = await this.#faces.follow(frame, ms);
+    if (placed.length === 0) return untouched(0);
+    this.#before.set(frame.data);
+    for (const rect of this.#swaps.draw(frame, placed, ms)) {
+      writeBack(data, width, frame, this.#before, rect);
+    }
+    return { picture: await encodePicture(pixels), faces: placed.length, swapped: true };
+  }
+
+  close(): void {
+    this.#swaps?.close();
+  }
+
+  #room(width: number, height: number) {
+    if (this.#frame.width !== width || this.#frame.height !== height) {
+      const bytes = (width * height * 3) / 2;
+      this.#frame = { width, height, data: new Uint8Array(bytes) };
+      this.#before = new Uint8Array(bytes);
+    }
+    return this.#frame;
+  }
+}

@@ -1,0 +1,95 @@
+/**
+ * A process that swaps the pictures of a folder, for the bench to hold on one core. Arguments: the folder with `*.jpg`,
+ * and the one for what comes out. Prints one line of JSON.
+ */
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { loadCharacters } from '../../../gpu-agent/live/video/characters.ts';
+import { createLiveVideo } from '../../../gpu-agent/live/video/live-video.ts';
+import { decodePicture, encodePicture } from '../../../gpu-agent/live/video/picture-codec.ts';
+import { type LiveVideoStream, RECOMMENDED } from '../../../gpu-agent/live/video/types.ts';
+
+export interface OneCoreFigures {
+  /** Pictures a second, one straight after the other, in each round. */
+  readonly fps: readonly number[];
+  readonly bareFps: readonly number[];
+  /** Milliseconds of each picture, sent 25 times a second. */
+  readonly paced: readonly number[];
+  /** Processor time of a picture while they are sent so, all threads together. */
+  readonly cpuMs: number;
+  readonly bareCpuMs: number;
+  readonly swapped: number;
+  readonly openMs: number;
+}
+
+const ROUNDS = 3;
+
+const [from, to] = process.argv.slice(2);
+if (!from || !to) throw new Error('which folders?');
+const pictures = await Promise.all((await readdir(from)).sort().map((name) => readFile(join(from, name))));
+const live = createLiveVideo({
+  slots: 1,
+  characters: await loadCharacters(),
+  onCrash: (error) => {
+    throw error;
+  },
+});
+await live.warmUp();
+const asked = performance.now();
+const stream = await live.open({ look: { kind: 'character', name: 'astronaut' } });
+const openMs = performance.now() - asked;
+// What a caller hears in its first seconds is in the rounds: only the codec alone, first of all, is made warm.
+await bare();
+const fps: number[] = [];
+const bareFps: number[] = [];
+for (let round = 0; round < ROUNDS; round++) {
+  bareFps.push(pictures.length / (await seconds(bare)));
+  fps.push(pictures.length / (await seconds(() => straight(stream))));
+}
+const before = process.cpuUsage();
+const { times, swapped } = await paced(stream);
+const cpuMs = cpuSince(before) / pictures.length;
+const beforeBare = process.cpuUsage();
+await bare();
+const bareCpuMs = cpuSince(beforeBare) / pictures.length;
+await stream.close();
+await live.close();
+const figures: OneCoreFigures = { fps, bareFps, paced: times, cpuMs, bareCpuMs, swapped, openMs };
+console.log(JSON.stringify(figures));
+
+async function bare(): Promise<void> {
+  for (const picture of pictures) await encodePicture(await decodePicture(picture));
+}
+
+async function straight(stream: LiveVideoStream): Promise<void> {
+  for (const picture of pictures) await stream.transform(picture);
+}
+
+/** As a camera sends them; one that is late begins when the one before is done. */
+async function paced(stream: LiveVideoStream): Promise<{ times: number[]; swapped: number }> {
+  const times: number[] = [];
+  let swapped = 0;
+  const start = performance.now();
+  for (const [i, picture] of pictures.entries()) {
+    const due = start + (i * 1000) / RECOMMENDED.fps;
+    await delay(Math.max(0, due - performance.now()));
+    const begun = performance.now();
+    const done = await stream.transform(picture);
+    times.push(performance.now() - begun);
+    if (done.swapped) swapped++;
+    await writeFile(join(to as string, `${String(i).padStart(4, '0')}.jpg`), done.picture);
+  }
+  return { times, swapped };
+}
+
+async function seconds(work: () => Promise<void>): Promise<number> {
+  const start = performance.now();
+  await work();
+  return (performance.now() - start) / 1000;
+}
+
+function cpuSince(before: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1000;
+}

@@ -1,0 +1,70 @@
+import sharp from 'sharp';
+import { shapeLips } from '../../../gpu-agent/engines/builtin/animate/lips.ts';
+import { drawPortrait } from '../../../gpu-agent/engines/builtin/animate/portrait.ts';
+import { preparePortrait } from '../../../gpu-agent/engines/builtin/animate/prepare.ts';
+import { motionAt, subjectOf } from '../../../gpu-agent/engines/builtin/motion/testing/drivers.ts';
+import { COLOR } from '../../../gpu-agent/engines/builtin/video-swap/testing/clips.ts';
+import type { FaceFinder } from '../../../gpu-agent/engines/builtin/vision/face-finder.ts';
+import { regionToRgb } from '../../../gpu-agent/media/yuv.ts';
+
+export interface HeadClip {
+  readonly width: number;
+  readonly height: number;
+  readonly frames: number;
+  readonly fps: number;
+}
+
+/** Standard deviation of a camera's noise, levels. */
+const NOISE = 2.5;
+
+/**
+ * A portrait that nods, turns, comes nearer, speaks and blinks, as a camera would send it: JPEGs of quality 85 with
+ * noise, the same in every run.
+ */
+export async function talkingHead(
+  finder: FaceFinder,
+  portrait: string,
+  { width, height, frames, fps }: HeadClip,
+): Promise<Buffer[]> {
+  const { picture, face } = await subjectOf(finder, portrait, 0, height);
+  const prepared = preparePortrait(picture, face);
+  const noise = noiseOf(width * height * 3);
+  const made: Buffer[] = [];
+  for (let frame = 0; frame < frames; frame++) {
+    const { open, blink, ...head } = motionAt(frame / fps);
+    const data = drawPortrait(prepared, {
+      ...head,
+      expression: {
+        lips: shapeLips(prepared.rig.lips, { open, spread: 0, round: 0 }),
+        eyes: [1 - blink, 1 - blink],
+        brows: [0, 0, 0, 0],
+      },
+    });
+    const rect = { x: 0, y: 0, width: picture.width, height: picture.height };
+    const rgb = regionToRgb({ width: picture.width, height: picture.height, data }, rect, COLOR);
+    const raw = { width: rect.width, height: rect.height, channels: 3 } as const;
+    const filled = await sharp(rgb.data, { raw }).resize(width, height, { fit: 'cover' }).raw().toBuffer();
+    const clamped = new Uint8ClampedArray(filled.length);
+    // Shifted from frame to frame, so that it does not stand still.
+    const shift = (frame * 7919) % noise.length;
+    for (let i = 0; i < filled.length; i++) {
+      clamped[i] = (filled[i] as number) + (noise[(i + shift) % noise.length] as number);
+    }
+    made.push(
+      await sharp(clamped, { raw: { width, height, channels: 3 } })
+        .jpeg({ quality: 85 })
+        .toBuffer(),
+    );
+  }
+  return made;
+}
+
+/** Park and Miller's generator; the sum of three even values is near to a normal one. */
+function noiseOf(length: number): Float32Array {
+  let seed = 1;
+  const random = () => {
+    seed = (seed * 48_271) % 2_147_483_647;
+    return seed / 2_147_483_647 - 0.5;
+  };
+  return Float32Array.from({ length }, () => 2 * NOISE * (random() + random() + random()));
+}
