@@ -157,6 +157,16 @@ describe('a LiveSession', () => {
     expect(ready(lost)?.reason).toBe('AgentLost');
   });
 
+  it('ends with an agent whose GpuAgent is gone too', async () => {
+    const victim = await harness.agent({ name: 'one', script, live: { voice: 1 }, leaseSeconds: 2 });
+    await leads();
+    await allocations.allocate(allocationOf('nowhere'));
+    await victim.kill();
+    await harness.client.delete(GPUAGENT_RESOURCE, ref('one'));
+    const lost = await until('nowhere', phase('Ended'));
+    expect(ready(lost)?.reason).toBe('AgentLost');
+  });
+
   it('goes on through broken streams, and is told of what ended meanwhile', async () => {
     const agent = await harness.agent({ name: 'one', script, live: { voice: 3 } });
     await leads();

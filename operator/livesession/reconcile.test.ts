@@ -108,8 +108,9 @@ describe('a session that stands', () => {
     expect(status?.conditions?.[0]?.lastTransitionTime).toBe(ago(20));
   });
 
-  it('is left alone while nothing can be known of it', () => {
-    expect(decide(sessionOf(), [], { fate: 'unreachable' }).short).toEqual([]);
+  it('is left alone while nothing can be known of it, and looked at again', () => {
+    const unknown = decide(sessionOf(), [], { fate: 'unreachable' });
+    expect(unknown).toMatchObject({ short: [], requeueAfterMs: 2_000 });
     expect(decide(sessionOf(), [holding(undefined, { claimed: true })]).short).toEqual([]);
     const lagging = holding(reportOf(STREAMING), { fate: 'unreachable' });
     expect(decide(sessionOf(told('Streaming')), [lagging], { fate: 'unreachable' }).short).toEqual([]);
@@ -199,7 +200,9 @@ describe('what an agent holds', () => {
   it('is left alone while it is being claimed, when it is over, and when the agent cannot be asked', () => {
     expect(decide(undefined, [{ ...active, claimed: true }]).short).toEqual([]);
     expect(decide(undefined, [{ ...active, over: true }]).short).toEqual([]);
-    expect(decide(undefined, [{ ...active, fate: 'unreachable' }]).short).toEqual([]);
+    const unreachable = decide(undefined, [{ ...active, fate: 'unreachable' }]);
+    expect(unreachable).toMatchObject({ short: [], requeueAfterMs: 2_000 });
+    expect(decide(undefined, [active]).requeueAfterMs).toBeUndefined();
     expect(decide(undefined, [{ ...active, fate: 'lost' }]).short).toEqual([]);
   });
 
