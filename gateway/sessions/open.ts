@@ -1,5 +1,6 @@
 import { CAPABILITIES, CAPABILITY_NAMES, type Capability } from '#common/capabilities.ts';
 import { ApiError } from '#common/errors.ts';
+import { DEFAULT_LIVE_PROMPT } from '#common/live-prompt.ts';
 import { microsToUsd } from '#common/money.ts';
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
@@ -7,7 +8,7 @@ import type { Handler } from '../http/context.ts';
 import { faultsOf } from '../http/faults.ts';
 import { hasBody, readJson } from '../http/json-body.ts';
 import { streamUrl } from '../streams/paths.ts';
-import { DEFAULT_PROMPT, DEFAULT_VOICE_MINUTES, SESSION_BODIES } from './session-schemas.ts';
+import { DEFAULT_VOICE_MINUTES, SESSION_BODIES } from './session-schemas.ts';
 
 export type SessionCapability = {
   [Name in Capability]: (typeof CAPABILITIES)[Name]['shape'] extends 'session' ? Name : never;
@@ -79,7 +80,7 @@ function wantedIn(
 ) {
   return {
     durationMinutes: body.duration_minutes ?? DEFAULT_VOICE_MINUTES,
-    prompt: capability === 'full-live-swap' ? (body.prompt ?? DEFAULT_PROMPT) : '',
+    prompt: capability === 'full-live-swap' ? (body.prompt ?? DEFAULT_LIVE_PROMPT) : '',
     voiceId: body.voice_profile_id ?? undefined,
   };
 }

@@ -4,7 +4,6 @@ import { text } from '../jobs/fields.ts';
 import { usd } from '../openapi/parts.ts';
 
 /** What a body that says nothing of it asks for. */
-export const DEFAULT_PROMPT = DEFAULT_LIVE_PROMPT;
 export const DEFAULT_VOICE_MINUTES = 10;
 
 /** Minutes to fund, whole, from 1 to `max`. */

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { ApiError } from '#common/errors.ts';
+import { DEFAULT_LIVE_PROMPT } from '#common/live-prompt.ts';
 import { startTestGateway, type TestGateway } from '../testing/test-gateway.ts';
 import type { SessionCapability } from './open.ts';
-import { DEFAULT_PROMPT } from './session-schemas.ts';
 
 let t: TestGateway;
 beforeAll(async () => {
@@ -49,14 +49,14 @@ describe.each(OPENS)('POST /%s/session', (capability, path, good) => {
       session_id: id,
       stream_url: `ws://gateway.test/streams/${id}`,
       session_token: opened?.token,
-      ...(capability === 'full-live-swap' ? { prompt: DEFAULT_PROMPT } : {}),
+      ...(capability === 'full-live-swap' ? { prompt: DEFAULT_LIVE_PROMPT } : {}),
       max_duration_sec: capability === 'voice' ? 600 : 300,
       max_cost_usd: 0.6,
     });
     expect(opened?.request).toMatchObject({
       capability,
       durationMinutes: capability === 'voice' ? 10 : 5,
-      prompt: capability === 'voice' ? '' : DEFAULT_PROMPT,
+      prompt: capability === 'voice' ? '' : DEFAULT_LIVE_PROMPT,
       voiceId: undefined,
     });
   });
@@ -171,7 +171,7 @@ describe('the fields', () => {
     const { status, body: record } = await post('/full-live-swap/session', json(body));
     expect(status).toBe(200);
     const { prompt } = (typeof body === 'string' ? JSON.parse(body) : body) as { prompt?: string | null };
-    expect(record.prompt).toBe(prompt ?? DEFAULT_PROMPT);
+    expect(record.prompt).toBe(prompt ?? DEFAULT_LIVE_PROMPT);
   });
 
   it.each<[unknown, string]>([
