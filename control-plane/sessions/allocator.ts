@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type ServiceError, status } from '@grpc/grpc-js';
 import { ApiError, describeError } from '#common/errors.ts';
 import { call, createClient } from '#common/grpc/client.ts';
-import { fromServiceError } from '#common/grpc/status.ts';
+import { CODE_KEY, fromServiceError } from '#common/grpc/status.ts';
 import type { Lease, Reflector } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import {
@@ -121,7 +121,15 @@ export function createAllocator(options: AllocatorOptions): Allocator {
   };
 }
 
-/** Nobody answered, or not the one who leads: worth another try. */
-function isPassing({ code }: ServiceError): boolean {
-  return code === status.UNAVAILABLE || code === status.DEADLINE_EXCEEDED;
+/** What a call ends with when nobody answered it, the one who did does not lead, or the connection broke under it. */
+const PASSING: ReadonlySet<number> = new Set([
+  status.UNAVAILABLE,
+  status.DEADLINE_EXCEEDED,
+  status.CANCELLED,
+  status.INTERNAL,
+]);
+
+/** Worth another try. A failure that the operator itself states, by its code, is not. */
+function isPassing({ code, metadata }: ServiceError): boolean {
+  return PASSING.has(code) && metadata?.get(CODE_KEY).length === 0;
 }

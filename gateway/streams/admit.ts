@@ -46,6 +46,9 @@ export async function admit(options: AdmitOptions): Promise<Admitted | undefined
   try {
     grant = await control.connectSession({ sessionId, tokenSha256, connectionId }, handshake.requestId);
   } catch (error) {
+    // Whether it was admitted is not known then; of a connection that was not, the report changes nothing.
+    if (toApiError(error).code === 'internal_error')
+      reporter.end({ sessionId, connectionId, streamedMs: 0, over() {} }, undefined);
     return refuse(handshake, error);
   }
 

@@ -4,6 +4,9 @@ interface Mark {
   at: number;
 }
 
+/** Clients give up a server that sends pings faster than they can answer; `ws` does at 60. */
+const MOST_MARKS = 20;
+
 /**
  * How much of what was sent the client has not read yet. What the kernel has taken is not read: megabytes wait there,
  * which is minutes of sound. So a ping goes out after every so many units, and its pong, which the client's end of the
@@ -27,20 +30,28 @@ export class Delivery {
   /** @returns the number that a ping is to carry now; undefined: none is due */
   sent(units: number, now: number): number | undefined {
     this.#sent += units;
-    // Until the first pong one ping is enough to find out whether there will be any.
-    if (!this.#confirmed && this.#marks.length > 0) return undefined;
-    if (this.#sent - (this.#marks.at(-1)?.sent ?? this.#read) < this.#every) return undefined;
-    this.#marks.push({ sent: this.#sent, at: now });
-    return this.#from + this.#marks.length - 1;
+    return this.#mark(now);
   }
 
-  /** A pong came, with this number; one that no ping carried, or that came before, changes nothing. */
-  read(number: number): void {
+  /**
+   * A pong came, with this number; one that no ping carried, or that came before, changes nothing.
+   * @returns as `sent` does
+   */
+  read(number: number, now: number): number | undefined {
     const count = number - this.#from + 1;
-    if (!Number.isInteger(count) || count < 1 || count > this.#marks.length) return;
+    if (!Number.isInteger(count) || count < 1 || count > this.#marks.length) return undefined;
     this.#confirmed = true;
     this.#from += count;
     this.#read = this.#marks.splice(0, count).at(-1)?.sent ?? this.#read;
+    return this.#mark(now);
+  }
+
+  #mark(now: number): number | undefined {
+    // Until the first pong one ping is enough to find out whether there will be any.
+    if (this.#marks.length >= (this.#confirmed ? MOST_MARKS : 1)) return undefined;
+    if (this.#sent - (this.#marks.at(-1)?.sent ?? this.#read) < this.#every) return undefined;
+    this.#marks.push({ sent: this.#sent, at: now });
+    return this.#from + this.#marks.length - 1;
   }
 
   /** Pongs could not be heard until now: the wait for them begins anew. */

@@ -62,18 +62,21 @@ function createSoundOutput({ ws, relay, format, clock, sent }: OutputOptions): O
     else relay.resume();
   };
   const flushed = () => check(clock());
+  const ping = (mark: number | undefined) => {
+    if (mark !== undefined && !stopped) ws.ping(String(mark));
+  };
   return {
     push(data, now) {
       count++;
       ws.send(data, flushed);
       sent(data, now);
-      const mark = delivery.sent(data.length, now);
-      if (mark !== undefined && !stopped) ws.ping(String(mark));
+      ping(delivery.sent(data.length, now));
       check(now);
     },
     onPong(data) {
-      delivery.read(numberIn(data));
-      check(clock());
+      const now = clock();
+      ping(delivery.read(numberIn(data), now));
+      check(now);
     },
     onInputPaused() {
       isInputPaused = true;
@@ -106,13 +109,15 @@ function createPictureOutput({ ws, format, clock, sent }: OutputOptions): Output
   let count = 0;
   let dropped = 0;
   const hasRoom = () => unflushed === 0 && (!delivery.isConfirmed || delivery.unread < format.mostUnread);
+  const ping = (mark: number | undefined) => {
+    if (mark !== undefined && !stopped) ws.ping(String(mark));
+  };
   const send = (data: Buffer, now: number) => {
     count++;
     unflushed++;
     ws.send(data, flushed);
     sent(data, now);
-    const mark = delivery.sent(1, now);
-    if (mark !== undefined && !stopped) ws.ping(String(mark));
+    ping(delivery.sent(1, now));
   };
   const sendNewest = () => {
     if (!newest || stopped || !hasRoom()) return;
@@ -132,7 +137,7 @@ function createPictureOutput({ ws, format, clock, sent }: OutputOptions): Output
       newest = data;
     },
     onPong(data) {
-      delivery.read(numberIn(data));
+      ping(delivery.read(numberIn(data), clock()));
       sendNewest();
     },
     onInputPaused() {},

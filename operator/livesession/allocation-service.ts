@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { z } from 'zod';
 import { GrpcError, type GrpcService, unary } from '#common/grpc/server.ts';
@@ -6,6 +7,9 @@ import { type AllocateRequest, AllocationServiceService } from '#proto/semblance
 import type { LiveTerm } from './live-term.ts';
 
 const text = (max: number) => z.string().max(max);
+
+/** The Lease names an operator a moment before that operator knows that it leads. */
+const LEADS_WITHIN_MS = 300;
 
 /** What can become a LiveSession and a claim. */
 const ALLOCATION = z.object({
@@ -38,6 +42,8 @@ export function allocationService(options: {
         if (fault) {
           throw new GrpcError(status.INVALID_ARGUMENT, `${fault.path.join('.')}: ${fault.message}`);
         }
+        const until = performance.now() + LEADS_WITHIN_MS;
+        while (!options.live() && performance.now() < until) await delay(10);
         const live = options.live();
         if (!live) throw new GrpcError(status.UNAVAILABLE, 'This operator does not lead.');
         return live.allocate(request, { signal, traceparent });

@@ -81,8 +81,10 @@ export function createSessionController(options: SessionControllerOptions): Sess
     switch (action.type) {
       case 'end': {
         const { place, reason } = action;
+        const link = links.to(place);
+        if (!link) return;
         logger.info({ session: name, ...place }, 'ending a session that no LiveSession asks for');
-        await links.to(place)?.end(name, reason, signal);
+        await link.end(name, reason, signal);
         book.ended(place, name);
         return;
       }

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import type { Registry } from 'prom-client';
 import { GrpcError } from '#common/grpc/server.ts';
@@ -18,6 +19,9 @@ import { createLiveMetrics } from './live-metrics.ts';
 import { createPlacer } from './placer.ts';
 import { createSlotBook, type Place } from './slot-book.ts';
 import { isStanding } from './status.ts';
+
+/** How long an allocation waits for a leader that has just begun. */
+const READY_WITHIN_MS = 2_000;
 
 export interface LiveTermOptions {
   readonly client: KubeClient;
@@ -52,6 +56,8 @@ export interface LiveTerm {
 export function createLiveTerm(options: LiveTermOptions): LiveTerm {
   const { sessions, agents, fleet } = options;
   const metrics = createLiveMetrics(options.registry);
+  /** Who has just begun to lead reads everything first. */
+  const ready = Promise.withResolvers<AbortSignal>();
   let leading: AbortSignal | undefined;
 
   const viewOf = (name: string): AgentView | undefined => {
@@ -138,7 +144,7 @@ export function createLiveTerm(options: LiveTermOptions): LiveTerm {
       return new Map([...live.keys()].map((capability) => [capability, book.used(place, capability)]));
     },
     async allocate(request, caller) {
-      const term = leading;
+      const term = leading ?? (await Promise.race([ready.promise, passed(READY_WITHIN_MS)]));
       if (!term || term.aborted) throw notLeading();
       try {
         return await allocator.allocate(request, caller, term);
@@ -156,11 +162,14 @@ export function createLiveTerm(options: LiveTermOptions): LiveTerm {
         placer.touch(metadata.name ?? '');
       }
       leading = signal;
+      ready.resolve(signal);
       await ended;
       placer.stop();
     },
   };
 }
+
+const passed = (ms: number): Promise<undefined> => delay(ms, undefined, { ref: false });
 
 function notLeading(): GrpcError {
   return new GrpcError(status.UNAVAILABLE, 'This operator does not lead.');

@@ -60,11 +60,21 @@ export interface Decision {
 
 const NOTHING: Decision = { actions: [] };
 
+/** How often a process that cannot be reached is looked at again: that its Lease lapses makes no event. */
+const UNREACHABLE_EVERY_MS = 2_000;
+
 /**
  * What to do next for the LiveSession of one name and for what agents hold under it. Pure: the same snapshot gives the
  * same decision, and what was decided but not done is decided again.
  */
 export function reconcile(snapshot: SessionSnapshot): Decision {
+  const decision = decide(snapshot);
+  if (decision.actions.length > 0 || !isOutOfReach(snapshot)) return decision;
+  const { requeueAfterMs = UNREACHABLE_EVERY_MS } = decision;
+  return { actions: [], requeueAfterMs: Math.min(requeueAfterMs, UNREACHABLE_EVERY_MS) };
+}
+
+function decide(snapshot: SessionSnapshot): Decision {
   const { session, now } = snapshot;
   const ends = strays(snapshot);
   if (ends.length > 0) return { actions: ends };
@@ -74,6 +84,16 @@ export function reconcile(snapshot: SessionSnapshot): Decision {
     return left > 0 ? { actions: [], requeueAfterMs: left } : { actions: [{ type: 'delete' }] };
   return decideStanding(snapshot, session);
 }
+
+/** Whether what there is to do waits for a process that cannot be reached, or for proof that it is gone. */
+function isOutOfReach({ session, fate, holdings }: SessionSnapshot): boolean {
+  if (session && isStanding(session) && fate === 'unreachable') return true;
+  return holdings.some(
+    (holding) => !holding.claimed && !holding.over && holding.fate === 'unreachable' && isOpen(holding),
+  );
+}
+
+const isOpen = ({ doomed, report }: Holding) => doomed || isActive(report);
 
 /** Where it is held and should not be: its LiveSession was deleted, has ended, names another place, or never was. */
 function strays({ session, holdings }: SessionSnapshot): Action[] {

@@ -87,7 +87,7 @@ export function createSlotBook(options: SlotBookOptions): SlotBook {
     const known = entryOf(place, session);
     const entry: Entry = known ?? {
       ...{ session, place, capability, claimed: false, bound: false, doomed: false, over: false },
-      ...{ report: undefined, confirmedAt: Number.POSITIVE_INFINITY },
+      ...{ report: undefined, confirmedAt: Number.NEGATIVE_INFINITY },
     };
     const before = known !== undefined && isHeld(known);
     edit(entry);

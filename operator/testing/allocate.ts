@@ -37,10 +37,11 @@ export function createAllocations(of: {
   const clients = new Map<string, AllocationServiceClient>();
   let known: string | undefined;
 
-  const address = async () =>
-    (await client.find(LEASE_RESOURCE, { namespace, name: ELECTION_LEASE }))?.metadata.annotations?.[
-      ADDRESS_ANNOTATION
-    ];
+  const address = async () => {
+    const lease = await client.find(LEASE_RESOURCE, { namespace, name: ELECTION_LEASE });
+    known = lease?.metadata.annotations?.[ADDRESS_ANNOTATION];
+    return known;
+  };
 
   return {
     address,

@@ -74,8 +74,13 @@ export function createFakeLive(options: FakeLiveOptions): FakeLive {
     throw new GrpcError(code, why);
   };
   const isHeld = ({ status: { state } }: Held) => state !== SessionState.SESSION_STATE_ENDED;
-  const heldOf = (capability: string) =>
-    [...sessions.values()].filter((held) => isHeld(held) && held.status.capability === capability);
+  /** Sessions in each slot, by capability. */
+  const taken = new Map<string, string[][]>();
+  const slotsOf = (capability: string, count: number) => {
+    const known = taken.get(capability) ?? Array.from({ length: count }, (): string[] => []);
+    taken.set(capability, known);
+    return known;
+  };
 
   function tell(session: SessionStatus): void {
     for (const stream of streams) stream.write({ snapshot: false, sessions: [session] });
@@ -87,12 +92,14 @@ export function createFakeLive(options: FakeLiveOptions): FakeLive {
     if (known && isHeld(known)) return;
     if (known || burned.has(sessionId)) refuse(status.FAILED_PRECONDITION, 'it has ended here');
     if (self.draining) refuse(status.FAILED_PRECONDITION, 'draining');
-    const all = slots[capability];
-    if (all === undefined) throw new GrpcError(status.INVALID_ARGUMENT, 'not done live here');
-    const taken = heldOf(capability);
-    if (taken.length >= all && !lax) refuse(status.RESOURCE_EXHAUSTED, 'no slot');
-    const free = Array.from({ length: all }, (_, i) => i).find((i) => taken.every(({ slot }) => slot !== i));
-    const slot = free ?? all - 1;
+    const count = slots[capability];
+    if (count === undefined) throw new GrpcError(status.INVALID_ARGUMENT, 'not done live here');
+    const all = slotsOf(capability, count);
+    const used = all.reduce((sum, there) => sum + there.length, 0);
+    if (used >= count && !lax) refuse(status.RESOURCE_EXHAUSTED, 'no slot');
+    const free = all.findIndex((there) => there.length === 0);
+    const slot = free === -1 ? count - 1 : free;
+    all[slot]?.push(sessionId);
     const place = `${agent}/${incarnation}/${capability}`;
     const entry = { session: sessionId, place, slot, from: performance.now(), to: Number.POSITIVE_INFINITY };
     ledger?.entries.push(entry);
@@ -102,7 +109,7 @@ export function createFakeLive(options: FakeLiveOptions): FakeLive {
       reason: EndReason.END_REASON_UNSPECIFIED,
     };
     sessions.set(sessionId, { status: told, slot, entry });
-    most.set(capability, Math.max(most.get(capability) ?? 0, taken.length + 1));
+    most.set(capability, Math.max(most.get(capability) ?? 0, used + 1));
     tell(told);
   }
 
@@ -110,7 +117,11 @@ export function createFakeLive(options: FakeLiveOptions): FakeLive {
     const held = sessions.get(session);
     if (!held || dead || !isHeld(held)) return;
     held.status = { ...held.status, ...update };
-    if (!isHeld(held)) held.entry.to = performance.now();
+    if (!isHeld(held)) {
+      held.entry.to = performance.now();
+      const there = taken.get(held.status.capability)?.[held.slot];
+      there?.splice(there.indexOf(session), 1);
+    }
     tell(held.status);
   }
 

@@ -7,6 +7,7 @@ import { freePort } from '../../local/process/ports.ts';
 
 export interface OperatorProcess {
   readonly identity: string;
+  readonly pid: number;
   /** Resolves when `/readyz` says so: its local copies are read and somebody leads. */
   ready(): Promise<void>;
   /** Resolves when it has ended. */
@@ -42,6 +43,7 @@ export async function createOperatorProcesses(of: { kubeconfigPath: string; name
     running.set(child, exited);
     return {
       identity,
+      pid: child.pid ?? 0,
       async ready() {
         for (;;) {
           const end = child.exitCode ?? child.signalCode;

@@ -22,6 +22,7 @@ const section =
     (await load())[name](context);
 
 const runTwoAgentsBench = section(() => import('./agents/two-agents.ts'), 'runTwoAgentsBench');
+const runAllocationBench = section(() => import('./allocation/allocation-bench.ts'), 'runAllocationBench');
 const runAvatarBench = section(() => import('./avatar/avatar-bench.ts'), 'runAvatarBench');
 const runEventStreamsBench = section(() => import('./http/event-streams.ts'), 'runEventStreamsBench');
 const runGetJobBench = section(() => import('./http/get-job.ts'), 'runGetJobBench');
@@ -63,6 +64,7 @@ const SECTIONS: Record<string, readonly Run[]> = {
   usage: [runLongHistoryBench],
   ledger: [runLedgerBench],
   webhooks: [runWebhookBench],
+  allocation: [runAllocationBench],
   jobs: [runStartLatencyBench, runSubmitRateBench],
 };
 

@@ -124,12 +124,9 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
       void endedByCaller({ reason: 'render_failed', message: 'the relay was opened twice' });
     } else open(request.value);
   });
-  // An end without `close`: the caller had no reason to give.
-  call.on('end', () => void endedByCaller({ reason: undefined, message: 'the gateway ended the relay' }));
-  const gone = () => {
-    if (!stop()) return;
-    void session?.end({ reason: 'timed_out', message: 'the gateway is gone' });
-  };
+  const gone = () => void endedByCaller({ reason: 'timed_out', message: 'the gateway is gone' });
+  // An end without `close` is how a broken connection looks like first.
+  call.on('end', gone);
   call.on('cancelled', gone);
   call.on('close', gone);
   call.on('error', gone);

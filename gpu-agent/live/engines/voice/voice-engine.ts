@@ -1,7 +1,7 @@
 import type { Logger } from '#common/logging.ts';
 import { parseVoice, type Voice, VoiceError } from '#common/voices/voice.ts';
 import { BadMessageError, type LiveEngine, LiveSettingsError, type LiveStream } from '../../live-engine.ts';
-import { type VoiceThreadStream, VoiceThreads } from './voice-threads.ts';
+import { type VoiceThreadStream, VoiceThreads, type VoiceThreadsOptions } from './voice-threads.ts';
 
 /**
  * Streams of one thread: at 1.6 % of a core each they take half of it, so that a chunk seldom waits for those of others.
@@ -21,8 +21,8 @@ export interface VoiceEngineOptions {
   /** Slots or warmth changed. */
   readonly onChange: () => void;
   readonly onCrash: () => void;
-  /** Entry file of the threads. */
-  readonly threadEntry?: URL;
+  /** What threads are started from, and how patiently they are watched. */
+  readonly threads?: Partial<Pick<VoiceThreadsOptions, 'entry' | 'hungMs' | 'restartDelayMs'>>;
 }
 
 export interface VoiceEngine extends LiveEngine {
@@ -44,7 +44,7 @@ export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
     logger: options.logger,
     onChange: options.onChange,
     onCrash: options.onCrash,
-    ...(options.threadEntry ? { entry: options.threadEntry } : {}),
+    ...options.threads,
   });
   const common = {
     firstFrame: JSON.stringify({ sample_rate: sampleRate, chunk_frames: chunkFrames }),

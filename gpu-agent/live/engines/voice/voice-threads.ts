@@ -5,9 +5,7 @@ import { LiveThreadError } from '../../live-engine.ts';
 import type { VoiceConverterOptions } from '../../voice/converter.ts';
 import type { FromVoiceThread, ToVoiceThread } from './voice-protocol.ts';
 
-/** A thread that has not answered for so long does not any more. */
 const HUNG_MS = 10_000;
-const LOOK_EVERY_MS = 2_000;
 /** A thread that lived for so long was no failure of its start. */
 const STEADY_MS = 60_000;
 const LONGEST_PAUSE_MS = 30_000;
@@ -21,6 +19,8 @@ export interface VoiceThreadsOptions {
   readonly onCrash: () => void;
   /** Entry file of the threads. */
   readonly entry?: URL;
+  /** A thread that has not answered for so long does not any more, and is ended. */
+  readonly hungMs?: number;
   /** Pause before a thread is started in the place of the one that failed so many times in a row. */
   readonly restartDelayMs?: (failures: number) => number;
 }
@@ -221,11 +221,12 @@ export class VoiceThreads {
       this.#look = undefined;
       return;
     }
+    const hungMs = this.#options.hungMs ?? HUNG_MS;
     this.#look ??= setInterval(() => {
-      const since = performance.now() - HUNG_MS;
+      const since = performance.now() - hungMs;
       for (const { worker, streams } of this.#threads)
         if ([...streams.values()].some(({ asked }) => asked && asked.at < since)) void worker.terminate();
-    }, LOOK_EVERY_MS);
+    }, hungMs / 5);
   }
 }
 

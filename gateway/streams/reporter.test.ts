@@ -1,0 +1,171 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, describe, expect, it } from 'vitest';
+import { silentLogger } from '#common/logging.ts';
+import type { SessionReport, SessionVerdict } from '#proto/semblance/control/v1/control.ts';
+import { createReporter, type Reporter } from './reporter.ts';
+
+const made: Reporter[] = [];
+afterEach(() => Promise.all(made.splice(0).map((reporter) => reporter.close(0))));
+
+function start({ mostOwed }: { mostOwed?: number } = {}) {
+  const messages: SessionReport[][] = [];
+  const plane = { down: false, over: new Set<string>(), takes: Infinity, pause: Promise.resolve() };
+  const send = async (reports: SessionReport[]): Promise<SessionVerdict[]> => {
+    messages.push(reports);
+    await plane.pause;
+    if (plane.down) throw new Error('down');
+    return reports
+      .slice(0, plane.takes)
+      .map(({ sessionId }) => ({ over: plane.over.has(sessionId), reason: 'cancelled' }));
+  };
+  const reporter = createReporter({ send, logger: silentLogger(), ...(mostOwed ? { mostOwed } : {}) });
+  made.push(reporter);
+  return { reporter, messages, plane };
+}
+
+function session(sessionId: string, streamedMs = 0) {
+  const overs: (string | undefined)[] = [];
+  return {
+    sessionId,
+    connectionId: `c-${sessionId}`,
+    streamedMs,
+    overs,
+    over: (reason: string | undefined) => void overs.push(reason),
+  };
+}
+
+describe('open sessions', () => {
+  it('are reported together, again and again, with how far they are', async () => {
+    const { reporter, messages } = start();
+    const [a, b] = [session('a', 20), session('b')];
+    reporter.add(a, 100);
+    reporter.add(b, 100);
+    await expect.poll(() => messages.length).toBe(1);
+    a.streamedMs = 140;
+    await expect.poll(() => messages.length).toBe(2);
+    expect(
+      messages.map((reports) => reports.map(({ sessionId, streamedMs }) => [sessionId, streamedMs])),
+    ).toEqual([
+      [
+        ['a', 20n],
+        ['b', 0n],
+      ],
+      [
+        ['a', 140n],
+        ['b', 0n],
+      ],
+    ]);
+  });
+
+  it('a verdict that one is over is passed on, to it alone', async () => {
+    const { reporter, plane } = start();
+    const [a, b] = [session('a'), session('b')];
+    plane.over.add('b');
+    reporter.add(a, 100);
+    reporter.add(b, 100);
+    await expect.poll(() => b.overs).toEqual(['cancelled']);
+    expect(a.overs).toEqual([]);
+  });
+
+  it('more than one message takes go in several', async () => {
+    const { reporter, messages } = start();
+    for (let i = 0; i < 1_200; i++) reporter.add(session(`s${i}`), 100);
+    await expect.poll(() => messages.length).toBe(3);
+    expect(messages.map(({ length }) => length)).toEqual([500, 500, 200]);
+  });
+
+  it('with none open and none owed nothing is sent and no timer waits', async () => {
+    const { reporter, messages } = start();
+    const a = session('a');
+    reporter.add(a, 100);
+    reporter.end(a, undefined);
+    await expect.poll(() => reporter.owed).toBe(0);
+    const before = messages.length;
+    await delay(350);
+    expect(messages).toHaveLength(before);
+  });
+});
+
+describe('a final report', () => {
+  it('goes at once, with its reason, and no older one after it', async () => {
+    const { reporter, messages } = start();
+    const a = session('a', 500);
+    reporter.add(a, 30_000);
+    reporter.end(a, 'timed_out');
+    await expect.poll(() => reporter.owed).toBe(0);
+    expect(messages).toEqual([
+      [{ sessionId: 'a', connectionId: 'c-a', streamedMs: 500n, ended: true, reason: 'timed_out' }],
+    ]);
+  });
+
+  it('waits for a message under way, and is the last of its session', async () => {
+    const { reporter, messages, plane } = start();
+    let go = () => {};
+    plane.pause = new Promise((resolve) => {
+      go = resolve;
+    });
+    const a = session('a', 100);
+    reporter.add(a, 100);
+    await expect.poll(() => messages.length).toBe(1);
+    a.streamedMs = 180;
+    reporter.end(a, undefined);
+    await delay(50);
+    expect(messages).toHaveLength(1);
+    go();
+    await expect.poll(() => reporter.owed).toBe(0);
+    expect(messages.flat().at(-1)).toMatchObject({ streamedMs: 180n, ended: true });
+  });
+
+  it('is kept while the control plane is down, and told once it is back', async () => {
+    const { reporter, messages, plane } = start();
+    plane.down = true;
+    const open = session('open');
+    reporter.add(open, 100);
+    for (let i = 0; i < 20; i++) reporter.end(session(`s${i}`, i), undefined);
+    await delay(400);
+    expect(reporter.owed).toBe(20);
+    expect(messages.length, 'not again and again').toBeLessThan(12);
+    plane.down = false;
+    await expect.poll(() => reporter.owed).toBe(0);
+    const ended = messages.at(-2)?.filter((report) => report.ended);
+    expect(ended?.map(({ streamedMs }) => Number(streamedMs))).toEqual([...Array(20).keys()]);
+  });
+
+  it('is not taken before it has its verdict', async () => {
+    const { reporter, messages, plane } = start();
+    plane.takes = 1;
+    reporter.end(session('a'), undefined);
+    reporter.end(session('b'), undefined);
+    await expect.poll(() => reporter.owed).toBe(0);
+    expect(messages.flat().filter(({ sessionId }) => sessionId === 'b').length).toBeGreaterThan(0);
+  });
+
+  it('too many: the oldest is given up', async () => {
+    const { reporter, messages, plane } = start({ mostOwed: 3 });
+    plane.down = true;
+    for (const name of ['a', 'b', 'c', 'd', 'e']) reporter.end(session(name), undefined);
+    expect(reporter.owed).toBe(3);
+    plane.down = false;
+    expect(await reporter.close(2_000)).toBe(0);
+    expect(messages.at(-1)?.map(({ sessionId }) => sessionId)).toEqual(['c', 'd', 'e']);
+  });
+});
+
+describe('closing', () => {
+  it('tries until all are taken', async () => {
+    const { reporter, plane } = start();
+    plane.down = true;
+    reporter.end(session('a'), undefined);
+    setTimeout(() => {
+      plane.down = false;
+    }, 150);
+    expect(await reporter.close(5_000)).toBe(0);
+  });
+
+  it('or until the time is up, and says how many are lost', async () => {
+    const { reporter, plane } = start();
+    plane.down = true;
+    reporter.end(session('a'), undefined);
+    expect(await reporter.close(200)).toBe(1);
+  });
+});

@@ -1,0 +1,160 @@
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { LIVESESSION_RESOURCE } from '#crds/gen/livesessions.ts';
+import type { AllocateResponse } from '#proto/semblance/operator/v1/operator.ts';
+import { type Allocations, allocationOf, createAllocations } from '../testing/allocate.ts';
+import type { FakeAgent } from '../testing/fake-agent.ts';
+import { doubles, type SlotLedger } from '../testing/fake-live.ts';
+import { createHarness, type Harness } from '../testing/harness.ts';
+import { createOperatorProcesses } from '../testing/operator-process.ts';
+
+/**
+ * The agents here take whatever they are asked for, so that a slot is held twice as soon as the operator gives it
+ * twice; their ledger says so.
+ */
+let harness: Harness;
+let allocations: Allocations;
+let ledger: SlotLedger;
+
+beforeEach(async () => {
+  harness = await createHarness();
+  allocations = createAllocations(harness);
+  ledger = { entries: [] };
+});
+
+afterEach(async () => {
+  allocations.close();
+  await harness.close();
+});
+
+const SLOTS = 5;
+const start = (name: string) =>
+  harness.agent({
+    name,
+    script() {},
+    live: { voice: SLOTS },
+    slotLedger: ledger,
+    lax: true,
+    leaseSeconds: 6,
+  });
+const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Opens sessions from so many clients at once; each is asked for until it has an answer, held, and closed. */
+async function storm(options: {
+  readonly count: number;
+  readonly clients: number;
+  readonly holdMs: number;
+  readonly agents: () => readonly FakeAgent[];
+  readonly onAnswer?: (done: number) => void;
+}): Promise<Map<string, AllocateResponse>> {
+  const answers = new Map<string, AllocateResponse>();
+  let next = 0;
+  const client = async () => {
+    while (next < options.count) {
+      const request = allocationOf(`storm-${next++}`);
+      for (;;) {
+        const answer = await allocations.allocate(request).catch(() => undefined);
+        if (!answer) {
+          await sleep(50);
+          // One that got its slot and has lost it with its agent is not given another.
+          const session = await allocations.session(request.sessionId).catch(() => undefined);
+          if (session?.status?.phase === 'Ended') break;
+          continue;
+        }
+        answers.set(request.sessionId, answer);
+        options.onAnswer?.(answers.size);
+        await sleep(options.holdMs);
+        const agent = options.agents().find(({ incarnation }) => incarnation === answer.incarnation);
+        agent?.live.end(request.sessionId);
+        break;
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: options.clients }, client));
+  return answers;
+}
+
+/** Every answer was true: that very process gave that session a slot. */
+function expectGiven(answers: ReadonlyMap<string, AllocateResponse>): void {
+  const given = new Set(ledger.entries.map(({ session, place }) => `${session} ${place}`));
+  for (const [session, { agent, incarnation }] of answers) {
+    expect(given).toContain(`${session} ${agent}/${incarnation}/voice`);
+  }
+}
+
+it('hundreds at once over a few agents: every slot used, none twice', async () => {
+  const agents = await Promise.all(['a', 'b', 'c', 'd'].map(start));
+  const operator = await harness.operator();
+  await expect.poll(allocations.address, { timeout: 20_000 }).toBe(operator.address);
+  const answers = await storm({ count: 240, clients: 60, holdMs: 5, agents: () => agents });
+  expect(answers.size).toBe(240);
+  expectGiven(answers);
+  expect(doubles(ledger)).toEqual([]);
+  expect(agents.map(({ live }) => live.most.get('voice'))).toEqual([SLOTS, SLOTS, SLOTS, SLOTS]);
+  // One claim each: the book was right, and nobody was asked in vain.
+  expect(agents.flatMap(({ live }) => live.claims)).toHaveLength(240);
+  expect(await allocations.list()).toHaveLength(240);
+}, 120_000);
+
+it('while operators and agents are killed: no slot is held twice, and none is lost', async () => {
+  const agents = await Promise.all(['a', 'b', 'c'].map(start));
+  const processes = await createOperatorProcesses(harness);
+  let started = 0;
+  const launch = () =>
+    processes.start(`operator-${++started}`, {
+      SEMBLANCE_OPERATOR_LEASE_SECONDS: '2',
+      SEMBLANCE_OPERATOR_RENEW_DEADLINE_SECONDS: '1.6',
+      SEMBLANCE_OPERATOR_RENEW_SECONDS: '0.3',
+    });
+  let operator = await launch();
+  await operator.ready();
+  const faults: Promise<void>[] = [];
+  const at = new Map<number, () => Promise<void>>([
+    [
+      30,
+      async () => {
+        await operator.kill('SIGKILL');
+        operator = await launch();
+      },
+    ],
+    [
+      70,
+      async () => {
+        await agents[0]?.kill();
+        agents.push(await start('a'));
+      },
+    ],
+    [
+      110,
+      async () => {
+        await operator.kill('SIGKILL');
+        operator = await launch();
+      },
+    ],
+  ]);
+  try {
+    const answers = await storm({
+      ...{ count: 150, clients: 40, holdMs: 20, agents: () => agents },
+      onAnswer: (done) => {
+        const fault = at.get(done);
+        if (fault) faults.push(fault());
+      },
+    });
+    await Promise.all(faults);
+    expect(faults).toHaveLength(3);
+    // Those that went with an agent may never have been answered.
+    expect(answers.size).toBeGreaterThan(130);
+    expectGiven(answers);
+    expect(doubles(ledger)).toEqual([]);
+    // Whatever was left behind between a claim and its LiveSession is given back.
+    for (const { metadata } of await allocations.list()) {
+      const { name = '', namespace } = metadata;
+      await harness.client.delete(LIVESESSION_RESOURCE, { name, namespace });
+    }
+    const living = agents.slice(1);
+    await expect
+      .poll(() => living.reduce((sum, { live }) => sum + live.held.size, 0), { timeout: 40_000 })
+      .toBe(0);
+  } finally {
+    await processes.close();
+  }
+}, 240_000);

@@ -1,0 +1,41 @@
+/**
+ * Scripted agents for the benchmark of allocations, in a process of their own. They give a slot to whoever asks, free or
+ * not, and keep a ledger, which shows whether the operator gave one twice.
+ * Arguments: kubeconfig, namespace, agents, slots of each. Reads lines: `hold MS` has each session end by itself after so
+ * long (0: never), `verdict` prints what the ledger says. Ends with its standard input.
+ */
+import { createInterface } from 'node:readline';
+import { type FakeAgent, startFakeAgent } from '../../../operator/testing/fake-agent.ts';
+import { doubles, type SlotLedger } from '../../../operator/testing/fake-live.ts';
+
+const [kubeconfigPath = '', namespace = '', agents = '', slots = ''] = process.argv.slice(2);
+const slotLedger: SlotLedger = { entries: [] };
+let holdMs = 0;
+
+const started: FakeAgent[] = [];
+for (let i = 0; i < Number(agents); i++) {
+  const agent = await startFakeAgent({
+    ...{ kubeconfigPath, namespace, name: `agent-${i}`, slotLedger, lax: true },
+    live: { voice: Number(slots) },
+    script() {},
+  });
+  agent.live.beforeAnswer = async () => {
+    const session = agent.live.claims.pop()?.sessionId;
+    if (holdMs > 0 && session) setTimeout(() => agent.live.end(session), holdMs);
+  };
+  started.push(agent);
+}
+console.log('started');
+
+for await (const line of createInterface(process.stdin)) {
+  const [command, value] = line.split(' ');
+  if (command === 'hold') holdMs = Number(value);
+  if (command === 'verdict') {
+    const most = Math.max(...started.map(({ live }) => live.most.get('voice') ?? 0));
+    console.log(
+      JSON.stringify({ given: slotLedger.entries.length, twice: doubles(slotLedger).length, most }),
+    );
+  }
+}
+for (const agent of started) await agent.kill();
+process.exit(0);
