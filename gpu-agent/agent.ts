@@ -12,6 +12,8 @@ import { createContentChecks } from './content-check/content-checks.ts';
 import { createEngineSet } from './engines/engine-set.ts';
 import { createEnginePool } from './engines/host/engine-pool.ts';
 import { type EngineSource, engineSource, sidecarSource } from './engines/registry.ts';
+import { createPreviews } from './live/voice/preview/preview.ts';
+import { createVoiceService } from './live/voice/preview/voice-service.ts';
 import { createMedia, findMediaTools } from './media/media.ts';
 import { type AgentMetrics, createAgentMetrics } from './metrics.ts';
 import { createProvenance, type Provenance } from './provenance/provenance.ts';
@@ -193,9 +195,14 @@ async function startParts(
     logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: whoever reaches the gRPC port may call it');
   }
   const service = createAgentService({ attempts, incarnation, logger, metrics });
+  const previews = createPreviews({
+    directory: workDir.engines,
+    generator: { name: 'Semblance', version: AGENT_VERSION },
+  });
+  const voiceService = createVoiceService({ previews, logger, metrics });
   const grpc: GrpcServer = await startGrpcServer({
     listen: settings.listen,
-    services: [{ ...service, token: settings.internalToken }],
+    services: [service, voiceService].map((each) => ({ ...each, token: settings.internalToken })),
   });
   started.push(async () => {
     service.endWatches();
