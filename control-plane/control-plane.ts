@@ -12,6 +12,7 @@ import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
 import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
 import { createGate } from './accounts/gate.ts';
 import { createEnginesSeen } from './agents/engines-seen.ts';
+import { runChores } from './chores/chores.ts';
 import { keepHouse } from './chores/housekeeping.ts';
 import { type Canceller, createCanceller } from './jobs/cancel.ts';
 import { createJobView } from './jobs/job-view.ts';
@@ -42,6 +43,7 @@ import { createSessions, type SessionTiming } from './sessions/sessions.ts';
 import { type DatabaseOptions, openDatabase } from './storage/database.ts';
 import { migrateWhenReachable } from './storage/migrate.ts';
 import { createUploads } from './uploads/uploads.ts';
+import { createPreviewChore, PREVIEW_LOOK_MS, type PreviewPace } from './voices/previews.ts';
 import { createWatchHub } from './watch/watch-hub.ts';
 import { createWatchStreams } from './watch/watch-stream.ts';
 import { createAddressGuard } from './webhooks/addresses.ts';
@@ -69,6 +71,7 @@ export interface ControlPlaneOptions {
   readonly housekeepingMs?: number | undefined;
   /** Voices of files, by id. Default: those that come along. */
   readonly voices?: ReadonlyMap<string, Voice> | undefined;
+  readonly previews?: PreviewPace | undefined;
   readonly webhooks?: WebhookSettings;
   readonly sessions?: SessionTiming | undefined;
 }
@@ -262,6 +265,11 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     services: [{ ...control, token: options.internalToken }, admin],
   });
 
+  const previews = createPreviewChore({
+    ...{ database, objects, voices, agents, logger },
+    ...{ internalToken: options.internalToken, pace: options.previews },
+  });
+
   let schema: 'waiting' | 'ready' = 'waiting';
   const migrated = migrateWhenReachable(options.postgresUrl, logger, signal).then(() => {
     schema = 'ready';
@@ -276,6 +284,13 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       agents.run(signal),
       enginesSeen.run(signal),
       sessions.run(signal),
+      runChores(
+        {
+          ...{ database, logger, chores: [previews] },
+          lookEveryMs: options.previews?.everyMs ?? PREVIEW_LOOK_MS,
+        },
+        signal,
+      ),
       webhooks.run(signal),
       keepHouse(
         {

@@ -15,6 +15,8 @@ import { type EngineSource, engineSource, sidecarSource } from './engines/regist
 import { createLive } from './live/live.ts';
 import type { LiveEngine } from './live/live-engine.ts';
 import type { SessionTableLimits } from './live/sessions/session-table.ts';
+import { createPreviews } from './live/voice/preview/preview.ts';
+import { createVoiceService } from './live/voice/preview/voice-service.ts';
 import { createMedia, findMediaTools } from './media/media.ts';
 import { type AgentMetrics, createAgentMetrics } from './metrics.ts';
 import { createProvenance, type Provenance } from './provenance/provenance.ts';
@@ -209,9 +211,17 @@ async function startParts(
     live.sessions.drain(wanted);
   }
   const service = createAgentService({ attempts, incarnation, logger, metrics });
+  const previews = createPreviews({
+    directory: workDir.engines,
+    generator: { name: 'Semblance', version: AGENT_VERSION },
+  });
+  const voiceService = createVoiceService({ previews, logger, metrics });
   const grpc: GrpcServer = await startGrpcServer({
     listen: settings.listen,
-    services: [service, live.service].map((each) => ({ ...each, token: settings.internalToken })),
+    services: [service, live.service, voiceService].map((each) => ({
+      ...each,
+      token: settings.internalToken,
+    })),
   });
   started.push(async () => {
     service.endWatches();

@@ -3,9 +3,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from '#common/logging.ts';
 import type { ObjectStore, StoredObject } from '#common/objects/store.ts';
 import type { Sql } from '../storage/sql.ts';
+import { PREVIEWS_PREFIX } from '../voices/previews.ts';
 import type { Removals } from './removals.ts';
 
-/** What this service stores under: uploads, and outputs by the uid of their RenderJob. Nothing else is looked at. */
+/** What this service stores under: uploads, outputs by the uid of their RenderJob, previews of voices. Nothing else is looked at. */
 const UPLOADS = 'api/up-';
 const OUTPUTS = 'out/';
 /** An object here names the database that the store belongs to. */
@@ -19,7 +20,7 @@ const REST_MS = 100;
 export interface OrphansOptions {
   /** Connections whose statements may take long. */
   readonly sql: Sql;
-  readonly objects: ObjectStore;
+  readonly objects: Pick<ObjectStore, 'list' | 'put'>;
   readonly removals: Removals;
   readonly logger: Logger;
   /** uids of the RenderJobs there are; undefined while that is not known. */
@@ -28,7 +29,7 @@ export interface OrphansOptions {
 
 /**
  * Finds objects that nothing speaks of: outputs of attempts that lost, or of RenderJobs without a job that are gone; files
- * whose upload was swept while they were still being written. What is younger than the setting may yet be spoken of.
+ * whose upload was swept while they were still being written; previews of voices that are offered no more. What is younger than the setting may yet be spoken of.
  */
 export function createOrphans({ sql, objects, removals, logger, renderJobs }: OrphansOptions) {
   /** @returns why nothing must be deleted, if so */
@@ -60,6 +61,7 @@ export function createOrphans({ sql, objects, removals, logger, renderJobs }: Or
                   ${candidates.map(({ sizeBytes }) => sizeBytes)}::bigint[]) as q(key, size_bytes)
       where not exists (select 1 from uploads u where u.file_key = q.key)
         and not exists (select 1 from jobs j where j.output_key = q.key)
+        and not exists (select 1 from voice_previews v where v.object_key = q.key)
         and not exists (select 1 from jobs j where j.settled_at is null and j.renderjob_uid = split_part(q.key, '/', 2))
       on conflict (object_key) do nothing
       returning object_key`;
@@ -88,7 +90,7 @@ export function createOrphans({ sql, objects, removals, logger, renderJobs }: Or
         orphans += taken.length;
         await removals.payNow(taken);
       };
-      for (const prefix of [UPLOADS, OUTPUTS]) {
+      for (const prefix of [UPLOADS, OUTPUTS, PREVIEWS_PREFIX]) {
         for await (const object of objects.list(prefix)) {
           signal.throwIfAborted();
           listed++;

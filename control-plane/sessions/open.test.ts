@@ -46,6 +46,7 @@ const leases = {
 function opener() {
   return createOpener({
     database: db.database,
+    voices: new Map(),
     allocator,
     kube: {
       async delete(_resource, { name }) {

@@ -4,7 +4,7 @@ const NEWSCODES = 'http://cv.iptc.org/newscodes/digitalsourcetype/';
 /** Media of a person or a camera in which a part was made by a trained model. */
 const EDITED = `${NEWSCODES}compositeWithTrainedAlgorithmicMedia`;
 /** Media made as a whole by an algorithm that was trained on recorded media. */
-const GENERATED = `${NEWSCODES}trainedAlgorithmicMedia`;
+export const GENERATED = `${NEWSCODES}trainedAlgorithmicMedia`;
 
 /** How an input took part: the output is that file, edited; it was put into it; or the output was made from it. */
 export type Part = 'parentOf' | 'componentOf' | 'inputTo';

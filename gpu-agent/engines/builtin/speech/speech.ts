@@ -140,7 +140,7 @@ function loudness(samples: Int16Array, from: number, to: number): number {
 }
 
 /** Brings speech to the common level, without clipping. */
-function levelled(samples: Int16Array): Int16Array {
+export function levelled(samples: Int16Array): Int16Array {
   let peak = 1;
   let sum = 0;
   let count = 1;

@@ -1,0 +1,176 @@
+import { randomBytes } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { describeError } from '#common/errors.ts';
+import { call, createClient } from '#common/grpc/client.ts';
+import { backoffMs, type Reflector } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import type { ObjectStore } from '#common/objects/store.ts';
+import { type Voice, voiceDefinition } from '#common/voices/voice.ts';
+import type { GpuAgent } from '#crds/gen/gpuagents.ts';
+import { VoiceServiceClient } from '#proto/semblance/live/v1/live.ts';
+import type { Chore } from '../chores/chores.ts';
+import type { Database } from '../storage/database.ts';
+import { offeredVoices, soundOf } from './catalogue.ts';
+
+/** Where previews are in the object store; housekeeping removes those that no row names. */
+export const PREVIEWS_PREFIX = 'voices/';
+const CONTENT_TYPE = 'audio/wav';
+/** Far more than four seconds take. */
+const MOST_BYTES = 1 << 20;
+/** Agents asked for one preview before it is put off. */
+const MOST_AGENTS = 3;
+const CALL_MS = 70_000;
+/** A round ends after so long, so that its lease need not be longer. */
+const ROUND_MS = 120_000;
+/** A preview that no process has wanted for so long is forgotten. */
+const UNWANTED_SECONDS = 3_600;
+
+/** Asks one agent for a preview: the file. */
+export type AskForPreview = (address: string, definition: string, signal: AbortSignal) => Promise<Uint8Array>;
+
+export interface PreviewsOptions {
+  readonly database: Database;
+  readonly objects: ObjectStore;
+  /** Voices of files, by id. */
+  readonly voices: ReadonlyMap<string, Voice>;
+  readonly agents: Pick<Reflector<GpuAgent>, 'list' | 'hasSynced'>;
+  readonly logger: Logger;
+  /** Default: over gRPC. */
+  readonly ask?: AskForPreview | undefined;
+  /** Sent to agents with every call. */
+  readonly internalToken?: string | undefined;
+  readonly pace?: PreviewPace | undefined;
+}
+
+export interface PreviewPace {
+  /** Pause after the first failure of a preview; it doubles up to an hour. Default 30 s. */
+  readonly retryMs?: number;
+  /** Pause between two rounds. Default {@link PREVIEW_LOOK_MS}. */
+  readonly everyMs?: number;
+}
+
+/** A voice that was added is listed so much later, and a second for each that waits with it. */
+export const PREVIEW_LOOK_MS = 5_000;
+
+/**
+ * Has every voice sampled that has no sample yet, one after the other, by any agent that is ready to carry voices. What
+ * there is to do is read anew in each round: a voice that was added or changed is found, and whoever dies at it has left
+ * nothing half done but an object that no row names.
+ */
+export function createPreviewChore(options: PreviewsOptions): Chore {
+  const { database, objects, voices, agents, logger } = options;
+  const { retryMs = 30_000, everyMs = PREVIEW_LOOK_MS } = options.pace ?? {};
+  const { sql } = database;
+  const ask = options.ask ?? askOverGrpc(options.internalToken);
+
+  /** Voices by how they sound. Notes what is wanted, and forgets what was not for long. */
+  async function wanted(): Promise<ReadonlyMap<string, Voice>> {
+    const bySound = new Map<string, Voice>();
+    for (const { voice } of await offeredVoices({ files: voices, sql })) bySound.set(soundOf(voice), voice);
+    await sql`
+      insert into voice_previews as p (sound) select unnest(${[...bySound.keys()]}::text[])
+      on conflict (sound) do update set wanted_at = now() where p.wanted_at < now() - interval '1 minute'`;
+    await sql`
+      delete from voice_previews where wanted_at < now() - ${UNWANTED_SECONDS} * interval '1 second'`;
+    return bySound;
+  }
+
+  /** From the agents, in any order, what the first answers that can. @throws what the last said */
+  async function askAgents(voice: Voice, signal: AbortSignal): Promise<Uint8Array> {
+    const definition = JSON.stringify(voiceDefinition(voice));
+    let failure: unknown = new Error('no agent is ready to carry voices');
+    for (const address of shuffled(readyForVoice(agents.list())).slice(0, MOST_AGENTS)) {
+      try {
+        const wav = await ask(address, definition, signal);
+        if (isWav(wav)) return wav;
+        throw new Error(`what the agent at ${address} sent is no WAV file of ${MOST_BYTES} bytes at most`);
+      } catch (error) {
+        signal.throwIfAborted();
+        failure = error;
+      }
+    }
+    throw failure;
+  }
+
+  async function make(sound: string, voice: Voice, signal: AbortSignal): Promise<void> {
+    const wav = await askAgents(voice, signal);
+    // A name of its own: what an earlier one left may be on its way out.
+    const key = `${PREVIEWS_PREFIX}${sound}-${randomBytes(4).toString('hex')}.wav`;
+    await objects.put(key, Readable.from([Buffer.from(wav)]), { contentType: CONTENT_TYPE, signal });
+    await sql`
+      update voice_previews set object_key = ${key}, made_at = now(), last_error = null
+      where sound = ${sound} and object_key is null`;
+    logger.info({ voice: voice.id, key }, 'a preview of a voice was made');
+  }
+
+  async function putOff(sound: string, attempts: number, error: unknown): Promise<void> {
+    const reason = describeError(error).replaceAll('\0', '').slice(0, 500);
+    const seconds = backoffMs(attempts, retryMs, 3_600_000) / 1_000;
+    await sql`
+      update voice_previews set attempts = attempts + 1, last_error = ${reason},
+                                due_at = now() + ${seconds} * interval '1 second'
+      where sound = ${sound}`;
+  }
+
+  return {
+    name: 'voice previews',
+    everySeconds: everyMs / 1_000,
+    leaseSeconds: (ROUND_MS + CALL_MS * MOST_AGENTS) / 1_000,
+    async work(signal) {
+      const bySound = await wanted();
+      if (!agents.hasSynced || readyForVoice(agents.list()).length === 0) return { made: 0 };
+      const due = await sql<{ sound: string; attempts: number }[]>`
+        select sound, attempts from voice_previews
+        where object_key is null and due_at <= now() and sound = any(${[...bySound.keys()]}::text[])
+        order by attempts, sound`;
+      const until = Date.now() + ROUND_MS;
+      let made = 0;
+      for (const { sound, attempts } of due) {
+        const voice = bySound.get(sound);
+        if (!voice || Date.now() > until) continue;
+        try {
+          await make(sound, voice, signal);
+          made++;
+        } catch (error) {
+          signal.throwIfAborted();
+          logger.warn({ voice: voice.id, attempts }, `no preview could be made: ${describeError(error)}`);
+          await putOff(sound, attempts, error);
+        }
+      }
+      return { made, left: due.length - made };
+    },
+  };
+}
+
+/** Addresses of agents that could carry a voice session. */
+function readyForVoice(all: readonly GpuAgent[]): string[] {
+  return all.flatMap(({ status }) => {
+    const ready = status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True');
+    const carries = status?.live?.some(({ name, slots }) => name === 'voice' && slots > 0);
+    return status?.address && ready && carries && !status.draining ? [status.address] : [];
+  });
+}
+
+function shuffled<T>(items: readonly T[]): T[] {
+  return items
+    .map((item) => ({ item, place: Math.random() }))
+    .sort((a, b) => a.place - b.place)
+    .map(({ item }) => item);
+}
+
+function isWav(bytes: Uint8Array): boolean {
+  const name = (at: number) => Buffer.from(bytes.subarray(at, at + 4)).toString('latin1');
+  return bytes.length > 44 && bytes.length <= MOST_BYTES && name(0) === 'RIFF' && name(8) === 'WAVE';
+}
+
+function askOverGrpc(token: string | undefined): AskForPreview {
+  return async (address, voice, signal) => {
+    const client = createClient(VoiceServiceClient, address, token);
+    try {
+      const request = { voice };
+      return (await call(client.previewVoice.bind(client), request, { timeoutMs: CALL_MS, signal })).wav;
+    } finally {
+      client.close();
+    }
+  };
+}
