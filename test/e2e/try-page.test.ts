@@ -35,7 +35,7 @@ describe.skipIf(!program && !process.env.CI)('the page to try live sessions with
     ]);
     await run('ffmpeg', ['-v', 'error', '-i', at('s.wav'), '-ar', '48000', at('speech.wav')]);
     await writeFile(at('face.jpg'), ADMIRAL.bytes);
-    const sway = "scale=-2:520,crop=480:480:'(iw-480)/2+8*sin(t*4)':20,scale=640:480,fps=15";
+    const sway = "scale=560:-2,crop=480:360:'40+8*sin(t*4)':100,scale=640:480,fps=15";
     const camera = [
       '-loop',
       '1',

@@ -47,6 +47,7 @@ beforeAll(async () => {
     store: system.objects,
     logger,
     registry: new Registry(),
+    publicUrl: 'http://gateway.test',
   });
 });
 afterAll(async () => {
