@@ -33,7 +33,9 @@ export interface GatewayOptions {
   readonly timing?: Partial<GatewayTiming>;
   /** Origin clients reach it at. */
   readonly publicUrl: string;
-  readonly liveStreams?: Partial<Pick<LiveStreamsOptions, 'clock' | 'pace' | 'tickMs' | 'readyMs'>>;
+  readonly liveStreams?: Partial<
+    Pick<LiveStreamsOptions, 'clock' | 'pace' | 'tickMs' | 'readyMs' | 'closeMs'>
+  >;
 }
 
 /** Milliseconds. */

@@ -248,6 +248,17 @@ describe('Voice Swap', () => {
     expect(await refusal(url)).toEqual([404, 'not_found']);
   });
 
+  test('No events exist for sessions', async () => {
+    const account = await stack.newAccount();
+    const session = await open(account, { callback_url: 'https://example.com/hook' });
+    const stream = await connectStream(session);
+    const sent = await speak(stream, 0.1, formatOf(stream).chunk_frames);
+    await allOf(stream, sent);
+    await stream.close();
+    await settled(account, session.session_id);
+    expect(await stack.admin('delivery', 'list', { account: account.accountId })).toEqual([]);
+  });
+
   test('the client in docs/live-sessions.md', async () => {
     const account = await stack.newAccount();
     const docs = await readFile(join(root, 'docs/live-sessions.md'), 'utf8');
