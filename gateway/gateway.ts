@@ -35,7 +35,9 @@ export interface GatewayOptions {
   readonly tryPage?: boolean;
   /** Origin clients reach it at. */
   readonly publicUrl: string;
-  readonly liveStreams?: Partial<Pick<LiveStreamsOptions, 'clock' | 'pace' | 'tickMs' | 'readyMs'>>;
+  readonly liveStreams?: Partial<
+    Pick<LiveStreamsOptions, 'clock' | 'pace' | 'tickMs' | 'readyMs' | 'closeMs'>
+  >;
 }
 
 /** Milliseconds. */

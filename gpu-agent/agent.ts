@@ -161,8 +161,9 @@ async function startParts(
     transferLimits: limits,
   });
 
-  const live = createLive({
+  const live = await createLive({
     settings: settings.live,
+    cacheDir: settings.cacheDir,
     incarnation,
     registry,
     metrics,
@@ -251,7 +252,7 @@ async function startParts(
       version: AGENT_VERSION,
       slots: ending ? 0 : engines.capacity,
       draining: ending,
-      ...engineStatement(engines),
+      ...engineStatement(engines, live.unavailable),
       live: ending ? live.statement.map((each) => ({ ...each, slots: 0, warming: false })) : live.statement,
       contentCheck: contentChecks.statement,
       provenance: provenance.statement,

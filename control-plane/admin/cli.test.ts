@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { isPlainText } from '#common/plain-text.ts';
+import { openSession } from '../sessions/testing.ts';
 import {
   callerOf,
   photoSwap,
@@ -136,6 +137,46 @@ test('capabilities are switched; one without an engine is not offered even when 
   expect(await set('enable', 'face-swap-image')).toEqual({ capability: 'face-swap-image', enabled: true });
   expect(await set('enable', 'voice')).toEqual({ capability: 'voice', enabled: false });
   expect((await set('enable', 'mind-swap')).error.code).toBe('invalid_input');
+});
+
+test('live sessions are listed, all or the open ones, and ended', async () => {
+  const { answer } = await json('account', 'create', '--name', 'Sessions', '--balance-usd', '1');
+  const of = ['--account', answer.account_id];
+  const { sql } = system.database;
+  const [first, second] = [
+    await openSession(sql, answer.account_id),
+    await openSession(sql, answer.account_id),
+  ];
+  await sql`select settle_session(${first}, null, null)`;
+  const listed = (await json('session', 'list', ...of)).answer;
+  expect(listed).toMatchObject([
+    {
+      session_id: second,
+      state: 'open',
+      agent: 'agent-1',
+      max_duration_sec: 60,
+      max_cost_usd: 0.06,
+      charged_usd: null,
+    },
+    { session_id: first, state: 'ended', streamed_sec: 0, charged_usd: 0, reason: 'no_stream' },
+  ]);
+  expect((await json('session', 'list', '--open', ...of)).answer).toEqual([listed[0]]);
+  expect((await json('session', ...of, '--open')).answer).toEqual([listed[0]]);
+  expect((await json('account', 'show', ...of)).answer).toMatchObject({
+    balance: 1,
+    reserved: 0.06,
+    ledger_ok: true,
+  });
+  expect((await json('session', 'end', '--session', second)).answer).toEqual({
+    ...listed[0],
+    end_requested: true,
+  });
+  expect(await json('session', 'end', '--session', first)).toMatchObject({
+    code: 1,
+    answer: { error: { code: 'invalid_input', message: 'The session has ended.' } },
+  });
+  expect((await json('session', 'end', '--session', 'ses-none')).answer.error.code).toBe('not_found');
+  expect((await json('session', 'list', ...of, '--open=perhaps')).answer.error.code).toBe('usage');
 });
 
 test('limits of an account are set one by one', async () => {

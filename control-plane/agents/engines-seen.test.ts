@@ -62,3 +62,22 @@ test('a capability is offered from the moment an agent that offers it is first s
   await untilEnabled('face-swap-image', 'avatar');
   await expect(submit()).rejects.toMatchObject({ code: 'capability_unavailable' });
 });
+
+test('a live capability is offered with the first warm slot, not while models are warmed up', async () => {
+  const warm = async (name: string, slots: number) => {
+    const metadata = { name, namespace: system.kubernetes.namespace };
+    await system.kube.apply(GPUAGENT_RESOURCE, { metadata, spec: {} });
+    const live = [
+      { name: 'voice', slots, warming: slots === 0 },
+      { name: 'not-a-capability', slots: 1 },
+    ];
+    const status = { slots: 1, live, engines: [] };
+    await system.kube.apply(GPUAGENT_RESOURCE, { metadata, status } as never, { subresource: 'status' });
+  };
+  await warm('cold', 0);
+  // Told after it: what was to come of the first has come by then.
+  await register('fourth', 'motion-control');
+  await untilEnabled('face-swap-image', 'motion-control', 'avatar');
+  await warm('cold', 2);
+  await untilEnabled('face-swap-image', 'motion-control', 'avatar', 'voice');
+});

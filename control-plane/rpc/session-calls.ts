@@ -34,13 +34,13 @@ export function createSessionCalls(options: SessionCallsOptions) {
   return {
     async openSession(
       request: OpenSessionRequest,
-      { trailers, signal, requestId }: CallContext,
+      { trailers, signal, requestId, traceparent }: CallContext,
     ): Promise<OpenSessionResponse> {
       const { accountId } = await gate.admit(request.caller, trailers);
       const { capability, durationMinutes, prompt, voiceId } = request;
       const opened = await opener.open(
         { accountId, capability, durationMinutes, prompt, voiceId },
-        { signal, requestId },
+        { signal, requestId, traceparent },
       );
       return {
         sessionId: opened.sessionId,

@@ -26,6 +26,13 @@ export interface AllocatorOptions {
   readonly patienceMs?: number;
 }
 
+export interface AllocateCall {
+  /** Aborted when nobody waits for the slot any more. */
+  readonly signal: AbortSignal;
+  /** Trace to continue. */
+  readonly traceparent?: string | undefined;
+}
+
 export interface Allocator {
   /**
    * Has a session bound to a warm slot. Asked again while no operator leads or the one that did is gone: the session's
@@ -33,7 +40,7 @@ export interface Allocator {
    * @throws ApiError capacity_unavailable, capacity_warming: no slot; internal_error: whether there is one is not known.
    * The signal's reason when it aborts first.
    */
-  allocate(request: AllocateRequest, signal: AbortSignal): Promise<AllocateResponse>;
+  allocate(request: AllocateRequest, call: AllocateCall): Promise<AllocateResponse>;
   close(): void;
 }
 
@@ -66,15 +73,15 @@ export function createAllocator(options: AllocatorOptions): Allocator {
     }
   }
 
-  async function ask(address: string, request: AllocateRequest, timeoutMs: number, signal: AbortSignal) {
+  async function ask(address: string, request: AllocateRequest, timeoutMs: number, asked: AllocateCall) {
     const entry = clientOf(address);
     const { client } = entry;
     entry.calls++;
     try {
       const { requestId } = request;
       return await call(client.allocate.bind(client), request, {
+        ...asked,
         timeoutMs,
-        signal,
         ...(requestId ? { requestId } : {}),
       });
     } finally {
@@ -84,7 +91,8 @@ export function createAllocator(options: AllocatorOptions): Allocator {
   }
 
   return {
-    async allocate(request, signal) {
+    async allocate(request, asked) {
+      const { signal } = asked;
       const until = performance.now() + patienceMs;
       let last: unknown;
       for (;;) {
@@ -93,7 +101,7 @@ export function createAllocator(options: AllocatorOptions): Allocator {
         if (address) {
           try {
             const timeoutMs = Math.max(LEAST_MS, until - performance.now());
-            return await ask(address, request, timeoutMs, signal);
+            return await ask(address, request, timeoutMs, asked);
           } catch (error) {
             signal.throwIfAborted();
             const refused = fromServiceError(error as ServiceError);

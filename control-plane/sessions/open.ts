@@ -7,7 +7,7 @@ import type { AllocateResponse } from '#proto/semblance/operator/v1/operator.ts'
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { sqlState } from '../storage/sql.ts';
-import type { Allocator } from './allocator.ts';
+import type { AllocateCall, Allocator } from './allocator.ts';
 import { type OpenOutcome, orderOf, refusal, type SessionOrder, type SessionWish, sha256 } from './order.ts';
 
 export interface OpenedSession {
@@ -32,9 +32,7 @@ export interface OpenerOptions {
   readonly onAllocated?: (seconds: number, outcome: string) => void;
 }
 
-export interface OpenCall {
-  /** Aborted when nobody waits for the answer any more. */
-  readonly signal: AbortSignal;
+export interface OpenCall extends AllocateCall {
   readonly requestId?: string | undefined;
 }
 
@@ -81,8 +79,9 @@ export function createOpener(options: OpenerOptions) {
   });
 
   /** @throws ApiError capacity_unavailable, capacity_warming, internal_error */
-  async function hold(order: SessionOrder, admitted: OpenOutcome, { signal, requestId }: OpenCall) {
+  async function hold(order: SessionOrder, admitted: OpenOutcome, call: OpenCall) {
     const { sessionId, wish, settings, inputs, ticket } = order;
+    const { signal, traceparent, requestId } = call;
     const began = performance.now();
     let slot: AllocateResponse | undefined;
     try {
@@ -98,7 +97,7 @@ export function createOpener(options: OpenerOptions) {
           ticketSha256: sha256(ticket),
           requestId: requestId ?? '',
         },
-        signal,
+        { signal, traceparent },
       );
       onAllocated?.((performance.now() - began) / 1000, 'ok');
       // Nobody would have its token.

@@ -1,4 +1,4 @@
-import { Metadata, status } from '@grpc/grpc-js';
+import { status } from '@grpc/grpc-js';
 import { ApiError, type ApiErrorCode } from '#common/errors.ts';
 import { GrpcError, startGrpcServer, unary } from '#common/grpc/server.ts';
 import { silentLogger } from '#common/logging.ts';
@@ -49,9 +49,4 @@ export const notLeading: Script = () =>
 
 export function refusing(code: ApiErrorCode): Script {
   return () => Promise.reject(new ApiError(code, 'There is no slot.'));
-}
-
-/** The context of a call that somebody waits for. */
-export function callContext(signal: AbortSignal = new AbortController().signal) {
-  return { signal, metadata: new Metadata(), trailers: new Metadata(), requestId: 'request-1' };
 }

@@ -1,6 +1,10 @@
 import { randomBytes } from 'node:crypto';
+import type { SessionReport } from '#proto/semblance/control/v1/control.ts';
 import type { Sql } from '../storage/sql.ts';
+import { testDatabase } from '../storage/testing.ts';
+import { connectSession } from './connect.ts';
 import { sha256 } from './order.ts';
+import { createReports, type EndedFacts } from './reports.ts';
 import { newSessionId } from './session-id.ts';
 
 /** Offers sessions, as the first agent that does them does. */
@@ -46,3 +50,50 @@ export async function openSession(sql: Sql, accountId: string, opening: TestOpen
   await holdSlot(sql, id);
   return id;
 }
+
+/** What tests of sessions do again and again, on a database of their own. */
+export async function sessionRig() {
+  const db = await testDatabase();
+  const { sql, database } = db;
+  await offerSessions(sql);
+  await sql`update settings set live_sessions = 1000`;
+  const ended: EndedFacts[] = [];
+  const connect = (id: string, connectionId = 'one') =>
+    connectSession(database, { sessionId: id, tokenSha256: sha256(id), connectionId });
+  return {
+    db,
+    /** What reports settled. */
+    ended,
+    report: createReports({ database, onEnded: (facts) => ended.push(facts) }),
+    connect,
+    /** A session that streams. */
+    async streaming(accountId: string, opening: TestOpening = {}) {
+      const id = await openSession(sql, accountId, opening);
+      await connect(id);
+      return id;
+    },
+    async rowOf(id: string) {
+      const [row] = await sql`
+        select state, status, reason, streamed_ms, charged_micros, ticket is null as forgotten from sessions where id = ${id}`;
+      return row;
+    },
+    async moneyOf(accountId: string) {
+      const [row] = await sql<{ available: bigint; reserved: bigint; spent: bigint }[]>`
+        select available_micros as available, reserved_micros as reserved, spent_micros as spent
+        from account_balances where account_id = ${accountId}`;
+      return row;
+    },
+  };
+}
+
+export type SessionRig = Awaited<ReturnType<typeof sessionRig>>;
+
+/** A report of the connection that the rig makes. */
+export const told = (id: string, streamedMs: number, more: Partial<SessionReport> = {}): SessionReport => ({
+  sessionId: id,
+  connectionId: 'one',
+  streamedMs: BigInt(streamedMs),
+  ended: false,
+  reason: undefined,
+  ...more,
+});

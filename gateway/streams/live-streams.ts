@@ -29,6 +29,8 @@ export interface LiveStreamsOptions {
   readonly tickMs?: number;
   /** Longest wait for an agent to be ready, milliseconds. */
   readonly readyMs?: number;
+  /** How long a client may take to answer a close frame, milliseconds. */
+  readonly closeMs?: number;
 }
 
 export interface LiveStreams {
@@ -54,7 +56,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
   const clock = options.clock ?? (() => performance.now());
   const pace = { ...STREAM_PACE, ...options.pace };
   const agents = createAgents({ token: options.token });
-  const servers = createSocketServers();
+  const servers = createSocketServers(options.closeMs);
   const reporter = createReporter({ send: control.reportSessions, logger });
   streamMetrics.reportsOwed(() => reporter.owed);
   const streams = new Set<Stream>();

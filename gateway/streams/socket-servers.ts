@@ -13,11 +13,15 @@ const REASONS: Readonly<Record<number, string>> = {
   1009: 'too_big: a message is larger than what is taken',
 };
 
+/**
+ * Emits `closing` when the client's close frame has come: the socket itself may take its time to close. `ws` then answers
+ * it, by this method and with the client's own code and reason; what it closes for faults has no reason.
+ */
 class StreamSocket extends WebSocket {
-  override close(code?: number, reason: string | Buffer = REASONS[code ?? 0] ?? ''): void {
-    // A code that the client sent is sent back; a close frame without one has no reason either.
+  override close(code?: number, reason?: string | Buffer): void {
     if (code === undefined) super.close();
-    else super.close(code, reason);
+    else super.close(code, reason ?? REASONS[code] ?? '');
+    if (code === undefined || reason !== undefined) this.emit('closing');
   }
 }
 

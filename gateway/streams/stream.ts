@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
-import type { SessionEndReason } from '#common/live-session.ts';
+import { END_REASONS } from '#common/live-session.ts';
 import { Allowance } from './allowance.ts';
 import { closeReason, codeOf, type Ending, endingFor, reasonOf } from './endings.ts';
 import { createInput, type Input } from './input.ts';
@@ -103,6 +103,7 @@ export class Stream implements Reported {
     });
     ws.on('ping', () => this.#isTooMany());
     ws.on('error', (error) => this.end(endingOfError(error)));
+    ws.on('closing', () => this.end({ name: 'closed', text: '' }));
     ws.on('close', (code) =>
       this.end(code === 1006 ? { name: 'gone', text: '' } : { name: 'closed', text: '' }),
     );
@@ -135,7 +136,7 @@ export class Stream implements Reported {
   }
 
   over(reason: string | undefined): void {
-    const known = reason as SessionEndReason | undefined;
+    const known = END_REASONS.find((one) => one === reason);
     const ending = endingFor(known, 'the session is over');
     // The caller did not close it here: another connection did, or its account was settled without it.
     this.end(known === undefined ? { ...ending, name: 'cancelled' } : ending);

@@ -6,7 +6,7 @@ import type { GpuAgentStatus } from '#crds/gen/gpuagents.ts';
 import type { TransferLimits } from '../assets/transfer.ts';
 import type { WorkDir } from '../assets/work-dir.ts';
 import type { AgentMetrics } from '../metrics.ts';
-import { createVoiceEngine } from './engines/voice/voice-engine.ts';
+import { createLiveEngines } from './engines/live-engines.ts';
 import type { LiveEngine } from './live-engine.ts';
 import { createLiveMetrics } from './live-metrics.ts';
 import { inputFetcher } from './sessions/fetch-inputs.ts';
@@ -17,6 +17,8 @@ import type { LiveSettings } from './settings.ts';
 
 export interface LiveOptions {
   readonly settings: LiveSettings;
+  /** Where converted networks are kept; default as the model cache says. */
+  readonly cacheDir?: string | undefined;
   readonly incarnation: string;
   readonly registry: Registry;
   readonly metrics: AgentMetrics;
@@ -39,18 +41,28 @@ export interface Live {
   readonly service: LiveService;
   /** What the GpuAgent's status says of it: slots once threads are warm, and before that `warming`. */
   readonly statement: NonNullable<GpuAgentStatus['live']>;
+  /** What was asked for and cannot be offered, with the reason. */
+  readonly unavailable: readonly { readonly name: string; readonly message: string }[];
   /** Begins to warm the engines up. */
   start(): void;
   /** Ends the sessions that are left, and the engines. */
   close(): Promise<void>;
 }
 
-export function createLive(options: LiveOptions): Live {
+export async function createLive(options: LiveOptions): Promise<Live> {
   const { settings, logger, incarnation, onChange } = options;
   const metrics = createLiveMetrics(options.registry, () =>
     engines.map(({ capability, slots }) => ({ capability, slots, used: sessions.held(capability) })),
   );
-  const engines = options.engines ?? enginesOf(settings, logger, onChange, metrics);
+  const { engines, unavailable } = options.engines
+    ? { engines: options.engines, unavailable: [] }
+    : await createLiveEngines({
+        settings,
+        cacheDir: options.cacheDir,
+        logger,
+        onChange,
+        onCrash: (capability) => metrics.threadRestarts.inc({ capability }),
+      });
   const sessions = createLiveSessions({
     engines,
     fetchInputs: inputFetcher(options),
@@ -68,10 +80,14 @@ export function createLive(options: LiveOptions): Live {
     get statement() {
       return engines.map(({ capability, slots, warming }) => ({ name: capability, slots, warming }));
     },
+    unavailable,
     start() {
       for (const { capability, warmUp } of engines) {
         warmUp(closing.signal).then(
-          () => logger.info({ capability }, 'live sessions can be held'),
+          () => {
+            logger.info({ capability }, 'live sessions can be held');
+            onChange();
+          },
           (error: unknown) => {
             if (closing.signal.aborted) return;
             logger.error({ err: error }, `live ${capability} did not get warm: ${describeError(error)}`);
@@ -85,26 +101,4 @@ export function createLive(options: LiveOptions): Live {
       await Promise.all(engines.map((engine) => engine.close()));
     },
   };
-}
-
-function enginesOf(
-  settings: LiveSettings,
-  logger: Logger,
-  onChange: () => void,
-  metrics: ReturnType<typeof createLiveMetrics>,
-): LiveEngine[] {
-  const engines: LiveEngine[] = [];
-  if (settings.voiceSlots > 0) {
-    engines.push(
-      createVoiceEngine({
-        slots: settings.voiceSlots,
-        sampleRate: settings.voiceRate,
-        chunkFrames: settings.voiceChunkFrames,
-        logger,
-        onChange,
-        onCrash: () => metrics.threadRestarts.inc({ capability: 'voice' }),
-      }),
-    );
-  } else logger.info('no live voice sessions are offered: SEMBLANCE_LIVE_VOICE_SLOTS is 0');
-  return engines;
 }

@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import type { z } from 'zod';
 import { whole } from '../whole-number.ts';
+import { characterDirectories, characterShape } from './video/characters.ts';
 import { HIGHEST_RATE, LOWEST_RATE } from './voice/converter.ts';
 
 /** Eight streams take an eighth of a core: most of it is left to renders. */
@@ -9,6 +10,7 @@ const MAX_SLOTS = 1_024;
 
 /** Variables of the environment that concern live sessions. */
 export const liveShape = {
+  ...characterShape,
   /** Voice Swap sessions at once; 0: none. */
   SEMBLANCE_LIVE_VOICE_SLOTS: whole(0, MAX_SLOTS).optional(),
   /** Live Swap Pro sessions at once, each with a thread of its own; 0: none. */
@@ -24,6 +26,8 @@ export interface LiveSettings {
   readonly videoSlots: number;
   readonly voiceRate: number;
   readonly voiceChunkFrames: number;
+  /** Where the faces of Live Swap Pro are. */
+  readonly characterDirectories: readonly string[];
 }
 
 export function liveSettings(config: z.output<z.ZodObject<typeof liveShape>>): LiveSettings {
@@ -34,5 +38,6 @@ export function liveSettings(config: z.output<z.ZodObject<typeof liveShape>>): L
     videoSlots: config.SEMBLANCE_LIVE_VIDEO_SLOTS ?? Math.max(1, Math.floor(cores / 2)),
     voiceRate: config.SEMBLANCE_LIVE_VOICE_RATE,
     voiceChunkFrames: config.SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES,
+    characterDirectories: characterDirectories(config),
   };
 }

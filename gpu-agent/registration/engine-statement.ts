@@ -4,8 +4,12 @@ import type { AgentStatement } from './registration.ts';
 /** What the resource says of the engines of an agent, and of what they would do but for want of a program. */
 export function engineStatement(
   engines: EngineSet,
+  liveUnavailable: readonly { readonly name: string; readonly message: string }[] = [],
 ): Pick<AgentStatement, 'engines' | 'unavailable' | 'unavailableNames'> {
-  const { unavailable } = engines;
+  const unavailable = [
+    ...engines.unavailable.map(({ capability, message }) => ({ name: capability, message })),
+    ...liveUnavailable,
+  ];
   const names = new Set<string>();
   // The resource lists engines by name, and two sidecars may run the same program.
   const ownName = (name: string): string => {
@@ -28,10 +32,7 @@ export function engineStatement(
           }
         : [],
     ),
-    unavailable: unavailable.map(({ capability, message }) => ({
-      name: capability,
-      message: message.slice(0, 1_024),
-    })),
-    unavailableNames: unavailable.map(({ capability }) => capability).join(','),
+    unavailable: unavailable.map(({ name, message }) => ({ name, message: message.slice(0, 1_024) })),
+    unavailableNames: unavailable.map(({ name }) => name).join(','),
   };
 }

@@ -17,10 +17,11 @@ import { isEnded } from './status.ts';
 
 const FIGURES_EVERY_MS = 10_000;
 /** Between writes of statuses that say no more than that a slot is held: room for what somebody waits for. */
-const IDLE_EVERY_MS = 40;
+const IDLE_EVERY_MS = 100;
 /** Most clients connect at once, and then that is what is written. */
-const IDLE_AFTER_MS = 2_000;
-const CONCURRENCY = 16;
+const IDLE_AFTER_MS = 5_000;
+/** A write of a status costs the API server twice what the creation of a session does; those come first. */
+const CONCURRENCY = 4;
 /** Decisions in one go for one session; more means that deciding and doing disagree. */
 const MAX_STEPS = 12;
 

@@ -146,7 +146,6 @@ describe('a LiveSession', () => {
     const victim = await harness.agent({ name: 'one', script, live: { voice: 1 }, leaseSeconds: 3 });
     await leads();
     await allocations.allocate(allocationOf('silent'));
-    await until('silent', phase('Bound'));
     await victim.kill();
     await harness.agentUntil(
       'one',

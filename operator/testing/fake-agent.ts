@@ -14,7 +14,7 @@ import {
   type WatchAttemptsRequest,
   type WatchAttemptsResponse,
 } from '#proto/semblance/agent/v1/agent.ts';
-import { createFakeLive, type FakeLive, type SlotLedger } from './fake-live.ts';
+import { createFakeLive, type FakeLive, type SaidLive, type SlotLedger } from './fake-live.ts';
 
 const CAPABILITY = 'face-swap-image';
 
@@ -68,7 +68,7 @@ export interface FakeAgent {
   /** Its slots for live sessions. */
   readonly live: FakeLive;
   /** Says anew what it carries live. */
-  setLive(live: readonly { name: string; slots: number; warming?: boolean }[]): Promise<void>;
+  setLive(live: SaidLive): Promise<void>;
   /** Refuses the next starts with this status. */
   refuseWith: status | undefined;
   /** Stops answering, renewing and working, as SIGKILL does. */
@@ -98,9 +98,7 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
   const begun: string[] = [];
   const { live = {}, slotLedger, lax } = options;
   const fakeLive = createFakeLive({ agent: name, incarnation, slots: live, ledger: slotLedger, lax });
-  let saidLive: { name: string; slots: number; warming?: boolean }[] = Object.entries(live).map(
-    ([capability, count]) => ({ name: capability, slots: count }),
-  );
+  let saidLive: SaidLive = Object.entries(live).map(([of, count]) => ({ name: of, slots: count }));
   let draining = false;
   let dead = false;
 
@@ -190,7 +188,7 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
     },
     live: fakeLive,
     async setLive(said) {
-      saidLive = [...said];
+      saidLive = said;
       await register(client);
     },
     refuseWith: undefined,

@@ -1,6 +1,7 @@
 import { type ServerWritableStream, status } from '@grpc/grpc-js';
 import { GrpcError, type GrpcService, unary } from '#common/grpc/server.ts';
 import { silentLogger } from '#common/logging.ts';
+import type { GpuAgentStatus } from '#crds/gen/gpuagents.ts';
 import {
   type ClaimSlotRequest,
   EndReason,
@@ -16,6 +17,9 @@ import {
 export interface SlotLedger {
   readonly entries: { session: string; place: string; slot: number; from: number; to: number }[];
 }
+
+/** As a GpuAgent says it. */
+export type SaidLive = NonNullable<GpuAgentStatus['live']>;
 
 export interface FakeLiveOptions {
   readonly agent: string;

@@ -32,8 +32,10 @@ const runIdentitySwapBench = section(
   'runIdentitySwapBench',
 );
 const runStartLatencyBench = section(() => import('./jobs/start-latency.ts'), 'runStartLatencyBench');
+const runStreamsBench = section(() => import('./live/streams-bench.ts'), 'runStreamsBench');
 const runSubmitRateBench = section(() => import('./jobs/submit-rate.ts'), 'runSubmitRateBench');
 const runLedgerBench = section(() => import('./ledger/ledger-bench.ts'), 'runLedgerBench');
+const runLiveRelayBench = section(() => import('./live-relay/relay-bench.ts'), 'runLiveRelayBench');
 const runLiveSwapBench = section(() => import('./live-swap/live-swap-bench.ts'), 'runLiveSwapBench');
 const runLipSyncBench = section(() => import('./lip-sync/lip-sync-bench.ts'), 'runLipSyncBench');
 const runMediaBench = section(() => import('./media/media-bench.ts'), 'runMediaBench');
@@ -58,6 +60,8 @@ const SECTIONS: Record<string, readonly Run[]> = {
   motion: [runMotionBench],
   'lip-sync': [runLipSyncBench],
   voice: [runVoiceBench],
+  live: [runStreamsBench],
+  'live-relay': [runLiveRelayBench],
   'live-swap': [runLiveSwapBench],
   onnx: [runOnnxBench],
   agents: [runTwoAgentsBench],

@@ -104,8 +104,13 @@ describe.skipIf(!program && !process.env.CI)('the page to try live sessions with
 
   test('voices are listed with their previews, and one is spoken with', async () => {
     await open();
-    await page.click('#load-voices');
-    await expect.poll(() => page.locator('#voice option').count()).toBeGreaterThan(6);
+    // Previews are made once an agent is there; a voice is listed when it has one.
+    const listed = async () => {
+      await page.click('#load-voices');
+      await expect.poll(() => page.textContent('#status')).toMatch(/voices/);
+      return page.locator('#voice option').count();
+    };
+    await expect.poll(listed, { timeout: 60_000, interval: 1_000 }).toBeGreaterThan(6);
     await page.selectOption('#voice', 'bass-narrator');
     const preview = await page.getAttribute('#preview audio', 'src');
     expect((await fetch(String(preview))).status).toBe(200);

@@ -10,7 +10,7 @@ import type { EngineInfo, EngineSetup, FromEngine, RenderWork, ToEngine } from '
 const PASSED_ON = /^(PATH|HOME|LANG|LC_.*|TZ|XDG_CACHE_HOME|LD_LIBRARY_PATH|(CUDA|NVIDIA|OMP|ORT)_.*)$/;
 
 /** Half the weight of a process of normal priority when both want the same core. */
-const NICE = 3;
+export const ENGINE_NICE = 3;
 
 /** The engine's process died, or had to be killed, while it held the render. Another process may well succeed. */
 export class EngineCrashedError extends Error {
@@ -229,7 +229,7 @@ function renderFailure(message: Extract<FromEngine, { type: 'error' }>): Error {
 /** Renders must never keep the agent's own loop, which renews the lease, from the processor. */
 function lowerPriority(pid: number): void {
   try {
-    setPriority(pid, NICE);
+    setPriority(pid, ENGINE_NICE);
   } catch {
     // Gone already: its exit says so.
   }

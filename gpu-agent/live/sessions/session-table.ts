@@ -177,8 +177,11 @@ export function createSessionTable(limits: SessionTableLimits = DEFAULT_SESSION_
       if (taken >= capacity)
         return refused('no-slot', `${taken} of ${capacity} slots for ${claim.capability} are taken`);
       forgetTold(at);
+      const { id, capability, ticketSha256, connectDeadlineMs, maxDurationMs } = claim;
       const entry: Entry = {
-        ...claim,
+        ...{ id, capability, connectDeadlineMs, maxDurationMs },
+        // A copy, since what came may be a small part of a buffer that would be kept with it.
+        ticketSha256: new Uint8Array(ticketSha256),
         state: 'claimed',
         received: 0,
         converted: 0,

@@ -37,7 +37,7 @@ export async function startLiveRig(change: Partial<LiveOptions> & { holdsLease?:
   const registry = createRegistry('gpu-agent');
   const dispatcher = createDispatcher(QUICK_TRANSFERS);
   let changes = 0;
-  const live = createLive({
+  const live = await createLive({
     settings: SETTINGS,
     incarnation,
     registry,

@@ -19,8 +19,8 @@ const SLOTS = 500;
 const COUNT = 1_500;
 const CALLERS = 32;
 /** Sessions a second that are opened whether or not earlier ones were answered, for how long, and how long each lasts. */
-const OFFERED = 100;
-const SECONDS = 15;
+const OFFERED = 50;
+const SECONDS = 20;
 const HOLD_MS = 3_000;
 const RATE_GOAL = 300;
 const P50_LIMIT_MS = 25;
@@ -61,6 +61,8 @@ export async function runAllocationBench({ stack, say }: BenchContext): Promise<
     const ours = await closed(allocate, 1_000, COUNT, cpu);
     say(`allocation: ${figure(ours.perSecond)} allocations/s`);
     const bareAfter = await closed(create, 3_000, COUNT, cpu);
+    agents.say('end');
+    await allEnded(client, names.ours);
     agents.say(`hold ${HOLD_MS}`);
     const bareOpen = await open(create, 10_000);
     const oursOpen = await open(allocate, 10_000);
@@ -197,6 +199,17 @@ function notesOf(
     `CPU of one allocation: operator ${figure(operator)} ms, kube-apiserver ${figure(apiserver)} ms, etcd ${figure(etcd)} ms; of a bare create: kube-apiserver ${figure(bareApiserver)} ms, etcd ${figure(bareEtcd)} ms. The client and the agents are besides.`,
     `At ${OFFERED}/s, each timed from when it was due, sessions end after ${HOLD_MS / 1_000} s, so that statuses and events are written all the while.`,
   ];
+}
+
+async function allEnded(client: KubeClient, namespace: string): Promise<void> {
+  await eventually(
+    'all sessions to have ended',
+    async () => {
+      const { items } = await client.list(LIVESESSION_RESOURCE, { namespace });
+      return items.every(({ status }) => status?.phase === 'Ended') ? true : undefined;
+    },
+    { withinMs: 60_000, everyMs: 1_000 },
+  );
 }
 
 async function agentsReady(client: KubeClient, namespace: string): Promise<void> {

@@ -1,0 +1,66 @@
+import type { Logger } from '#common/logging.ts';
+import type { LiveCapability, LiveEngine } from '../live-engine.ts';
+import type { LiveSettings } from '../settings.ts';
+import { CharacterError, loadCharacters } from '../video/characters.ts';
+import { createLiveVideo } from '../video/live-video.ts';
+import { createLiveSwapEngine } from './swap/live-swap-engine.ts';
+import { createVoiceEngine } from './voice/voice-engine.ts';
+
+export interface LiveEngines {
+  readonly engines: readonly LiveEngine[];
+  /** What was asked for and cannot be offered, with the reason. */
+  readonly unavailable: readonly { readonly name: LiveCapability; readonly message: string }[];
+}
+
+/** The engines that the settings give slots to, none of them warm yet. */
+export async function createLiveEngines(options: {
+  readonly settings: LiveSettings;
+  readonly cacheDir: string | undefined;
+  readonly logger: Logger;
+  readonly onChange: () => void;
+  readonly onCrash: (capability: LiveCapability) => void;
+}): Promise<LiveEngines> {
+  const { settings, cacheDir, logger, onChange, onCrash } = options;
+  const engines: LiveEngine[] = [];
+  const unavailable: { name: LiveCapability; message: string }[] = [];
+
+  if (settings.voiceSlots > 0) {
+    engines.push(
+      createVoiceEngine({
+        slots: settings.voiceSlots,
+        sampleRate: settings.voiceRate,
+        chunkFrames: settings.voiceChunkFrames,
+        logger,
+        onChange,
+        onCrash: () => onCrash('voice'),
+      }),
+    );
+  } else logger.info('no sessions of live voice are offered: SEMBLANCE_LIVE_VOICE_SLOTS is 0');
+
+  if (settings.videoSlots > 0) {
+    try {
+      const characters = await loadCharacters(settings.characterDirectories);
+      engines.push(
+        createLiveSwapEngine({
+          createVideo: (crashed) =>
+            createLiveVideo({
+              slots: settings.videoSlots,
+              characters,
+              ...(cacheDir ? { cacheDir } : {}),
+              onCrash: crashed,
+            }),
+          characters: [...characters.keys()],
+          logger,
+          onChange,
+          onCrash: () => onCrash('full-live-swap'),
+        }),
+      );
+    } catch (error) {
+      // The rest of the agent works on; whoever runs it reads what is wrong.
+      if (!(error instanceof CharacterError)) throw error;
+      logger.error(`no live swaps are offered: ${error.message}`);
+      unavailable.push({ name: 'full-live-swap', message: error.message });
+    }
+  } else logger.info('no live swaps are offered: SEMBLANCE_LIVE_VIDEO_SLOTS is 0');
+  return { engines, unavailable };
+}

@@ -1,0 +1,141 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { describeError } from '#common/errors.ts';
+import { readPrompt } from '#common/live-prompt.ts';
+import type { Logger } from '#common/logging.ts';
+import { RenderError } from '../../../engines/engine.ts';
+import { BadMessageError, type LiveEngine, type LiveStream } from '../../live-engine.ts';
+import {
+  type LiveLook,
+  type LiveVideo,
+  LiveVideoError,
+  PICTURE_LIMITS,
+  RECOMMENDED,
+} from '../../video/types.ts';
+
+const LONGEST_PAUSE_MS = 30_000;
+
+export interface LiveSwapEngineOptions {
+  /** Makes the threads, not yet warm. @param onCrash told of each that ended by itself or hung */
+  readonly createVideo: (onCrash: (error: Error) => void) => LiveVideo;
+  /** Ids of the characters there are. */
+  readonly characters: readonly string[];
+  readonly logger: Logger;
+  /** Slots or warmth changed. */
+  readonly onChange: () => void;
+  readonly onCrash: () => void;
+  /** Pause before threads are warmed again after so many failures in a row. */
+  readonly retryDelayMs?: (failures: number) => number;
+}
+
+/**
+ * Live Swap Pro: `settings.prompt` says whose face is put on, and the input `face` is the uploaded picture where it names
+ * one. A prompt that is not understood, or a picture that cannot be used, keeps the caller's own face: pictures go
+ * through, and the first frame has a `note` that says why.
+ */
+export function createLiveSwapEngine(options: LiveSwapEngineOptions): LiveEngine {
+  const { logger, onChange, characters } = options;
+  const closing = new AbortController();
+  /** Threads that are not warm. */
+  let cold = Number.POSITIVE_INFINITY;
+  let warming: Promise<void> | undefined;
+  const video = options.createVideo((error) => {
+    options.onCrash();
+    logger.warn({ err: error }, `${error.message}; it is replaced`);
+    cold++;
+    onChange();
+    warm().catch(() => {});
+  });
+
+  /** Threads are warmed by one call for all of them, again and again until that succeeds. */
+  function warm(): Promise<void> {
+    warming ??= untilWarm().finally(() => {
+      warming = undefined;
+    });
+    return warming;
+  }
+
+  async function untilWarm(): Promise<void> {
+    for (let failures = 0; ; ) {
+      const before = cold;
+      try {
+        await video.warmUp(closing.signal);
+        // Another may have ended meanwhile.
+        if (cold > before) continue;
+        cold = 0;
+        onChange();
+        return;
+      } catch (error) {
+        closing.signal.throwIfAborted();
+        failures++;
+        logger.error({ err: error }, `threads of live swaps did not get warm: ${describeError(error)}`);
+        const pauseMs = (options.retryDelayMs ?? retryDelayMs)(failures);
+        await delay(pauseMs, undefined, { signal: closing.signal, ref: false });
+      }
+    }
+  }
+
+  async function open(look: LiveLook, note: string | undefined, signal: AbortSignal): Promise<LiveStream> {
+    const stream = await video.open({ look, signal });
+    return {
+      firstFrame: JSON.stringify({ ...RECOMMENDED, ...(note === undefined ? {} : { note }) }),
+      format: { kind: 'picture', ...RECOMMENDED },
+      maxMessageBytes: PICTURE_LIMITS.bytes,
+      async transform(message) {
+        try {
+          return (await stream.transform(message)).picture;
+        } catch (error) {
+          if (error instanceof LiveVideoError && error.code === 'bad_frame')
+            throw new BadMessageError(error.message, { cause: error });
+          throw error;
+        }
+      },
+      close: () => stream.close(),
+    };
+  }
+
+  return {
+    capability: 'full-live-swap',
+    delivery: 'newest',
+    get slots() {
+      return Math.max(0, video.slots - cold);
+    },
+    get warming() {
+      return cold > 0 && !closing.signal.aborted;
+    },
+    warmUp: (signal) => {
+      signal.addEventListener('abort', () => closing.abort(signal.reason), { once: true });
+      return warm();
+    },
+    check() {},
+    async open({ settings, inputs, signal }) {
+      const { look, note } = lookOf(settings.prompt, inputs.face, characters);
+      try {
+        return await open(look, note, signal);
+      } catch (error) {
+        // Only the picture of a face can be refused so.
+        if (!(error instanceof RenderError) || look.kind !== 'face') throw error;
+        return open({ kind: 'own' }, `Your own face is kept: ${error.message}`, signal);
+      }
+    },
+    async close() {
+      closing.abort(new Error('live swaps end'));
+      await video.close();
+    },
+  };
+}
+
+function lookOf(
+  prompt: string | undefined,
+  face: string | undefined,
+  characters: readonly string[],
+): { readonly look: LiveLook; readonly note?: string } {
+  const asked = readPrompt(prompt, characters);
+  if (asked.kind === 'own') return { look: { kind: 'own' }, note: asked.reason };
+  if (asked.kind === 'character') return { look: asked };
+  if (face !== undefined) return { look: { kind: 'face', path: face } };
+  return { look: { kind: 'own' }, note: 'Your own face is kept: the uploaded picture was not handed on.' };
+}
+
+function retryDelayMs(failures: number): number {
+  return Math.min(LONGEST_PAUSE_MS, 500 * 2 ** Math.min(failures - 1, 10));
+}

@@ -1,0 +1,107 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { status } from '@grpc/grpc-js';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { call, createClient } from '#common/grpc/client.ts';
+import { newId } from '#common/ids.ts';
+import { ClaimSlotRequest, EndReason, LiveServiceClient } from '#proto/semblance/live/v1/live.ts';
+import { createHarness, type Harness, type TestAgent, until } from '../testing/harness.ts';
+import type { LiveEngine } from './live-engine.ts';
+import { openRelay } from './testing/relay-client.ts';
+import { createTestLiveEngine } from './testing/test-live-engine.ts';
+
+let harness: Harness;
+const clients: LiveServiceClient[] = [];
+beforeAll(async () => {
+  harness = await createHarness();
+});
+afterEach(async () => {
+  await harness.closeAgents();
+  for (const client of clients.splice(0)) client.close();
+});
+afterAll(() => harness.close());
+
+/** A session of an agent, with its relay. */
+async function session({ address, incarnation }: TestAgent, capability: string, token?: string) {
+  const client = createClient(LiveServiceClient, address, token);
+  clients.push(client);
+  const ticket = randomBytes(32);
+  const sessionId = newId('ses-');
+  const request = ClaimSlotRequest.fromPartial({
+    ...{ sessionId, incarnation, capability, connectDeadlineSeconds: 60, maxDurationSeconds: 600 },
+    ticketSha256: createHash('sha256').update(ticket).digest(),
+  });
+  await call(client.claimSlot.bind(client), request, { timeoutMs: 30_000 });
+  const relay = openRelay(client, { sessionId, incarnation, ticket, requestId: '' });
+  await relay.ready;
+  return relay;
+}
+
+describe('an agent with live sessions', () => {
+  it('announces that it warms up, then its slots, and none when it ends', async () => {
+    const { engine } = createTestLiveEngine({ slots: 3 });
+    const warm = Promise.withResolvers<void>();
+    const state = { slots: 0, warming: true };
+    const held: LiveEngine = {
+      ...engine,
+      get slots() {
+        return state.slots;
+      },
+      get warming() {
+        return state.warming;
+      },
+      warmUp: () => warm.promise,
+    };
+    const agent = await harness.agent({ liveEngines: [held] });
+    const live = async () => (await agent.resource())?.status?.live;
+    expect(await live()).toEqual([{ name: 'full-live-swap', slots: 0, warming: true }]);
+    Object.assign(state, { slots: 3, warming: false });
+    warm.resolve();
+    await until(async () => (await live())?.[0]?.slots === 3, 'three slots');
+    expect(await live()).toEqual([{ name: 'full-live-swap', slots: 3, warming: false }]);
+    await agent.close();
+    expect(await live()).toEqual([{ name: 'full-live-swap', slots: 0, warming: false }]);
+  });
+
+  it('carries voice by its settings, asks for the token, and tells its sessions when it ends', async () => {
+    const token = 'a-token-of-this-installation';
+    const agent = await harness.agent({
+      env: { SEMBLANCE_LIVE_VOICE_SLOTS: '2', SEMBLANCE_INTERNAL_TOKEN: token },
+    });
+    await until(async () => (await agent.resource())?.status?.live?.[0]?.slots === 2, 'two slots of voice');
+    await expect(session(agent, 'voice')).rejects.toMatchObject({ code: status.UNAUTHENTICATED });
+    const relay = await session(agent, 'voice', token);
+    const sound = randomBytes(1_920);
+    relay.send(sound);
+    expect((await relay.next()).data.equals(sound)).toBe(true);
+    const value = await agent.figures();
+    expect(value('live_slots', 'capability="voice"')).toBe(2);
+    expect(value('live_slots_used', 'capability="voice"')).toBe(1);
+    expect(value('live_messages_total', 'what="converted"')).toBe(1);
+    await agent.close();
+    expect((await relay.over).code).toBe(status.OK);
+    expect(relay.ended()).toEqual({ reason: EndReason.END_REASON_CANCELLED, message: 'the agent is ending' });
+  });
+
+  it('ends every session when it loses its Lease, and holds none until it has it again', async () => {
+    const { engine, state } = createTestLiveEngine();
+    const agent = await harness.agent({
+      liveEngines: [engine],
+      leaseTimes: { durationSeconds: 10, renewEveryMs: 1_000, fenceAfterMs: 5_000 },
+    });
+    const relay = await session(agent, 'full-live-swap');
+    harness.proxy.set('refuse');
+    await relay.over;
+    expect(relay.ended()?.reason).toBe(EndReason.END_REASON_RENDER_FAILED);
+    await until(() => state.open === 0, 'the stream is closed');
+    await expect(session(agent, 'full-live-swap')).rejects.toMatchObject({ code: status.UNAVAILABLE });
+    harness.proxy.set('open');
+    await until(
+      () =>
+        session(agent, 'full-live-swap').then(
+          () => true,
+          () => false,
+        ),
+      'works again',
+    );
+  });
+});

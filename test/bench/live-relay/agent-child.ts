@@ -1,0 +1,44 @@
+import { Server, ServerCredentials } from '@grpc/grpc-js';
+import { type LiveRig, SETTINGS, startLiveRig } from '../../../gpu-agent/live/testing/live-rig.ts';
+import { type LiveServiceServer, LiveServiceService } from '../../../proto/gen/semblance/live/v1/live.ts';
+
+/** A process with an agent's live part, and beside it a relay that does nothing but send back what comes. */
+
+export interface ChildReady {
+  readonly address: string;
+  readonly incarnation: string;
+  readonly echoAddress: string;
+}
+
+/** Asked with a message: processor time of this process so far, milliseconds. */
+export type ChildAnswer = ChildReady | { readonly cpuMs: number };
+
+const rig: LiveRig = await startLiveRig({ settings: { ...SETTINGS, voiceSlots: 16, videoSlots: 0 } });
+await rig.warm();
+
+const echo = new Server();
+echo.addService(LiveServiceService, {
+  relay(call) {
+    call.on('data', ({ request }) => {
+      if (request?.$case === 'open') {
+        const value = { firstFrame: '', maxMessageBytes: 0 };
+        call.write({ response: { $case: 'ready', value } });
+      } else if (request?.$case === 'media') call.write({ response: request });
+      else call.end();
+    });
+    call.on('end', () => call.end());
+  },
+} as Partial<LiveServiceServer> as never);
+const port = await new Promise<number>((resolve, reject) => {
+  echo.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, bound) =>
+    error ? reject(error) : resolve(bound),
+  );
+});
+
+const tell = (answer: ChildAnswer) => process.send?.(answer);
+tell({ address: rig.address, incarnation: rig.incarnation, echoAddress: `127.0.0.1:${port}` });
+process.on('message', () => {
+  const { user, system } = process.cpuUsage();
+  tell({ cpuMs: (user + system) / 1000 });
+});
+process.on('disconnect', () => process.exit(0));

@@ -1,0 +1,151 @@
+import { fork, spawn } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { availableParallelism, setPriority } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { SHIPPED_VOICES } from '#common/voices/load-voices.ts';
+import { call, createClient } from '../../../common/grpc/client.ts';
+import { newId } from '../../../common/ids.ts';
+import { ENGINE_NICE } from '../../../gpu-agent/engines/host/engine-process.ts';
+import { openRelay, type RelayClient } from '../../../gpu-agent/live/testing/relay-client.ts';
+import { speech } from '../../../gpu-agent/live/voice/testing/sounds.ts';
+import { ClaimSlotRequest, LiveServiceClient } from '../../../proto/gen/semblance/live/v1/live.ts';
+import { type BenchContext, figure, quantile, type Row, type Section } from '../lib/section.ts';
+import type { ChildReady } from './agent-child.ts';
+
+const CHUNK = 960;
+const CHUNK_MS = 20;
+/** Of one session, and of each when there are many. */
+const CHUNKS = 750;
+const MANY = 16;
+
+/** Delay that an agent adds to voice, beside a relay that only sends back what comes. */
+export async function runLiveRelayBench({ say }: Pick<BenchContext, 'say'>): Promise<Section> {
+  const child = fork(new URL('./agent-child.ts', import.meta.url), { stdio: 'inherit' });
+  const [ready] = (await once(child, 'message')) as [ChildReady];
+  const cpuMs = async () => {
+    child.send('cpu');
+    const [answer] = (await once(child, 'message')) as [{ cpuMs: number }];
+    return answer.cpuMs;
+  };
+  const agent = createClient(LiveServiceClient, ready.address);
+  const echo = createClient(LiveServiceClient, ready.echoAddress);
+  const sound = await speech('flite slt');
+  const voice = await readFile(join(SHIPPED_VOICES, 'calm-alto.json'), 'utf8');
+
+  async function session(settings: Record<string, string>): Promise<RelayClient> {
+    const ticket = randomBytes(32);
+    const names = { sessionId: newId('ses-'), incarnation: ready.incarnation };
+    const request = ClaimSlotRequest.fromPartial({
+      ...{ ...names, capability: 'voice', settings, connectDeadlineSeconds: 60, maxDurationSeconds: 600 },
+      ticketSha256: createHash('sha256').update(ticket).digest(),
+    });
+    await call(agent.claimSlot.bind(agent), request, { timeoutMs: 10_000 });
+    return openRelay(agent, { ...names, ticket, requestId: '' });
+  }
+
+  /** Milliseconds that each chunk of paced sound was away, of all the relays at once. */
+  async function away(relays: readonly RelayClient[]): Promise<{ times: number[]; cpuMs: number }> {
+    await Promise.all(relays.map(({ ready: begun }) => begun));
+    const before = await cpuMs();
+    const times = await Promise.all(
+      relays.map(async (relay, k) => {
+        const times: number[] = [];
+        const sent: number[] = [];
+        const reading = (async () => {
+          for (let n = 0; n < CHUNKS; n++) {
+            await relay.next();
+            times.push(performance.now() - (sent[n] as number));
+          }
+        })();
+        const began = performance.now() + (k * CHUNK_MS) / relays.length;
+        for (let n = 0; n < CHUNKS; n++) {
+          await delay(Math.max(0, began + n * CHUNK_MS - performance.now()));
+          const at = (n * CHUNK) % (sound.length - CHUNK);
+          sent.push(performance.now());
+          relay.send(new Uint8Array(sound.slice(at, at + CHUNK).buffer));
+        }
+        await reading;
+        return times.slice(50);
+      }),
+    );
+    const spent = (await cpuMs()) - before;
+    for (const relay of relays) relay.call.cancel();
+    return { times: times.flat(), cpuMs: spent };
+  }
+
+  try {
+    say('live-relay: a relay that only sends back');
+    const open = { sessionId: 'x', incarnation: '', ticket: Buffer.alloc(0), requestId: '' };
+    const bare = await away([openRelay(echo, open)]);
+    const bareMany = await away(Array.from({ length: MANY }, () => openRelay(echo, open)));
+    say('live-relay: pass-through and conversion');
+    const through = await away([await session({})]);
+    const converted = await away([await session({ voice })]);
+    say(`live-relay: ${MANY} conversions at once`);
+    const conversions = () => Promise.all(Array.from({ length: MANY }, () => session({ voice })));
+    const many = await away(await conversions());
+    say('live-relay: the same while every core renders');
+    const renders = Array.from({ length: availableParallelism() }, keepBusy);
+    const beside = await away(await conversions()).finally(() => {
+      for (const render of renders) render.kill('SIGKILL');
+    });
+    return {
+      title: 'Live relay of an agent',
+      rows: [
+        row('pass-through', through.times, bare.times, 3, 10),
+        row('one conversion', converted.times, bare.times),
+        row(`${MANY} conversions at once`, many.times, bareMany.times),
+        row('the same while every core renders', beside.times, bareMany.times),
+        {
+          name: `processor time of one of ${MANY} conversions`,
+          ours: `${figure((100 * many.cpuMs) / (CHUNKS * CHUNK_MS) / MANY)} % of a core`,
+          peer: `${figure((100 * bareMany.cpuMs) / (CHUNKS * CHUNK_MS) / MANY)} % (sending back)`,
+          ratio: '',
+          goal: '',
+          met: '',
+        },
+      ],
+      notes: [
+        `Chunks of ${CHUNK_MS} ms, each sent when its time has come; times from the sending of a chunk until it is back, gRPC both ways on one machine included. The converter's own 25 ms, by which its sound is later, are not in them. Bare: a gRPC server in the same process that sends each message back, on a machine that renders nothing. A core that renders: a process that computes all the time at the priority of engine processes.`,
+      ],
+    };
+  } finally {
+    agent.close();
+    echo.close();
+    child.disconnect();
+    await once(child, 'exit');
+  }
+}
+
+/** What a render is to others that want the processor. */
+function keepBusy() {
+  const render = spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' });
+  if (render.pid !== undefined) setPriority(render.pid, ENGINE_NICE);
+  return render;
+}
+
+/** @param p50, p99 most that ours may add to the bare relay, milliseconds */
+function row(
+  name: string,
+  ours: readonly number[],
+  bare: readonly number[],
+  p50?: number,
+  p99?: number,
+): Row {
+  const both = (times: readonly number[]) => [quantile(times, 0.5), quantile(times, 0.99)] as const;
+  const [own, other] = [both(ours), both(bare)];
+  const added = [own[0] - other[0], own[1] - other[1]] as const;
+  const text = (times: readonly number[]) => times.map((ms) => figure(ms)).join(' and ');
+  const goal = p50 !== undefined && p99 !== undefined;
+  return {
+    name: `${name}: p50 and p99`,
+    ours: `${text(own)} ms`,
+    peer: `${text(other)} ms (bare relay)`,
+    ratio: `+${text(added)} ms`,
+    goal: goal ? `added ≤ ${p50} and ${p99} ms` : '',
+    met: goal ? (added[0] <= p50 && added[1] <= p99 ? 'met' : 'not met') : '',
+  };
+}

@@ -1,0 +1,184 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { TEST_KEY } from '../../../gateway/testing/control-double.ts';
+import { startPeer } from '../http/peer-process.ts';
+import { cpuSecondsOf, residentBytesOf } from '../http/process-use.ts';
+import {
+  type BenchContext,
+  figure,
+  limitRow,
+  quantile,
+  type Row,
+  type Section,
+  unmeasuredRow,
+} from '../lib/section.ts';
+import { type GatewayProcess, startGatewayProcess } from './gateway-process.ts';
+import { CHUNK_MS, connectTalkers, type Talkers } from './talkers.ts';
+
+const FEW = 10;
+const ROUNDS = 5;
+const SECONDS = 3;
+const GOAL_P50_MS = 3;
+const GOAL_P99_MS = 10;
+const IDLE = 500;
+const STREAMING = 100;
+/** Within the 30 s that a session may be idle. */
+const CROWD_SECONDS = 8;
+const WARM_UP_SECONDS = 2;
+/** Sessions through the whole stack: what one small agent has slots for. */
+const WHOLE = 2;
+
+/**
+ * What the gateway adds to the delay of pass-through voice, beside a bare `ws` echo with the same traffic, and what a
+ * crowd of sessions costs it. Control plane and agent are scripted, so that nothing else is measured; then two sessions
+ * through the whole stack.
+ */
+export async function runStreamsBench({ stack, say }: BenchContext): Promise<Section> {
+  const peer = await startPeer('../live/bare-echo.ts', []);
+  const plane = await startPeer('../live/scripted-plane.ts', []);
+  const gateway = await startGatewayProcess(Number(new URL(plane.origin).port));
+  try {
+    const echo = async () => peer.origin.replace('http', 'ws');
+    const scripted = () => openVoice(gateway.baseUrl, TEST_KEY);
+    say(`live: ${FEW} sessions beside a bare echo`);
+    const few = await besides(FEW, echo, scripted);
+    say(`live: ${IDLE} idle and ${STREAMING} streaming sessions`);
+    const crowd = await measureCrowd(gateway, scripted);
+    say(`live: ${WHOLE} sessions through the whole stack`);
+    const { base_url, api_key } = stack.read();
+    const whole = await besides(WHOLE, echo, () => openVoice(base_url, api_key)).catch(
+      (error: Error) => error,
+    );
+    return {
+      title: 'Live streams',
+      rows: [
+        ...addedRows(`pass-through voice, ${FEW} sessions`, few),
+        ...crowd,
+        ...(whole instanceof Error
+          ? [unmeasuredRow(`whole stack, ${WHOLE} sessions`, '', whole.message)]
+          : addedRows(`whole stack, pass-through voice, ${WHOLE} sessions`, whole)),
+      ],
+      notes: [
+        `Messages of ${CHUNK_MS} ms at 48 kHz, each sent when it is due; the time is from sending one until it is back. Ours and the echo take turns of ${SECONDS} s, ${ROUNDS} each; medians of the turns. The clients run on the same cores.`,
+        `The control plane and the agent of the scripted sessions are one process of memory alone, which sends media back over gRPC; the gateway is as it is run, with its log.`,
+        `Event loop: by how much its timers were late while ${STREAMING} sessions streamed for ${CROWD_SECONDS} s and ${IDLE} were connected. Memory: resident, before the first of these sessions and at the end of that time.`,
+      ],
+    };
+  } finally {
+    await gateway.stop();
+    await plane.stop();
+    await peer.stop();
+  }
+}
+
+async function openVoice(baseUrl: string, apiKey: string): Promise<string> {
+  const response = await fetch(`${baseUrl}/voice/session`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ duration_minutes: 10 }),
+  });
+  const body = (await response.json()) as Record<string, string> & { error?: { code: string } };
+  if (!response.ok) throw new Error(`a session could not be opened: ${body.error?.code}`);
+  // The scripted control plane's gateway names itself by the address it was given, as the real one does.
+  return `${body.stream_url}?session_token=${body.session_token}`;
+}
+
+interface Turn {
+  readonly p50: number;
+  readonly p99: number;
+}
+
+interface Besides {
+  readonly ours: Turn[];
+  readonly theirs: Turn[];
+}
+
+async function turn(talkers: Talkers, seconds: number): Promise<Turn> {
+  const { delays, missing } = await talkers.talk(seconds);
+  if (missing > 0) throw new Error(`${missing} messages did not come back`);
+  return { p50: quantile(delays, 0.5), p99: quantile(delays, 0.99) };
+}
+
+async function besides(
+  count: number,
+  echo: () => Promise<string>,
+  ours: () => Promise<string>,
+): Promise<Besides> {
+  const theirs = await connectTalkers(Array.from({ length: count }, () => echo));
+  const own = await connectTalkers(Array.from({ length: count }, () => ours)).catch((error) => {
+    theirs.close();
+    throw error;
+  });
+  try {
+    await turn(theirs, WARM_UP_SECONDS);
+    await turn(own, WARM_UP_SECONDS);
+    const turns: Besides = { ours: [], theirs: [] };
+    for (let round = 0; round < ROUNDS; round++) {
+      turns.theirs.push(await turn(theirs, SECONDS));
+      turns.ours.push(await turn(own, SECONDS));
+    }
+    return turns;
+  } finally {
+    theirs.close();
+    own.close();
+  }
+}
+
+function addedRows(name: string, { ours, theirs }: Besides): Row[] {
+  return (
+    [
+      ['p50', GOAL_P50_MS],
+      ['p99', GOAL_P99_MS],
+    ] as const
+  ).map(([share, limit]) => {
+    const [own, peer] = [ours, theirs].map((turns) =>
+      quantile(
+        turns.map((one) => one[share]),
+        0.5,
+      ),
+    ) as [number, number];
+    const row = limitRow({ name: `${name}: added delay, ${share}`, ours: own - peer, limit, unit: 'ms' });
+    return {
+      ...row,
+      ours: `${figure(own)} − ${figure(peer)} = ${row.ours}`,
+      peer: `${figure(peer)} ms (bare ws echo)`,
+    };
+  });
+}
+
+async function measureCrowd(gateway: GatewayProcess, open: () => Promise<string>): Promise<Row[]> {
+  await delay(2_000);
+  const before = residentBytesOf(gateway.pid) ?? Number.NaN;
+  const sessions = IDLE + STREAMING;
+  const talkers = await connectTalkers(Array.from({ length: sessions }, () => open));
+  try {
+    await talkers.talk(WARM_UP_SECONDS, STREAMING);
+    await gateway.loopLag();
+    const cpuBefore = cpuSecondsOf(gateway.pid) ?? Number.NaN;
+    const { delays, missing } = await talkers.talk(CROWD_SECONDS, STREAMING);
+    const cpu = ((cpuSecondsOf(gateway.pid) ?? Number.NaN) - cpuBefore) / CROWD_SECONDS;
+    const lag = await gateway.loopLag();
+    const after = residentBytesOf(gateway.pid) ?? Number.NaN;
+    const told = (name: string, ours: string): Row => {
+      return { name, ours, peer: '', ratio: '', goal: '', met: '' };
+    };
+    const name = `${IDLE} idle, ${STREAMING} streaming`;
+    const ms = (value: number) => `${figure(value)} ms`;
+    return [
+      told(
+        `${name}: delay, p50, p99, lost`,
+        `${ms(quantile(delays, 0.5))}, ${ms(quantile(delays, 0.99))}, ${missing}`,
+      ),
+      told(
+        `${name}: event loop of the gateway late by, p50, p99, most`,
+        [lag.p50, lag.p99, lag.max].map(ms).join(', '),
+      ),
+      told(
+        `${name}: memory of the gateway, a session`,
+        `${figure((after - before) / sessions / 1000)} kB (${figure(before / 2 ** 20)} → ${figure(after / 2 ** 20)} MiB)`,
+      ),
+      told(`${name}: CPU of the gateway`, `${figure(cpu * 100)} % of a core`),
+    ];
+  } finally {
+    talkers.close();
+  }
+}
