@@ -1,7 +1,7 @@
 import { cutOut } from '../../engines/builtin/video-swap/cut-out.ts';
 import { boxOf, drawFace } from '../../engines/builtin/video-swap/draw.ts';
 import { type Frame, placed } from '../../engines/builtin/video-swap/frame-part.ts';
-import { alike, differs, type Look, lookOf, patchWidth } from '../../engines/builtin/video-swap/keys.ts';
+import { alike, type Look, lookOf, moved, patchWidth } from '../../engines/builtin/video-swap/keys.ts';
 import { preparer } from '../../engines/builtin/video-swap/prepared-source.ts';
 import type { SwapSource } from '../../engines/builtin/video-swap/swap-protocol.ts';
 import type { SwapThreads } from '../../engines/builtin/video-swap/swap-threads.ts';
@@ -9,11 +9,14 @@ import { type FaceTexture, makeTexture } from '../../engines/builtin/video-swap/
 import type { PlacedFace } from '../../engines/builtin/video-swap/track.ts';
 import type { Face } from '../../engines/builtin/vision/face-mesh.ts';
 import type { Rect } from '../../media/yuv.ts';
+import { FaceParts } from './face-parts.ts';
 import { JPEG_COLORS } from './planes.ts';
 
 /** How often it is looked whether a face still looks as it was analysed; and it is analysed again after so long anyway. */
 const LOOKED_MS = 800;
 const LONGEST_ALIKE_MS = 4800;
+/** Least time between two analyses of one face beside the frames, which take a part of the core from them. */
+const AGAIN_MS = 240;
 /** Time over which the light of an analysis gives way to that of the next. */
 const BLEND_MS = 240;
 /** Widths of faces that the source is kept ready for. */
@@ -37,13 +40,14 @@ interface Shown {
 /**
  * Draws the new face onto the faces of a stream. Light, cover and tone are analysed when a face appears, and at once when
  * something comes in front of it or goes, so that nothing is painted over; that takes as long as several frames. Where
- * they merely change by and by, another thread analyses them beside the frames, and the light goes over from one
- * analysis to the next.
+ * they change because the face turns, comes nearer or moves through the light, another thread analyses them beside the
+ * frames, and the swap goes over from one analysis to the next.
  */
 export class LiveSwaps {
   readonly #prepared: ReturnType<typeof preparer>;
   readonly #beside: SwapThreads;
   readonly #render: number;
+  readonly #parts: FaceParts;
   #shown = new Map<number, Shown>();
 
   /** @param beside the thread that analyses while frames are drawn */
@@ -51,6 +55,7 @@ export class LiveSwaps {
     this.#prepared = preparer(source, MOST_WIDTHS);
     this.#beside = beside;
     this.#render = beside.begin(source);
+    this.#parts = new FaceParts(source.points);
   }
 
   /** @returns the parts of the frame that were drawn into */
@@ -76,15 +81,18 @@ export class LiveSwaps {
     const look = lookOf(frame, face);
     if (known) takeNext(known, ms);
     const fits = known && known.patch > 0.85 * face.width && known.patch < 1.5 * face.width;
-    if (!known || differs(known.look, look)) {
+    if (!known || this.#parts.covered(known.look, look)) {
       const patch = fits ? known.patch : patchWidth(face.width);
       const texture = makeTexture(frame, face, this.#prepared(patch), JPEG_COLORS);
       const times = { sinceMs: ms, lookedMs: ms, analysedMs: ms };
       return { look, patch, from: texture, to: texture, ...times, next: undefined, pending: false };
     }
-    if (known.pending || ms - known.lookedMs < LOOKED_MS) return known;
-    known.lookedMs = ms;
-    if (fits && ms - known.analysedMs < LONGEST_ALIKE_MS && alike(known.look, look)) return known;
+    if (known.pending || ms - known.analysedMs < AGAIN_MS) return known;
+    if (fits && !moved(known.look, look)) {
+      if (ms - known.lookedMs < LOOKED_MS) return known;
+      known.lookedMs = ms;
+      if (ms - known.analysedMs < LONGEST_ALIKE_MS && alike(known.look, look)) return known;
+    }
     known.analysedMs = ms;
     void this.#analyseBeside(frame, face, look, fits ? known.patch : patchWidth(face.width), known);
     return known;

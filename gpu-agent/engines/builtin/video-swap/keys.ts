@@ -25,17 +25,17 @@ const GROWN = 1.2;
 const ALIKE = { changedShare: 0.025, shading: 0.07, level: 1.06, tint: 2, yaw: Math.PI / 60, width: 1.06 };
 
 /** Every second point is looked at. */
-const STEP = 2;
+export const LOOK_STEP = 2;
 
 export function lookOf(frame: Frame, face: Face): Look {
   const { width, height, data } = frame;
-  const count = Math.floor(face.points.length / 3 / STEP);
+  const count = Math.floor(face.points.length / 3 / LOOK_STEP);
   const values = new Float32Array(count);
   const uAt = width * height;
   const vAt = uAt + uAt / 4;
   let [sum, u, v] = [0, 0, 0];
   for (let i = 0; i < count; i++) {
-    const { x, y } = pointOf(face.points, i * STEP);
+    const { x, y } = pointOf(face.points, i * LOOK_STEP);
     const px = Math.min(width - 2, Math.max(1, Math.floor(x)));
     const py = Math.min(height - 2, Math.max(1, Math.floor(y)));
     const at = py * width + px;
@@ -59,9 +59,13 @@ export function lookOf(frame: Frame, face: Face): Look {
 
 /** Whether the face must be analysed anew: something came in front of it or went, or it turned or came nearer. */
 export function differs(a: Look, b: Look): boolean {
-  if (Math.abs(a.yaw - b.yaw) > TURNED) return true;
-  if (Math.max(a.width / b.width, b.width / a.width) > GROWN) return true;
+  if (moved(a, b)) return true;
   return changes(a, b).filter((change) => change > CHANGED).length > CHANGED_SHARE * a.values.length;
+}
+
+/** Whether the face turned or came nearer. */
+export function moved(a: Look, b: Look): boolean {
+  return Math.abs(a.yaw - b.yaw) > TURNED || Math.max(a.width / b.width, b.width / a.width) > GROWN;
 }
 
 /** Whether an analysis of one would come to nothing new for the other: the same light from the same side, the same pose. */

@@ -1,0 +1,53 @@
+import { LOOK_STEP, type Look } from '../../engines/builtin/video-swap/keys.ts';
+import { LEFT_EYE, LIPS_INNER, LIPS_OUTER, RIGHT_EYE } from '../../engines/builtin/vision/face-regions.ts';
+
+/** Parts of a face across and down. */
+const COLUMNS = 5;
+const ROWS = 6;
+/** A part of fewer points says too little. */
+const FEWEST = 3;
+/** Change of a part's brightness, relative to the face's, that light and wrinkles which move do not make. */
+const CHANGED = 0.25;
+/** So many parts must have changed: one may have met the edge of hair or of a frame of glasses. */
+const PARTS = 2;
+/** What speech and blinks change; the swap itself follows them. */
+const MOVING: ReadonlySet<number> = new Set([...LIPS_OUTER, ...LIPS_INNER, ...LEFT_EYE, ...RIGHT_EYE]);
+
+/**
+ * Tells when something comes in front of a face, or goes, by the mean brightness of its parts. Single points, by which
+ * Video Swap tells it, change with every wrinkle: there an analysis too many delays nobody.
+ */
+export class FaceParts {
+  /** For each part the places of its points in a look. */
+  readonly #parts: readonly (readonly number[])[];
+
+  /** @param points mesh of a face that looks at the camera, to know which points lie together */
+  constructor(points: Float32Array) {
+    let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];
+    for (let i = 0; i < points.length; i += 3) {
+      left = Math.min(left, points[i] as number);
+      right = Math.max(right, points[i] as number);
+      top = Math.min(top, points[i + 1] as number);
+      bottom = Math.max(bottom, points[i + 1] as number);
+    }
+    const parts: number[][] = Array.from({ length: COLUMNS * ROWS }, () => []);
+    const place = (value: number, from: number, to: number, count: number): number =>
+      Math.min(count - 1, Math.floor((count * (value - from)) / Math.max(1e-6, to - from)));
+    for (let i = 0; i < points.length / 3; i += LOOK_STEP) {
+      if (MOVING.has(i)) continue;
+      const column = place(points[i * 3] as number, left, right, COLUMNS);
+      const row = place(points[i * 3 + 1] as number, top, bottom, ROWS);
+      parts[row * COLUMNS + column]?.push(i / LOOK_STEP);
+    }
+    this.#parts = parts.filter(({ length }) => length >= FEWEST);
+  }
+
+  /** Whether something is in front of the face that was not, or the other way round. */
+  covered(before: Look, now: Look): boolean {
+    const changed = this.#parts.filter((part) => {
+      const sum = part.reduce((s, i) => s + (now.values[i] as number) - (before.values[i] as number), 0);
+      return Math.abs(sum) > CHANGED * part.length;
+    });
+    return changed.length >= PARTS;
+  }
+}
