@@ -22,6 +22,8 @@ const section =
     (await load())[name](context);
 
 const runTwoAgentsBench = section(() => import('./agents/two-agents.ts'), 'runTwoAgentsBench');
+const runTwoAgentsPhotos = section(() => import('./agents/two-agents.ts'), 'runTwoAgentsPhotos');
+const runTwoAgentsVideos = section(() => import('./agents/two-agents.ts'), 'runTwoAgentsVideos');
 const runAvatarBench = section(() => import('./avatar/avatar-bench.ts'), 'runAvatarBench');
 const runEventStreamsBench = section(() => import('./http/event-streams.ts'), 'runEventStreamsBench');
 const runGetJobBench = section(() => import('./http/get-job.ts'), 'runGetJobBench');
@@ -66,6 +68,8 @@ const SECTIONS: Record<string, readonly Run[]> = {
 
 /** Parts of a section, for whoever works on what they measure. */
 const PARTS: Record<string, readonly Run[]> = {
+  'agents/photos': [runTwoAgentsPhotos],
+  'agents/videos': [runTwoAgentsVideos],
   'http/reads': [runGetJobBench],
   'http/uploads': [runUploadBench],
   'jobs/submits': [runSubmitRateBench],
