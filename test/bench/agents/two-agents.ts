@@ -22,6 +22,8 @@ const GOAL_TEXT = `≤ ${GOAL}`;
 const ROUNDS = 2;
 const PHOTOS = 60;
 const VIDEOS = 6;
+/** Of as many jobs, so many where each agent has a share: they take the longer. */
+const FEWER = 2 / 3;
 const VIDEO_SECONDS = 4;
 const MEDIA = join(import.meta.dirname, '../../../media');
 const [BASE, FACE] = [join(MEDIA, 'grace_hopper.jpg'), join(MEDIA, 'astronaut.png')];
@@ -77,9 +79,9 @@ async function measure({ stack, say }: BenchContext, wanted: readonly WorkName[]
     const notes: string[] = [];
     for (const kind of wanted) {
       const work = await (kind === 'photos' ? photoWork(account) : videoWork(account, tools.ffmpeg, dir));
-      const { name, count } = work;
-      const compare = async (how: string): Promise<void> => {
-        const { one, two } = await inTurns(stack, agents, work, say);
+      const { name } = work;
+      const compare = async (count: number, how: string): Promise<void> => {
+        const { one, two } = await inTurns(stack, agents, { ...work, count }, say);
         const [alone, both] = [mean(one, 'seconds'), mean(two, 'seconds')];
         rows.push({
           name: `${count} ${name}, two agents, ${how}`,
@@ -91,28 +93,28 @@ async function measure({ stack, say }: BenchContext, wanted: readonly WorkName[]
         });
         notes.push(
           `${name}, ${how}: a job took its agent ${figure(mean(one, 'perJob'))} s where one worked and ${figure(mean(two, 'perJob'))} s where two did; ` +
-            `the services and this client used ${figure(mean(one, 'services'))} s and ${figure(mean(two, 'services'))} s of CPU beside them; ` +
+            `beside them the services and this client used ${cpuText(one)} of CPU, and ${cpuText(two)}; ` +
             `writes to the Kubernetes API a job: ${writesPerJob(one, count)}, and ${writesPerJob(two, count)}.`,
         );
       };
       // An agent that has just begun with a kind is slower, for its code is not compiled yet.
-      await workOff(stack, agents, Math.ceil(count / 2), work.submit);
-      await compare('shared cores');
+      await workOff(stack, agents, Math.ceil(work.count / 2), work.submit);
+      await compare(work.count, 'shared cores');
       const how = `${SHARE} of a core each`;
       if (groups.available) {
         const held = () => agents.reduce((sum, { group }) => sum + (group?.throttled() ?? 0), 0);
         const before = held();
         for (const { group } of agents) group?.limit(SHARE);
-        await compare(how);
+        await compare(work.count * FEWER, how);
         for (const { group } of agents) group?.limit(undefined);
         notes.push(`${name}, ${how}: the kernel held an agent back in ${held() - before} periods of 0.1 s.`);
       } else {
-        rows.push(unmeasuredRow(`${count} ${name}, two agents, ${how}`, GOAL_TEXT, groups.why));
+        rows.push(unmeasuredRow(`${name}, two agents, ${how}`, GOAL_TEXT, groups.why));
       }
       say(`${name}: the engines alone`);
-      const bare = await enginesAlone(work.sample, count, join(dir, work.sample.capability));
+      const bare = await enginesAlone(work.sample, work.count, join(dir, work.sample.capability));
       rows.push({
-        name: `${count} ${name}, two engines without agents and services`,
+        name: `${work.count} ${name}, two engines without agents and services`,
         ours: `${figure(bare.two)} s`,
         peer: `${figure(bare.one)} s (one engine)`,
         ratio: (bare.two / bare.one).toFixed(3),
@@ -152,8 +154,8 @@ async function inTurns(
 
 interface Run {
   readonly seconds: number;
-  /** CPU seconds of what is not an agent. */
-  readonly services: number;
+  /** CPU seconds of what is not an agent, by name. */
+  readonly services: ReadonlyMap<string, number>;
   /** Mean time that an agent took over a job. */
   readonly perJob: number;
   /** To the Kubernetes API, from the first submit until the last job was done with. */
@@ -228,7 +230,7 @@ async function workOff(
     done.map(({ status }) => Date.parse(status?.[name] ?? ''));
   return {
     seconds: (Math.max(...times('completionTime')) - Math.min(...times('startTime'))) / 1_000,
-    services: after - before,
+    services: new Map([...after].map(([name, used]) => [name, used - (before.get(name) ?? Number.NaN)])),
     perJob: done.reduce((sum, { status }) => sum + lengthOf(status) / count, 0),
     writes,
   };
@@ -253,11 +255,13 @@ async function each(
 }
 
 /** CPU seconds that the services, without the stack's idle agent, and this client have used so far. */
-function servicesCpu(stack: Stack): number {
+function servicesCpu(stack: Stack): Map<string, number> {
   const { 'gpu-agent': _idle, ...services } = stack.read().services;
+  const used = Object.entries(services).map(
+    ([name, pid]) => [name, cpuSecondsOf(pid) ?? Number.NaN] as const,
+  );
   const { user, system } = process.cpuUsage();
-  const used = Object.values(services).map((pid) => cpuSecondsOf(pid) ?? Number.NaN);
-  return used.reduce((all, seconds) => all + seconds, 0) + (user + system) / 1e6;
+  return new Map([...used, ['client', (user + system) / 1e6]]);
 }
 
 /** Seconds. */
@@ -265,8 +269,16 @@ function lengthOf(status: RenderJobView['status']): number {
   return (Date.parse(status?.completionTime ?? '') - Date.parse(status?.startTime ?? '')) / 1_000;
 }
 
-function mean(runs: readonly Run[], what: 'seconds' | 'services' | 'perJob'): number {
+function mean(runs: readonly Run[], what: 'seconds' | 'perJob'): number {
   return runs.reduce((sum, each) => sum + each[what], 0) / runs.length;
+}
+
+function cpuText(runs: readonly Run[]): string {
+  const of = (name: string) =>
+    runs.reduce((sum, { services }) => sum + (services.get(name) ?? 0), 0) / runs.length;
+  const names = [...(runs[0]?.services.keys() ?? [])].sort((a, b) => of(b) - of(a));
+  const parts = names.map((name) => `${name} ${figure(of(name))}`);
+  return `${figure(names.reduce((sum, name) => sum + of(name), 0))} s (${parts.join(', ')})`;
 }
 
 /** The whole, and of what it consists: of RenderJobs and events alone, as Leases and agents write by the clock. */
