@@ -7,12 +7,12 @@ import { findMediaTools } from '../../../gpu-agent/media/media.ts';
 import { eventually } from '../../support/eventually.ts';
 import type { RenderJobView } from '../../support/kubectl.ts';
 import type { Account, Stack } from '../../support/stack.ts';
-import { cpuSecondsOf } from '../http/process-use.ts';
 import { apiWrites, writesBetween } from '../lib/api-writes.ts';
 import { drainAgents } from '../lib/drain-agents.ts';
 import { type BenchContext, figure, type Row, type Section, unmeasuredRow } from '../lib/section.ts';
 import { type AgentProcess, startAgentOnCore } from './agent-process.ts';
 import { type CpuGroup, findCpuGroups } from './cpu-share.ts';
+import { machineCpu, ownCpu, servicesCpu } from './cpu-use.ts';
 import { enginesAlone, type Sample } from './engines-alone.ts';
 
 const run = promisify(execFile);
@@ -93,7 +93,8 @@ async function measure({ stack, say }: BenchContext, wanted: readonly WorkName[]
         });
         notes.push(
           `${name}, ${how}: a job took its agent ${figure(mean(one, 'perJob'))} s where one worked and ${figure(mean(two, 'perJob'))} s where two did; ` +
-            `beside them the services and this client used ${cpuText(one)} of CPU, and ${cpuText(two)}; ` +
+            `beside them the services and this client used ${cpuText(one)} of CPU, and ${cpuText(two)}, ` +
+            `and whatever else ran on this machine ${figure(mean(one, 'others'))} s and ${figure(mean(two, 'others'))} s; ` +
             `writes to the Kubernetes API a job: ${writesPerJob(one, count)}, and ${writesPerJob(two, count)}.`,
         );
       };
@@ -156,6 +157,8 @@ interface Run {
   readonly seconds: number;
   /** CPU seconds of what is not an agent, by name. */
   readonly services: ReadonlyMap<string, number>;
+  /** CPU seconds of everything else on this machine. */
+  readonly others: number;
   /** Mean time that an agent took over a job. */
   readonly perJob: number;
   /** To the Kubernetes API, from the first submit until the last job was done with. */
@@ -218,9 +221,11 @@ async function workOff(
   for (let i = 0; i < count; i++) ids.add((await submit()).id);
   await each(stack, ids, 'to wait', ({ status }) => status?.phase === 'Pending');
   const before = servicesCpu(stack);
+  const [machine, own] = [machineCpu(), ownCpu(stack, agents)];
   await drainAgents(stack, false, names);
   const done = await each(stack, ids, 'to end', ({ status }) => status?.completionTime !== undefined);
   const after = servicesCpu(stack);
+  const others = machineCpu() - machine - (ownCpu(stack, agents) - own);
   await drainAgents(stack, true, names);
   await each(stack, ids, 'to be let go', ({ metadata }) => !metadata.finalizers?.length);
   const writes = writesBetween(written, await apiWrites(stack));
@@ -231,6 +236,7 @@ async function workOff(
   return {
     seconds: (Math.max(...times('completionTime')) - Math.min(...times('startTime'))) / 1_000,
     services: new Map([...after].map(([name, used]) => [name, used - (before.get(name) ?? Number.NaN)])),
+    others,
     perJob: done.reduce((sum, { status }) => sum + lengthOf(status) / count, 0),
     writes,
   };
@@ -254,22 +260,12 @@ async function each(
   return jobs;
 }
 
-/** CPU seconds that the services, without the stack's idle agent, and this client have used so far. */
-function servicesCpu(stack: Stack): Map<string, number> {
-  const { 'gpu-agent': _idle, ...services } = stack.read().services;
-  const used = Object.entries(services).map(
-    ([name, pid]) => [name, cpuSecondsOf(pid) ?? Number.NaN] as const,
-  );
-  const { user, system } = process.cpuUsage();
-  return new Map([...used, ['client', (user + system) / 1e6]]);
-}
-
 /** Seconds. */
 function lengthOf(status: RenderJobView['status']): number {
   return (Date.parse(status?.completionTime ?? '') - Date.parse(status?.startTime ?? '')) / 1_000;
 }
 
-function mean(runs: readonly Run[], what: 'seconds' | 'perJob'): number {
+function mean(runs: readonly Run[], what: 'seconds' | 'perJob' | 'others'): number {
   return runs.reduce((sum, each) => sum + each[what], 0) / runs.length;
 }
 
