@@ -233,12 +233,16 @@ export async function setStatus({ kube }: TestSystem, renderJob: RenderJob, stat
 }
 
 /** Ends a RenderJob well, with its output in the object store. */
-export async function succeed(system: TestSystem, renderJob: RenderJob, milliUnits = 1000) {
-  const key = `out/${renderJob.metadata.name}/1.png`;
+export async function succeed(
+  system: TestSystem,
+  renderJob: RenderJob,
+  { milliUnits = 1000, attempt = 1 }: { milliUnits?: number; attempt?: number } = {},
+) {
+  const key = `out/${renderJob.metadata.name}/${attempt}.png`;
   await system.objects.put(key, Readable.from([Buffer.from('picture')]), { contentType: 'image/png' });
   return setStatus(system, renderJob, {
     phase: 'Succeeded',
-    attempt: 1,
+    attempt,
     output: { key, contentType: 'image/png', sizeBytes: 7, unit: 'image', milliUnits },
   });
 }

@@ -54,8 +54,9 @@ const booksOf = async (accountId: string, { admin, asAdmin } = system.client) =>
 
 test('a RenderJob is kept until its job is settled, and let go by itself afterwards', async () => {
   const job = await submitted();
-  expect(job.renderJob.metadata.finalizers).toEqual([SETTLEMENT_FINALIZER]);
+  expect(job.renderJob.metadata.finalizers).toEqual([SETTLEMENT_FINALIZER, AGENT_CLEANUP_FINALIZER]);
   await succeed(system, job.renderJob);
+  // The operator's too, in one write: an only attempt that brought the result leaves nothing to clean up.
   await untilTrue(async () => ((await job.find())?.metadata.finalizers ?? []).length === 0, 'it is let go');
   expect(await jobRow(job.id)).toMatchObject({ status: 'succeeded' });
   await job.remove();
@@ -92,11 +93,21 @@ test('deleted while an agent has it, it ends its job only when the operator has 
   expect(await jobRow(job.id)).toMatchObject({ status: 'failed', reason: 'cancelled', charged_micros: 0n });
 });
 
+test('what earlier attempts may have left is for the operator to clean up: its finalizer is not taken off for it', async () => {
+  const job = await submitted();
+  await succeed(system, job.renderJob, { attempt: 2 });
+  await untilTrue(async () => (await jobRow(job.id))?.status === 'succeeded', 'the job is settled');
+  await delay(300);
+  expect((await job.find())?.metadata.finalizers).toEqual([SETTLEMENT_FINALIZER, AGENT_CLEANUP_FINALIZER]);
+  await job.setFinalizers([SETTLEMENT_FINALIZER]);
+  await untilTrue(async () => ((await job.find())?.metadata.finalizers ?? []).length === 0, 'it is let go');
+});
+
 test('a result that comes while it is being deleted counts', async () => {
   const job = await submitted();
-  await job.setFinalizers([SETTLEMENT_FINALIZER, AGENT_CLEANUP_FINALIZER]);
+  await setStatus(system, job.renderJob, { phase: 'Stopping', attempt: 2 });
   await job.remove();
-  await succeed(system, job.renderJob);
+  await succeed(system, job.renderJob, { attempt: 2 });
   await untilTrue(
     async () => (await jobRow(job.id))?.status === 'succeeded',
     'the job is settled by its result',

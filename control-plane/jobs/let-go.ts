@@ -1,8 +1,9 @@
 import {
   AGENT_CLEANUP_FINALIZER,
   hasFinalizer,
+  leavesNothingBehind,
   SETTLEMENT_FINALIZER,
-  withoutFinalizer,
+  withoutFinalizers,
 } from '#common/finalizers.ts';
 import { createWorkQueue, isKubeError, type KubeClient, type Reflector } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
@@ -20,11 +21,14 @@ export function isKept(renderJob: RenderJob): boolean {
   return hasFinalizer(renderJob, SETTLEMENT_FINALIZER);
 }
 
-/** It is to be deleted, and no agent works on it or can be given it any more. */
+/**
+ * It is to be deleted, and no agent works on it or can be given it any more: an attempt is written to it before it is
+ * begun, and nothing is bound that is being deleted.
+ */
 export function isWithdrawn(renderJob: RenderJob): boolean {
-  return (
-    renderJob.metadata.deletionTimestamp !== undefined && !hasFinalizer(renderJob, AGENT_CLEANUP_FINALIZER)
-  );
+  const { metadata, status } = renderJob;
+  if (metadata.deletionTimestamp === undefined) return false;
+  return !hasFinalizer(renderJob, AGENT_CLEANUP_FINALIZER) || (status?.attempt ?? 0) === 0;
 }
 
 /**
@@ -34,10 +38,16 @@ export function isWithdrawn(renderJob: RenderJob): boolean {
 export function createLetGo({ client, reflector, namespace, logger }: LetGoOptions) {
   async function process(name: string): Promise<{ requeueAfterMs: number } | undefined> {
     const renderJob = reflector.get(name, namespace);
-    // While the operator holds it too, its own write is on the way, and the two would meet; that write is seen here.
-    if (!renderJob || !isKept(renderJob) || hasFinalizer(renderJob, AGENT_CLEANUP_FINALIZER)) return;
+    if (!renderJob || !isKept(renderJob)) return;
+    const clean = leavesNothingBehind(renderJob);
+    // While the operator has to clean up, its own write is on the way, and the two would meet; that one is seen here.
+    if (!clean && hasFinalizer(renderJob, AGENT_CLEANUP_FINALIZER)) return;
     const { uid, resourceVersion, deletionTimestamp } = renderJob.metadata;
-    const finalizers = withoutFinalizer(renderJob, SETTLEMENT_FINALIZER);
+    const finalizers = withoutFinalizers(
+      renderJob,
+      SETTLEMENT_FINALIZER,
+      ...(clean ? [AGENT_CLEANUP_FINALIZER] : []),
+    );
     try {
       const written = await client.mergePatch(
         RENDERJOB_RESOURCE,

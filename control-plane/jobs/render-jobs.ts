@@ -1,5 +1,5 @@
 import { describeError } from '#common/errors.ts';
-import { SETTLEMENT_FINALIZER } from '#common/finalizers.ts';
+import { AGENT_CLEANUP_FINALIZER, SETTLEMENT_FINALIZER } from '#common/finalizers.ts';
 import { isKubeError, type KubeClient } from '#common/kube/index.ts';
 import { RENDERJOB_RESOURCE, type RenderJob, type RenderJobSpec } from '#crds/gen/renderjobs.ts';
 import type { Sql } from '../storage/sql.ts';
@@ -38,8 +38,9 @@ export function renderJobFor(order: RenderJobOrder, limits: RenderJobLimits, nam
       name: order.jobId,
       namespace,
       labels: { [ACCOUNT_LABEL]: order.accountId },
-      // Whoever deletes it, and whenever: it stays until its job has been settled by what it says.
-      finalizers: [SETTLEMENT_FINALIZER],
+      // Whoever deletes it, and whenever: it stays until its job has been settled by what it says. The operator's is
+      // there from the beginning, so that binding it is one write.
+      finalizers: [SETTLEMENT_FINALIZER, AGENT_CLEANUP_FINALIZER],
     },
     spec: {
       capability: order.capability as RenderJobSpec['capability'],

@@ -104,9 +104,10 @@ export function createAttempts(options: AttemptsOptions): Attempts {
       learn({ stopped: true });
     },
     async acknowledge(job, signal) {
-      const { ref, link } = addressed(job);
+      const { ref, link, learn } = addressed(job);
       try {
         await link?.acknowledge(ref, signal);
+        if (link) learn({ acknowledged: true });
       } catch (error) {
         // It tells the result again when it is connected next, and is answered then.
         logger.debug({ ...ref, reason: describeError(error) }, 'could not acknowledge a result');

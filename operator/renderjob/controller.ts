@@ -94,6 +94,9 @@ export function createJobController(options: JobControllerOptions): JobControlle
       case 'sweep':
         await sweep(job, action.attempts, action.must);
         return job;
+      case 'forget':
+        facts.forget(uid);
+        return job;
       case 'release':
         await writer.release(job, signal);
         // What its agent still has to say is answered from the resource.

@@ -55,7 +55,8 @@ export function createFactStore(): FactStore {
       // An end is final: a late report of progress does not undo it.
       const before = store.get(jobUid, attempt, agent, incarnation).report;
       if (before && before.state >= 2 && report.state < 2) return;
-      store.learn(jobUid, attempt, agent, incarnation, { report });
+      const { heardAt = Date.now() } = store.get(jobUid, attempt, agent, incarnation);
+      store.learn(jobUid, attempt, agent, incarnation, { report, heardAt });
     },
     snapshot(agent, incarnation, reports) {
       const touched = new Set<string>();
@@ -69,6 +70,7 @@ export function createFactStore(): FactStore {
           known.facts = {
             ...known.facts,
             startAccepted: undefined,
+            heardAt: undefined,
             report: report && report.state >= 2 ? report : undefined,
           };
         }

@@ -8,6 +8,7 @@ import {
   FAILED,
   INTERRUPTED,
   jobOf,
+  NOW,
   output,
   RUNNING,
   report,
@@ -63,6 +64,18 @@ describe('reconcile of a job that is bound', () => {
       ['Stopping/Suspending'],
     ],
 
+    [
+      'it may end before anybody could read that it runs',
+      jobOf(bound('Assigned')),
+      { facts: { report: report(RUNNING), heardAt: NOW - 499 } },
+      [],
+    ],
+    [
+      'it runs and goes on',
+      jobOf(bound('Assigned')),
+      { facts: { report: report(RUNNING), heardAt: NOW - 500 }, progressDue: false },
+      ['Running/Running'],
+    ],
     [
       'progress is due',
       jobOf(bound('Running', { progress: '40%', stage: 'swap' })),

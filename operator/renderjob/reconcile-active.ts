@@ -14,6 +14,8 @@ export const MAX_LOST_AGENTS = 8;
 const STOP_PATIENCE_MS = 60_000;
 /** How long past its deadline an attempt may end by its agent's own hand. */
 const DEADLINE_GRACE_MS = 3_000;
+/** An attempt that ends within this long of its first word is not written as running: nobody could have read it. */
+const RUNNING_AFTER_MS = 500;
 /** What a job's owner is told of faults that are ours. */
 const UNCOMPLETED = { code: 'processing_failed', message: 'The work could not be completed.' } as const;
 
@@ -210,7 +212,9 @@ function going(snapshot: JobSnapshot): Decision {
     if (began && job.status?.progress === progress && job.status.stage === (report.stage || undefined)) {
       return { actions: [], requeueAfterMs };
     }
-    // Where it stands is worth a write a second; that it runs is worth one at once.
+    const young = began ? 0 : (facts.heardAt ?? 0) + RUNNING_AFTER_MS - now;
+    if (young > 0) return { actions: [], requeueAfterMs: Math.min(young, left) };
+    // Where it stands is worth a write a second; that it runs is worth one as soon as it lasts.
     if (began && !progressDue) return { actions: [], requeueAfterMs: Math.min(1_000, left) };
     const status = statusWith(job, now, {
       phase: 'Running',

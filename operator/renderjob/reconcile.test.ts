@@ -7,10 +7,12 @@ import {
   deleted,
   FAILED,
   jobOf,
+  keptByBoth,
   placement,
   RUNNING,
   report,
   STOPPED,
+  SUCCEEDED,
   suspended,
 } from '../testing/decisions.ts';
 import type { JobSnapshot } from './reconcile.ts';
@@ -111,6 +113,21 @@ describe('reconcile', () => {
       { placement },
       [],
     ],
+    [
+      'deleted before it was bound, and kept by the control plane too, which takes both finalizers off',
+      jobOf({ phase: 'Pending' }, { metadata: { ...keptByBoth.metadata, deletionTimestamp: ago(1) } }),
+      { placement },
+      [],
+    ],
+    [
+      'deleted between two attempts, and kept by the control plane too',
+      jobOf(
+        { phase: 'Pending', attempt: 1 },
+        { metadata: { ...keptByBoth.metadata, deletionTimestamp: ago(1) } },
+      ),
+      { placement },
+      ['sweep', 'release'],
+    ],
     ['deleted while held back', jobOf({ phase: 'Suspended' }, deleted), {}, ['sweep', 'release']],
     ['deleted while bound', jobOf(bound('Running'), deleted), {}, ['Stopping/Deleted']],
     ['deleted, to be stopped', jobOf(bound('Stopping'), deleted), {}, ['stop']],
@@ -130,6 +147,36 @@ describe('reconcile', () => {
     ],
 
     ['finished', jobOf(bound('Succeeded', { attempt: 1 })), {}, ['release']],
+    [
+      'finished at the first attempt, and kept by the control plane too, which takes both finalizers off',
+      jobOf(bound('Succeeded', { attempt: 1 }), keptByBoth),
+      {},
+      [],
+    ],
+    [
+      'finished at the first attempt and reported, and kept by the control plane too',
+      jobOf(bound('Succeeded', { attempt: 1 }), keptByBoth),
+      { facts: { report: report(SUCCEEDED) } },
+      ['acknowledge', 'forget'],
+    ],
+    [
+      'the agent was told already',
+      jobOf(bound('Succeeded', { attempt: 1 }), keptByBoth),
+      { facts: { report: report(SUCCEEDED), acknowledged: true } },
+      ['forget'],
+    ],
+    [
+      'finished at the second attempt, and kept by the control plane too: there is something to clean up',
+      jobOf(bound('Succeeded'), keptByBoth),
+      {},
+      ['sweep', 'release'],
+    ],
+    [
+      'failed at the first attempt, and kept by the control plane too',
+      jobOf(bound('Failed', { attempt: 1 }), keptByBoth),
+      {},
+      ['sweep', 'release'],
+    ],
     ['finished at the second attempt', jobOf(bound('Succeeded')), {}, ['sweep', 'release']],
     [
       'finished and reported',

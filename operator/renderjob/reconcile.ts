@@ -1,3 +1,4 @@
+import { hasFinalizer, leavesNothingBehind, SETTLEMENT_FINALIZER } from '#common/finalizers.ts';
 import type { RenderJob } from '#crds/gen/renderjobs.ts';
 import { decideActive } from './reconcile-active.ts';
 import {
@@ -52,6 +53,7 @@ function decideDeleted(snapshot: JobSnapshot): Decision {
   const { job, now, facts, fate } = snapshot;
   if (!isHeld(job)) return NOTHING;
   if (isFinished(job)) return decideFinished(snapshot);
+  if (isLeftToControlPlane(job)) return NOTHING;
   const attempts = upTo(attemptOf(job));
   const cleared: Action[] = [
     ...(facts.report ? [{ type: 'acknowledge' } as const] : []),
@@ -89,14 +91,23 @@ function isTerminal({ report }: AttemptFacts): boolean {
   return report !== undefined && report.state >= 2;
 }
 
+/** The control plane, which keeps it too, takes our finalizer off with its own. */
+function isLeftToControlPlane(job: RenderJob): boolean {
+  return hasFinalizer(job, SETTLEMENT_FINALIZER) && leavesNothingBehind(job);
+}
+
 function decideFinished({ job, now, facts }: JobSnapshot): Decision {
+  const acknowledge: Action[] = facts.report && !facts.acknowledged ? [{ type: 'acknowledge' }] : [];
+  if (isHeld(job) && isLeftToControlPlane(job)) {
+    return { actions: facts.report ? [...acknowledge, { type: 'forget' }] : [] };
+  }
   if (isHeld(job)) {
     const losers = upTo(attemptOf(job)).filter(
       (attempt) => job.status?.phase === 'Failed' || attempt !== attemptOf(job),
     );
     return {
       actions: [
-        ...(facts.report ? [{ type: 'acknowledge' } as const] : []),
+        ...acknowledge,
         ...(losers.length > 0
           ? [{ type: 'sweep', attempts: losers, must: !job.metadata.deletionTimestamp } as const]
           : []),

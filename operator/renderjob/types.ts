@@ -15,6 +15,10 @@ export interface AttemptFacts {
   readonly startAccepted?: boolean;
   /** The agent would not take it on. */
   readonly startRefused?: StartRefusal;
+  /** The agent was told that it may forget the attempt. */
+  readonly acknowledged?: boolean;
+  /** When it was first heard to run, in Unix milliseconds by our clock. */
+  readonly heardAt?: number;
   /** The agent answered that it has ended and cannot begin any more. */
   readonly stopped?: boolean;
 }
@@ -69,6 +73,8 @@ export type Action =
   | { readonly type: 'acknowledge' }
   /** Delete what attempts that lost may have stored. `must` is false when it is better to go on than to wait. */
   | { readonly type: 'sweep'; readonly attempts: readonly number[]; readonly must: boolean }
+  /** Nothing has to be remembered of its attempts any more; the control plane takes the finalizer off with its own. */
+  | { readonly type: 'forget' }
   /** Remove the finalizer. */
   | { readonly type: 'release'; readonly event?: EventNote }
   | { readonly type: 'delete' };

@@ -87,6 +87,47 @@ describe('telling why jobs wait', () => {
     lane.stop();
   });
 
+  it('tells that it is only a matter of time as it tells places, and what is to be done at once', async () => {
+    const { lane, statuses, queue } = world(200);
+    lane.update(queue(0, 'AgentsDraining'));
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(statuses.size).toBe(200);
+    const telling = (reason: string) =>
+      [...statuses.values()].filter((status) => status?.conditions?.[0]?.reason === reason).length;
+    lane.update(queue(0));
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(telling('SlotsBusy')).toBeGreaterThan(9 * REFRESH_PER_SECOND);
+    expect(telling('SlotsBusy')).toBeLessThanOrEqual(11 * REFRESH_PER_SECOND + 1);
+    await vi.advanceTimersByTimeAsync(40_000);
+    expect(telling('SlotsBusy')).toBe(200);
+    lane.update(queue(0, 'NoAgents'));
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(telling('NoAgents')).toBe(200);
+    lane.stop();
+  });
+
+  it('writes no place of who is about to begin, until the queue stops', async () => {
+    const { lane, writes, queue, statuses } = world(100);
+    lane.update(queue(0));
+    await vi.advanceTimersByTimeAsync(10_000);
+    // Five begin every second: who is among the first twenty begins within four.
+    for (let moved = 1; moved <= 20; moved++) {
+      lane.update(queue(moved));
+      await vi.advanceTimersByTimeAsync(200);
+    }
+    writes.length = 0;
+    for (let moved = 21; moved <= 50; moved++) {
+      lane.update(queue(moved));
+      await vi.advanceTimersByTimeAsync(200);
+      const last = writes.at(-1);
+      if (last) expect(Number(last.slice(1))).toBeGreaterThanOrEqual(moved + 18);
+    }
+    expect(statuses.get('j50')?.queuePosition).toBeGreaterThan(1);
+    await vi.advanceTimersByTimeAsync(6_000);
+    expect(['j50', 'j51', 'j52'].map((uid) => statuses.get(uid)?.queuePosition)).toEqual([1, 2, 3]);
+    lane.stop();
+  });
+
   it('keeps back while the API is slow, and forgets who no longer waits', async () => {
     const { lane, writes, due, queue, write } = world(50, { instant: false });
     lane.update(queue(0));

@@ -19,6 +19,12 @@ const LOOK_MS = 1000 / TELL_PER_SECOND;
 const REFRESH_MS = 30_000;
 const FRONT_REFRESH_MS = 4_000;
 const FRONT = 10;
+/** A place is not worth a write when the job begins sooner than that at the pace at which the queue moves. */
+const SOON_MS = FRONT_REFRESH_MS;
+/** The pace is that since a look at all places, which is so old at least and at most twice as old. */
+const PACE_MS = 2_000;
+/** The one reason about which nothing is to be done. */
+const IN_TURN = 'SlotsBusy';
 
 export interface WaitingLaneOptions {
   readonly find: (uid: string) => RenderJob | undefined;
@@ -29,8 +35,9 @@ export interface WaitingLaneOptions {
 }
 
 /**
- * Spreads the writes that tell waiting jobs their reason and place: first those never told, then those whose reason
- * changed, then those whose place did, front of the queue first.
+ * Spreads the writes that tell waiting jobs their reason and place. Those that were told no place yet, and those about
+ * whose new reason something is to be done, are told first; a place that moved on, or that it is now merely a matter of
+ * time, is worth a write unless the job is about to begin. Front of the queue first.
  */
 export interface WaitingLane {
   update(waiting: ReadonlyMap<string, WaitingReason>): void;
@@ -50,6 +57,8 @@ export function createWaitingLane(options: WaitingLaneOptions): WaitingLane {
   /** When each write under way was called for. */
   const underWay = new Map<string, number>();
   const toldAt = new Map<string, number>();
+  let places = { at: clock(), of: new Map<string, number | undefined>() };
+  let earlierPlaces = places;
   const budgets = {
     tell: createBudget(TELL_PER_SECOND, clock),
     refresh: createBudget(REFRESH_PER_SECOND, clock),
@@ -63,15 +72,32 @@ export function createWaitingLane(options: WaitingLaneOptions): WaitingLane {
     const job = find(uid);
     if (!job || underWay.has(uid)) return undefined;
     const ready = job.status?.conditions?.find(({ type }) => type === 'Ready');
-    if (!job.status?.phase || ready?.reason !== reason.reason) return 'tell';
-    if (job.status.queuePosition === reason.position) return undefined;
+    const place = job.status?.queuePosition;
+    const other = ready?.reason !== reason.reason;
+    if (!job.status?.phase || (other && (place === undefined || reason.reason !== IN_TURN))) return 'tell';
+    if (beginsSoon(uid, reason, now)) return undefined;
+    if (other) return 'refresh';
+    if (place === reason.position) return undefined;
     const pause = (reason.position ?? 0) <= FRONT ? FRONT_REFRESH_MS : REFRESH_MS;
     return now - (toldAt.get(uid) ?? Number.NEGATIVE_INFINITY) < pause ? undefined : 'refresh';
+  }
+
+  /** At the pace of the last seconds: when the queue stops, nobody begins soon any more. */
+  function beginsSoon(uid: string, { position = 0 }: WaitingReason, now: number): boolean {
+    const moved = (earlierPlaces.of.get(uid) ?? 0) - position;
+    return moved > 0 && (position * (now - earlierPlaces.at)) / moved < SOON_MS;
+  }
+
+  function lookAtPlaces(now: number): void {
+    if (now - places.at < PACE_MS) return;
+    earlierPlaces = places;
+    places = { at: now, of: new Map([...waiting].map(([uid, { position }]) => [uid, position])) };
   }
 
   function spend(): void {
     clearTimeout(timer);
     timer = undefined;
+    lookAtPlaces(clock());
     // The end of one calls again.
     if (stopped || waiting.size === 0 || underWay.size >= MAX_UNDER_WAY) return;
     const now = clock();

@@ -1,3 +1,4 @@
+import { SETTLEMENT_FINALIZER } from '#common/finalizers.ts';
 import type { RenderJob, RenderJobStatus } from '#crds/gen/renderjobs.ts';
 import { AttemptState, type AttemptStatus } from '#proto/semblance/agent/v1/agent.ts';
 import { type JobSnapshot, reconcile } from '../renderjob/reconcile.ts';
@@ -76,4 +77,6 @@ export function decide(job: RenderJob, more: Partial<JobSnapshot> = {}) {
 
 export const placement = { agent: 'one', incarnation: 'i1' };
 export const deleted = { metadata: { deletionTimestamp: ago(1), finalizers: [FINALIZER] } };
+/** As the control plane makes a job's: kept by both services from the beginning. */
+export const keptByBoth = { metadata: { finalizers: [SETTLEMENT_FINALIZER, FINALIZER] } };
 export const suspended = { spec: { suspend: true } };

@@ -23,6 +23,8 @@ const section =
 
 const runTwoAgentsBench = section(() => import('./agents/two-agents.ts'), 'runTwoAgentsBench');
 const runAllocationBench = section(() => import('./allocation/allocation-bench.ts'), 'runAllocationBench');
+const runTwoAgentsPhotos = section(() => import('./agents/two-agents.ts'), 'runTwoAgentsPhotos');
+const runTwoAgentsVideos = section(() => import('./agents/two-agents.ts'), 'runTwoAgentsVideos');
 const runAvatarBench = section(() => import('./avatar/avatar-bench.ts'), 'runAvatarBench');
 const runEventStreamsBench = section(() => import('./http/event-streams.ts'), 'runEventStreamsBench');
 const runGetJobBench = section(() => import('./http/get-job.ts'), 'runGetJobBench');
@@ -74,6 +76,8 @@ const SECTIONS: Record<string, readonly Run[]> = {
 
 /** Parts of a section, for whoever works on what they measure. */
 const PARTS: Record<string, readonly Run[]> = {
+  'agents/photos': [runTwoAgentsPhotos],
+  'agents/videos': [runTwoAgentsVideos],
   'http/reads': [runGetJobBench],
   'http/uploads': [runUploadBench],
   'jobs/submits': [runSubmitRateBench],

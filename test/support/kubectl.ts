@@ -7,7 +7,12 @@ import type { StackFile } from './stack-process.ts';
 
 /** A RenderJob, as far as the suites look. */
 export interface RenderJobView {
-  readonly metadata: { readonly name: string; readonly uid: string; readonly generation: number };
+  readonly metadata: {
+    readonly name: string;
+    readonly uid: string;
+    readonly generation: number;
+    readonly finalizers?: readonly string[];
+  };
   readonly spec: Readonly<Record<string, unknown>>;
   readonly status?: {
     readonly phase?: string;

@@ -5,6 +5,7 @@ import { createGuard, type Guard } from '#common/process/guard.ts';
 import { eventually } from '../../support/eventually.ts';
 import type { Stack } from '../../support/stack.ts';
 import { root } from '../../support/stack-process.ts';
+import type { CpuGroup } from './cpu-share.ts';
 
 /** Another agent beside that of a stack. */
 export interface AgentProcess {
@@ -19,15 +20,24 @@ export interface AgentProcess {
  */
 export async function startAgentOnCore(
   stack: Stack,
-  options: { readonly name: string; readonly core: number; readonly dir: string },
+  options: {
+    readonly name: string;
+    readonly core: number;
+    readonly dir: string;
+    /** What its CPU time can be limited by; removed with it. */
+    readonly group?: CpuGroup | undefined;
+  },
 ): Promise<AgentProcess> {
-  const { name, core, dir } = options;
+  const { name, core, dir, group } = options;
   const logFile = join(dir, `${name}.log`);
   const log = openSync(logFile, 'a', 0o600);
   const guard: Guard = createGuard({ graceMs: 15_000 });
   let child: ChildProcess;
   try {
-    child = spawn('taskset', ['-c', String(core), process.execPath, join(root, 'gpu-agent/main.ts')], {
+    const command = ['taskset', '-c', String(core), process.execPath, join(root, 'gpu-agent/main.ts')];
+    // Into the group before anything else, so that whatever it starts is there too.
+    const script = 'if [ -n "$0" ]; then echo $$ > "$0"; fi; exec "$@"';
+    child = spawn('sh', ['-c', script, group?.procs ?? '', ...command], {
       detached: true,
       stdio: ['ignore', log, log],
       env: {
@@ -43,7 +53,7 @@ export async function startAgentOnCore(
     closeSync(log);
   }
   const { pid } = child;
-  if (pid === undefined) throw new Error('taskset cannot be started (Debian: apt install util-linux)');
+  if (pid === undefined) throw new Error('no shell can be started');
   let ended = false;
   const exited = new Promise<void>((resolve) => {
     child.once('exit', () => {
@@ -57,6 +67,9 @@ export async function startAgentOnCore(
     await exited;
     await guard.forget(pid);
     await guard.close();
+    // The last of its processes may be a moment behind.
+    if (group)
+      await eventually(`the group of ${name} to be empty`, () => removed(group), { withinMs: 10_000 });
     await stack.kubectl(['delete', 'gpuagent', name, '--ignore-not-found']);
   };
   try {
@@ -78,6 +91,11 @@ export async function startAgentOnCore(
     throw error;
   }
   return { name, pid, close };
+}
+
+function removed(group: CpuGroup): true {
+  group.remove();
+  return true;
 }
 
 function environmentOf(pid: number): NodeJS.ProcessEnv {
