@@ -2,10 +2,10 @@ import { createHash, randomBytes } from 'node:crypto';
 import { CAPABILITIES, isCapability } from '#common/capabilities.ts';
 import { ApiError } from '#common/errors.ts';
 import { newSecret } from '#common/ids.ts';
+import { readPrompt } from '#common/live-prompt.ts';
 import { microsToUsd } from '#common/money.ts';
 import { isStorable, type Transaction } from '../storage/sql.ts';
 import { findVoice } from '../voices/voices.ts';
-import { readPrompt } from './prompt.ts';
 import { newSessionId } from './session-id.ts';
 
 /** A session as it is asked for. */
