@@ -1,5 +1,3 @@
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { silentLogger } from '#common/logging.ts';
@@ -8,7 +6,7 @@ import { createVoiceEngine, STREAMS_PER_THREAD, type VoiceEngine } from './engin
 import { ENDS, HANGS } from './testing/breaking-samples.ts';
 import { type LiveRig, startLiveRig } from './testing/live-rig.ts';
 import { bytesInUse } from './testing/memory.ts';
-import { SHIPPED_VOICES } from './voice/voice.ts';
+import { shippedVoice } from './testing/voices.ts';
 
 /** A sixth of the usual, so that ten minutes are converted sooner. */
 const RATE = 8_000;
@@ -19,7 +17,7 @@ const log: string[] = [];
 let crashes = 0;
 
 beforeAll(async () => {
-  voice = await readFile(join(SHIPPED_VOICES, 'calm-alto.json'), 'utf8');
+  voice = (await shippedVoice('calm-alto')).json;
   engine = createVoiceEngine({
     // Two threads.
     slots: STREAMS_PER_THREAD + 2,

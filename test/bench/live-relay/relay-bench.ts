@@ -1,16 +1,14 @@
 import { fork, spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
 import { availableParallelism, setPriority } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { call, createClient } from '../../../common/grpc/client.ts';
 import { newId } from '../../../common/ids.ts';
 import { ENGINE_NICE } from '../../../gpu-agent/engines/host/engine-process.ts';
 import { openRelay, type RelayClient } from '../../../gpu-agent/live/testing/relay-client.ts';
+import { shippedVoice } from '../../../gpu-agent/live/testing/voices.ts';
 import { speech } from '../../../gpu-agent/live/voice/testing/sounds.ts';
-import { SHIPPED_VOICES } from '../../../gpu-agent/live/voice/voice.ts';
 import { ClaimSlotRequest, LiveServiceClient } from '../../../proto/gen/semblance/live/v1/live.ts';
 import { type BenchContext, figure, quantile, type Row, type Section } from '../lib/section.ts';
 import type { ChildReady } from './agent-child.ts';
@@ -33,7 +31,7 @@ export async function runLiveRelayBench({ say }: Pick<BenchContext, 'say'>): Pro
   const agent = createClient(LiveServiceClient, ready.address);
   const echo = createClient(LiveServiceClient, ready.echoAddress);
   const sound = await speech('flite slt');
-  const voice = await readFile(join(SHIPPED_VOICES, 'calm-alto.json'), 'utf8');
+  const { json: voice } = await shippedVoice('calm-alto');
 
   async function session(settings: Record<string, string>): Promise<RelayClient> {
     const ticket = randomBytes(32);
