@@ -120,6 +120,7 @@ async function startParts(
     slots: settings.slots,
     cacheDir: settings.cacheDir,
     tempDir: workDir.engines,
+    nice: settings.renderNice,
     logger,
     onChange: () => registration.changed(),
     onCrash: (engine) => metrics.engineRestarts.inc({ engine }),

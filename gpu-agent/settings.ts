@@ -3,6 +3,7 @@ import { dirname, isAbsolute, join } from 'node:path';
 import { z } from 'zod';
 import { baseShape, ConfigError, kubeShape, listenAddress, loadConfig } from '#common/config.ts';
 import { contentCheckSettings, contentCheckShape } from './content-check/settings.ts';
+import { ENGINE_NICE } from './engines/host/engine-process.ts';
 import { onnxShape } from './engines/onnx/settings.ts';
 import { ENGINE_NAMES } from './engines/registry.ts';
 import { liveSettings, liveShape } from './live/settings.ts';
@@ -32,6 +33,8 @@ export const agentShape = {
     .default('agent'),
   SEMBLANCE_AGENT_NODE: z.string().max(253).optional(),
   SEMBLANCE_AGENT_SLOTS: whole(1, 1024).optional(),
+  /** Nice value of engine processes; the agent and its live sessions are at 0. */
+  SEMBLANCE_AGENT_RENDER_NICE: whole(0, 19).default(ENGINE_NICE),
   SEMBLANCE_AGENT_WORK_DIR: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
   /** Seconds that running work is given to finish once the process was asked to end. */
   SEMBLANCE_AGENT_DRAIN_SECONDS: whole(0, 86_400).default(25),
@@ -98,6 +101,7 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
     name,
     node: config.SEMBLANCE_AGENT_NODE ?? hostname(),
     slots: config.SEMBLANCE_AGENT_SLOTS ?? availableParallelism(),
+    renderNice: config.SEMBLANCE_AGENT_RENDER_NICE,
     workDir: config.SEMBLANCE_AGENT_WORK_DIR ?? join(tmpdir(), `semblance-${name}`),
     drainMs: config.SEMBLANCE_AGENT_DRAIN_SECONDS * 1000,
     engines: config.SEMBLANCE_AGENT_ENGINES,

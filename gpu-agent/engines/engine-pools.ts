@@ -8,6 +8,8 @@ export function createEnginePools(options: {
   readonly slots: number;
   readonly cacheDir: string | undefined;
   readonly tempDir: string;
+  /** Nice value of the processes. */
+  readonly nice: number;
   readonly logger: Logger;
   readonly onChange: () => void;
   readonly onCrash: (engine: string) => void;
@@ -30,6 +32,7 @@ export function createEnginePools(options: {
       // Waiting for a program elsewhere costs nothing, and large models take their time.
       ...(oneProcess ? { warmUpTimeoutMs: 900_000 } : {}),
       tempDir,
+      nice: options.nice,
       logger,
       onChange,
       onCrash: () => options.onCrash(source.name),

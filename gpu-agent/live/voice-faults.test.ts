@@ -1,14 +1,12 @@
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { silentLogger } from '#common/logging.ts';
-import { SHIPPED_VOICES } from '#common/voices/load-voices.ts';
 import { EndReason } from '#proto/semblance/live/v1/live.ts';
 import { createVoiceEngine, STREAMS_PER_THREAD, type VoiceEngine } from './engines/voice/voice-engine.ts';
 import { ENDS, HANGS } from './testing/breaking-samples.ts';
 import { type LiveRig, startLiveRig } from './testing/live-rig.ts';
 import { bytesInUse } from './testing/memory.ts';
+import { shippedVoice } from './testing/voices.ts';
 
 /** A sixth of the usual, so that ten minutes are converted sooner. */
 const RATE = 8_000;
@@ -19,7 +17,7 @@ const log: string[] = [];
 let crashes = 0;
 
 beforeAll(async () => {
-  voice = await readFile(join(SHIPPED_VOICES, 'calm-alto.json'), 'utf8');
+  voice = (await shippedVoice('calm-alto')).json;
   engine = createVoiceEngine({
     // Two threads.
     slots: STREAMS_PER_THREAD + 2,

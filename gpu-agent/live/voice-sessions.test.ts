@@ -1,23 +1,22 @@
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { SHIPPED_VOICES } from '#common/voices/load-voices.ts';
-import { parseVoice } from '#common/voices/voice.ts';
 import { EndReason } from '#proto/semblance/live/v1/live.ts';
 import { type LiveRig, startLiveRig } from './testing/live-rig.ts';
+import { shippedVoice } from './testing/voices.ts';
 import { createVoiceConverter } from './voice/converter.ts';
 import { speech } from './voice/testing/sounds.ts';
 
 let rig: LiveRig;
 let sound: Int16Array;
+let shipped: Awaited<ReturnType<typeof shippedVoice>>;
 let voice: string;
 
 beforeAll(async () => {
-  [rig, sound, voice] = await Promise.all([
+  [rig, sound, shipped] = await Promise.all([
     startLiveRig(),
     speech('flite slt'),
-    readFile(join(SHIPPED_VOICES, 'bass-narrator.json'), 'utf8'),
+    shippedVoice('bass-narrator'),
   ]);
+  voice = shipped.json;
   await rig.warm();
 });
 afterAll(() => rig.close());
@@ -74,7 +73,7 @@ describe('a voice session', () => {
     'converts speech as the converter does, in messages of %j samples',
     async (lengths) => {
       const { samples } = await through({ voice }, lengths);
-      const converter = createVoiceConverter({ sampleRate: 48_000, voice: parseVoice(voice, 'test') });
+      const converter = createVoiceConverter({ sampleRate: 48_000, voice: shipped.voice });
       const expected = converter.push(sound);
       expect(Buffer.compare(Buffer.from(samples.buffer), Buffer.from(expected.buffer))).toBe(0);
     },

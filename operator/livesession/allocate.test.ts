@@ -167,6 +167,18 @@ describe('an allocation', () => {
     expect((await allocations.session('moved'))?.spec.agent).toBe('b');
   });
 
+  it('that no agent can do is refused when each has been asked once', async () => {
+    const agents = await Promise.all(
+      ['a', 'b'].map((name) => harness.agent({ name, script, live: { voice: 1 } })),
+    );
+    await leads();
+    await Promise.all(['a', 'b'].map(ready));
+    for (const { live } of agents) live.refuseWith = status.INVALID_ARGUMENT;
+    const failure = await allocations.allocate(allocationOf('odd')).catch((error) => error);
+    expect(codeOf(failure)).toBe('capacity_unavailable');
+    expect(agents.map(({ live }) => live.claims.length)).toEqual([1, 1]);
+  });
+
   it('whose LiveSession cannot be written ends what was claimed', async () => {
     const agent = await harness.agent({ name: 'one', script, live: { voice: 1 } });
     const operator = await leads();

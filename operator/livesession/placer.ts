@@ -150,7 +150,8 @@ export function createPlacer(options: PlacerOptions): Placer {
         queue.add(waiter);
         pump(capability);
         if (!queue.has(waiter)) return;
-        const { hope } = outlookOf(candidates.values(), capability);
+        const untried = [...candidates.values()].filter((each) => !wish.refused.has(placeKey(placeOf(each))));
+        const { hope } = outlookOf(untried, capability);
         if (!hope || queue.size > MAX_WAITING) refuse();
       });
     },

@@ -76,6 +76,20 @@ const gone = (pid: number) => {
 };
 
 describe('an engine process', () => {
+  it('runs at a lower priority than the agent, in all its threads, and at the one that is asked for', async () => {
+    const pool = startPool({ processes: 1, nice: 12 });
+    await pool.firstReady();
+    const pids = [(await startProcess()).pid, pool.warm[0]?.pid as number];
+    const niceOf = async (pid: number) => {
+      const tasks = await readdir(`/proc/${pid}/task`);
+      // Field 19; the second field, the command, is in parentheses and may contain anything.
+      const texts = tasks.map((task) => readFile(`/proc/${pid}/task/${task}/stat`, 'utf8'));
+      return (await Promise.all(texts)).map((text) => text.slice(text.lastIndexOf(')') + 2).split(' ')[16]);
+    };
+    expect(new Set(await niceOf(pids[0] as number))).toEqual(new Set(['3']));
+    expect(new Set(await niceOf(pids[1] as number))).toEqual(new Set(['12']));
+  });
+
   it('renders, with progress, and says what it is', async () => {
     const engine = await startProcess();
     expect(engine.engine).toMatchObject({ name: 'test', version: '1' });

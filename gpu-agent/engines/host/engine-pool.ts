@@ -30,6 +30,8 @@ export interface EnginePoolOptions {
   readonly logger: Logger;
   readonly warmUpTimeoutMs?: number;
   readonly cancelGraceMs?: number;
+  /** Nice value of the processes. */
+  readonly nice?: number;
   /** Longest a render waits for a process that is being restarted. */
   readonly waitMs?: number;
   readonly restartDelayMs?: (failures: number) => number;
@@ -101,6 +103,7 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
       logger,
       warmUpTimeoutMs: options.warmUpTimeoutMs ?? 120_000,
       cancelGraceMs: options.cancelGraceMs ?? 1_000,
+      ...(options.nice === undefined ? {} : { nice: options.nice }),
       signal: closing.signal,
     });
   }

@@ -41,6 +41,8 @@ export interface EngineProcessOptions {
   readonly warmUpTimeoutMs: number;
   /** Time a cancelled render has to end before the process is killed. */
   readonly cancelGraceMs: number;
+  /** Nice value of the process; default {@link ENGINE_NICE}. */
+  readonly nice?: number;
   readonly signal: AbortSignal;
 }
 
@@ -109,7 +111,7 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
       if (child.pid === undefined) end(`cannot be started: ${error.message}`);
     });
   });
-  if (child.pid !== undefined) lowerPriority(child.pid);
+  if (child.pid !== undefined) lowerPriority(child.pid, options.nice ?? ENGINE_NICE);
   logLines(child.stdout, (line) => logger.info({ engine: setup.source.name, line }, 'engine output'));
   logLines(child.stderr, (line) => logger.warn({ engine: setup.source.name, line }, 'engine output'));
 
@@ -227,9 +229,9 @@ function renderFailure(message: Extract<FromEngine, { type: 'error' }>): Error {
 }
 
 /** Renders must never keep the agent's own loop, which renews the lease, from the processor. */
-function lowerPriority(pid: number): void {
+function lowerPriority(pid: number, nice: number): void {
   try {
-    setPriority(pid, ENGINE_NICE);
+    setPriority(pid, nice);
   } catch {
     // Gone already: its exit says so.
   }

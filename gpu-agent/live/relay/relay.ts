@@ -104,7 +104,7 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
       onDropped: connected.dropped,
       onConverted: connected.converted,
       onFailed(error) {
-        logger.warn({ err: error }, `a live stream failed: ${describeError(error)}`);
+        logger.warn({ err: error, session: connected.id }, `the stream failed: ${describeError(error)}`);
         void connected.end({ reason: 'render_failed', message: 'the stream could not be converted' });
       },
     });

@@ -34,6 +34,7 @@ export interface LiveSessionsOptions {
 
 /** One session as its relay sees it. */
 export interface ConnectedSession {
+  readonly id: string;
   readonly capability: LiveCapability;
   readonly delivery: LiveEngine['delivery'];
   /** Rejects when it ends before it is ready. */
@@ -224,6 +225,7 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     wind();
     tell(id);
     return {
+      id,
       capability,
       delivery: engine.delivery,
       stream: held.stream,

@@ -2,7 +2,7 @@
  * Scripted agents for the benchmark of allocations, in a process of their own. They give a slot to whoever asks, free or
  * not, and keep a ledger, which shows whether the operator gave one twice.
  * Arguments: kubeconfig, namespace, agents, slots of each. Reads lines: `hold MS` has each session end by itself after so
- * long (0: never), `end` ends all there are, `verdict` prints what the ledger says. Ends with its standard input.
+ * long (0: never), `verdict` prints what the ledger says. Ends with its standard input.
  */
 import { createInterface } from 'node:readline';
 import { type FakeAgent, startFakeAgent } from '../../../operator/testing/fake-agent.ts';
@@ -30,9 +30,6 @@ console.log('started');
 for await (const line of createInterface(process.stdin)) {
   const [command, value] = line.split(' ');
   if (command === 'hold') holdMs = Number(value);
-  if (command === 'end') {
-    for (const { live } of started) for (const session of live.held.keys()) live.end(session);
-  }
   if (command === 'verdict') {
     const most = Math.max(...started.map(({ live }) => live.most.get('voice') ?? 0));
     console.log(

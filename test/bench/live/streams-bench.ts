@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { TEST_KEY } from '../../../gateway/testing/control-double.ts';
-import { startPeer } from '../http/peer-process.ts';
+import { type Peer, startPeer } from '../http/peer-process.ts';
 import { cpuSecondsOf, residentBytesOf } from '../http/process-use.ts';
 import {
   type BenchContext,
@@ -24,6 +24,7 @@ const STREAMING = 100;
 /** Within the 30 s that a session may be idle. */
 const CROWD_SECONDS = 8;
 const WARM_UP_SECONDS = 2;
+const SETTLE_MS = 4_000;
 /** Sessions through the whole stack: what one small agent has slots for. */
 const WHOLE = 2;
 
@@ -42,7 +43,7 @@ export async function runStreamsBench({ stack, say }: BenchContext): Promise<Sec
     say(`live: ${FEW} sessions beside a bare echo`);
     const few = await besides(FEW, echo, scripted);
     say(`live: ${IDLE} idle and ${STREAMING} streaming sessions`);
-    const crowd = await measureCrowd(gateway, scripted);
+    const crowd = await crowdRows(peer, gateway, scripted);
     say(`live: ${WHOLE} sessions through the whole stack`);
     const { base_url, api_key } = stack.read();
     const whole = await besides(WHOLE, echo, () => openVoice(base_url, api_key)).catch(
@@ -60,7 +61,7 @@ export async function runStreamsBench({ stack, say }: BenchContext): Promise<Sec
       notes: [
         `Messages of ${CHUNK_MS} ms at 48 kHz, each sent when it is due; the time is from sending one until it is back. Ours and the echo take turns of ${SECONDS} s, ${ROUNDS} each; medians of the turns. The clients run on the same cores.`,
         `The control plane and the agent of the scripted sessions are one process of memory alone, which sends media back over gRPC; the gateway is as it is run, with its log.`,
-        `Event loop: by how much its timers were late while ${STREAMING} sessions streamed for ${CROWD_SECONDS} s and ${IDLE} were connected. Memory: resident, before the first of these sessions and at the end of that time.`,
+        `Event loop: by how much its timers were late while ${STREAMING} sessions streamed for ${CROWD_SECONDS} s and ${IDLE} were connected. Memory: resident, once as many sessions had come and gone, and at the end of that time.`,
       ],
     };
   } finally {
@@ -78,7 +79,6 @@ async function openVoice(baseUrl: string, apiKey: string): Promise<string> {
   });
   const body = (await response.json()) as Record<string, string> & { error?: { code: string } };
   if (!response.ok) throw new Error(`a session could not be opened: ${body.error?.code}`);
-  // The scripted control plane's gateway names itself by the address it was given, as the real one does.
   return `${body.stream_url}?session_token=${body.session_token}`;
 }
 
@@ -145,40 +145,71 @@ function addedRows(name: string, { ours, theirs }: Besides): Row[] {
   });
 }
 
-async function measureCrowd(gateway: GatewayProcess, open: () => Promise<string>): Promise<Row[]> {
-  await delay(2_000);
-  const before = residentBytesOf(gateway.pid) ?? Number.NaN;
-  const sessions = IDLE + STREAMING;
-  const talkers = await connectTalkers(Array.from({ length: sessions }, () => open));
+interface Crowd extends Turn {
+  readonly missing: number;
+  /** Resident bytes of the server a session, and in all. */
+  readonly each: number;
+  readonly all: number;
+  /** Share of a core. */
+  readonly cpu: number;
+}
+
+/** @param begun called when all is warm and what is measured begins */
+async function crowdAt(
+  pid: number,
+  open: () => Promise<string>,
+  begun: () => Promise<unknown>,
+): Promise<Crowd> {
+  const connectAll = () => connectTalkers(Array.from({ length: IDLE + STREAMING }, () => open));
+  // The same crowd once before: a server that has served for a while, with its code compiled and its heap grown.
+  const earlier = await connectAll();
+  await earlier.talk(WARM_UP_SECONDS, STREAMING);
+  earlier.close();
+  await delay(SETTLE_MS);
+  const before = residentBytesOf(pid) ?? Number.NaN;
+  const talkers = await connectAll();
   try {
     await talkers.talk(WARM_UP_SECONDS, STREAMING);
-    await gateway.loopLag();
-    const cpuBefore = cpuSecondsOf(gateway.pid) ?? Number.NaN;
+    await begun();
+    const cpuBefore = cpuSecondsOf(pid) ?? Number.NaN;
     const { delays, missing } = await talkers.talk(CROWD_SECONDS, STREAMING);
-    const cpu = ((cpuSecondsOf(gateway.pid) ?? Number.NaN) - cpuBefore) / CROWD_SECONDS;
-    const lag = await gateway.loopLag();
-    const after = residentBytesOf(gateway.pid) ?? Number.NaN;
-    const told = (name: string, ours: string): Row => {
-      return { name, ours, peer: '', ratio: '', goal: '', met: '' };
+    const all = residentBytesOf(pid) ?? Number.NaN;
+    return {
+      p50: quantile(delays, 0.5),
+      p99: quantile(delays, 0.99),
+      missing,
+      each: (all - before) / (IDLE + STREAMING),
+      all,
+      cpu: ((cpuSecondsOf(pid) ?? Number.NaN) - cpuBefore) / CROWD_SECONDS,
     };
-    const name = `${IDLE} idle, ${STREAMING} streaming`;
-    const ms = (value: number) => `${figure(value)} ms`;
-    return [
-      told(
-        `${name}: delay, p50, p99, lost`,
-        `${ms(quantile(delays, 0.5))}, ${ms(quantile(delays, 0.99))}, ${missing}`,
-      ),
-      told(
-        `${name}: event loop of the gateway late by, p50, p99, most`,
-        [lag.p50, lag.p99, lag.max].map(ms).join(', '),
-      ),
-      told(
-        `${name}: memory of the gateway, a session`,
-        `${figure((after - before) / sessions / 1000)} kB (${figure(before / 2 ** 20)} → ${figure(after / 2 ** 20)} MiB)`,
-      ),
-      told(`${name}: CPU of the gateway`, `${figure(cpu * 100)} % of a core`),
-    ];
   } finally {
     talkers.close();
   }
+}
+
+async function crowdRows(peer: Peer, gateway: GatewayProcess, open: () => Promise<string>): Promise<Row[]> {
+  const theirs = await crowdAt(
+    peer.pid,
+    async () => peer.origin.replace('http', 'ws'),
+    async () => {},
+  );
+  const ours = await crowdAt(gateway.pid, open, () => gateway.loopLag());
+  const lag = await gateway.loopLag();
+  const ms = (value: number) => `${figure(value)} ms`;
+  const both = (what: string, told: (crowd: Crowd) => string): Row => {
+    const name = `${IDLE} idle, ${STREAMING} streaming: ${what}`;
+    return { name, ours: told(ours), peer: `${told(theirs)} (bare ws echo)`, ratio: '', goal: '', met: '' };
+  };
+  return [
+    both('delay, p50, p99; lost', ({ p50, p99, missing }) => `${ms(p50)}, ${ms(p99)}; ${missing}`),
+    {
+      ...both('event loop late by, p50, p99, most', () => [lag.p50, lag.p99, lag.max].map(ms).join(', ')),
+      peer: '',
+    },
+    both(
+      'memory, a session',
+      ({ each, all }) => `${figure(each / 1000)} kB (${figure(all / 2 ** 20)} MiB in all)`,
+    ),
+    both('CPU of the server', ({ cpu }) => `${figure(cpu * 100)} % of a core`),
+  ];
 }
