@@ -6,10 +6,12 @@ const COLUMNS = 5;
 const ROWS = 6;
 /** A part of fewer points says too little. */
 const FEWEST = 3;
-/** Change of a part's brightness, relative to the face's, that light and wrinkles which move do not make. */
-const CHANGED = 0.25;
-/** So many parts must have changed: one may have met the edge of hair or of a frame of glasses. */
-const PARTS = 2;
+/**
+ * Changes of a part's brightness, relative to the face's: such that it may come from something in front of it, and such
+ * that so many parts do not change by light, or by wrinkles that move.
+ */
+const PERHAPS = 0.25;
+const SURELY = { change: 0.3, parts: 2 };
 /** What speech and blinks change; the swap itself follows them. */
 const MOVING: ReadonlySet<number> = new Set([...LIPS_OUTER, ...LIPS_INNER, ...LEFT_EYE, ...RIGHT_EYE]);
 
@@ -42,12 +44,13 @@ export class FaceParts {
     this.#parts = parts.filter(({ length }) => length >= FEWEST);
   }
 
-  /** Whether something is in front of the face that was not, or the other way round. */
-  covered(before: Look, now: Look): boolean {
-    const changed = this.#parts.filter((part) => {
+  /** Whether something is in front of the face that was not, or the other way round: surely, perhaps, or not. */
+  covered(before: Look, now: Look): 'surely' | 'perhaps' | 'no' {
+    const changes = this.#parts.map((part) => {
       const sum = part.reduce((s, i) => s + (now.values[i] as number) - (before.values[i] as number), 0);
-      return Math.abs(sum) > CHANGED * part.length;
+      return Math.abs(sum) / part.length;
     });
-    return changed.length >= PARTS;
+    if (changes.filter((change) => change > SURELY.change).length >= SURELY.parts) return 'surely';
+    return changes.some((change) => change > PERHAPS) ? 'perhaps' : 'no';
   }
 }

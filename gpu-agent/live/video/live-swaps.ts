@@ -16,7 +16,7 @@ import { JPEG_COLORS } from './planes.ts';
 const LOOKED_MS = 800;
 const LONGEST_ALIKE_MS = 4800;
 /** Least time between two analyses of one face beside the frames, which take a part of the core from them. */
-const AGAIN_MS = 240;
+const AGAIN_MS = 320;
 /** Time over which the light of an analysis gives way to that of the next. */
 const BLEND_MS = 240;
 /** Widths of faces that the source is kept ready for. */
@@ -81,14 +81,15 @@ export class LiveSwaps {
     const look = lookOf(frame, face);
     if (known) takeNext(known, ms);
     const fits = known && known.patch > 0.85 * face.width && known.patch < 1.5 * face.width;
-    if (!known || this.#parts.covered(known.look, look)) {
+    const covered = known ? this.#parts.covered(known.look, look) : 'no';
+    if (!known || covered === 'surely') {
       const patch = fits ? known.patch : patchWidth(face.width);
       const texture = makeTexture(frame, face, this.#prepared(patch), JPEG_COLORS);
       const times = { sinceMs: ms, lookedMs: ms, analysedMs: ms };
       return { look, patch, from: texture, to: texture, ...times, next: undefined, pending: false };
     }
     if (known.pending || ms - known.analysedMs < AGAIN_MS) return known;
-    if (fits && !moved(known.look, look)) {
+    if (fits && covered === 'no' && !moved(known.look, look)) {
       if (ms - known.lookedMs < LOOKED_MS) return known;
       known.lookedMs = ms;
       if (ms - known.analysedMs < LONGEST_ALIKE_MS && alike(known.look, look)) return known;
