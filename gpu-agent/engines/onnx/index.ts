@@ -72,8 +72,10 @@ async function openEngine(
   onEnd: (reason: string) => void,
 ): Promise<OpenEngine> {
   const { say = console.info } = options;
-  const { directory, models, faults } = await openModelDir(settings.modelDir, signal);
+  const { directory, models: all, faults } = await openModelDir(settings.modelDir, signal);
   if (faults.length > 0) throw new ModelDirError(directory, faults);
+  // Live sessions have theirs in the agent's own process.
+  const models = all.filter(({ contract }) => !contract.stage.startsWith('voice'));
   const stages = new Set(models.map(({ contract }) => contract.stage));
   const tools = await findMediaTools();
   const capabilities: EngineCapability[] = [];

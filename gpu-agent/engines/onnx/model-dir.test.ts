@@ -32,7 +32,7 @@ describe('models that fit', () => {
     expect(faults).toEqual([]);
     const [first, second] = models;
     expect(first?.inputs).toEqual([
-      { role: 'input', name: 'input.1', type: 'float32', dims: [1, 3, 112, 112], batch: true },
+      { role: 'input', name: 'input.1', type: 'float32', dims: [1, 3, 112, 112], first: 0, batch: true },
     ]);
     expect(first?.batch).toBe(true);
     expect(second?.inputs.map(({ name }) => name)).toEqual(['target', 'source']);

@@ -164,7 +164,7 @@ function checkTogether(entries: readonly ManifestEntry[]): string[] {
     }
   }
   for (const [stage, several] of byStage) {
-    if (several.length < 2) continue;
+    if (several.length < 2 || several.every(({ contract }) => CONTRACTS.get(contract)?.several)) continue;
     const names = several.map(({ name, contract }) => `${name} (${contract})`).join(' and ');
     faults.push(`${stage}: ${names} would both do this stage; keep one of them`);
   }

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { OnnxSummary } from '../onnx-file.ts';
 import { type Contract, fixed, floats, picture, type TensorSpec, type Traits } from './contract.ts';
 import { LIVE_PORTRAIT } from './live-portrait.ts';
+import { RVC } from './rvc.ts';
 
 const share = z.number().min(0).max(1);
 const FREE = { free: true } as const;
@@ -210,6 +211,7 @@ const ALL: readonly Contract[] = [
   ...['bisenet_resnet_18', 'bisenet_resnet_34'].map(parser),
   ...['wav2lip_96', 'wav2lip_gan_96'].map(lips),
   ...LIVE_PORTRAIT,
+  ...RVC,
 ];
 
 /** Every contract that a manifest may name. */

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { OnnxType } from '../../models/onnx-encoder.ts';
 import type { OnnxSummary } from '../onnx-file.ts';
 
-/** What a model does in a pipeline. Of each there is at most one in a model directory. */
+/** What a model does in a pipeline. Of each but `voice` there is at most one in a model directory. */
 export const STAGES = [
   'detector',
   'landmarks',
@@ -19,11 +19,18 @@ export const STAGES = [
   'portrait-stitcher',
   'portrait-eyes',
   'portrait-lips',
+  'voice',
+  'voice-content-256',
+  'voice-content-768',
+  'voice-pitch',
 ] as const;
 export type Stage = (typeof STAGES)[number];
 
-/** One size of a tensor: a number, or `batch`: 1 or open, in which case several items go in at once. */
-export type Dim = number | 'batch';
+/**
+ * One size of a tensor: a number; `batch`: 1 or open, in which case several items go in at once; or one that the model must
+ * leave open, with its value in the first run.
+ */
+export type Dim = number | 'batch' | { readonly open: number };
 
 export interface TensorSpec {
   /** Name by which the pipeline calls it, and the model too unless `free`. */
@@ -36,6 +43,8 @@ export interface TensorSpec {
   readonly otherwise?: readonly (readonly Dim[])[];
   /** The model may lack it. */
   readonly optional?: boolean;
+  /** Its values in the first run; 0 unless said. */
+  readonly first?: number;
 }
 
 export interface Tensors {
@@ -66,6 +75,8 @@ export type TemplateName = 'arcface_112_v1' | 'arcface_112_v2' | 'arcface_128' |
 export interface Contract {
   readonly name: string;
   readonly stage: Stage;
+  /** Whether a directory may have several of its stage, each used by its name. */
+  readonly several?: boolean;
   readonly options: z.ZodType<Readonly<Record<string, number>>>;
   readonly traits: Traits;
   /** @param found the model as its file declares it, for sizes that the model itself fixes */
@@ -105,7 +116,11 @@ export function shapesOf({ dims, otherwise = [] }: TensorSpec): readonly (readon
 
 /** `float32 or float16 [1 or open, 3, 112, 112]` */
 export function describeSpec(spec: TensorSpec): string {
-  const shape = (dims: readonly Dim[]): string =>
-    `[${dims.map((dim) => (dim === 'batch' ? '1 or open' : String(dim))).join(', ')}]`;
+  const shape = (dims: readonly Dim[]): string => `[${dims.map(describeDim).join(', ')}]`;
   return `${spec.types.join(' or ')} ${shapesOf(spec).map(shape).join(' or ')}`;
+}
+
+function describeDim(dim: Dim): string {
+  if (dim === 'batch') return '1 or open';
+  return typeof dim === 'number' ? String(dim) : 'open';
 }

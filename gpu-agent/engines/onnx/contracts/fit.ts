@@ -11,6 +11,8 @@ export interface BoundTensor {
   readonly type: OnnxType;
   /** For a batch of one. */
   readonly dims: readonly number[];
+  /** Its values in the first run. */
+  readonly first: number;
   /** Whether the first size is open. */
   readonly batch: boolean;
 }
@@ -63,22 +65,37 @@ export function bindTensors(
 function bindTensor(spec: TensorSpec, value: OnnxValueInfo, output: boolean): BoundTensor | undefined {
   const type = spec.types.find((candidate) => candidate === value.type);
   if (!type) return undefined;
-  const dims = shapesOf(spec).find((shape) => sameShape(shape, value.dims, output));
+  const dims = shapesOf(spec).find((shape) => sameShape(shape, value.dims, output ? 'output' : 'input'));
   if (!dims) return undefined;
   return {
     role: spec.name,
     name: value.name,
     type,
-    dims: dims.map((dim) => (dim === 'batch' ? 1 : dim)),
+    dims: dims.map(firstSize),
+    first: spec.first ?? 0,
     batch: dims[0] === 'batch' && typeof value.dims?.[0] === 'string',
   };
 }
 
-/** Sizes that a model leaves open fit. An input whose rank is not known does not: nothing could be fed with certainty. */
-function sameShape(expected: readonly Dim[], found: OnnxValueInfo['dims'], output: boolean): boolean {
-  if (!found) return output;
+function firstSize(dim: Dim): number {
+  if (dim === 'batch') return 1;
+  return typeof dim === 'number' ? dim : dim.open;
+}
+
+/** Sizes that a model leaves open fit, and are needed where the contract has them open. An input whose rank is not known does not: nothing could be fed with certainty. */
+function sameShape(
+  expected: readonly Dim[],
+  found: OnnxValueInfo['dims'],
+  as: 'input' | 'output' | 'ran',
+): boolean {
+  if (!found) return as !== 'input';
   if (found.length !== expected.length) return false;
-  return expected.every((dim, i) => typeof found[i] === 'string' || found[i] === (dim === 'batch' ? 1 : dim));
+  return expected.every((dim, i) => {
+    if (typeof found[i] === 'string') return true;
+    // What an export says of a size that depends on another is not to be relied on: what comes out is.
+    if (typeof dim === 'object' && as !== 'ran') return as === 'output';
+    return found[i] === firstSize(dim);
+  });
 }
 
 /** What the first run of a model gave that its contract does not say; undefined when all is well. */
@@ -88,7 +105,7 @@ export function misfit(
   spec: TensorSpec | undefined,
 ): string | undefined {
   const shapes = [...(spec ? shapesOf(spec) : []), expected.dims];
-  if (shapes.some((shape) => sameShape(shape, found, true))) return undefined;
+  if (shapes.some((shape) => sameShape(shape, found, 'ran'))) return undefined;
   const wanted = spec ? describeSpec(spec) : `[${expected.dims.join(', ')}]`;
   return `output "${expected.name}": expected ${wanted}, found [${found.join(', ')}] when it ran`;
 }

@@ -17,6 +17,8 @@ export interface ThreadTensor {
   readonly name: string;
   readonly type: OnnxType;
   readonly dims: readonly number[];
+  /** Its values in the first run. */
+  readonly first: number;
 }
 
 export interface ThreadOptions extends Gated {

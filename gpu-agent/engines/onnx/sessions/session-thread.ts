@@ -86,10 +86,13 @@ function create(model: ThreadModel, provider: Provider): Promise<InferenceSessio
   return throughGate(() => InferenceSession.create(model.path, settings));
 }
 
-/** Runs a model once on zeros: memory is laid out, kernels are chosen, and sizes left open become known. */
+/** Runs a model once, on zeros but for what its contract says: memory is laid out, kernels are chosen, and sizes left open become known. */
 async function firstRun(model: ThreadModel): Promise<Record<string, readonly number[]>> {
   const feeds = Object.fromEntries(
-    model.inputs.map(({ role, dims }) => [role, { data: new Float32Array(count(dims)), dims }]),
+    model.inputs.map(({ role, dims, first }) => [
+      role,
+      { data: new Float32Array(count(dims)).fill(first), dims },
+    ]),
   );
   const outputs = await run(model.name, feeds);
   return Object.fromEntries(Object.entries(outputs).map(([role, { dims }]) => [role, dims]));
@@ -114,6 +117,7 @@ async function run(name: string, feeds: FloatTensors): Promise<FloatTensors> {
 
 function toTensor({ type }: ThreadTensor, { data, dims }: FloatTensor): Tensor {
   if (type === 'float16') return new Tensor('float16', halves(data), dims);
+  if (type === 'int64') return new Tensor('int64', BigInt64Array.from(data, BigInt), dims);
   if (type === 'float64') return new Tensor('float64', new Float64Array(data), dims);
   return new Tensor('float32', data, dims);
 }

@@ -15,22 +15,24 @@ export interface OpenModel {
   runAll(feeds: FloatTensors, signal: AbortSignal): Promise<FloatTensors>;
 }
 
+export function openModel(pool: SessionPool, model: CheckedModel): OpenModel {
+  const runAll: OpenModel['runAll'] = (feeds, signal) => pool.run(model.name, feeds, signal);
+  const first = model.outputs[0]?.role ?? '';
+  return {
+    model,
+    traits: model.contract.traits,
+    options: model.options,
+    runAll,
+    run: async (feeds, signal) => (await runAll(feeds, signal))[first] as FloatTensor,
+  };
+}
+
 /** The models of a directory by what they do. */
 export class Models {
   readonly #byStage = new Map<Stage, OpenModel>();
 
   constructor(pool: SessionPool, models: readonly CheckedModel[]) {
-    for (const model of models) {
-      const runAll: OpenModel['runAll'] = (feeds, signal) => pool.run(model.name, feeds, signal);
-      const first = model.outputs[0]?.role ?? '';
-      this.#byStage.set(model.contract.stage, {
-        model,
-        traits: model.contract.traits,
-        options: model.options,
-        runAll,
-        run: async (feeds, signal) => (await runAll(feeds, signal))[first] as FloatTensor,
-      });
-    }
+    for (const model of models) this.#byStage.set(model.contract.stage, openModel(pool, model));
   }
 
   get(stage: Stage): OpenModel | undefined {

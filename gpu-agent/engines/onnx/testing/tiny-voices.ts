@@ -1,0 +1,119 @@
+import { GraphBuilder } from './graph.ts';
+import type { GivenModel } from './model-dir-rig.ts';
+
+/** Models with the inputs and outputs of RVC's, that compute something simple enough to be done by hand. */
+
+/** Samples of each of its frames that the tiny encoder passes on, every second of 320. */
+export const PASSED = 160;
+
+/** Each frame: every second sample of its first 320, then nothing. */
+export function tinyContentvec(width: 256 | 768 = 256, rank: 2 | 3 = 2): GivenModel {
+  const graph = new GraphBuilder();
+  const sound = graph.input('source', rank === 3 ? [1, 1, 'samples'] : [1, 'samples']);
+  const waves = rank === 3 ? sound : graph.op('Unsqueeze', [sound, graph.integers([1])]);
+  const weights = new Float32Array(width * 400);
+  for (let channel = 0; channel < PASSED; channel++) weights[channel * 400 + 2 * channel] = 1;
+  const heard = graph.op('Conv', [waves, graph.weight(weights, [width, 1, 400])], { strides: [320] });
+  graph.output(graph.op('Transpose', [heard], { perm: [0, 2, 1] }), 'units', [1, 'frames', width]);
+  return { contract: `contentvec_${width}`, bytes: graph.build() };
+}
+
+export interface TinyVoiceOptions {
+  readonly name?: string;
+  readonly width?: 256 | 768;
+  readonly rate?: 32_000 | 40_000 | 48_000;
+  readonly options?: Record<string, unknown>;
+  /** Of the frames; default: open. */
+  readonly frames?: number | string;
+  /** Of `audio`, as exports differ. */
+  readonly rank?: 1 | 2 | 3;
+}
+
+function voice(
+  { name = 'my-voice', width = 256, rate = 32_000, options = {}, rank = 3 }: TinyVoiceOptions,
+  build: (graph: GraphBuilder) => string,
+): GivenModel {
+  const graph = new GraphBuilder();
+  const shape = { 1: [-1], 2: [1, -1], 3: [1, 1, -1] }[rank];
+  const dims = { 1: ['samples'], 2: [1, 'samples'], 3: [1, 1, 'samples'] }[rank];
+  graph.output(graph.op('Reshape', [build(graph), graph.integers(shape)]), 'audio', dims);
+  const contract = width === 256 ? 'rvc_v1' : 'rvc_v2';
+  return { name, contract, options: { sample_rate: rate, ...options }, bytes: graph.build() };
+}
+
+/** Says again what the tiny encoder heard: each sample for as long as it lasts. It has no pitch. */
+export function tinyEcho(given: TinyVoiceOptions = {}): GivenModel {
+  const { width = 256, rate = 32_000, frames = 'frames' } = given;
+  return voice(given, (graph) => {
+    const feats = graph.input('feats', [1, frames, width]);
+    graph.input('p_len', [1], 'int64');
+    graph.input('sid', [1], 'int64');
+    // Frames come twice.
+    const once = graph.op(
+      'Slice',
+      [feats, [0], [1_000_000], [1], [2]].map((part) =>
+        typeof part === 'string' ? part : graph.integers(part),
+      ),
+    );
+    const each = rate / 50;
+    const hold = new Float32Array(width * each);
+    for (let i = 0; i < each; i++) hold[Math.floor((i * PASSED) / each) * each + i] = 1;
+    return graph.op('MatMul', [once, graph.weight(hold, [width, each])]);
+  });
+}
+
+/** Gains of the speakers of the tone. */
+export const GAINS = [0.1, 0.4] as const;
+
+/**
+ * A tone at `pitchf` from phase 0 on, as loud as gain[sid] · pitch / 255 · p_len / T; silence where `pitchf` is 0.
+ */
+export function tinyTone(given: TinyVoiceOptions = {}): GivenModel {
+  const { width = 256, rate = 32_000, frames = 'frames' } = given;
+  return voice(given, (graph) => {
+    const feats = graph.input('feats', [1, frames, width]);
+    const length = graph.input('p_len', [1], 'int64');
+    const pitch = graph.input('pitch', [1, frames], 'int64');
+    const hz = graph.input('pitchf', [1, frames]);
+    const speaker = graph.input('sid', [1], 'int64');
+    const float = (from: string) => graph.op('Cast', [from], { to: 1 });
+    const held = (values: string) =>
+      graph.op('Reshape', [
+        graph.op('Mul', [
+          graph.op('Unsqueeze', [values, graph.integers([2])]),
+          graph.weight(new Float32Array(rate / 100).fill(1), [1, 1, rate / 100]),
+        ]),
+        graph.integers([1, -1]),
+      ]);
+    const turns = graph.op('CumSum', [
+      graph.op('Mul', [held(hz), graph.weight([1 / rate], [])]),
+      graph.tensor({ name: 'axis', dims: [], data: BigInt64Array.of(1n) }),
+    ]);
+    const tone = graph.op('Sin', [graph.op('Mul', [turns, graph.weight([2 * Math.PI], [])])]);
+    const count = graph.op('Gather', [graph.op('Shape', [feats]), graph.integers([1])]);
+    const whole = graph.op('Div', [float(length), float(count)]);
+    const gain = graph.op('Mul', [
+      graph.op('Gather', [graph.weight([...GAINS], [2]), speaker]),
+      graph.op('Mul', [whole, graph.weight([1 / 255], [])]),
+    ]);
+    const loud = graph.op('Mul', [held(float(pitch)), graph.op('Sign', [held(hz)])]);
+    return graph.op('Mul', [graph.op('Mul', [tone, loud]), gain]);
+  });
+}
+
+/** Salience: the softmax of 20 times the mel bands, each laid on the class `binOf` it. */
+export function tinyRmvpe(binOf: (band: number) => number, bands = 128): GivenModel {
+  const graph = new GraphBuilder();
+  const mel = graph.input('input', [1, bands, 'frames']);
+  const byFrame = graph.op('Transpose', [mel], { perm: [0, 2, 1] });
+  const steep = graph.op('Mul', [byFrame, graph.weight([20], [])]);
+  const weights = new Float32Array(bands * 360);
+  for (let band = 0; band < bands; band++) weights[band * 360 + binOf(band)] = 1;
+  const shares = graph.op('Softmax', [steep], { axis: 2 });
+  graph.output(graph.op('MatMul', [shares, graph.weight(weights, [bands, 360])]), 'output', [
+    1,
+    'frames',
+    360,
+  ]);
+  return { contract: 'rmvpe', bytes: graph.build() };
+}

@@ -1,0 +1,73 @@
+import { VOICE } from '../../../engines/onnx/contracts/rvc.ts';
+import { ModelDirError, openModelDir } from '../../../engines/onnx/model-dir.ts';
+import type { Provider } from '../../../engines/onnx/sessions/protocol.ts';
+import { SessionPool } from '../../../engines/onnx/sessions/session-pool.ts';
+import { type OpenModel, openModel } from '../../../engines/onnx/stages/models.ts';
+import type { AsyncVoiceConverter, ConverterOptions } from '../open-converter.ts';
+import { RvcConverter } from './rvc-converter.ts';
+import { modelPitch, trackedPitch } from './source-pitch.ts';
+
+export interface ModelVoicesOptions {
+  /** The owner's models and their manifest. */
+  readonly modelDir: string;
+  readonly providers: readonly Provider[];
+  readonly devices: readonly number[];
+  /** Threads that one run on the CPU uses. */
+  readonly threads: number;
+  /** Told what the owner may want to know. */
+  readonly say: (line: string) => void;
+  /** Told when the models run no more although nobody closed them. */
+  readonly onEnd?: (reason: string) => void;
+}
+
+/** The owner's models that speak with voices, warm. They run in threads of their own. */
+export interface ModelVoices {
+  /** Names in the manifest. */
+  readonly names: ReadonlySet<string>;
+  /** @param model one of the names @throws RangeError for another */
+  open(model: string, options: ConverterOptions, signal: AbortSignal): AsyncVoiceConverter;
+  close(): Promise<void>;
+}
+
+/**
+ * @returns undefined when the directory has no model of a voice
+ * @throws ModelDirError, SessionError, or the signal's reason
+ */
+export async function openModelVoices(
+  options: ModelVoicesOptions,
+  signal: AbortSignal,
+): Promise<ModelVoices | undefined> {
+  const { modelDir, say, ...settings } = options;
+  const { directory, models: all, faults } = await openModelDir(modelDir, signal);
+  if (faults.length > 0) throw new ModelDirError(directory, faults);
+  const models = all.filter(({ contract }) => contract.stage.startsWith('voice'));
+  if (!models.some(({ contract }) => contract.stage === VOICE)) return undefined;
+  const { pool, runs, notes } = await SessionPool.open({ ...settings, models }, signal);
+  for (const note of notes) say(note);
+  for (const { model, provider } of runs) say(`model ${model} runs on ${provider}`);
+
+  const open = models.map((model) => openModel(pool, model));
+  const byName = new Map(
+    open
+      .filter(({ model }) => model.contract.stage === VOICE)
+      .map((voice) => [voice.model.name, { voice, content: contentFor(voice, open) }]),
+  );
+  const tracker = open.find(({ model }) => model.contract.stage === 'voice-pitch');
+  return {
+    names: new Set(byName.keys()),
+    open(name, { sampleRate, voice }, ended) {
+      const found = byName.get(name);
+      if (!found || !voice) throw new RangeError(`there is no model ${name} of a voice`);
+      const pitch = tracker ? () => modelPitch(tracker) : trackedPitch;
+      return new RvcConverter({ sampleRate, voice, models: { ...found, pitch }, signal: ended });
+    },
+    close: () => pool.close(),
+  };
+}
+
+/** The contracts see to it that it is there. */
+function contentFor({ model }: OpenModel, all: readonly OpenModel[]): OpenModel {
+  const found = all.find((other) => model.contract.needs?.includes(other.model.contract.name));
+  if (!found) throw new Error(`${model.name} has no content encoder`);
+  return found;
+}

@@ -1,0 +1,33 @@
+/** Range of pitch that the classes of RVC cover, Hz. */
+const LOWEST_HZ = 50;
+const HIGHEST_HZ = 1_100;
+const CLASSES = 254;
+/** RMVPE: cents above 10 Hz of its first class, and between two. */
+const FIRST_CENTS = 1997.3794084376191;
+const STEP_CENTS = 20;
+export const BINS = 360;
+/** Classes around the strongest that count. */
+const AROUND = 4;
+
+const mel = (hz: number) => 1127 * Math.log(1 + hz / 700);
+
+/** The class of a pitch, 1 to 255; 1 without a voice. */
+export function pitchClass(hz: number): number {
+  if (hz <= 0) return 1;
+  const share = (mel(hz) - mel(LOWEST_HZ)) / (mel(HIGHEST_HZ) - mel(LOWEST_HZ));
+  return Math.round(Math.min(255, Math.max(1, 1 + CLASSES * share)));
+}
+
+/** The pitch that RMVPE means by one frame of salience, Hz; 0 where none of it reaches the threshold. */
+export function pitchOfSalience(salience: Float32Array, threshold: number): number {
+  let strongest = 0;
+  for (let i = 1; i < BINS; i++) if ((salience[i] as number) > (salience[strongest] as number)) strongest = i;
+  if ((salience[strongest] as number) <= threshold) return 0;
+  let [sum, weights] = [0, 0];
+  for (let i = Math.max(0, strongest - AROUND); i <= Math.min(BINS - 1, strongest + AROUND); i++) {
+    const weight = salience[i] as number;
+    sum += weight * (FIRST_CENTS + STEP_CENTS * i);
+    weights += weight;
+  }
+  return 10 * 2 ** (sum / weights / 1_200);
+}
