@@ -4,7 +4,7 @@ import { whole } from '../whole-number.ts';
 import { characterDirectories, characterShape } from './video/characters.ts';
 import { HIGHEST_RATE, LOWEST_RATE } from './voice/converter.ts';
 
-/** Eight streams take an eighth of a core: most of it is left to renders. */
+/** Eight conversions take a third of a core, transport included: most of it is left to renders. */
 const VOICE_SLOTS_PER_CORE = 8;
 const MAX_SLOTS = 1_024;
 
