@@ -12,11 +12,13 @@ const FEWEST = 3;
  */
 const PERHAPS = 0.25;
 const SURELY = { change: 0.3, parts: 2 };
+/** The same of its colour beyond the face's, levels, for things that are as bright as skin. */
+const COLOURED = 24;
 /** What speech and blinks change; the swap itself follows them. */
 const MOVING: ReadonlySet<number> = new Set([...LIPS_OUTER, ...LIPS_INNER, ...LEFT_EYE, ...RIGHT_EYE]);
 
 /**
- * Tells when something comes in front of a face, or goes, by the mean brightness of its parts. Single points, by which
+ * Tells when something comes in front of a face, or goes, by the mean brightness and colour of its parts. Single points, by which
  * Video Swap tells it, change with every wrinkle: there an analysis too many delays nobody.
  */
 export class FaceParts {
@@ -47,8 +49,16 @@ export class FaceParts {
   /** Whether something is in front of the face that was not, or the other way round: surely, perhaps, or not. */
   covered(before: Look, now: Look): 'surely' | 'perhaps' | 'no' {
     const changes = this.#parts.map((part) => {
-      const sum = part.reduce((s, i) => s + (now.values[i] as number) - (before.values[i] as number), 0);
-      return Math.abs(sum) / part.length;
+      let [light, u, v] = [0, 0, 0];
+      for (const i of part) {
+        light += (now.values[i] as number) - (before.values[i] as number);
+        u += (now.us[i] as number) - (before.us[i] as number);
+        v += (now.vs[i] as number) - (before.vs[i] as number);
+      }
+      const by = 1 / part.length;
+      // A lamp of another colour changes the whole face.
+      const colour = Math.hypot(u * by - (now.u - before.u), v * by - (now.v - before.v));
+      return Math.max(Math.abs(light) * by, (colour * SURELY.change) / COLOURED);
     });
     if (changes.filter((change) => change > SURELY.change).length >= SURELY.parts) return 'surely';
     return changes.some((change) => change > PERHAPS) ? 'perhaps' : 'no';

@@ -1,5 +1,5 @@
 import { cutOut } from '../../engines/builtin/video-swap/cut-out.ts';
-import { boxOf, drawFace } from '../../engines/builtin/video-swap/draw.ts';
+import { boxOf, drawFace, GAIN_LIMITS } from '../../engines/builtin/video-swap/draw.ts';
 import { type Frame, placed } from '../../engines/builtin/video-swap/frame-part.ts';
 import { alike, type Look, lookOf, moved, patchWidth } from '../../engines/builtin/video-swap/keys.ts';
 import { preparer } from '../../engines/builtin/video-swap/prepared-source.ts';
@@ -39,7 +39,8 @@ interface Shown {
 
 /**
  * Draws the new face onto the faces of a stream. Light, cover and tone are analysed when a face appears, and at once when
- * something comes in front of it or goes, so that nothing is painted over; that takes as long as several frames. Where
+ * something comes in front of it or goes, so that nothing is painted over, and when the light goes out or on; that takes
+ * as long as several frames. Where
  * they change because the face turns, comes nearer or moves through the light, another thread analyses them beside the
  * frames, and the swap goes over from one analysis to the next.
  */
@@ -82,7 +83,7 @@ export class LiveSwaps {
     if (known) takeNext(known, ms);
     const fits = known && known.patch > 0.85 * face.width && known.patch < 1.5 * face.width;
     const covered = known ? this.#parts.covered(known.look, look) : 'no';
-    if (!known || covered === 'surely') {
+    if (!known || covered === 'surely' || isOtherLight(known.look, look)) {
       const patch = fits ? known.patch : patchWidth(face.width);
       const texture = makeTexture(frame, face, this.#prepared(patch), JPEG_COLORS);
       const times = { sinceMs: ms, lookedMs: ms, analysedMs: ms };
@@ -113,6 +114,12 @@ export class LiveSwaps {
       shown.pending = false;
     }
   }
+}
+
+/** Whether the light came up or went down further than a swap follows without a new analysis. */
+function isOtherLight(analysed: Look, now: Look): boolean {
+  const ratio = now.level / Math.max(1, analysed.level);
+  return ratio < GAIN_LIMITS[0] || ratio > GAIN_LIMITS[1];
 }
 
 function takeNext(shown: Shown, ms: number): void {

@@ -26,7 +26,7 @@ interface Networks {
 let loading: Promise<Networks> | undefined;
 let stream: PictureStream | undefined;
 /** Kept from one stream to the next, since it is quick only after a while. */
-const beside = new SwapThreads(1);
+const beside = new SwapThreads(1, new URL('./beside-thread.ts', import.meta.url));
 
 function networks(): Promise<Networks> {
   loading ??= load();

@@ -28,8 +28,8 @@ export interface FaceDrawing {
 
 /** Width of a face on the grid on which meshes are drawn. */
 const GRID_WIDTH = 100;
-/** How far the light on one frame may be from what its neighbours say. */
-const GAIN_LIMITS = [0.7, 1.4] as const;
+/** How far the light on one frame may be from what its neighbours say: further a swap does not follow by itself. */
+export const GAIN_LIMITS = [0.7, 1.4] as const;
 
 /** Draws one swap into a frame; bytes in which it has no share are not written. */
 export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): void {

@@ -6,6 +6,9 @@ import type { Frame } from './frame-part.ts';
 export interface Look {
   /** Brightness under each point, relative to all of them. */
   readonly values: Float32Array;
+  /** Both colour values there. */
+  readonly us: Uint8Array;
+  readonly vs: Uint8Array;
   /** Mean brightness under them, and of both colour values. */
   readonly level: number;
   readonly u: number;
@@ -31,6 +34,8 @@ export function lookOf(frame: Frame, face: Face): Look {
   const { width, height, data } = frame;
   const count = Math.floor(face.points.length / 3 / LOOK_STEP);
   const values = new Float32Array(count);
+  const us = new Uint8Array(count);
+  const vs = new Uint8Array(count);
   const uAt = width * height;
   const vAt = uAt + uAt / 4;
   let [sum, u, v] = [0, 0, 0];
@@ -48,13 +53,15 @@ export function lookOf(frame: Frame, face: Face): Look {
     values[i] = value;
     sum += value;
     const c = (py >> 1) * (width >> 1) + (px >> 1);
-    u += data[uAt + c] as number;
-    v += data[vAt + c] as number;
+    us[i] = data[uAt + c] as number;
+    vs[i] = data[vAt + c] as number;
+    u += us[i] as number;
+    v += vs[i] as number;
   }
   const by = count / Math.max(1, sum);
   for (let i = 0; i < count; i++) values[i] = (values[i] as number) * by;
   const level = sum / count / 5;
-  return { values, level, u: u / count, v: v / count, yaw: yaw(face), width: face.width };
+  return { values, us, vs, level, u: u / count, v: v / count, yaw: yaw(face), width: face.width };
 }
 
 /** Whether the face must be analysed anew: something came in front of it or went, or it turned or came nearer. */

@@ -11,8 +11,9 @@ export function swapThreads(): SwapThreads {
 }
 
 export class SwapThreads extends FrameThreads<SwapSource, SwapWork, SwapAnswer> {
-  constructor(count?: number) {
-    super(new URL('./swap-thread.ts', import.meta.url), count);
+  /** @param entry file that the threads begin with */
+  constructor(count?: number, entry = new URL('./swap-thread.ts', import.meta.url)) {
+    super(entry, count);
   }
 
   async analyse(render: number, analysis: Analysis): Promise<FaceTexture> {
