@@ -57,6 +57,20 @@ describe('a logger that gathers its lines', () => {
     ).toEqual([...Array(300).keys()]);
   });
 
+  it('has written all of them when a flush is done', async () => {
+    const child = spawn(
+      process.execPath,
+      script('logger.info("x".repeat(100_000)); logger.flush(() => process.kill(process.pid, 9));', 60_000),
+      { stdio: ['ignore', 'pipe', 'inherit'] },
+    );
+    let text = '';
+    child.stdout.on('data', (chunk) => {
+      text += chunk;
+    });
+    await once(child, 'close');
+    expect(text.trim().split('\n')).toHaveLength(301);
+  });
+
   it('writes them after its time while the process runs', async () => {
     const child = spawn(process.execPath, script('setInterval(() => {}, 1000);', 20), {
       stdio: ['ignore', 'pipe', 'inherit'],
