@@ -165,6 +165,7 @@ async function startParts(
   const live = await createLive({
     settings: settings.live,
     cacheDir: settings.cacheDir,
+    onnx: settings.engines.includes('onnx') ? settings.engineSettings.onnx : undefined,
     incarnation,
     registry,
     metrics,

@@ -19,6 +19,8 @@ export interface LiveOptions {
   readonly settings: LiveSettings;
   /** Where converted networks are kept; default as the model cache says. */
   readonly cacheDir?: string | undefined;
+  /** Settings of the engine `onnx`, where it is used. */
+  readonly onnx?: Readonly<Record<string, string>> | undefined;
   readonly incarnation: string;
   readonly registry: Registry;
   readonly metrics: AgentMetrics;
@@ -59,6 +61,7 @@ export async function createLive(options: LiveOptions): Promise<Live> {
     : await createLiveEngines({
         settings,
         cacheDir: options.cacheDir,
+        onnx: options.onnx,
         logger,
         onChange,
         onCrash: (capability) => metrics.threadRestarts.inc({ capability }),

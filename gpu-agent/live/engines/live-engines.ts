@@ -1,10 +1,13 @@
+import { describeError } from '#common/errors.ts';
 import type { Logger } from '#common/logging.ts';
+import { parseOnnxSettings } from '../../engines/onnx/settings.ts';
 import type { LiveCapability, LiveEngine } from '../live-engine.ts';
 import type { LiveSettings } from '../settings.ts';
 import { CharacterError, loadCharacters } from '../video/characters.ts';
 import { createLiveVideo } from '../video/live-video.ts';
+import { openModelVoices } from '../voice/rvc/model-voices.ts';
 import { createLiveSwapEngine } from './swap/live-swap-engine.ts';
-import { createVoiceEngine } from './voice/voice-engine.ts';
+import { createVoiceEngine, type VoiceEngineOptions } from './voice/voice-engine.ts';
 
 export interface LiveEngines {
   readonly engines: readonly LiveEngine[];
@@ -16,11 +19,13 @@ export interface LiveEngines {
 export async function createLiveEngines(options: {
   readonly settings: LiveSettings;
   readonly cacheDir: string | undefined;
+  /** Where the owner's models are and how they run; undefined: the engine `onnx` is not used. */
+  readonly onnx: Readonly<Record<string, string>> | undefined;
   readonly logger: Logger;
   readonly onChange: () => void;
   readonly onCrash: (capability: LiveCapability) => void;
 }): Promise<LiveEngines> {
-  const { settings, cacheDir, logger, onChange, onCrash } = options;
+  const { settings, cacheDir, onnx, logger, onChange, onCrash } = options;
   const engines: LiveEngine[] = [];
   const unavailable: { name: LiveCapability; message: string }[] = [];
 
@@ -31,6 +36,7 @@ export async function createLiveEngines(options: {
         sampleRate: settings.voiceRate,
         chunkFrames: settings.voiceChunkFrames,
         logger,
+        ...(onnx ? { openModels: modelOpener(onnx, logger) } : {}),
         onChange,
         onCrash: () => onCrash('voice'),
       }),
@@ -63,4 +69,24 @@ export async function createLiveEngines(options: {
     }
   } else logger.info('no live swaps are offered: SEMBLANCE_LIVE_VIDEO_SLOTS is 0');
   return { engines, unavailable };
+}
+
+/** @returns what loads the models of voices; models with a fault are said, and then none are used */
+function modelOpener(
+  given: Readonly<Record<string, string>>,
+  logger: Logger,
+): VoiceEngineOptions['openModels'] {
+  return async (signal, onEnd) => {
+    try {
+      const settings = parseOnnxSettings(given);
+      return await openModelVoices(
+        { ...settings, threads: 1, say: (line) => logger.info(line), onEnd },
+        signal,
+      );
+    } catch (error) {
+      signal.throwIfAborted();
+      logger.error(`no voice is spoken with by a model: ${describeError(error)}`);
+      return undefined;
+    }
+  };
 }

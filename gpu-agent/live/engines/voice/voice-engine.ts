@@ -1,6 +1,8 @@
 import type { Logger } from '#common/logging.ts';
 import { parseVoice, type Voice, VoiceError } from '#common/voices/voice.ts';
 import { BadMessageError, type LiveEngine, LiveSettingsError, type LiveStream } from '../../live-engine.ts';
+import { type AsyncVoiceConverter, openConverter } from '../../voice/open-converter.ts';
+import type { ModelVoices } from '../../voice/rvc/model-voices.ts';
 import { type VoiceThreadStream, VoiceThreads, type VoiceThreadsOptions } from './voice-threads.ts';
 
 /**
@@ -18,6 +20,11 @@ export interface VoiceEngineOptions {
   /** What clients are asked to send in one message, samples. */
   readonly chunkFrames: number;
   readonly logger: Logger;
+  /** Loads the owner's models that speak with voices; default: there are none. `onEnd`: they run no more. */
+  readonly openModels?: (
+    signal: AbortSignal,
+    onEnd: (reason: string) => void,
+  ) => Promise<ModelVoices | undefined>;
   /** Slots or warmth changed. */
   readonly onChange: () => void;
   readonly onCrash: () => void;
@@ -34,14 +41,16 @@ export interface VoiceEngine extends LiveEngine {
 
 /**
  * Voice Swap: `settings.voice` is the voice's definition as JSON; without it sound passes through sample for sample, at
- * once. What a converter still holds when a client leaves is not sent.
+ * once. A voice that names a model of this node's is spoken with by that, every other by `builtin`; which it was is
+ * logged. What a converter still holds when a client leaves is not sent.
  */
 export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
-  const { slots, sampleRate, chunkFrames } = options;
+  const { slots, sampleRate, chunkFrames, logger } = options;
+  let models: ModelVoices | undefined;
   const threads = new VoiceThreads({
     threads: Math.ceil(slots / STREAMS_PER_THREAD),
     streamsPerThread: Math.ceil(slots / Math.ceil(slots / STREAMS_PER_THREAD)),
-    logger: options.logger,
+    logger,
     onChange: options.onChange,
     onCrash: options.onCrash,
     ...options.threads,
@@ -68,13 +77,30 @@ export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
     get streams() {
       return threads.streams;
     },
-    warmUp: (signal) => threads.warmUp(signal),
+    async warmUp(signal) {
+      const onEnd = (reason: string) => {
+        models = undefined;
+        logger.error(`voices are spoken with by builtin alone from now on: ${reason}`);
+      };
+      models = await options.openModels?.(signal, onEnd);
+      await threads.warmUp(signal);
+    },
     check(settings) {
       voiceOf(settings);
     },
     async open({ settings, signal, onFailed }) {
       const voice = voiceOf(settings);
       if (!voice) return { ...common, transform: passThrough, close: async () => {} };
+      if (voice.model !== undefined) {
+        const ending = new AbortController();
+        const opened = openConverter({ sampleRate, voice }, models, ending.signal);
+        logger.info(
+          { voice: voice.id, model: voice.model, engine: opened.engine },
+          'a voice that names a model',
+        );
+        if (opened.kind === 'elsewhere')
+          return { ...common, ...convertingElsewhere(opened.converter, ending) };
+      }
       const stream = await threads.open({ sampleRate, voice }, onFailed);
       if (signal.aborted) {
         stream.close();
@@ -82,7 +108,10 @@ export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
       }
       return { ...common, ...converting(stream, Math.ceil(sampleRate / PIECES_PER_SECOND)) };
     },
-    close: () => threads.close(),
+    async close() {
+      await threads.close();
+      await models?.close();
+    },
   };
 }
 
@@ -117,6 +146,23 @@ function converting(stream: VoiceThreadStream, piece: number): Pick<LiveStream, 
     },
     async close() {
       stream.close();
+    },
+  };
+}
+
+/** By models, which run in threads of their own. @param ending ends what runs for the stream */
+function convertingElsewhere(
+  converter: AsyncVoiceConverter,
+  ending: AbortController,
+): Pick<LiveStream, 'transform' | 'close'> {
+  return {
+    async transform(message) {
+      assertWhole(message);
+      const converted = await converter.push(new Int16Array(owned(message)));
+      return new Uint8Array(converted.buffer, converted.byteOffset, converted.byteLength);
+    },
+    async close() {
+      ending.abort(new Error('the stream was closed'));
     },
   };
 }
