@@ -126,7 +126,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
       grantedSec: grant.maxDurationSeconds,
       clock,
       pace,
-      onAnswered: (ms) => streamMetrics.answered(capability, ms),
+      onAnswered: streamMetrics.answeredOf(capability),
       onEnd: (ending) => ended(stream, capability, ending, handshake.requestId),
     });
     watch(stream);

@@ -26,7 +26,7 @@ const VOICE_RATE = 1.01;
 const PICTURE_RATE = 1.5;
 /** Sound that may be on its way. */
 const SOUND_MS = 2_000;
-const MARK_MS = 100;
+const MARK_MS = 250;
 /** Pictures that may be on their way to the client: what it is behind by, at most, when it is slow. */
 const PICTURES_MS = 250;
 const LEAST_PICTURES = 3;
