@@ -1,0 +1,79 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { voiceDefinition } from '#common/voices/voice.ts';
+import { ModelDirRig } from '../engines/onnx/testing/model-dir-rig.ts';
+import { tinyContentvec, tinyTone } from '../engines/onnx/testing/tiny-voices.ts';
+import { type LiveRig, SETTINGS, startLiveRig } from './testing/live-rig.ts';
+import { shippedVoice } from './testing/voices.ts';
+import { createVoiceConverter } from './voice/converter.ts';
+import { VOWELS, vowel } from './voice/testing/sounds.ts';
+
+const RATE = 48_000;
+const models = new ModelDirRig();
+let rig: LiveRig | undefined;
+afterEach(async () => {
+  await rig?.close();
+  rig = undefined;
+  await models.close();
+});
+
+async function start(modelDir: string | undefined): Promise<LiveRig> {
+  rig = await startLiveRig({
+    settings: { ...SETTINGS, voiceRate: RATE },
+    ...(modelDir === undefined ? {} : { onnx: { modelDir, providers: 'cpu', devices: '0' } }),
+  });
+  await rig.warm();
+  return rig;
+}
+
+/** A second of a vowel, there and back in 20 ms. */
+const sound = vowel({ hz: 140, formants: VOWELS.a, seconds: 1 });
+async function through(by: LiveRig, voice: string): Promise<Int16Array> {
+  const relay = by.relay(await by.claim({ settings: { voice } }));
+  await relay.ready;
+  const parts: Uint8Array[] = [];
+  for (let at = 0; at < sound.length; at += RATE / 50) {
+    const message = sound.slice(at, at + RATE / 50);
+    relay.send(new Uint8Array(message.buffer));
+    const back = await relay.next();
+    expect(back.data.length).toBe(message.byteLength);
+    parts.push(back.data);
+  }
+  await relay.close();
+  const bytes = new Uint8Array(Buffer.concat(parts));
+  return new Int16Array(bytes.buffer);
+}
+
+/** The builtin converter's own answer to the same sound. */
+async function builtin() {
+  const { voice } = await shippedVoice('calm-alto');
+  return createVoiceConverter({ sampleRate: RATE, voice }).push(sound);
+}
+
+async function speakingBy(model: string): Promise<string> {
+  const { voice } = await shippedVoice('calm-alto');
+  return JSON.stringify(voiceDefinition({ ...voice, model }));
+}
+
+describe('a voice that names a model', () => {
+  it('is spoken with by that model where the node has it, and by builtin for a name it has not', async () => {
+    const by = await start(await models.make([tinyContentvec(), tinyTone()]));
+    const byModel = await through(by, await speakingBy('my-voice'));
+    const expected = await builtin();
+    expect(byModel.length).toBe(expected.length);
+    expect(byModel).not.toEqual(expected);
+    // The model's delay is the longer one: what builtin says by then is silence here.
+    const peak = (samples: Int16Array) => samples.reduce((most, one) => Math.max(most, Math.abs(one)), 0);
+    expect(peak(byModel.subarray(0, RATE * 0.1))).toBe(0);
+    expect(peak(expected.subarray(0, RATE * 0.1))).toBeGreaterThan(1_000);
+    expect(peak(byModel)).toBeGreaterThan(100);
+    expect(await through(by, await speakingBy('another'))).toEqual(expected);
+  });
+
+  it('is spoken with by builtin on a node that has no models, and on one whose models have a fault', async () => {
+    expect(await through(await start(undefined), await speakingBy('my-voice'))).toEqual(await builtin());
+    await rig?.close();
+    // A voice without its content encoder.
+    const lacking = await models.make([tinyTone()]);
+    expect(await through(await start(lacking), await speakingBy('my-voice'))).toEqual(await builtin());
+  });
+});
