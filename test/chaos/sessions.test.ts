@@ -2,7 +2,13 @@ import { createServer, type Socket, connect as tcp } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
-import { connectVoice, type OpenedVoice, openVoice, type VoiceClient } from '../support/live-client.ts';
+import {
+  connectVoice,
+  liveOffered,
+  type OpenedVoice,
+  openVoice,
+  type VoiceClient,
+} from '../support/live-client.ts';
 import { type Account, type Stack, stackAt } from '../support/stack.ts';
 import { SERVICE_NAMES, type StackProcess, startStackProcess } from '../support/stack-process.ts';
 
@@ -23,12 +29,7 @@ beforeAll(async () => {
   running = await startStackProcess();
   stack = stackAt(running.file);
   await stack.admin('rates', 'set', { capability: 'voice', 'rate-usd': 60, 'minimum-usd': 0 });
-  await eventually('voice to be offered', async () => {
-    const { capabilities } = (await stack.api.get('/pricing')).body as {
-      capabilities: { capability: string; enabled: boolean }[];
-    };
-    return capabilities.some(({ capability, enabled }) => capability === 'voice' && enabled) || undefined;
-  });
+  await liveOffered(stack.api);
   account = await stack.newAccount({ balanceUsd: 100_000 });
 }, 300_000);
 afterAll(() => running?.close(), 200_000);

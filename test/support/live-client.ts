@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { WebSocket } from 'ws';
 import type { Answer, Api } from './api.ts';
+import { eventually } from './eventually.ts';
 
 /** A client of voice sessions, written from the specification alone. */
 export interface VoiceClient {
@@ -28,6 +29,17 @@ export interface OpenedVoice {
   readonly session_token: string;
   readonly max_duration_sec: number;
   readonly max_cost_usd: number;
+}
+
+/** Waits until the rate card says that live sessions can be opened. */
+export async function liveOffered(api: Api): Promise<void> {
+  await eventually('live sessions to be offered', async () => {
+    const { capabilities } = (await api.get('/pricing')).body as {
+      capabilities: { capability: string; enabled: boolean }[];
+    };
+    const offered = capabilities.filter(({ enabled }) => enabled).map(({ capability }) => capability);
+    return (offered.includes('voice') && offered.includes('full-live-swap')) || undefined;
+  });
 }
 
 /** The answer to opening a session. */

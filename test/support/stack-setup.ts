@@ -3,6 +3,8 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createGuard } from '#common/process/guard.ts';
+import { liveOffered } from './live-client.ts';
+import { stackAt } from './stack.ts';
 import { type StackProcess, startStackProcess } from './stack-process.ts';
 
 /**
@@ -16,7 +18,7 @@ export default async function setup(): Promise<() => Promise<void>> {
   const socket = join(folder, 'stack.sock');
   let stack: Promise<StackProcess> | undefined;
   const server = createServer((_request, response) => {
-    stack ??= startStackProcess();
+    stack ??= startStackProcess().then(offeringAll);
     stack.then(
       ({ file }) => response.end(JSON.stringify({ file })),
       // Not tried again: every suite would wait in vain for as long as the first one.
@@ -40,4 +42,15 @@ export default async function setup(): Promise<() => Promise<void>> {
     await rm(folder, { recursive: true, force: true });
     await guard.close();
   };
+}
+
+/** The stack once its live sessions are offered: their networks are warm some seconds after the stack is up. */
+async function offeringAll(running: StackProcess): Promise<StackProcess> {
+  try {
+    await liveOffered(stackAt(running.file).api);
+    return running;
+  } catch (error) {
+    await running.close();
+    throw error;
+  }
 }
