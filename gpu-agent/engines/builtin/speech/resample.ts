@@ -53,12 +53,12 @@ export function resampleFloats(samples: Float32Array, from: number, to: number):
 }
 
 /** Weight of a sample at a distance, in samples, from the place that is wanted. */
-function weightAt(distance: number, cut: number, reach: number): number {
+export function weightAt(distance: number, cut: number, reach: number): number {
   const x = Math.PI * distance * cut;
   const sinc = Math.abs(x) < 1e-9 ? 1 : Math.sin(x) / x;
   return sinc * cut * (0.5 + 0.5 * Math.cos((Math.PI * distance) / (reach + 1)));
 }
 
-function greatestCommonDivisor(a: number, b: number): number {
+export function greatestCommonDivisor(a: number, b: number): number {
   return b === 0 ? a : greatestCommonDivisor(b, a % b);
 }

@@ -1,8 +1,9 @@
 import { status } from '@grpc/grpc-js';
-import { GrpcError, type GrpcService, type UnaryHandler, unary } from '#common/grpc/server.ts';
+import { GrpcError, type GrpcService } from '#common/grpc/server.ts';
 import type { Logger } from '#common/logging.ts';
 import { parseVoice, type Voice, VoiceError } from '#common/voices/voice.ts';
 import { type VoiceServiceServer, VoiceServiceService } from '#proto/semblance/live/v1/live.ts';
+import { timedCalls } from '../../../grpc/timed.ts';
 import type { AgentMetrics } from '../../../metrics.ts';
 import { PreviewError, type Previews } from './preview.ts';
 
@@ -19,20 +20,7 @@ const REFUSAL = {
 
 /** VoiceService of proto/semblance/live/v1: what the control plane asks of this process. */
 export function createVoiceService({ previews, logger, metrics }: VoiceServiceOptions): GrpcService {
-  /** Measures a call: how long, and with which status it ended. */
-  const timed = <Request, Response>(method: string, handler: UnaryHandler<Request, Response>) =>
-    unary<Request, Response>(logger, async (request, context) => {
-      const end = metrics.calls.startTimer({ method });
-      try {
-        const response = await handler(request, context);
-        end({ status: 'OK' });
-        return response;
-      } catch (error) {
-        end({ status: status[error instanceof GrpcError ? error.code : status.INTERNAL] });
-        throw error;
-      }
-    });
-
+  const timed = timedCalls(logger, metrics);
   const implementation: VoiceServiceServer = {
     previewVoice: timed('PreviewVoice', async ({ voice }, { signal }) => {
       try {

@@ -1,3 +1,5 @@
+import { greatestCommonDivisor, weightAt } from '../../../engines/builtin/speech/resample.ts';
+
 /** Zero crossings of the kernel to each side. */
 const REACH = 12;
 /** Share of the narrower band that is kept whole. */
@@ -54,15 +56,4 @@ export class Resampler {
     this.#held = held.slice(done);
     return out;
   }
-}
-
-/** Weight of a sample at a distance, in samples, from the place that is wanted. */
-function weightAt(distance: number, cut: number, reach: number): number {
-  const x = Math.PI * distance * cut;
-  const sinc = Math.abs(x) < 1e-9 ? 1 : Math.sin(x) / x;
-  return sinc * cut * (0.5 + 0.5 * Math.cos((Math.PI * distance) / (reach + 1)));
-}
-
-function greatestCommonDivisor(a: number, b: number): number {
-  return b === 0 ? a : greatestCommonDivisor(b, a % b);
 }
