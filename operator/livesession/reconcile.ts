@@ -1,7 +1,7 @@
 import { fromEndReason, type SessionEndReason } from '#common/live-session.ts';
 import type { LiveSession, LiveSessionStatus } from '#crds/gen/livesessions.ts';
 import { EndReason, SessionState, type SessionStatus } from '#proto/semblance/live/v1/live.ts';
-import type { AgentFate } from '../renderjob/types.ts';
+import type { AgentFate, EventNote } from '../renderjob/types.ts';
 import { type Holding, isActive, type Place } from './slot-book.ts';
 import {
   ALLOCATED_BY,
@@ -31,13 +31,6 @@ export interface SessionSnapshot {
   readonly fate: AgentFate;
   /** Milliseconds until figures may be written again; 0: now. */
   readonly figuresDueInMs: number;
-}
-
-export interface EventNote {
-  readonly type: 'Normal' | 'Warning';
-  readonly reason: string;
-  readonly action: string;
-  readonly note: string;
 }
 
 export type Action =
