@@ -11,7 +11,7 @@ import { natsOptions } from '#common/nats-url.ts';
 import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
 import type { Answer, Submitted } from '../support/api.ts';
 import { eventually } from '../support/eventually.ts';
-import { ADMIRAL, ASTRONAUT, largePortrait } from '../support/media.ts';
+import { ADMIRAL, ASTRONAUT, longPortrait } from '../support/media.ts';
 import { processTree } from '../support/processes.ts';
 import { stackAt } from '../support/stack.ts';
 import { type StackProcess, startStackProcess } from '../support/stack-process.ts';
@@ -24,7 +24,7 @@ const ENDINGS = ['jpg', 'png', 'webp'];
 /** Longest a job may take, faults of its stack included. */
 const JOB_WITHIN_MS = 100_000;
 
-/** `long` renders take the better part of a second on a fast core, so that there is a middle of them. */
+/** `long` renders take seconds, so that there is a middle of them. */
 export type Kind = 'short' | 'long';
 
 /** A stack to break, an account on it, and eyes on every step of its jobs. */
@@ -44,7 +44,7 @@ async function createRigOn(running: StackProcess) {
   const { stateDir } = running;
   const { namespace, kubeconfig, postgres_url: postgresUrl, nats_url: natsUrl } = stack.read();
   const { api, accountId } = await stack.newAccount({ balanceUsd: BALANCE_USD });
-  const large = await largePortrait(3_000);
+  const large = await longPortrait();
   const [short, long, face_key] = await Promise.all([
     api.upload(ASTRONAUT),
     api.upload(large),

@@ -2,13 +2,12 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { apiOf } from '../support/api.ts';
 import { eventually } from '../support/eventually.ts';
 import { expectError } from '../support/expect-error.ts';
-import { ADMIRAL, ASTRONAUT, faceless, largePortrait } from '../support/media.ts';
+import { ADMIRAL, ASTRONAUT, faceless, longPortrait } from '../support/media.ts';
 import { whileRunning } from '../support/render-jobs.ts';
 import { type Account, type Stack, sharedStack } from '../support/stack.ts';
 
 let stack: Stack;
 let account: Account;
-/** A picture that takes an engine seconds, so that its job is met running. */
 let big: { image_key: string; face_key: string };
 let small: { image_key: string; face_key: string };
 
@@ -16,7 +15,7 @@ beforeAll(async () => {
   stack = await sharedStack();
   account = await stack.newAccount();
   const [large, portrait, face] = await Promise.all([
-    account.api.upload(await largePortrait(6_000)),
+    account.api.upload(await longPortrait()),
     account.api.upload(ASTRONAUT),
     account.api.upload(ADMIRAL),
   ]);

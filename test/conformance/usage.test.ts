@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import type { Api } from '../support/api.ts';
 import { apiOf } from '../support/api.ts';
 import { expectError } from '../support/expect-error.ts';
-import { ADMIRAL, ASTRONAUT, faceless, largePortrait } from '../support/media.ts';
+import { ADMIRAL, ASTRONAUT, faceless, longPortrait } from '../support/media.ts';
 import { type Account, type Stack, sharedStack } from '../support/stack.ts';
 
 interface Entry {
@@ -48,7 +48,7 @@ beforeAll(async () => {
     api.upload(ADMIRAL),
     api.upload(await faceless()),
     // Long to render, so that it is cancelled before it has ended.
-    api.upload(await largePortrait(5_000)),
+    api.upload(await longPortrait()),
   ]);
   const good = await api.swap({ image_key: portrait, face_key: face });
   const bad = await api.swap({ image_key: plain, face_key: face });

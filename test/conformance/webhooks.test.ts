@@ -1,7 +1,7 @@
 import Stripe from 'stripe';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
-import { ADMIRAL, ASTRONAUT, faceless, largePortrait } from '../support/media.ts';
+import { ADMIRAL, ASTRONAUT, faceless, longPortrait } from '../support/media.ts';
 import { type Received, type Receiver, startReceiver } from '../support/receiver.ts';
 import { whileRunning } from '../support/render-jobs.ts';
 import { type Account, type Stack, sharedStack } from '../support/stack.ts';
@@ -107,7 +107,7 @@ describe('Trigger and body', () => {
 describe('A job cancelled internally reports `failed`', () => {
   test('and its delivery is job.failed, with the record that GET answers, charged 0', async () => {
     const endpoint = await receiver(200);
-    const large = await account.api.upload(await largePortrait(6_000));
+    const large = await account.api.upload(await longPortrait());
     const id = await whileRunning(
       stack.kubectl,
       async () => (await submit(endpoint.url, large)).id,

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import type { Api } from '../support/api.ts';
 import { eventually } from '../support/eventually.ts';
 import { conditionOf, type Kubectl } from '../support/kubectl.ts';
-import { faceless, largePortrait } from '../support/media.ts';
+import { faceless, largePortrait, longPortrait } from '../support/media.ts';
 import {
   renderJob,
   type SwapInputs,
@@ -114,7 +114,7 @@ describe('deleting and suspending', () => {
   });
 
   test('suspended while it runs it leaves its agent; resumed it is done in a new attempt', async () => {
-    const large = await swapInputs(api, await largePortrait(5000));
+    const large = await swapInputs(api, await longPortrait());
     const suspended = await whileRunning(
       kubectl,
       () => apply(large),
@@ -132,7 +132,7 @@ describe('deleting and suspending', () => {
   });
 
   test('deleted while it runs it is gone at once and its slot is free', async () => {
-    const large = await swapInputs(api, await largePortrait(5000));
+    const large = await swapInputs(api, await longPortrait());
     const name = await whileRunning(
       kubectl,
       () => apply(large),
@@ -149,7 +149,7 @@ describe('deleting and suspending', () => {
   });
 
   test('the RenderJob of an API job, deleted: the job fails, and everything is refunded', async () => {
-    const large = await largePortrait(5000);
+    const large = await longPortrait();
     const small = await largePortrait(600);
     let account = await stack.newAccount({ balanceUsd: 10 });
     const { id, job } = await whileRunning(

@@ -39,6 +39,15 @@ export async function largePortrait(side: number): Promise<Upload> {
   return { filename: 'large.jpg', contentType: 'image/jpeg', bytes };
 }
 
+/**
+ * A picture whose job lasts seconds, so that there is a middle of it to act in: encoding a PNG of 16 megapixels alone
+ * takes longer than an attempt must run before its RenderJob says so.
+ */
+export async function longPortrait(): Promise<Upload> {
+  const bytes = await sharp(Buffer.from(ASTRONAUT.bytes)).resize(4_000, 4_000).png().toBuffer();
+  return { filename: 'long.png', contentType: 'image/png', bytes };
+}
+
 /** A file that begins as a JPEG does and is none. */
 export function brokenJpeg(): Upload {
   const head = Buffer.from('ffd8ffe000104a46494600010100000100010000', 'hex');
