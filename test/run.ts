@@ -16,7 +16,7 @@ import { describeError } from '../common/errors.ts';
 import { s3ServerBinary } from '../common/objects/testing/s3-server.ts';
 import { progressPrinter } from '../local/toolchain/progress.ts';
 import { resolveTools } from '../local/toolchain/toolchain.ts';
-import { TOOLS, type ToolName } from '../local/toolchain/tools.ts';
+import { SERVERS } from '../local/toolchain/tools.ts';
 import { printCheck, runChecks } from './check.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -42,7 +42,7 @@ process.exitCode = failed > 0 || tests.passed === 0 ? 1 : 0;
 /** What real servers have to be built is built before the tests, whose time limits do not allow for it. */
 async function prepareServers(): Promise<boolean> {
   try {
-    await resolveTools(Object.keys(TOOLS) as ToolName[], { report: progressPrinter(process.stderr) });
+    await resolveTools(SERVERS, { report: progressPrinter(process.stderr) });
     await s3ServerBinary();
     return true;
   } catch (error) {

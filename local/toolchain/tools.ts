@@ -1,15 +1,35 @@
 import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
-export type ToolName = 'kube-apiserver' | 'etcd' | 'kubectl' | 'nats-server';
+export type ToolName =
+  | 'kube-apiserver'
+  | 'etcd'
+  | 'kubectl'
+  | 'nats-server'
+  | 'helm'
+  | 'coredns'
+  | 'pause'
+  | 'kube-scheduler'
+  | 'kube-controller-manager'
+  | 'kube-proxy'
+  | 'kubelet';
+
+/** What the stack on one machine and `npm test` use; the rest is for a cluster with a real node. */
+export const SERVERS = [
+  'nats-server',
+  'etcd',
+  'kube-apiserver',
+  'kubectl',
+] as const satisfies readonly ToolName[];
 
 /** A tool, and the Go module beside this file that pins and builds it. */
 type Tool = {
-  module: 'kubernetes' | 'etcd' | 'nats-server';
+  module: 'kubernetes' | 'etcd' | 'nats-server' | 'helm' | 'coredns' | 'pause';
   /** Go package of the command, as built from that module. */
   package: string;
   /** How it says its version, and the oldest one (major.minor) this project works with. */
@@ -31,6 +51,20 @@ export const TOOLS: Record<ToolName, Tool> = {
   },
   // Any kubectl can show a custom resource, so none is refused.
   kubectl: { module: 'kubernetes', package: 'k8s.io/kubernetes/cmd/kubectl' },
+  pause: { module: 'pause', package: '.' },
+  helm: {
+    module: 'helm',
+    package: 'helm.sh/helm/v3/cmd/helm',
+    version: { args: ['version', '--short'], oldest: [3, 14] },
+  },
+  coredns: { module: 'coredns', package: '.' },
+  'kube-scheduler': { module: 'kubernetes', package: 'k8s.io/kubernetes/cmd/kube-scheduler' },
+  'kube-controller-manager': {
+    module: 'kubernetes',
+    package: 'k8s.io/kubernetes/cmd/kube-controller-manager',
+  },
+  'kube-proxy': { module: 'kubernetes', package: 'k8s.io/kubernetes/cmd/kube-proxy' },
+  kubelet: { module: 'kubernetes', package: 'k8s.io/kubernetes/cmd/kubelet' },
 };
 
 export class ToolchainError extends Error {
@@ -50,6 +84,11 @@ export function moduleFolder(tool: ToolName): string {
 
 /** The version that is built, such as `1.36.3`: that of the package's module in go.mod. */
 export function pinnedVersion(tool: ToolName): string {
+  // All of its source is here, so what it says is its version.
+  if (tool === 'pause') {
+    const source = readFileSync(join(moduleFolder(tool), 'main.go'));
+    return createHash('sha256').update(source).digest('hex').slice(0, 12);
+  }
   const text = readFileSync(join(moduleFolder(tool), 'go.mod'), 'utf8');
   const found = /^require \S+ v(\S+)$/m.exec(text)?.[1];
   if (!found) throw new Error(`${moduleFolder(tool)}/go.mod has no single-line require`);

@@ -1,0 +1,74 @@
+import { spawn } from 'node:child_process';
+
+export type RunOptions = {
+  env?: NodeJS.ProcessEnv;
+  cwd?: string;
+  input?: string;
+  /** Told each line of output as it comes; without it output is only kept. */
+  onLine?: (line: string) => void;
+  timeoutMs?: number;
+  signal?: AbortSignal;
+};
+
+export class CommandError extends Error {
+  override readonly name = 'CommandError';
+  readonly code = 'command_failed';
+  readonly output: string;
+  constructor(message: string, output: string) {
+    super(message);
+    this.output = output;
+  }
+}
+
+/** Runs a program to its end and gives its standard output. @throws CommandError with the end of what it said */
+export function run(command: string, args: readonly string[], options: RunOptions = {}): Promise<string> {
+  const { env = process.env, cwd, input, onLine, timeoutMs, signal } = options;
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, {
+      env,
+      ...(cwd ? { cwd } : {}),
+      ...(timeoutMs ? { timeout: timeoutMs } : {}),
+      ...(signal ? { signal } : {}),
+      stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+    });
+    let stdout = '';
+    let all = '';
+    let rest = '';
+    const take = (text: string) => {
+      all += text;
+      if (!onLine) return;
+      const lines = (rest + text).split('\n');
+      rest = lines.pop() ?? '';
+      for (const line of lines) onLine(line);
+    };
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      stdout += text;
+      take(text);
+    });
+    child.stderr?.setEncoding('utf8').on('data', take);
+    // A program that ends without reading it all says why itself.
+    child.stdin?.on('error', () => {});
+    child.stdin?.end(input);
+    child.once('error', (cause) =>
+      reject(new CommandError(`${command} cannot be run: ${cause.message}`, all)),
+    );
+    child.once('close', (code, killedBy) => {
+      if (code === 0) return resolve(stdout);
+      const how = killedBy ? `was killed by ${killedBy}` : `ended with status ${code}`;
+      const tail = all.trimEnd().split('\n').slice(-25).join('\n');
+      reject(new CommandError(`${[command, ...args].join(' ').slice(0, 300)} ${how}:\n${tail}`, all));
+    });
+  });
+}
+
+/** True when it ends with status 0. */
+export async function succeeds(
+  command: string,
+  args: readonly string[],
+  options: RunOptions = {},
+): Promise<boolean> {
+  return run(command, args, options).then(
+    () => true,
+    () => false,
+  );
+}

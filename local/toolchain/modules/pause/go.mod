@@ -1,0 +1,3 @@
+module semblance/toolchain/pause
+
+go 1.26.0

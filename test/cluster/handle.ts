@@ -1,0 +1,21 @@
+/** A real cluster with one node, and what the tests do with it from outside. */
+export interface Cluster {
+  readonly kind: 'kind' | 'native';
+  readonly kubeconfig: string;
+  readonly node: string;
+  /** Absolute paths. */
+  readonly kubectl: string;
+  readonly helm: string;
+  /** Makes the images of these archives known to the node. */
+  load(archives: readonly string[]): Promise<void>;
+  /** Ends everything and removes what was written. */
+  down(): Promise<void>;
+}
+
+export type ClusterOptions = {
+  /** Folder of this cluster alone; what a former run left in it is ended and removed first. */
+  dir: string;
+  /** How many volumes of a default StorageClass there are; 0: no StorageClass, as on a bare cluster. */
+  volumes: number;
+  say: (line: string) => void;
+};

@@ -1,0 +1,105 @@
+// The classes of @peculiar/x509 are put together by it.
+import 'reflect-metadata';
+import { generateKeyPairSync, webcrypto } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import {
+  BasicConstraintsExtension,
+  ExtendedKeyUsage,
+  ExtendedKeyUsageExtension,
+  KeyUsageFlags,
+  KeyUsagesExtension,
+  PemConverter,
+  SubjectAlternativeNameExtension,
+  type X509Certificate,
+  X509CertificateGenerator,
+} from '@peculiar/x509';
+
+const KEY = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
+const DAY_MS = 86_400_000;
+
+export type Certificates = {
+  authority: string;
+  apiserver: { cert: string; key: string };
+  /** Of the administrator, and by which kube-apiserver speaks to the kubelet. */
+  admin: { cert: string; key: string };
+  serviceAccountKey: string;
+};
+
+/** An authority for one cluster, and what it issued. Gives the paths of the files. */
+export async function makeCertificates(dir: string, address: string): Promise<Certificates> {
+  const file = (name: string) => join(dir, name);
+  const keys = await newKeys();
+  const authority = await X509CertificateGenerator.createSelfSigned({
+    name: 'CN=semblance-test-cluster',
+    ...validity(),
+    keys,
+    signingAlgorithm: KEY,
+    extensions: [
+      new BasicConstraintsExtension(true, undefined, true),
+      new KeyUsagesExtension(KeyUsageFlags.keyCertSign | KeyUsageFlags.digitalSignature, true),
+    ],
+  });
+  const issue = async (name: string, subject: string, names: string[], addresses: string[]) => {
+    const own = await newKeys();
+    const alternative = [
+      ...names.map((value) => ({ type: 'dns' as const, value })),
+      ...addresses.map((value) => ({ type: 'ip' as const, value })),
+    ];
+    const certificate = await X509CertificateGenerator.create({
+      subject,
+      issuer: authority.subject,
+      ...validity(),
+      publicKey: own.publicKey,
+      signingKey: keys.privateKey,
+      signingAlgorithm: KEY,
+      extensions: [
+        new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
+        new ExtendedKeyUsageExtension([ExtendedKeyUsage.serverAuth, ExtendedKeyUsage.clientAuth]),
+        ...(alternative.length ? [new SubjectAlternativeNameExtension(alternative)] : []),
+      ],
+    });
+    return {
+      cert: await save(file(`${name}.crt`), certificate),
+      key: await saveKey(file(`${name}.key`), own),
+    };
+  };
+  const domain = 'kubernetes.default.svc.cluster.local'.split('.');
+  const serviceNames = [1, 2, 3, 5].map((parts) => domain.slice(0, parts).join('.'));
+  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  await writeFile(
+    file('service-account.key'),
+    privateKey.export({ type: 'pkcs1', format: 'pem' }).toString(),
+    { mode: 0o600 },
+  );
+  return {
+    authority: await save(file('authority.crt'), authority),
+    apiserver: await issue(
+      'apiserver',
+      'CN=kube-apiserver',
+      ['localhost', ...serviceNames],
+      ['127.0.0.1', address, '10.96.0.1'],
+    ),
+    admin: await issue('admin', 'CN=semblance-test, O=system:masters', [], []),
+    serviceAccountKey: file('service-account.key'),
+  };
+}
+
+function newKeys(): Promise<webcrypto.CryptoKeyPair> {
+  return webcrypto.subtle.generateKey(KEY, true, ['sign', 'verify']) as Promise<webcrypto.CryptoKeyPair>;
+}
+
+function validity(): { notBefore: Date; notAfter: Date } {
+  return { notBefore: new Date(Date.now() - DAY_MS), notAfter: new Date(Date.now() + 365 * DAY_MS) };
+}
+
+async function save(file: string, certificate: X509Certificate): Promise<string> {
+  await writeFile(file, `${certificate.toString('pem')}\n`);
+  return file;
+}
+
+async function saveKey(file: string, keys: webcrypto.CryptoKeyPair): Promise<string> {
+  const raw = await webcrypto.subtle.exportKey('pkcs8', keys.privateKey);
+  await writeFile(file, `${PemConverter.encode(raw, 'PRIVATE KEY')}\n`, { mode: 0o600 });
+  return file;
+}

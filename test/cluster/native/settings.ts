@@ -1,0 +1,147 @@
+import { readFileSync } from 'node:fs';
+import { stringify } from 'yaml';
+import type { Certificates } from './certificates.ts';
+
+export const NODE = 'node-1';
+export const CLUSTER_DNS = '10.96.0.10';
+const POD_NETWORK = '10.244.0.0/24';
+
+export type Paths = { dir: string; socket: string; kubeconfig: string; cgroup: string };
+
+export function kubeconfigText(server: string, certificates: Certificates): string {
+  const data = (file: string) => readFileSync(file).toString('base64');
+  return stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [
+      { name: 'test', cluster: { server, 'certificate-authority-data': data(certificates.authority) } },
+    ],
+    users: [
+      {
+        name: 'admin',
+        user: {
+          'client-certificate-data': data(certificates.admin.cert),
+          'client-key-data': data(certificates.admin.key),
+        },
+      },
+    ],
+    contexts: [{ name: 'test', context: { cluster: 'test', user: 'admin' } }],
+    'current-context': 'test',
+  });
+}
+
+export const etcdArgs = (dir: string) => [
+  `--data-dir=${dir}/etcd`,
+  '--listen-client-urls=http://127.0.0.1:2379',
+  '--advertise-client-urls=http://127.0.0.1:2379',
+  '--listen-peer-urls=http://127.0.0.1:2380',
+  '--log-level=warn',
+  '--log-outputs=stderr',
+  // The data is thrown away with the cluster.
+  '--unsafe-no-fsync',
+];
+
+export const apiserverArgs = (address: string, certificates: Certificates) => [
+  '--etcd-servers=http://127.0.0.1:2379',
+  '--secure-port=6443',
+  `--advertise-address=${address}`,
+  `--tls-cert-file=${certificates.apiserver.cert}`,
+  `--tls-private-key-file=${certificates.apiserver.key}`,
+  `--client-ca-file=${certificates.authority}`,
+  `--kubelet-client-certificate=${certificates.admin.cert}`,
+  `--kubelet-client-key=${certificates.admin.key}`,
+  '--kubelet-preferred-address-types=InternalIP',
+  '--service-account-issuer=https://kubernetes.default.svc',
+  `--service-account-key-file=${certificates.serviceAccountKey}`,
+  `--service-account-signing-key-file=${certificates.serviceAccountKey}`,
+  '--service-cluster-ip-range=10.96.0.0/16',
+  '--authorization-mode=Node,RBAC',
+  '--allow-privileged=true',
+  '--profiling=false',
+];
+
+export const controllerManagerArgs = ({ kubeconfig }: Paths, certificates: Certificates) => [
+  `--kubeconfig=${kubeconfig}`,
+  `--service-account-private-key-file=${certificates.serviceAccountKey}`,
+  `--root-ca-file=${certificates.authority}`,
+  '--use-service-account-credentials',
+  '--leader-elect=false',
+];
+
+export const proxyArgs = ({ kubeconfig }: Paths) => [
+  `--kubeconfig=${kubeconfig}`,
+  `--hostname-override=${NODE}`,
+  `--cluster-cidr=${POD_NETWORK}`,
+  // The table of connections belongs to the machine.
+  '--conntrack-max-per-core=0',
+];
+
+/** Point to point, because a bridge's traffic between a pod and a service may pass iptables by. */
+export const cniText = () =>
+  JSON.stringify({
+    cniVersion: '0.4.0',
+    name: 'pods',
+    plugins: [
+      {
+        type: 'ptp',
+        ipMasq: true,
+        ipam: {
+          type: 'host-local',
+          ranges: [[{ subnet: POD_NETWORK }]],
+          routes: [{ dst: '0.0.0.0/0' }],
+        },
+      },
+      { type: 'portmap', capabilities: { portMappings: true } },
+    ],
+  });
+
+/** Without CAP_SYS_RESOURCE a container cannot be given a score below this process's own. */
+export const containerdText = ({ dir, socket }: Paths, pause: string, plugins: string) => `version = 2
+root = ${JSON.stringify(`${dir}/containerd/root`)}
+state = ${JSON.stringify(`${dir}/containerd/state`)}
+[grpc]
+  address = ${JSON.stringify(socket)}
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = ${JSON.stringify(pause)}
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = ${JSON.stringify(plugins)}
+    conf_dir = ${JSON.stringify(`${dir}/cni`)}
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+`;
+
+export const kubeletText = ({ socket, cgroup }: Paths, certificates: Certificates) =>
+  stringify({
+    apiVersion: 'kubelet.config.k8s.io/v1beta1',
+    kind: 'KubeletConfiguration',
+    containerRuntimeEndpoint: `unix://${socket}`,
+    cgroupDriver: 'cgroupfs',
+    cgroupRoot: `/${cgroup}`,
+    failSwapOn: false,
+    failCgroupV1: false,
+    oomScoreAdj: 0,
+    clusterDNS: [CLUSTER_DNS],
+    clusterDomain: 'cluster.local',
+    resolvConf: '',
+    authentication: {
+      anonymous: { enabled: false },
+      webhook: { enabled: false },
+      x509: { clientCAFile: certificates.authority },
+    },
+    authorization: { mode: 'AlwaysAllow' },
+    // A machine that is nearly full, as a build machine may be, still runs the tests.
+    evictionHard: { 'nodefs.available': '1%', 'imagefs.available': '1%', 'memory.available': '100Mi' },
+    // Changes reach mounted Secrets and ConfigMaps in seconds.
+    syncFrequency: '10s',
+    shutdownGracePeriod: '0s',
+  });
+
+export const kubeletArgs = ({ dir, kubeconfig }: Paths, address: string) => [
+  `--config=${dir}/kubelet.yaml`,
+  `--kubeconfig=${kubeconfig}`,
+  `--root-dir=${dir}/kubelet`,
+  `--cert-dir=${dir}/kubelet-pki`,
+  `--hostname-override=${NODE}`,
+  `--node-ip=${address}`,
+];
