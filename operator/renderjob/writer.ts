@@ -5,7 +5,7 @@ import { FINALIZER } from './types.ts';
 
 export interface JobWriterOptions {
   readonly client: KubeClient;
-  readonly jobs: Reflector<RenderJob>;
+  readonly jobs: Pick<Reflector<RenderJob>, 'note'>;
 }
 
 /**

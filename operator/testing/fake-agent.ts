@@ -53,6 +53,10 @@ export interface FakeAgentOptions {
   readonly lax?: boolean;
   /** Of the Lease. Default 60: no test that is not about its lapse loses an agent to a machine that stands still. */
   readonly leaseSeconds?: number;
+  /** Default 2,000. */
+  readonly renewEveryMs?: number;
+  /** Shared with others and left open when the agent ends. Default: one of its own. */
+  readonly client?: KubeClient;
 }
 
 export interface FakeAgent {
@@ -88,7 +92,7 @@ interface Held {
 export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAgent> {
   const { kubeconfigPath, namespace, name, slots = 2, script, ledger, leaseSeconds = 60 } = options;
   const incarnation = randomBytes(6).toString('hex');
-  const client = createKubeClient({ kubeconfigPath, fieldManager: 'semblance-agent' });
+  const client = options.client ?? createKubeClient({ kubeconfigPath, fieldManager: 'semblance-agent' });
   const attempts = new Map<string, Held>();
   const burned = new Map<string, number>();
   const streams = new Set<ServerWritableStream<WatchAttemptsRequest, WatchAttemptsResponse>>();
@@ -196,7 +200,7 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
       if (dead) return;
       dead = true;
       // First, so that nothing can be released.
-      await client.close();
+      if (!options.client) await client.close();
       ending.abort();
       for (const held of attempts.values()) if (isRunning(held)) end(held);
       for (const stream of streams) stream.destroy();
@@ -287,7 +291,7 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
   const lease = createLeaseKeeper({
     ...{ client, namespace, name, holder: incarnation, logger },
     durationSeconds: leaseSeconds,
-    renewEveryMs: 2_000,
+    renewEveryMs: options.renewEveryMs ?? 2_000,
     fenceAfterMs: leaseSeconds * 1000 - 1_500,
     onFenced() {
       for (const key of attempts.keys()) change(key, { state: AttemptState.ATTEMPT_STATE_STOPPED });

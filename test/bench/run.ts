@@ -35,6 +35,9 @@ const runIdentitySwapBench = section(
 );
 const runStartLatencyBench = section(() => import('./jobs/start-latency.ts'), 'runStartLatencyBench');
 const runStreamsBench = section(() => import('./live/streams-bench.ts'), 'runStreamsBench');
+const runDispatchBench = section(() => import('./scale/dispatch.ts'), 'runDispatchBench');
+const runMemoryAtScale = section(() => import('./scale/memory.ts'), 'runMemoryAtScale');
+const runThroughputBench = section(() => import('./scale/throughput.ts'), 'runThroughputBench');
 const runSubmitRateBench = section(() => import('./jobs/submit-rate.ts'), 'runSubmitRateBench');
 const runLedgerBench = section(() => import('./ledger/ledger-bench.ts'), 'runLedgerBench');
 const runLiveRelayBench = section(() => import('./live-relay/relay-bench.ts'), 'runLiveRelayBench');
@@ -49,7 +52,7 @@ const runVideoSwapBench = section(() => import('./video-swap/video-swap-bench.ts
 const runVoiceBench = section(() => import('./voice/voice-bench.ts'), 'runVoiceBench');
 const runWebhookBench = section(() => import('./webhooks/webhook-bench.ts'), 'runWebhookBench');
 
-/** Sections by the name that chooses them. Submits come last: they leave thousands of jobs behind. */
+/** Sections by the name that chooses them. Submits and scale come last: they leave thousands of jobs behind. */
 const SECTIONS: Record<string, readonly Run[]> = {
   http: [runGetJobBench, runUploadBench],
   events: [runEventStreamsBench],
@@ -72,6 +75,7 @@ const SECTIONS: Record<string, readonly Run[]> = {
   webhooks: [runWebhookBench],
   allocation: [runAllocationBench],
   jobs: [runStartLatencyBench, runSubmitRateBench],
+  scale: [runDispatchBench, runMemoryAtScale, runThroughputBench],
 };
 
 /** Parts of a section, for whoever works on what they measure. */
@@ -81,6 +85,9 @@ const PARTS: Record<string, readonly Run[]> = {
   'http/reads': [runGetJobBench],
   'http/uploads': [runUploadBench],
   'jobs/submits': [runSubmitRateBench],
+  'scale/dispatch': [runDispatchBench],
+  'scale/memory': [runMemoryAtScale],
+  'scale/throughput': [runThroughputBench],
 };
 
 const wanted = process.argv.slice(2);
