@@ -14,12 +14,15 @@ import {
 } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
+import { AGENTPOOL_RESOURCE, type AgentPool } from '#crds/gen/agentpools.ts';
 import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
 import { LIVESESSION_RESOURCE, type LiveSession } from '#crds/gen/livesessions.ts';
 import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
 import { createDisruptionWatch } from './agents/disruption-watch.ts';
 import { createLeaseTracker } from './agents/lease-tracker.ts';
 import { allocationService } from './livesession/allocation-service.ts';
+import { POD_INDEXERS } from './pools/observe.ts';
+import { POD_RESOURCE, POOL_LABEL, type Pod } from './pools/pod.ts';
 import { createTerm, JOB_INDEXERS, type Term } from './term.ts';
 
 /** Owner of what the operator applies. */
@@ -48,6 +51,8 @@ export interface OperatorOptions {
   readonly agentRetentionMs?: number;
   /** How often Nodes or Pods that RBAC denies are tried again. */
   readonly deniedRetryMs?: number;
+  /** First pause after the Pods of a pool could not be started; doubled each time. Default 10,000. */
+  readonly poolFaultPauseMs?: number;
   readonly election?: {
     readonly leaseDurationMs?: number;
     readonly renewDeadlineMs?: number;
@@ -96,6 +101,18 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     resource: GPUAGENT_RESOURCE,
     handlers: routed<GpuAgent>(() => term?.agentHandlers),
   });
+  const pools = createReflector({
+    ...common,
+    resource: AGENTPOOL_RESOURCE,
+    handlers: routed<AgentPool>(() => term?.pools.poolHandlers),
+  });
+  const pods = createReflector({
+    ...common,
+    resource: POD_RESOURCE,
+    labelSelector: POOL_LABEL,
+    indexers: POD_INDEXERS,
+    handlers: routed<Pod>(() => term?.pools.podHandlers),
+  });
   const leases = createReflector<Lease>({ ...common, resource: LEASE_RESOURCE });
   // Everyone keeps watch, so that who takes the lead knows already who has been silent for how long.
   const leaseTracker = createLeaseTracker({ watch: leases, find: (name) => leases.get(name) });
@@ -138,6 +155,8 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
         sessions,
         agents,
         leases,
+        pools,
+        pods,
         leaseTracker,
         disruptions,
         recorder,
@@ -148,6 +167,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       internalToken: options.internalToken,
       concurrency: options.concurrency ?? 64,
       agentRetentionMs: options.agentRetentionMs ?? 600_000,
+      poolFaultPauseMs: options.poolFaultPauseMs,
     });
     try {
       await term.run(leadership);
@@ -206,6 +226,9 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     agents.run(signal),
     leases.run(signal),
     disruptions.run(signal),
+    // Nothing else waits for these two: without leave to read them there are no pools, and all else works.
+    pools.run(signal),
+    pods.run(signal),
     recorder.run(signal),
   ];
   const campaigning = Promise.all([jobs, sessions, agents, leases].map((each) => each.waitForSync(signal)))

@@ -10,6 +10,7 @@ import type { LiveSession } from '#crds/gen/livesessions.ts';
 import type { AllocateRequest, AllocateResponse } from '#proto/semblance/operator/v1/operator.ts';
 import type { Fleet } from '../agents/fleet.ts';
 import type { AgentView } from '../agents/view.ts';
+import type { PoolController } from '../pools/controller.ts';
 import type { AgentFate } from '../renderjob/types.ts';
 import { type CallerContext, createAllocator } from './allocator.ts';
 import type { Candidate } from './choose.ts';
@@ -39,6 +40,8 @@ export interface LiveTermOptions {
   readonly logger: Logger;
   /** Slots in use at the agent changed. */
   readonly onUsed: (agent: string) => void;
+  /** The pools that may start agents for sessions. */
+  readonly pools?: Pick<PoolController, 'mayGrow' | 'opens'>;
 }
 
 /** The live sessions of one period of leading. */
@@ -82,11 +85,13 @@ export function createLiveTerm(options: LiveTermOptions): LiveTerm {
     },
     onDisconnected: ({ agent }) => placer.touch(agent),
   });
-  const placer = createPlacer({ book, candidate, onWaiting: metrics.waiting });
+  const { pools } = options;
+  const placer = createPlacer({ book, candidate, onWaiting: metrics.waiting, mayGrow: pools?.mayGrow });
   const controller = createSessionController({ ...options, book, links, fateOf, metrics });
   const allocator = createAllocator({
     ...{ ...options, book, placer, links, fateOf, metrics },
     client: options.allocationClient,
+    opens: pools?.opens,
     onDoomed: (session) => controller.touch(session),
   });
 
