@@ -5,6 +5,8 @@ export default defineConfig({
     include: [
       '{common,gateway,control-plane,operator,gpu-agent,local,crds}/**/*.test.ts',
       'test/**/*.test.ts',
+      'charts/semblance/*.test.ts',
+      'images/*.test.ts',
     ],
     // Real PostgreSQL, NATS and Kubernetes API for the whole run, started when a test first asks for them.
     // The second offers a whole running stack to the suites that span services.

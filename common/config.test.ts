@@ -41,10 +41,12 @@ describe('parts of settings', () => {
       expect(() => origin.parse(bad)).toThrow();
   });
 
-  it('takes the two kinds of object store', () => {
+  it('takes the three kinds of object store', () => {
     const of = objectsShape.SEMBLANCE_OBJECTS_URL;
     expect(of.parse('file:///srv/objects')).toBe('file:///srv/objects');
     expect(of.parse('s3://bucket?region=eu-1')).toContain('bucket');
+    expect(of.parse('http://gateway:8080')).toBe('http://gateway:8080');
     expect(() => of.parse('file://relative')).toThrow();
+    expect(() => of.parse('ftp://gateway:8080')).toThrow();
   });
 });

@@ -70,9 +70,14 @@ export const kubeShape = {
 
 /** Settings of a service that signs links to, or reads and writes, the object store. */
 export const objectsShape = {
-  /** `file:///absolute/folder`, or `s3://bucket?region=…&endpoint=…&forcePathStyle=true`. */
-  SEMBLANCE_OBJECTS_URL: z.string().regex(/^(file:\/\/\/|s3:\/\/)/, 'must begin with file:/// or s3://'),
-  /** Signs links of the directory store; unused with S3. */
+  /**
+   * `file:///absolute/folder`, `http://host:port` of the gateway that has that folder (not for the gateway itself), or
+   * `s3://bucket?region=…&endpoint=…&forcePathStyle=true`.
+   */
+  SEMBLANCE_OBJECTS_URL: z
+    .string()
+    .regex(/^(file:\/\/\/|https?:\/\/|s3:\/\/)/, 'must begin with file:///, http:// or s3://'),
+  /** Signs links of the directory store, the same in all services; unused with S3. */
   SEMBLANCE_OBJECTS_SIGNING_KEY: hexSecret.optional(),
   /** Origin clients reach the gateway at. */
   SEMBLANCE_PUBLIC_URL: origin,

@@ -7,10 +7,13 @@ import { describeError } from './errors.ts';
 export interface HealthOptions {
   readonly listen: ListenAddress;
   readonly service: string;
-  /** Named checks that must all pass for `/readyz`; a check throws, with a reason a person can act on. */
-  readonly ready: Readonly<Record<string, () => void | Promise<void>>>;
+  /**
+   * Named checks that must all pass for `/readyz`; a check throws, with a reason a person can act on. What one that
+   * passes returns as text is shown in place of `ok`.
+   */
+  readonly ready: Readonly<Record<string, () => unknown>>;
   /** `/healthz` fails when one throws: the process should be restarted. Default: none. */
-  readonly live?: Readonly<Record<string, () => void | Promise<void>>>;
+  readonly live?: Readonly<Record<string, () => unknown>>;
   readonly registry?: Registry;
 }
 
@@ -60,8 +63,8 @@ async function report(checks: HealthOptions['ready']): Promise<[number, string]>
   const lines = await Promise.all(
     Object.entries(checks).map(async ([name, check]) => {
       try {
-        await check();
-        return { ok: true, line: `${name}: ok` };
+        const said = await check();
+        return { ok: true, line: `${name}: ${typeof said === 'string' ? said : 'ok'}` };
       } catch (error) {
         return { ok: false, line: `${name}: ${describeError(error)}` };
       }

@@ -40,7 +40,7 @@ describe('"Every error has the envelope {error: {code, message}}"', () => {
     ['GET', '/api/v1/uploads', 'POST'],
     ['GET', '/api/v1/face-swap-image', 'POST'],
     ['PUT', '/api/v1/jobs/job-1', 'GET, HEAD'],
-    ['POST', '/files/api/x', 'GET, HEAD, PUT'],
+    ['POST', '/files/api/x', 'DELETE, GET, HEAD, PUT'],
   ])('%s %s names the methods that are allowed', async (method, path, allowed) => {
     const response = await fetch(t.origin + path, { method });
     expect(response.status).toBe(404);

@@ -9,6 +9,8 @@ import { readPricing, readPricingOperation } from './account/pricing.ts';
 import type { ControlPlane } from './control/control-plane.ts';
 import type { EventStreams } from './events/event-streams.ts';
 import { eventSchemas, readEvents, readEventsOperation } from './events/read-events.ts';
+import { deleteFile } from './files/delete.ts';
+import { listFiles } from './files/list.ts';
 import { readFile } from './files/read.ts';
 import { readFileOperation } from './files/read-operation.ts';
 import { writeFile } from './files/write.ts';
@@ -143,6 +145,8 @@ export function routeTable(options: RoutesOptions): Route[] {
     routes.push(
       { method: 'get', path, handler: readFile({ store }), operation: readFileOperation },
       { method: 'put', path, handler: writeFile({ store, bodyLimits, signal }), operation: 'internal' },
+      { method: 'delete', path, handler: deleteFile({ store }), operation: 'internal' },
+      { method: 'get', path: FILES_PATH, handler: listFiles({ store }), operation: 'internal' },
     );
   }
   if (options.tryPage) routes.push(...tryPageRoutes());
@@ -158,7 +162,7 @@ export function createRouter(routes: readonly Route[]): Router {
 /** A path of the table as the router takes it. Keys of files have slashes in them, which no named part takes. */
 function pattern(path: string): string | RegExp {
   if (path.startsWith(`${FILES_PATH}/`)) return new RegExp(`^${FILES_PATH}/.+$`);
-  const prefix = path.startsWith(`${STREAMS_PATH}/`) ? '' : API_PREFIX;
+  const prefix = path === FILES_PATH || path.startsWith(`${STREAMS_PATH}/`) ? '' : API_PREFIX;
   return prefix + path.replace('{file_key}', '*file_key').replaceAll(/\{(\w+)\}/g, ':$1');
 }
 

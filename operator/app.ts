@@ -17,6 +17,7 @@ import type { ObjectStore } from '#common/objects/store.ts';
 import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
 import { LIVESESSION_RESOURCE, type LiveSession } from '#crds/gen/livesessions.ts';
 import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
+import { createDisruptionWatch } from './agents/disruption-watch.ts';
 import { createLeaseTracker } from './agents/lease-tracker.ts';
 import { allocationService } from './livesession/allocation-service.ts';
 import { createTerm, JOB_INDEXERS, type Term } from './term.ts';
@@ -45,6 +46,8 @@ export interface OperatorOptions {
   readonly advertise?: string | undefined;
   readonly concurrency?: number;
   readonly agentRetentionMs?: number;
+  /** How often Nodes or Pods that RBAC denies are tried again. */
+  readonly deniedRetryMs?: number;
   readonly election?: {
     readonly leaseDurationMs?: number;
     readonly renewDeadlineMs?: number;
@@ -97,6 +100,11 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   // Everyone keeps watch, so that who takes the lead knows already who has been silent for how long.
   const leaseTracker = createLeaseTracker({ watch: leases, find: (name) => leases.get(name) });
   leases.addHandlers(leaseTracker.handlers);
+  const disruptions = createDisruptionWatch({
+    ...{ ...common, agents },
+    onChanged: (agent) => term?.touchAgent(agent),
+    ...(options.deniedRetryMs === undefined ? {} : { deniedRetryMs: options.deniedRetryMs }),
+  });
 
   const recorder = createEventRecorder({
     client,
@@ -131,6 +139,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
         agents,
         leases,
         leaseTracker,
+        disruptions,
         recorder,
         registry,
         logger,
@@ -163,6 +172,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       livesessions: synced('LiveSessions', sessions),
       gpuagents: synced('GpuAgents', agents),
       leases: synced('Leases', leases),
+      ...disruptions.told,
       leader() {
         if (!election.leader) throw new Error('no operator leads');
       },
@@ -195,6 +205,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     sessions.run(signal),
     agents.run(signal),
     leases.run(signal),
+    disruptions.run(signal),
     recorder.run(signal),
   ];
   const campaigning = Promise.all([jobs, sessions, agents, leases].map((each) => each.waitForSync(signal)))

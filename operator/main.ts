@@ -1,15 +1,21 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { ConfigError, loadConfig } from '#common/config.ts';
+import { describeError } from '#common/errors.ts';
+import { createKubeClient } from '#common/kube/index.ts';
 import { createLogger } from '#common/logging.ts';
 import { openObjectStore } from '#common/objects/open.ts';
 import { runService } from '#common/service.ts';
-import { startOperator } from './app.ts';
+import { FIELD_MANAGER, startOperator } from './app.ts';
+import { endWithNamespace } from './chart/namespace-end.ts';
 import { operatorShape } from './config.ts';
+
+/** Time to end: hands the lead over, and clears a namespace that is being deleted of thousands of jobs. */
+const END_MS = 25_000;
 
 const logger = createLogger({ service: 'operator', level: process.env.SEMBLANCE_LOG_LEVEL || 'info' });
 
-runService(logger, async () => {
+const main = async () => {
   const config = loadConfig(operatorShape);
   const listen = config.SEMBLANCE_OPERATOR_LISTEN;
   const advertise = config.SEMBLANCE_OPERATOR_ADVERTISE;
@@ -59,5 +65,20 @@ runService(logger, async () => {
   return async () => {
     await operator.close();
     await objects.close();
+    await releaseNamespace(config.KUBECONFIG, config.SEMBLANCE_NAMESPACE);
   };
-});
+};
+
+async function releaseNamespace(kubeconfigPath: string | undefined, namespace: string): Promise<void> {
+  const client = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER, requestTimeoutMs: 2_000 });
+  try {
+    await endWithNamespace({ client, namespace, logger });
+  } catch (error) {
+    // It may not look, or there is no API any more: it ends all the same.
+    logger.debug({ err: error }, `cannot tell whether the namespace is going: ${describeError(error)}`);
+  } finally {
+    await client.close();
+  }
+}
+
+runService(logger, main, END_MS);

@@ -6,6 +6,7 @@ import type { GpuAgent } from '#crds/gen/gpuagents.ts';
 import type { LiveSession } from '#crds/gen/livesessions.ts';
 import type { RenderJob } from '#crds/gen/renderjobs.ts';
 import { createAgentController } from './agents/controller.ts';
+import type { DisruptionWatch } from './agents/disruption-watch.ts';
 import { createFleet } from './agents/fleet.ts';
 import type { LeaseTracker } from './agents/lease-tracker.ts';
 import { createLiveTerm, type LiveTerm } from './livesession/live-term.ts';
@@ -35,6 +36,7 @@ export interface TermOptions {
   readonly agents: Reflector<GpuAgent>;
   readonly leases: Reflector<Lease>;
   readonly leaseTracker: LeaseTracker;
+  readonly disruptions: DisruptionWatch;
   readonly objects: ObjectStore;
   readonly internalToken?: string | undefined;
   readonly recorder: EventRecorder;
@@ -49,6 +51,8 @@ export interface Term {
   readonly jobHandlers: Handlers<RenderJob>;
   readonly agentHandlers: Handlers<GpuAgent>;
   readonly live: LiveTerm;
+  /** The Pod or the node of the agent has changed. */
+  touchAgent(agent: string): void;
   /** Leads until aborted. */
   run(signal: AbortSignal): Promise<void>;
 }
@@ -62,6 +66,7 @@ export function createTerm(options: TermOptions): Term {
   const fleet = createFleet({
     agents,
     leases: options.leaseTracker,
+    disruptions: options.disruptions,
     internalToken: options.internalToken,
     logger,
     events: {
@@ -145,12 +150,14 @@ export function createTerm(options: TermOptions): Term {
       onDelete: ({ metadata }) => fleet.touch(metadata.name ?? ''),
     },
     live,
+    touchAgent: fleet.touch,
     async run(signal) {
       // In this order: an agent must be known at least as new as the binding to it, else its successor would be taken
       // for its predecessor.
       await Promise.all([jobs.resync(signal), sessions.resync(signal)]);
       await leases.resync(signal);
       await agents.resync(signal);
+      await options.disruptions.known(signal);
       const ended = Promise.all([
         fleet.run(signal),
         scheduler.run(signal),

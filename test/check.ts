@@ -75,6 +75,10 @@ export function runChecks(onResult: (result: CheckResult) => void): CheckResult[
       upToDate('generated resource types', 'crds/gen', (scratch) =>
         run('crds/generate.ts', 'node', 'crds/generate.ts', scratch),
       ),
+    () =>
+      upToDate('resource definitions of the chart', 'charts/semblance/files/crds', (scratch) =>
+        run('crds/copy-to-chart.ts', 'node', 'crds/copy-to-chart.ts', scratch),
+      ),
   ];
   return steps.map((step) => {
     const result = step();

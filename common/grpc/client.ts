@@ -10,6 +10,7 @@ import {
 import { tracer } from '../tracing/tracing.ts';
 import { sendToken } from './internal-token.ts';
 import { REQUEST_ID_KEY } from './status.ts';
+import type { SecureChannel } from './tls/tls.ts';
 import { traceCalls } from './trace-calls.ts';
 import { setTrace } from './trace-metadata.ts';
 
@@ -30,10 +31,22 @@ type ClientConstructor<T> = new (
   options: ClientOptions,
 ) => T;
 
-/** @param token sent with every call; see internal-token */
-export function createClient<T>(Client: ClientConstructor<T>, address: string, token?: string): T {
+/**
+ * @param token sent with every call; see internal-token
+ * @param secure `tls.to(…)` of the component that is called. Undefined: nothing is encrypted.
+ */
+export function createClient<T>(
+  Client: ClientConstructor<T>,
+  address: string,
+  token?: string,
+  secure?: SecureChannel,
+): T {
   const interceptors = [...(token ? [sendToken(token)] : []), ...(tracer ? [traceCalls(tracer)] : [])];
-  return new Client(address, credentials.createInsecure(), { ...CHANNEL_OPTIONS, interceptors });
+  return new Client(address, secure?.credentials ?? credentials.createInsecure(), {
+    ...CHANNEL_OPTIONS,
+    ...secure?.options,
+    interceptors,
+  });
 }
 
 type UnaryMethod<Request, Response> = (

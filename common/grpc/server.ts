@@ -16,6 +16,8 @@ import type { Logger } from '../logging.ts';
 import { type Span, tracer } from '../tracing/tracing.ts';
 import { askForToken } from './internal-token.ts';
 import { REQUEST_ID_KEY, toStatus } from './status.ts';
+import { listenTls, type TlsListener } from './tls/listener.ts';
+import type { Tls } from './tls/tls.ts';
 import { traceIn } from './trace-metadata.ts';
 
 /** What a unary handler learns of its call besides the message. */
@@ -122,6 +124,8 @@ export interface GrpcService {
 export interface GrpcServerOptions {
   readonly listen: ListenAddress;
   readonly services: readonly GrpcService[];
+  /** Lets in the components that may call this one, by their certificates. Undefined: nothing is encrypted. */
+  readonly tls?: Tls | undefined;
 }
 
 export interface GrpcServer {
@@ -146,15 +150,14 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
   }
   const { host, port } = options.listen;
   const address = `${isIPv6(host) ? `[${host}]` : host}:${port}`;
-  const bound = await new Promise<number>((resolve, reject) => {
-    server.bindAsync(address, ServerCredentials.createInsecure(), (error, got) =>
-      error ? reject(new Error(`cannot listen on ${address}`, { cause: error })) : resolve(got),
-    );
+  const listener = await bind(server, address, options).catch((cause) => {
+    throw new Error(`cannot listen on ${address}`, { cause });
   });
   return {
-    port: bound,
+    port: listener.port,
     close: (graceMs = 2_000) =>
       new Promise((resolve) => {
+        listener.close();
         const cut = setTimeout(() => server.forceShutdown(), graceMs);
         server.tryShutdown(() => {
           clearTimeout(cut);
@@ -162,4 +165,13 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
         });
       }),
   };
+}
+
+function bind(server: Server, address: string, { tls, listen }: GrpcServerOptions): Promise<TlsListener> {
+  if (tls) return listenTls({ server, tls, listen });
+  return new Promise((resolve, reject) => {
+    server.bindAsync(address, ServerCredentials.createInsecure(), (error, port) =>
+      error ? reject(error) : resolve({ port, close: () => {} }),
+    );
+  });
 }

@@ -119,7 +119,12 @@ export interface KubeClient {
   delete(
     resource: ResourceDescriptor<KubeObject>,
     ref: ObjectRef,
-    options?: CallOptions & { readonly uid?: string; readonly resourceVersion?: string },
+    options?: CallOptions & {
+      readonly uid?: string;
+      readonly resourceVersion?: string;
+      /** Of a Pod: how long its processes are given, in place of what its spec says. */
+      readonly gracePeriodSeconds?: number;
+    },
   ): Promise<boolean>;
   /** Events after `resourceVersion`, until the server ends the watch. Throws `gone` when that version is too old. */
   watch<T extends KubeObject>(
@@ -233,7 +238,7 @@ export function createKubeClient(options: KubeClientOptions): KubeClient {
         body: patch,
         signal,
       }),
-    async delete(resource, ref, { uid, resourceVersion, signal } = {}) {
+    async delete(resource, ref, { uid, resourceVersion, gracePeriodSeconds, signal } = {}) {
       try {
         await transport.request({
           method: 'DELETE',
@@ -242,6 +247,7 @@ export function createKubeClient(options: KubeClientOptions): KubeClient {
             apiVersion: 'v1',
             kind: 'DeleteOptions',
             propagationPolicy: 'Background',
+            gracePeriodSeconds,
             preconditions: { uid, resourceVersion },
           },
           signal,

@@ -27,6 +27,8 @@ export interface ReflectorOptions<T extends KubeObject> extends Selection {
   /** How often the store is compared with a fresh list. Default ten minutes. */
   readonly relistEveryMs?: number;
   readonly handlers?: Handlers<T>;
+  /** RBAC may deny it, which is no fault then: said once, and tried again this often. */
+  readonly optional?: { readonly retryMs: number };
 }
 
 /** A local copy of a selection of objects, kept true by list and watch. Objects in it are not to be changed. */
@@ -50,6 +52,8 @@ export interface Reflector<T extends KubeObject> {
   readonly healthySince: number | undefined;
   /** performance.now() of the last word from the API; 0 before the first. */
   readonly lastActivity: number;
+  /** Why RBAC denies it, of an optional one: what is in the store then may be old. */
+  readonly denied: string | undefined;
 }
 
 /**
@@ -72,6 +76,7 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
   let hasSynced = false;
   let healthySince: number | undefined;
   let lastActivity = 0;
+  let denied: string | undefined;
   let watching: AbortController | undefined;
   let listsBegun = 0;
   /** What went while an audit runs, so that it is not taken for missed. */
@@ -115,6 +120,8 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
     const onOpen = () => {
       lastActivity = performance.now();
       healthySince ??= lastActivity;
+      if (denied !== undefined) logger.info('may be watched now');
+      denied = undefined;
     };
     const selection = { namespace, labelSelector, fieldSelector };
     for await (const event of client.watch(resource, {
@@ -145,6 +152,7 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
     while (!signal.aborted) {
       await pause(jittered(relistEveryMs), signal);
       if (signal.aborted) return;
+      if (denied !== undefined) continue;
       try {
         removed = new Set();
         const selection = { namespace, labelSelector, fieldSelector };
@@ -197,6 +205,14 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
         if (performance.now() - began > LONG_WATCH_MS) backoff.reset();
         const code = isKubeError(error) ? error.code : 'internal';
         metrics.failures.inc({ code });
+        if (options.optional && code === 'forbidden') {
+          if (denied === undefined) logger.warn({ reason: describeError(error) }, 'may not be watched');
+          denied = describeError(error);
+          // What was read before may change unseen.
+          mustList = true;
+          await pause(jittered(options.optional.retryMs), signal);
+          continue;
+        }
         logger.warn({ code, reason: describeError(error) }, 'watch interrupted');
         await backoff.wait(signal);
       }
@@ -249,6 +265,9 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
     },
     get lastActivity() {
       return lastActivity;
+    },
+    get denied() {
+      return denied;
     },
   };
 }

@@ -4,9 +4,10 @@ import { type FileHandle, mkdir, open, readdir, rename, rm } from 'node:fs/promi
 import { dirname, join } from 'node:path';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { DamagedObjectError, encodeFooter, type Footer, readFooter } from './footer.ts';
-import { type LinkMethod, type LinkVerdict, signLink, verifyLink } from './links.ts';
+import { LinkSigner } from './link-signer.ts';
+import { type LinkMethod, type LinkVerdict, verifyLink } from './links.ts';
 import {
-  isObjectKey,
+  checkKey,
   type ObjectInfo,
   ObjectNotFoundError,
   type ObjectStore,
@@ -18,6 +19,9 @@ import { TemporaryFiles } from './temporary-files.ts';
 import { writeAll, writeStream } from './write-stream.ts';
 
 const SWEEP_EVERY_MS = 60_000;
+/** Names of the folders and files that objects are in; whatever else is there is not ours. */
+const SHARD = /^[0-9a-f]{2}$/;
+const NAME = /^[0-9a-f]{64}$/;
 
 export interface DirectoryStoreOptions {
   /** Absolute path of a folder of this store alone; made when missing. */
@@ -40,6 +44,13 @@ export interface OpenObject extends ObjectInfo {
   close(): Promise<void>;
 }
 
+/** A part of a list. */
+export interface ObjectsPage {
+  readonly objects: readonly StoredObject[];
+  /** What to give as `after` for the part that follows; undefined: this was the last. */
+  readonly next?: string;
+}
+
 /**
  * Objects as files of one folder, shared by processes that all open it; the gateway serves its links.
  *
@@ -48,12 +59,14 @@ export interface OpenObject extends ObjectInfo {
  */
 export class DirectoryStore implements ObjectStore {
   readonly #options: DirectoryStoreOptions;
+  readonly #signer: LinkSigner;
   readonly #temporary: TemporaryFiles;
   readonly #sweeper: NodeJS.Timeout;
   #sweeping: Promise<unknown>;
 
   constructor(options: DirectoryStoreOptions) {
     this.#options = options;
+    this.#signer = new LinkSigner(options);
     const tmp = join(options.folder, 'tmp');
     mkdirSync(tmp, { recursive: true, mode: 0o770 });
     mkdirSync(join(options.folder, 'objects'), { recursive: true, mode: 0o770 });
@@ -135,33 +148,54 @@ export class DirectoryStore implements ObjectStore {
 
   /** Reads the end of every file there is: slow, and meant to be. Damaged files and foreign ones are passed over. */
   async *list(prefix: string): AsyncGenerator<StoredObject> {
+    for await (const { object } of this.#files()) if (object?.key.startsWith(prefix)) yield object;
+  }
+
+  /**
+   * A part of the list: what the next `files` files hold of it, and where to go on.
+   * @param after where the part before ended
+   */
+  async listPage(
+    prefix: string,
+    { after, files }: { after?: string | undefined; files: number },
+  ): Promise<ObjectsPage> {
+    const objects: StoredObject[] = [];
+    let looked = 0;
+    for await (const { name, object } of this.#files(after)) {
+      if (object?.key.startsWith(prefix)) objects.push(object);
+      if (++looked >= files) return { objects, next: name };
+    }
+    return { objects };
+  }
+
+  /** Every file after a name, in the order of names, with what is stored in it. */
+  async *#files(after = ''): AsyncGenerator<{ name: string; object: StoredObject | undefined }> {
     const objects = join(this.#options.folder, 'objects');
-    for (const shard of await readdir(objects)) {
+    for (const shard of (await readdir(objects)).sort()) {
+      if (!SHARD.test(shard) || shard < after.slice(0, 2)) continue;
       const names = await readdir(join(objects, shard)).catch(() => []);
-      for (const name of names) {
+      for (const name of names.sort()) {
+        if (!NAME.test(name) || name <= after) continue;
         const found = await footerOf(join(objects, shard, name));
-        if (!found?.footer.key.startsWith(prefix)) continue;
-        const { footer, sizeBytes } = found;
-        yield { key: footer.key, sizeBytes, storedAt: new Date(footer.storedAt) };
+        const object = found && {
+          key: found.footer.key,
+          sizeBytes: found.sizeBytes,
+          storedAt: new Date(found.footer.storedAt),
+        };
+        yield { name, object };
       }
     }
   }
 
   async signGet(key: string, options: SignedLinkOptions): Promise<string> {
-    checkKey(key);
-    const link = signLink(this.#options.signingKey, { method: 'GET', key, expires: expiryOf(options) });
-    return this.#originFor(options) + link;
+    return this.#signer.get(key, options);
   }
 
   async signPut(
     key: string,
     options: SignedLinkOptions & { contentType: string; maxBytes: number },
   ): Promise<SignedPut> {
-    checkKey(key);
-    const { contentType, maxBytes } = options;
-    const grant = { method: 'PUT', key, expires: expiryOf(options), contentType, maxBytes } as const;
-    const link = signLink(this.#options.signingKey, grant);
-    return { url: this.#originFor(options) + link, headers: { 'content-type': contentType } };
+    return this.#signer.put(key, options);
   }
 
   /** For the gateway, which serves the links. */
@@ -172,11 +206,6 @@ export class DirectoryStore implements ObjectStore {
   async close(): Promise<void> {
     clearInterval(this.#sweeper);
     await this.#sweeping;
-  }
-
-  #originFor({ audience = 'public' }: SignedLinkOptions): string {
-    const { publicUrl, internalUrl } = this.#options;
-    return audience === 'internal' ? (internalUrl ?? publicUrl) : publicUrl;
   }
 
   #pathOf(key: string): string {
@@ -215,14 +244,6 @@ async function syncFolder(path: string): Promise<void> {
   } finally {
     await handle.close();
   }
-}
-
-function expiryOf({ expiresInSeconds, signedAt = new Date() }: SignedLinkOptions): number {
-  return Math.floor(signedAt.getTime() / 1000) + expiresInSeconds;
-}
-
-function checkKey(key: string): void {
-  if (!isObjectKey(key)) throw new RangeError('not an object key');
 }
 
 function notFound(key: string, cause: unknown): ObjectNotFoundError {

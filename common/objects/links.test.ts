@@ -4,17 +4,37 @@ import { type LinkGrant, type LinkMethod, signLink, verifyLink } from './links.t
 const key = Buffer.alloc(32, 1);
 const get: LinkGrant = { method: 'GET', key: 'api/abc', expires: 2_000_000_000 };
 const put: LinkGrant = { ...get, method: 'PUT', contentType: 'image/png', maxBytes: 1000 };
+const remove: LinkGrant = { ...get, method: 'DELETE' };
+const list: LinkGrant = { ...get, method: 'LIST', key: 'out/', after: 'ab12' };
 const before = new Date(1_999_999_999_999);
 
 function check(method: LinkMethod, link: string, now = before, signingKey = key) {
   const url = new URL(link, 'http://x');
-  return verifyLink(signingKey, method, url.pathname.slice('/files/'.length), url.searchParams, now);
+  const named = method === 'LIST' ? url.searchParams.get('prefix') : url.pathname.slice('/files/'.length);
+  return verifyLink(signingKey, method, named ?? '', url.searchParams, now);
 }
 
 describe('signed links', () => {
   it('grant what was signed', () => {
     expect(check('GET', signLink(key, get))).toEqual({ ok: true, grant: get });
     expect(check('PUT', signLink(key, put))).toEqual({ ok: true, grant: put });
+    expect(check('DELETE', signLink(key, remove))).toEqual({ ok: true, grant: remove });
+    expect(check('LIST', signLink(key, list))).toEqual({ ok: true, grant: list });
+    const everything: LinkGrant = { method: 'LIST', key: '', expires: get.expires };
+    expect(check('LIST', signLink(key, everything))).toEqual({
+      ok: true,
+      grant: { ...everything, after: '' },
+    });
+  });
+
+  it('for deleting and listing hold for ten minutes at most, whoever signed them', () => {
+    for (const grant of [remove, list]) {
+      const signed = (ahead: number) =>
+        check(grant.method, signLink(key, grant), new Date(2_000_000_000_000 - ahead));
+      expect(signed(600_000).ok).toBe(true);
+      expect(signed(600_001)).toEqual({ ok: false, reason: 'invalid' });
+      expect(signed(0)).toEqual({ ok: false, reason: 'expired' });
+    }
   });
 
   it('are the same for the same grant', () => {
@@ -31,12 +51,17 @@ describe('signed links', () => {
     expect(check('PUT', signLink(key, get)).ok).toBe(false);
     expect(check('GET', signLink(key, put)).ok).toBe(false);
     expect(check('GET', signLink(key, get), before, Buffer.alloc(32, 2)).ok).toBe(false);
+    expect(check('DELETE', signLink(key, get)).ok).toBe(false);
+    expect(check('GET', signLink(key, remove)).ok).toBe(false);
+    const listLink = new URL(signLink(key, { ...get, method: 'LIST' }), 'http://x');
+    expect(verifyLink(key, 'GET', get.key, listLink.searchParams, before).ok).toBe(false);
+    expect(verifyLink(key, 'DELETE', get.key, listLink.searchParams, before).ok).toBe(false);
   });
 
   it('are void once any character of them is changed, dropped or doubled', () => {
-    for (const grant of [get, put]) {
+    for (const grant of [get, put, remove, list]) {
       const link = signLink(key, grant);
-      for (let i = '/files/'.length; i < link.length; i++) {
+      for (let i = '/files?'.length; i < link.length; i++) {
         const flipped = String.fromCharCode(link.charCodeAt(i) ^ 1);
         for (const changed of [
           link.slice(0, i) + flipped + link.slice(i + 1),

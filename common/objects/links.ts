@@ -1,20 +1,27 @@
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
-import { isObjectKey } from './store.ts';
+import { isKeyPrefix, isObjectKey } from './store.ts';
 
 /** Path, at the gateway, under which the directory store's objects are served. */
 export const FILES_PATH = '/files';
 
-export type LinkMethod = 'GET' | 'PUT';
+/** `DELETE` and `LIST` are for services of the installation alone: no link for them is ever given to anyone else. */
+export type LinkMethod = 'GET' | 'PUT' | 'DELETE' | 'LIST';
+
+/** Links for `DELETE` and `LIST` hold no longer than this: they are made for one request. */
+export const LONGEST_INTERNAL_SECONDS = 600;
 
 /** What a link permits. A GET link also permits HEAD. */
 export interface LinkGrant {
   readonly method: LinkMethod;
+  /** LIST: what the keys begin with. */
   readonly key: string;
   /** Unix seconds. */
   readonly expires: number;
   /** PUT: the content type the object will have, and the most bytes it may have. */
   readonly contentType?: string;
   readonly maxBytes?: number;
+  /** LIST: where the page before ended; none for the first one. */
+  readonly after?: string;
 }
 
 export type LinkVerdict =
@@ -28,15 +35,20 @@ export function signLink(signingKey: Buffer, grant: LinkGrant): string {
     query.set('content_type', grant.contentType ?? '');
     query.set('max_bytes', String(grant.maxBytes));
   }
+  if (grant.method === 'LIST') {
+    query.set('prefix', grant.key);
+    query.set('after', grant.after ?? '');
+  }
   query.set('signature', signatureOf(signingKey, grant).toString('base64url'));
-  return `${FILES_PATH}/${grant.key}?${query}`;
+  const path = grant.method === 'LIST' ? FILES_PATH : `${FILES_PATH}/${grant.key}`;
+  return `${path}?${query}`;
 }
 
 /**
  * Checks a link's signature in constant time, then its expiry.
  *
  * @param method what the request wants to do; HEAD counts as GET
- * @param key the path below `/files/`, as received
+ * @param key the path below `/files/`, as received; LIST: the prefix in the query
  */
 export function verifyLink(
   signingKey: Buffer,
@@ -47,7 +59,8 @@ export function verifyLink(
 ): LinkVerdict {
   const expires = wholeNumber(query.get('expires'));
   const signature = query.get('signature');
-  if (!isObjectKey(key) || expires === undefined || !signature) return { ok: false, reason: 'invalid' };
+  const named = method === 'LIST' ? isKeyPrefix(key) : isObjectKey(key);
+  if (!named || expires === undefined || !signature) return { ok: false, reason: 'invalid' };
   let grant: LinkGrant = { method, key, expires };
   if (method === 'PUT') {
     const contentType = query.get('content_type');
@@ -55,6 +68,7 @@ export function verifyLink(
     if (!contentType || maxBytes === undefined) return { ok: false, reason: 'invalid' };
     grant = { ...grant, contentType, maxBytes };
   }
+  if (method === 'LIST') grant = { ...grant, after: query.get('after') ?? '' };
   const presented = Buffer.from(signature, 'base64url');
   const expected = signatureOf(signingKey, grant);
   // The encoded forms are compared too: base64url has spare bits, and a link has one spelling.
@@ -64,6 +78,9 @@ export function verifyLink(
     signature === expected.toString('base64url');
   if (!same) return { ok: false, reason: 'invalid' };
   if (now.getTime() >= expires * 1000) return { ok: false, reason: 'expired' };
+  const internal = method === 'DELETE' || method === 'LIST';
+  if (internal && expires * 1000 > now.getTime() + LONGEST_INTERNAL_SECONDS * 1000)
+    return { ok: false, reason: 'invalid' };
   return { ok: true, grant };
 }
 
@@ -76,6 +93,7 @@ function signatureOf(signingKey: Buffer, grant: LinkGrant): Buffer {
     grant.expires,
     grant.contentType ?? null,
     grant.maxBytes ?? null,
+    ...(grant.method === 'LIST' ? [grant.after ?? ''] : []),
   ]);
   return createHmac('sha256', keyObject(signingKey)).update(text).digest();
 }

@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../config.ts';
 import { DirectoryStore } from './directory-store.ts';
+import { GatewayStore } from './gateway-store.ts';
 import { openObjectStore } from './open.ts';
 import { S3Store } from './s3-store.ts';
 
@@ -18,6 +19,21 @@ describe('openObjectStore', () => {
     expect(store).toBeInstanceOf(DirectoryStore);
     await store.close();
     await rm(folder, { recursive: true });
+  });
+
+  it('opens the directory of a gateway, whose agents reach it there too unless told otherwise', async () => {
+    const store = openObjectStore({
+      url: 'http://gw.internal:8080',
+      signingKey: Buffer.alloc(16),
+      publicUrl,
+    });
+    expect(store).toBeInstanceOf(GatewayStore);
+    const internal = { expiresInSeconds: 60, audience: 'internal' } as const;
+    expect(await store.signGet('api/x', internal)).toMatch(/^http:\/\/gw\.internal:8080\/files\/api\/x\?/);
+    expect(await store.signGet('api/x', { expiresInSeconds: 60 })).toMatch(
+      /^http:\/\/gateway\.test\/files\//,
+    );
+    await store.close();
   });
 
   it('opens a bucket', async () => {
@@ -43,6 +59,12 @@ describe('openObjectStore', () => {
 
   it.each([
     ['a directory without a signing key', { url: 'file:///tmp/x' }, /SIGNING_KEY/],
+    ['a gateway without a signing key', { url: 'http://gateway:8080' }, /SIGNING_KEY.*the same/],
+    [
+      'a gateway with a path',
+      { url: 'http://gateway:8080/files', signingKey: Buffer.alloc(16) },
+      /without a path/,
+    ],
     ['a bucket without a name', { url: 's3:///x' }, /SEMBLANCE_OBJECTS_URL/],
     ['a setting unknown', { url: 's3://bucket?regoin=x' }, /regoin.*known: region/],
     ['a path style that is neither', { url: 's3://bucket?forcePathStyle=yes' }, /forcePathStyle/],

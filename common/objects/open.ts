@@ -1,14 +1,15 @@
 import { fileURLToPath } from 'node:url';
 import { ConfigError } from '../config.ts';
 import { DirectoryStore } from './directory-store.ts';
+import { GatewayStore } from './gateway-store.ts';
 import { S3Store } from './s3-store.ts';
 import type { ObjectStore } from './store.ts';
 
 /** The settings of `objectsShape` in common/config. */
 export interface OpenObjectStoreOptions {
-  /** `file:///absolute/folder`, or `s3://bucket[/prefix]?region=…&endpoint=…&forcePathStyle=true&publicEndpoint=…`. */
+  /** `file:///absolute/folder`, `http(s)://host:port` of a gateway that has such a folder, or `s3://bucket[/prefix]?region=…&endpoint=…&forcePathStyle=true&publicEndpoint=…`. */
   readonly url: string;
-  /** Needed by the directory store. */
+  /** Needed by the directory store, and to reach it over HTTP. */
   readonly signingKey?: Buffer;
   readonly publicUrl: string;
   readonly internalUrl?: string;
@@ -35,8 +36,24 @@ export function openObjectStore(options: OpenObjectStoreOptions): OpenedObjectSt
       internalUrl: options.internalUrl,
     });
   }
+  if (url.protocol === 'http:' || url.protocol === 'https:') {
+    if (!options.signingKey)
+      throw new ConfigError(
+        'SEMBLANCE_OBJECTS_SIGNING_KEY is needed when SEMBLANCE_OBJECTS_URL is a gateway: the same as the gateway has',
+      );
+    if (options.url !== url.origin && options.url !== `${url.origin}/`)
+      throw new ConfigError('SEMBLANCE_OBJECTS_URL of a gateway must be an origin, without a path');
+    return new GatewayStore({
+      url: url.origin,
+      signingKey: options.signingKey,
+      publicUrl: options.publicUrl,
+      internalUrl: options.internalUrl,
+    });
+  }
   if (url.protocol === 's3:' && url.hostname) return new S3Store(s3Options(url));
-  throw new ConfigError('SEMBLANCE_OBJECTS_URL must name a directory (file:///…) or a bucket (s3://…)');
+  throw new ConfigError(
+    'SEMBLANCE_OBJECTS_URL must name a directory (file:///…), a gateway (http://…) or a bucket (s3://…)',
+  );
 }
 
 const S3_SETTINGS = ['region', 'endpoint', 'publicEndpoint', 'forcePathStyle'];

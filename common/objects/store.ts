@@ -36,7 +36,8 @@ export interface SignedPut {
 
 /**
  * The bytes of inputs and outputs. Keys are `/`-separated names of [A-Za-z0-9._-] without `..`.
- * Both stores (an S3 API, a directory served by the gateway) pass the same conformance tests.
+ * All stores (an S3 API, a directory served by the gateway, that same directory reached over HTTP) pass the same
+ * conformance tests.
  */
 export interface ObjectStore {
   /**
@@ -64,8 +65,27 @@ export interface ObjectStore {
   ): Promise<SignedPut>;
 }
 
+/** Thrown when the store cannot be reached or does not do what it is asked; another try may succeed. */
+export class ObjectStoreError extends Error {
+  override readonly name = 'ObjectStoreError';
+  readonly code = 'object_store_unavailable';
+  readonly retryable = true;
+}
+
 const KEY = /^[A-Za-z0-9_-][A-Za-z0-9._-]*(\/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$/;
 
 export function isObjectKey(key: string): boolean {
   return key.length <= 512 && KEY.test(key);
+}
+
+/** @throws RangeError */
+export function checkKey(key: string): void {
+  if (!isObjectKey(key)) throw new RangeError('not an object key');
+}
+
+const PREFIX = /^[A-Za-z0-9._/-]{0,512}$/;
+
+/** Whether there could be keys that begin so. */
+export function isKeyPrefix(prefix: string): boolean {
+  return PREFIX.test(prefix);
 }

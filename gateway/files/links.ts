@@ -1,5 +1,6 @@
 import type { DirectoryStore } from '#common/objects/directory-store.ts';
 import { FILES_PATH, type LinkGrant, type LinkMethod } from '#common/objects/links.ts';
+import { OBJECT_STATE, type ObjectState } from '#common/objects/object-state.ts';
 import type { GatewayContext } from '../http/context.ts';
 import { StatusError } from '../http/envelope.ts';
 
@@ -9,12 +10,18 @@ import { StatusError } from '../http/envelope.ts';
  * @throws StatusError 403 when the link was changed or has expired
  */
 export function requireGrant(ctx: GatewayContext, method: LinkMethod, store: DirectoryStore): LinkGrant {
-  const key = ctx.path.slice(FILES_PATH.length + 1);
-  const verdict = store.verify(method, key, new URLSearchParams(ctx.querystring));
+  const query = new URLSearchParams(ctx.querystring);
+  const key = method === 'LIST' ? (query.get('prefix') ?? '') : ctx.path.slice(FILES_PATH.length + 1);
+  const verdict = store.verify(method, key, query);
   if (verdict.ok) return verdict.grant;
   const message =
     verdict.reason === 'expired'
       ? 'This link has expired. Read the job again for a new one.'
       : 'This link is not valid. Use it exactly as it was given.';
   throw new StatusError(403, 'unauthorized', message);
+}
+
+/** For services of the installation, which take no other answer for one about the object. */
+export function sayObject(ctx: GatewayContext, state: ObjectState): void {
+  ctx.set(OBJECT_STATE, state);
 }

@@ -2,19 +2,21 @@ import type { ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { ApiError } from '#common/errors.ts';
 import type { DirectoryStore, OpenObject } from '#common/objects/directory-store.ts';
+import { DamagedObjectError } from '#common/objects/footer.ts';
 import type { LinkGrant } from '#common/objects/links.ts';
+import type { ObjectState } from '#common/objects/object-state.ts';
 import { ObjectNotFoundError } from '#common/objects/store.ts';
 import type { GatewayContext, Handler } from '../http/context.ts';
 import { StatusError } from '../http/envelope.ts';
 import { extensionOf } from '../uploads/media-types.ts';
-import { requireGrant } from './links.ts';
+import { requireGrant, sayObject } from './links.ts';
 import { type ByteRange, ifRangeHolds, isNotModified, parseRange, type Validators } from './range.ts';
 
 /** GET and HEAD of a signed link of the directory store, with single ranges and validators. */
 export function readFile({ store }: { readonly store: DirectoryStore }): Handler {
   return async (ctx) => {
     const grant = requireGrant(ctx, 'GET', store);
-    const object = await openObject(store, grant.key);
+    const object = await openObject(ctx, store, grant.key);
     let streaming = false;
     try {
       const validators = { etag: `"${object.version}"`, lastModified: object.storedAt };
@@ -29,7 +31,8 @@ export function readFile({ store }: { readonly store: DirectoryStore }): Handler
       const length = range ? range.end - range.start + 1 : object.sizeBytes;
       ctx.status = range ? 206 : 200;
       if (range) ctx.set('Content-Range', `bytes ${range.start}-${range.end}/${object.sizeBytes}`);
-      ctx.type = object.contentType;
+      // As it was stored: Koa's own setter would add a charset.
+      ctx.set('Content-Type', object.contentType);
       ctx.set('Content-Length', String(length));
       // From here on Koa stands aside: it would not end a response whose source fails half-way.
       ctx.respond = false;
@@ -45,13 +48,18 @@ export function readFile({ store }: { readonly store: DirectoryStore }): Handler
   };
 }
 
-async function openObject(store: DirectoryStore, key: string): Promise<OpenObject> {
+/** What HEAD finds is what the installation's own services ask for; clients outside have no use of it. */
+async function openObject(ctx: GatewayContext, store: DirectoryStore, key: string): Promise<OpenObject> {
+  const say = (state: ObjectState) => ctx.method === 'HEAD' && sayObject(ctx, state);
   try {
-    return await store.open(key);
+    const object = await store.open(key);
+    say('stored');
+    return object;
   } catch (error) {
-    if (error instanceof ObjectNotFoundError)
-      throw new ApiError('not_found', 'This file is no longer stored.', { cause: error });
-    throw error;
+    if (error instanceof DamagedObjectError) say('damaged');
+    if (!(error instanceof ObjectNotFoundError)) throw error;
+    say('absent');
+    throw new ApiError('not_found', 'This file is no longer stored.', { cause: error });
   }
 }
 

@@ -4,7 +4,7 @@ import type { DirectoryStore } from '#common/objects/directory-store.ts';
 import type { Handler } from '../http/context.ts';
 import type { BodyLimits } from '../http/pace.ts';
 import { ClientGoneError, requestBytes } from '../http/request-body.ts';
-import { requireGrant } from './links.ts';
+import { requireGrant, sayObject } from './links.ts';
 
 export interface WriteFileOptions {
   readonly store: DirectoryStore;
@@ -12,7 +12,7 @@ export interface WriteFileOptions {
   readonly signal: AbortSignal;
 }
 
-/** PUT to a signed link of the directory store: how agents hand in results. All of it is stored, or nothing. */
+/** PUT to a signed link of the directory store: how agents hand in results, and services without the folder store. All of it is stored, or nothing. */
 export function writeFile({ store, bodyLimits, signal }: WriteFileOptions): Handler {
   return async (ctx) => {
     const { key, contentType = '', maxBytes = 0 } = requireGrant(ctx, 'PUT', store);
@@ -24,6 +24,7 @@ export function writeFile({ store, bodyLimits, signal }: WriteFileOptions): Hand
       objectMode: false,
     });
     await put(store, key, source, contentType, signal);
+    sayObject(ctx, 'stored');
     ctx.status = 200;
     ctx.set('Content-Length', '0');
     ctx.body = null;

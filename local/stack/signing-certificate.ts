@@ -16,7 +16,7 @@ import {
 } from '@peculiar/x509';
 import { writeAtomically } from '../process/write-atomically.ts';
 
-const KEY = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
+export const KEY = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 const DAY_MS = 86_400_000;
 const AUTHORITY_DAYS = 3_650;
 const SIGNER_DAYS = 365;
@@ -127,11 +127,12 @@ async function pemOf(file: string): Promise<string | undefined> {
   }
 }
 
-function newKeys(): Promise<webcrypto.CryptoKeyPair> {
+/** A key pair of the kind that all certificates of a stack have. */
+export function newKeys(): Promise<webcrypto.CryptoKeyPair> {
   return webcrypto.subtle.generateKey(KEY, true, ['sign', 'verify']);
 }
 
-async function privatePem(key: webcrypto.CryptoKey): Promise<string> {
+export async function privatePem(key: webcrypto.CryptoKey): Promise<string> {
   return `${PemConverter.encode(await webcrypto.subtle.exportKey('pkcs8', key), 'PRIVATE KEY')}\n`;
 }
 
@@ -141,7 +142,7 @@ function validity(days: number): { notBefore: Date; notAfter: Date } {
 }
 
 /** Positive, and unlikely ever to be had twice. */
-function serial(): string {
+export function serial(): string {
   const bytes = Buffer.from(webcrypto.getRandomValues(new Uint8Array(16)));
   bytes[0] = ((bytes[0] ?? 0) & 0x3f) | 0x40;
   return bytes.toString('hex');

@@ -14,6 +14,7 @@ import type { LiveTerm } from '../livesession/live-term.ts';
 import type { Scheduler } from '../scheduling/scheduler.ts';
 import { reconcileAgent } from './conditions.ts';
 import type { Fleet } from './fleet.ts';
+import { isDraining } from './view.ts';
 
 /** Slots come and go faster than anybody reads them. */
 const WRITE_EVERY_MS = 1_000;
@@ -112,7 +113,7 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
       writtenAt.set(name, performance.now());
       await write(agent, status, signal);
       if (before?.reason !== readiness.reason) {
-        const type = readiness.ready || readiness.reason === 'Draining' ? 'Normal' : 'Warning';
+        const type = readiness.ready || isDraining(readiness) ? 'Normal' : 'Warning';
         recorder.event(agent, { type, reason: readiness.reason, action: 'Judge', note: readiness.message });
       }
     }

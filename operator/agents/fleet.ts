@@ -3,6 +3,7 @@ import type { Logger } from '#common/logging.ts';
 import type { GpuAgent } from '#crds/gen/gpuagents.ts';
 import type { AttemptStatus } from '#proto/semblance/agent/v1/agent.ts';
 import type { AgentFate } from '../renderjob/types.ts';
+import type { DisruptionWatch } from './disruption-watch.ts';
 import type { LeaseTracker } from './lease-tracker.ts';
 import { type AgentLink, createAgentLink } from './link.ts';
 import { type AgentView, viewOf } from './view.ts';
@@ -20,6 +21,7 @@ export interface FleetEvents {
 export interface FleetOptions {
   readonly agents: Reflector<GpuAgent>;
   readonly leases: LeaseTracker;
+  readonly disruptions: Pick<DisruptionWatch, 'of' | 'endOf'>;
   readonly internalToken?: string | undefined;
   readonly logger: Logger;
   readonly events: FleetEvents;
@@ -33,6 +35,8 @@ export interface Fleet {
   views(): AgentView[];
   viewOf(agent: GpuAgent): AgentView;
   fateOf(agent: string, incarnation: string): AgentFate;
+  /** What outside it ended that process, of one that is lost or replaced. */
+  endOf(agent: string, incarnation: string): string | undefined;
   /** The connection to that very process, if there is one. */
   linkTo(agent: string, incarnation: string): AgentLink | undefined;
   /** Gives an agent that refused work no more of it for a while. */
@@ -121,6 +125,7 @@ export function createFleet(options: FleetOptions): Fleet {
       lease: leases.stateOf(name, incarnation),
       connected: link?.incarnation === incarnation && link.connected,
       fault: link?.fault,
+      disruption: options.disruptions.of(agent),
     });
   }
 
@@ -158,6 +163,7 @@ export function createFleet(options: FleetOptions): Fleet {
     views: () => agents.list().map(look),
     viewOf: look,
     fateOf,
+    endOf: options.disruptions.endOf,
     linkTo(name, incarnation) {
       const { link } = connections.get(name) ?? {};
       return link?.incarnation === incarnation ? link : undefined;

@@ -1,4 +1,5 @@
 import type { GpuAgent } from '#crds/gen/gpuagents.ts';
+import type { Disruption } from './disruption.ts';
 
 /** How the Lease of an agent stands, as the operator has seen it. */
 export type LeaseState =
@@ -30,7 +31,13 @@ export interface LiveSlots {
 
 export interface Readiness {
   readonly ready: boolean;
-  readonly reason: 'Ready' | 'NotRegistered' | 'Draining' | 'HeartbeatLost' | 'Unreachable';
+  readonly reason:
+    | 'Ready'
+    | 'NotRegistered'
+    | 'Draining'
+    | 'HeartbeatLost'
+    | 'Unreachable'
+    | Disruption['reason'];
   readonly message: string;
 }
 
@@ -41,6 +48,13 @@ export interface ViewOptions {
   readonly connected: boolean;
   /** Why the stream is not open, when it is not. */
   readonly fault?: string;
+  /** Its Pod or its node is going. */
+  readonly disruption?: Disruption | undefined;
+}
+
+/** Whether what it does not take is meant to go elsewhere: nothing is broken. */
+export function isDraining({ reason }: Readiness): boolean {
+  return reason === 'Draining' || reason === 'PodTerminating' || reason === 'NodeCordoned';
 }
 
 export function viewOf(options: ViewOptions): AgentView {
@@ -61,7 +75,7 @@ export function viewOf(options: ViewOptions): AgentView {
 }
 
 /** Whether it may be given work, and in one line why not. */
-function readinessOf({ agent, lease, connected, fault }: ViewOptions): Readiness {
+function readinessOf({ agent, lease, connected, fault, disruption }: ViewOptions): Readiness {
   const { status, spec } = agent;
   const no = (reason: Readiness['reason'], message: string) => ({ ready: false, reason, message });
   if (!status?.incarnation || !status.address) {
@@ -71,6 +85,8 @@ function readinessOf({ agent, lease, connected, fault }: ViewOptions): Readiness
     return no('HeartbeatLost', 'Its Lease has lapsed or was released; its work was given to others.');
   if (lease === 'late')
     return no('HeartbeatLost', 'It has not renewed its Lease in time; it gets no new work.');
+  // What is done to it counts before what it says: that is told by others, and sooner.
+  if (disruption) return no(disruption.reason, `${disruption.message} It gets no new work.`);
   if (spec.drain) return no('Draining', 'spec.drain is set: running work is finished, none is added.');
   if (status.draining)
     return no('Draining', 'The process is ending: running work is finished, none is added.');

@@ -12,9 +12,11 @@ import type { FactStore } from './facts.ts';
 import { outputKeys } from './outputs.ts';
 import { type JobSnapshot, reconcile } from './reconcile.ts';
 import { attemptOf, isWaiting } from './status.ts';
-import type { Action } from './types.ts';
+import type { Action, AgentFate } from './types.ts';
 import type { WaitingLane } from './waiting-lane.ts';
 import type { JobWriter } from './writer.ts';
+
+const isOver = (fate: AgentFate) => fate === 'lost' || fate === 'replaced';
 
 const PROGRESS_EVERY_MS = 1_000;
 /** Decisions in one go for one job; more means that deciding and doing disagree. */
@@ -54,6 +56,7 @@ export function createJobController(options: JobControllerOptions): JobControlle
     const { uid = '' } = job.metadata;
     const { agent, agentIncarnation = '' } = job.status ?? {};
     const bound = agent !== undefined;
+    const fate = bound ? fleet.fateOf(agent, agentIncarnation) : 'unreachable';
     const placement = scheduler.placementOf(uid);
     // What was ready a moment ago may have gone since.
     const placeable = placement && fleet.fateOf(placement.agent, placement.incarnation) === 'connected';
@@ -61,7 +64,8 @@ export function createJobController(options: JobControllerOptions): JobControlle
       job,
       now: Date.now(),
       facts: bound ? facts.get(uid, attemptOf(job), agent, agentIncarnation) : {},
-      fate: bound ? fleet.fateOf(agent, agentIncarnation) : 'unreachable',
+      fate,
+      ended: bound && isOver(fate) ? fleet.endOf(agent, agentIncarnation) : undefined,
       placement: placeable ? placement : undefined,
       waiting: isWaiting(job) ? lane.take(uid) : undefined,
       progressDue: performance.now() - (progressAt.get(uid) ?? Number.NEGATIVE_INFINITY) >= PROGRESS_EVERY_MS,

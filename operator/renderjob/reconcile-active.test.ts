@@ -97,6 +97,18 @@ describe('reconcile of a job that is bound', () => {
     ['silence of the agent proves nothing', jobOf(bound('Running')), { fate: 'unreachable' }, []],
     ['an agent that knows nothing of it', jobOf(bound('Running')), {}, ['Stopping/AttemptLost']],
     ['its agent is lost', jobOf(bound('Running')), { fate: 'lost' }, ['Pending/AgentLost']],
+    [
+      'its agent is lost with its Pod, however often before',
+      jobOf(bound('Running', { lostAgents: MAX_LOST_AGENTS - 1 })),
+      { fate: 'lost', ended: 'Its Pod was deleted.' },
+      ['Pending/Disrupted'],
+    ],
+    [
+      'its agent is replaced on a cordoned node, and its time is over',
+      jobOf(bound('Running', { startTime: ago(200) })),
+      { fate: 'replaced', ended: 'Its node n1 is cordoned.' },
+      ['Failed/DeadlineExceeded'],
+    ],
     ['its agent restarted', jobOf(bound('Assigned')), { fate: 'replaced' }, ['Pending/AgentLost']],
     [
       'it kills agents',
@@ -194,6 +206,13 @@ describe('reconcile of a job that is bound', () => {
       (lostAgents) => decide(jobOf(bound('Running', { lostAgents })), { fate: 'lost' }).status?.retryTime,
     );
     expect(afterLosses).toEqual([undefined, undefined, ago(-1), ago(-2)]);
+  });
+  it('counts no agent that went for a reason outside it, and waits for nothing then', () => {
+    const ended = 'Its Pod was deleted.';
+    const lost = jobOf(bound('Running', { lostAgents: 5 }));
+    const { status } = decide(lost, { fate: 'lost', ended });
+    expect(status).toMatchObject({ lostAgents: 5, phase: 'Pending' });
+    expect(status).not.toHaveProperty('retryTime');
   });
   it('keeps the conditions that kubectl wait looks for true to the phase', () => {
     const failed = decide(jobOf(bound('Running')), { facts: { report: report(FAILED) } }).status;

@@ -91,12 +91,19 @@ function interrupted(snapshot: JobSnapshot, why: string): Decision {
   return requeue(snapshot, wait, { reason: 'Interrupted', message, set: { interruptions } });
 }
 
-/** Its agent is gone: its work has ended with it, and it counts against nothing but a job that keeps doing that. */
+/**
+ * Its agent is gone: its work has ended with it, and it counts against nothing but a job that keeps doing that. A job
+ * is no suspect where a Pod was deleted or a node emptied: that may happen to it as often as people and autoscalers like.
+ */
 function lostAgent(snapshot: JobSnapshot): Decision {
   const { job, now, fate } = snapshot;
   if (job.spec.suspend || isPastDeadline(snapshot)) return stopped(snapshot);
-  const lostAgents = (job.status?.lostAgents ?? 0) + 1;
   const agent = job.status?.agent;
+  if (snapshot.ended !== undefined) {
+    const message = `Attempt ${attemptOf(job)} ended with ${agent}: ${snapshot.ended} It will be retried, and does not count.`;
+    return requeue(snapshot, 0, { reason: 'Disrupted', message });
+  }
+  const lostAgents = (job.status?.lostAgents ?? 0) + 1;
   const how = fate === 'replaced' ? `${agent} restarted` : `${agent} stopped renewing its Lease`;
   if (lostAgents >= MAX_LOST_AGENTS) {
     const message = `${lostAgents} agents went away while they held this job; it is taken to be the cause. The last: ${how}.`;

@@ -26,6 +26,8 @@ export interface JobSnapshot {
   readonly facts: AttemptFacts;
   /** Of the agent in the status. */
   readonly fate: AgentFate;
+  /** What outside it ended the process in the status, where that is lost or replaced and such a thing is known. */
+  readonly ended?: string | undefined;
   /** The agent the scheduler gives a waiting job. */
   readonly placement?: Placement;
   /** Set when it is time to say why the job waits. */

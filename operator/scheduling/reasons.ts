@@ -1,3 +1,4 @@
+import { isDraining } from '../agents/view.ts';
 import type { WaitingReason } from '../renderjob/types.ts';
 import type { ScheduledAgent } from './schedule.ts';
 
@@ -50,7 +51,7 @@ export function obstacleTo(capability: string, agents: readonly ScheduledAgent[]
   }
   const ready = large.filter(({ readiness }) => readiness.ready);
   if (ready.length === 0) {
-    const draining = large.filter(({ readiness }) => readiness.reason === 'Draining');
+    const draining = large.filter(({ readiness }) => isDraining(readiness));
     const states = large.map(({ name, readiness }) => `${name}: ${readiness.reason}`);
     return because(
       draining.length === large.length ? 'AgentsDraining' : 'AgentsNotReady',

@@ -1,0 +1,92 @@
+{{/*
+Secrets that the chart generates, as YAML: what the cluster has already, else new ones. Worked out once for a rendering,
+so that a Secret and the checksum of it agree.
+*/}}
+{{- define "semblance.generated" -}}
+{{- if not (hasKey .Values "_generated") -}}
+{{- $namespace := .Release.Namespace -}}
+{{- $fullname := include "semblance.fullname" . -}}
+{{- $made := dict -}}
+
+{{- $old := (lookup "v1" "Secret" $namespace (printf "%s-internal" $fullname)).data | default dict -}}
+{{- $internal := dict
+  "internal-token" (index $old "internal-token" | default (randAlphaNum 40 | b64enc))
+  "admin-token" (index $old "admin-token" | default (randAlphaNum 40 | b64enc))
+  "objects-signing-key" (index $old "objects-signing-key" | default (randAlphaNum 40 | sha256sum | b64enc)) -}}
+{{- $_ := set $made "internal" $internal -}}
+
+{{- $old = (lookup "v1" "Secret" $namespace (printf "%s-postgres" $fullname)).data | default dict -}}
+{{- $password := index $old "password" | default (randAlphaNum 32 | b64enc) -}}
+{{- $url := printf "postgres://semblance:%s@%s-postgres.%s.svc:5432/semblance" (b64dec $password) $fullname $namespace -}}
+{{- $_ := set $made "postgres" (dict "password" $password "url" (b64enc $url)) -}}
+
+{{- $old = (lookup "v1" "Secret" $namespace (printf "%s-nats" $fullname)).data | default dict -}}
+{{- $password = index $old "password" | default (randAlphaNum 32 | b64enc) -}}
+{{- $url = printf "nats://semblance:%s@%s-nats.%s.svc:4222" (b64dec $password) $fullname $namespace -}}
+{{- $_ := set $made "nats" (dict "password" $password "url" (b64enc $url) "nats.conf" (include "semblance.natsConf" (b64dec $password) | b64enc)) -}}
+
+{{- if eq .Values.tls.mode "generated" -}}
+{{- $old = (lookup "v1" "Secret" $namespace (printf "%s-ca" $fullname)).data | default dict -}}
+{{- $ca := dict -}}
+{{- if and (index $old "ca.crt") (index $old "ca.key") -}}
+{{- $ca = buildCustomCert (index $old "ca.crt") (index $old "ca.key") -}}
+{{- else -}}
+{{- $ca = genCA (printf "%s-ca" $fullname) 3650 -}}
+{{- end -}}
+{{- $_ := set $made "ca" (dict "ca.crt" (b64enc $ca.Cert) "ca.key" (b64enc $ca.Key)) -}}
+{{- range $component := list "gateway" "control-plane" "operator" "agent" -}}
+{{- $held := (lookup "v1" "Secret" $namespace (printf "%s-%s-tls" $fullname $component)).data | default dict -}}
+{{- /* One of another authority (a change of tls.mode, a lost Secret) is of no use. */ -}}
+{{- if eq (index $held "ca.crt" | default "") (b64enc $ca.Cert) -}}
+{{- $_ := set $made $component (pick $held "tls.crt" "tls.key" "ca.crt") -}}
+{{- else -}}
+{{- $name := printf "%s.semblance.internal" $component -}}
+{{- $cert := genSignedCert $name nil (list $name) 3650 $ca -}}
+{{- $_ := set $made $component (dict "tls.crt" (b64enc $cert.Cert) "tls.key" (b64enc $cert.Key) "ca.crt" (b64enc $ca.Cert)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set .Values "_generated" $made -}}
+{{- end -}}
+{{- toYaml .Values._generated -}}
+{{- end -}}
+
+{{- define "semblance.natsConf" -}}
+port: 4222
+http_port: 8222
+server_name: semblance
+lame_duck_duration: 10s
+lame_duck_grace_period: 1s
+jetstream {
+  store_dir: /data
+  max_memory_store: 64MB
+}
+authorization {
+  user: semblance
+  password: {{ . | quote }}
+}
+{{ end -}}
+
+{{/* Changes when the generated Secrets do, and with it the Pods that read them. */}}
+{{- define "semblance.secretsChecksum" -}}
+{{- $made := include "semblance.generated" . | fromYaml -}}
+{{- omit $made "gateway" "control-plane" "operator" "agent" "ca" | toJson | sha256sum -}}
+{{- end -}}
+
+{{- define "semblance.internalSecret" -}}
+{{- .Values.secrets.existingSecret | default (printf "%s-internal" (include "semblance.fullname" .)) -}}
+{{- end -}}
+{{- define "semblance.postgresSecret" -}}
+{{- .Values.postgres.existingSecret | default (printf "%s-postgres" (include "semblance.fullname" .)) -}}
+{{- end -}}
+{{- define "semblance.natsSecret" -}}
+{{- .Values.nats.existingSecret | default (printf "%s-nats" (include "semblance.fullname" .)) -}}
+{{- end -}}
+
+{{/* Kept when the release goes, if the data it opens is kept. */}}
+{{- define "semblance.keep" -}}
+{{- if .Values.persistence.keep }}
+annotations:
+  helm.sh/resource-policy: keep
+{{- end }}
+{{- end -}}

@@ -1,0 +1,58 @@
+{{/* Which parts are the owner's and which the chart brings for evaluation; "true" or nothing. */}}
+{{- define "semblance.externalPostgres" -}}{{ if .Values.postgres.existingSecret }}true{{ end }}{{- end -}}
+{{- define "semblance.externalNats" -}}{{ if .Values.nats.existingSecret }}true{{ end }}{{- end -}}
+{{- define "semblance.s3" -}}{{ if .Values.objects.s3.bucket }}true{{ end }}{{- end -}}
+{{- define "semblance.external" -}}
+{{- if and (include "semblance.externalPostgres" .) (include "semblance.externalNats" .) (include "semblance.s3" .) }}true{{ end -}}
+{{- end -}}
+
+{{/* Replicas of a service: (dict "root" $ "replicas" .Values.gateway.replicas). */}}
+{{- define "semblance.replicas" -}}
+{{- if kindIs "invalid" .replicas -}}
+{{- ternary 2 1 (eq (include "semblance.external" .root) "true") -}}
+{{- else -}}
+{{- int .replicas -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Whether a volume of the evaluation is a claim: (dict "root" $ "component" "postgres"). What was decided when it was made
+stays: a StorageClass that comes or goes must not take data away in an upgrade.
+*/}}
+{{- define "semblance.persistent" -}}
+{{- $root := .root -}}
+{{- $enabled := toString $root.Values.persistence.enabled -}}
+{{- $name := printf "%s-%s" (include "semblance.fullname" $root) .component -}}
+{{- if eq $enabled "true" -}}
+true
+{{- else if eq $enabled "auto" -}}
+{{- if lookup "v1" "PersistentVolumeClaim" $root.Release.Namespace $name -}}
+true
+{{- else -}}
+{{- $workload := lookup "apps/v1" (ternary "Deployment" "StatefulSet" (eq .component "objects")) $root.Release.Namespace (ternary (printf "%s-gateway" (include "semblance.fullname" $root)) $name (eq .component "objects")) -}}
+{{- $found := dict "default" (ternary "true" "" (not (empty $root.Values.persistence.storageClass))) -}}
+{{- if not $workload -}}
+{{- range (lookup "storage.k8s.io/v1" "StorageClass" "" "").items -}}
+{{- if eq (toString (index (.metadata.annotations | default dict) "storageclass.kubernetes.io/is-default-class")) "true" -}}
+{{- $_ := set $found "default" "true" -}}
+{{- end -}}
+{{- end -}}
+{{- $found.default -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The volume at the gateway is a claim (of the owner's or ours). */}}
+{{- define "semblance.objectsClaim" -}}
+{{- if .Values.objects.volume.existingClaim -}}
+{{- .Values.objects.volume.existingClaim -}}
+{{- else if include "semblance.persistent" (dict "root" . "component" "objects") -}}
+{{- include "semblance.fullname" . }}-objects
+{{- end -}}
+{{- end -}}
+
+{{/* Values of a pool over those that every pool has: (dict "root" $ "pool" $pool). */}}
+{{- define "semblance.pool" -}}
+{{- mergeOverwrite (deepCopy .root.Values.agents) (deepCopy (.pool | default dict)) | toYaml -}}
+{{- end -}}

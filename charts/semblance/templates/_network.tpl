@@ -1,0 +1,105 @@
+{{/* Rules of egress, each a list with one entry. */}}
+{{- define "semblance.toDns" -}}
+- ports:
+    - { port: 53, protocol: UDP }
+    - { port: 53, protocol: TCP }
+{{- end -}}
+
+{{/* (dict "root" $ "component" "gateway" "port" 8080) */}}
+{{- define "semblance.toComponent" -}}
+- to:
+    - podSelector:
+        matchLabels:
+          {{- include "semblance.selectorLabels" . | nindent 10 }}
+  ports:
+    - { port: {{ .port }}, protocol: TCP }
+{{- end -}}
+
+{{/* (dict "root" $ "from" (list "gateway") "port" 9090) */}}
+{{- define "semblance.fromComponents" -}}
+- from:
+    {{- range .from }}
+    - podSelector:
+        matchLabels:
+          {{- include "semblance.selectorLabels" (dict "root" $.root "component" .) | nindent 10 }}
+    {{- end }}
+  ports:
+    - { port: {{ .port }}, protocol: TCP }
+{{- end -}}
+
+{{- define "semblance.fromMetrics" -}}
+- from:
+    {{- if .Values.networkPolicy.metricsFrom }}
+    {{- toYaml .Values.networkPolicy.metricsFrom | nindent 4 }}
+    {{- else }}
+    - namespaceSelector: {}
+    {{- end }}
+  ports:
+    - { port: 8081, protocol: TCP }
+{{- end -}}
+
+{{/* The Kubernetes API: as set, else the addresses that the cluster names, else (rendered without one) any. */}}
+{{- define "semblance.toKubeApi" -}}
+{{- $cidrs := .Values.networkPolicy.kubeApi.cidrs -}}
+{{- $ports := .Values.networkPolicy.kubeApi.ports -}}
+{{- if not $cidrs -}}
+{{- range (lookup "discovery.k8s.io/v1" "EndpointSlice" "default" "").items -}}
+{{- if eq (index .metadata.labels "kubernetes.io/service-name" | default "") "kubernetes" -}}
+{{- range .endpoints }}{{ range .addresses }}{{ $cidrs = append $cidrs (printf "%s/%s" . (ternary "128" "32" (contains ":" .))) }}{{ end }}{{ end -}}
+{{- range .ports }}{{ $ports = append $ports (int .port) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- $service := lookup "v1" "Service" "default" "kubernetes" -}}
+{{- if and $cidrs $service -}}
+{{- range $service.spec.clusterIPs }}{{ $cidrs = append $cidrs (printf "%s/%s" . (ternary "128" "32" (contains ":" .))) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+- ports:
+    {{- range $ports | uniq }}
+    - { port: {{ int . }}, protocol: TCP }
+    {{- end }}
+  {{- with $cidrs | uniq }}
+  to:
+    {{- range . }}
+    - ipBlock: { cidr: {{ . | quote }} }
+    {{- end }}
+  {{- end }}
+{{- end -}}
+
+{{/* PostgreSQL, NATS, S3 and a trace collector of the owner's. */}}
+{{- define "semblance.toExternal" -}}
+- ports:
+    {{- range .Values.networkPolicy.external.ports }}
+    - { port: {{ int . }}, protocol: TCP }
+    {{- end }}
+  {{- with .Values.networkPolicy.external.cidrs }}
+  to:
+    {{- range . }}
+    - ipBlock: { cidr: {{ . | quote }} }
+    {{- end }}
+  {{- end }}
+{{- end -}}
+
+{{/* Agents fetch and store by links, at the gateway or at S3. */}}
+{{- define "semblance.toObjects" -}}
+{{ include "semblance.toComponent" (dict "root" . "component" "gateway" "port" 8080) }}
+{{- if include "semblance.s3" . }}
+{{ include "semblance.toExternal" . }}
+{{- end }}
+{{- end -}}
+
+{{/* Metadata and head of a policy: (dict "root" $ "component" "gateway"). */}}
+{{- define "semblance.policyHead" -}}
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: {{ include "semblance.fullname" .root }}-{{ .component }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "semblance.labels" . | nindent 4 }}
+spec:
+  podSelector:
+    matchLabels:
+      {{- include "semblance.selectorLabels" . | nindent 6 }}
+  policyTypes: [Ingress, Egress]
+{{- end -}}

@@ -1,0 +1,174 @@
+{{/* What the restricted Pod Security Standard asks for. */}}
+{{- define "semblance.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "semblance.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{- define "semblance.pullSecrets" -}}
+{{- with .Values.global.imagePullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* (dict "root" $ "component" "gateway" "values" .Values.gateway "many" true) */}}
+{{- define "semblance.scheduling" -}}
+{{- with .values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if .values.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- toYaml .values.topologySpreadConstraints | nindent 2 }}
+{{- else if .many }}
+topologySpreadConstraints:
+  {{- range $key := list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+  - maxSkew: 1
+    topologyKey: {{ $key }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "semblance.selectorLabels" $ | nindent 8 }}
+        {{- with $.poolName }}
+        semblance.dev/pool: {{ . }}
+        {{- end }}
+  {{- end }}
+{{- end }}
+{{- with .values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{/*
+Environment of a container, as a list: what the chart sets (YAML in "base"), then the owner's, which take the place of
+entries with their name. A name stands in it once: server-side apply refuses it otherwise.
+*/}}
+{{- define "semblance.env" -}}
+{{- $entries := dict -}}
+{{- $order := list -}}
+{{- range concat (.base | fromYamlArray) (.root.Values.extraEnv) (.extra | default list) -}}
+{{- if not (hasKey $entries .name) }}{{ $order = append $order .name }}{{ end -}}
+{{- $_ := set $entries .name . -}}
+{{- end -}}
+{{- $list := list -}}
+{{- range $order }}{{ $list = append $list (get $entries .) }}{{ end -}}
+{{- toYaml $list -}}
+{{- end -}}
+
+{{/* Of every service and agent. */}}
+{{- define "semblance.baseEnv" -}}
+- name: SEMBLANCE_LOG_LEVEL
+  value: {{ .Values.logLevel }}
+- name: SEMBLANCE_HEALTH_LISTEN
+  value: 0.0.0.0:8081
+- name: HOME
+  value: /tmp
+- name: SEMBLANCE_INTERNAL_TOKEN
+  valueFrom:
+    secretKeyRef: { name: {{ include "semblance.internalSecret" . }}, key: internal-token }
+{{- if ne .Values.tls.mode "off" }}
+- name: SEMBLANCE_TLS_DIR
+  value: /etc/semblance/tls
+{{- end }}
+{{- end -}}
+
+{{- define "semblance.namespaceEnv" -}}
+- name: SEMBLANCE_NAMESPACE
+  valueFrom:
+    fieldRef: { fieldPath: metadata.namespace }
+{{- end -}}
+
+{{/* Where the objects are: (dict "root" $ "gateway" true). */}}
+{{- define "semblance.objectsEnv" -}}
+{{- $root := .root -}}
+{{- $s3 := $root.Values.objects.s3 -}}
+- name: SEMBLANCE_PUBLIC_URL
+  value: {{ include "semblance.publicUrl" $root }}
+- name: SEMBLANCE_OBJECTS_INTERNAL_URL
+  value: {{ include "semblance.gatewayOrigin" $root }}
+{{- if $s3.bucket }}
+{{- $query := printf "region=%s" (urlquery $s3.region) }}
+{{- with $s3.endpoint }}{{ $query = printf "%s&endpoint=%s" $query (urlquery .) }}{{ end }}
+{{- with $s3.publicEndpoint }}{{ $query = printf "%s&publicEndpoint=%s" $query (urlquery .) }}{{ end }}
+{{- if $s3.forcePathStyle }}{{ $query = printf "%s&forcePathStyle=true" $query }}{{ end }}
+- name: SEMBLANCE_OBJECTS_URL
+  value: {{ printf "s3://%s%s?%s" $s3.bucket ($s3.prefix | trimAll "/" | ternary (printf "/%s" ($s3.prefix | trimAll "/")) "" (not (empty $s3.prefix))) $query | quote }}
+{{- with $s3.existingSecret }}
+- name: AWS_ACCESS_KEY_ID
+  valueFrom:
+    secretKeyRef: { name: {{ . }}, key: access-key-id }
+- name: AWS_SECRET_ACCESS_KEY
+  valueFrom:
+    secretKeyRef: { name: {{ . }}, key: secret-access-key }
+{{- end }}
+{{- else }}
+- name: SEMBLANCE_OBJECTS_URL
+  value: {{ ternary "file:///var/lib/semblance/objects" (include "semblance.gatewayOrigin" $root) .gateway }}
+- name: SEMBLANCE_OBJECTS_SIGNING_KEY
+  valueFrom:
+    secretKeyRef: { name: {{ include "semblance.internalSecret" $root }}, key: objects-signing-key }
+{{- end }}
+{{- end -}}
+
+{{/* Volumes and mounts of every service and agent: (dict "root" $ "component" "gateway"). */}}
+{{- define "semblance.baseVolumes" -}}
+- name: tmp
+  emptyDir: {}
+{{- if ne .root.Values.tls.mode "off" }}
+- name: tls
+  secret:
+    secretName: {{ include "semblance.fullname" .root }}-{{ .component }}-tls
+    defaultMode: 288 # 0440
+{{- end }}
+{{- end -}}
+{{- define "semblance.baseMounts" -}}
+- name: tmp
+  mountPath: /tmp
+{{- if ne .root.Values.tls.mode "off" }}
+- name: tls
+  mountPath: /etc/semblance/tls
+  readOnly: true
+{{- end }}
+{{- end -}}
+
+{{/* Alive, and able to do its work. */}}
+{{- define "semblance.probes" -}}
+livenessProbe:
+  httpGet: { path: /healthz, port: health }
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+readinessProbe:
+  httpGet: { path: /readyz, port: health }
+  periodSeconds: 5
+  timeoutSeconds: 4
+  failureThreshold: 2
+{{- end -}}
+
+{{/* Annotations of a Pod: (dict "root" $ "extra" .Values.gateway.podAnnotations "checksums" (dict …)). */}}
+{{- define "semblance.podAnnotations" -}}
+{{- merge (deepCopy (.extra | default dict)) (deepCopy .root.Values.podAnnotations) (.checksums | default dict) | toYaml -}}
+{{- end -}}

@@ -1,0 +1,73 @@
+{{/* Rules of each component's Role, as a list. */}}
+{{- define "semblance.rules.control-plane" -}}
+- apiGroups: [semblance.dev]
+  resources: [renderjobs, livesessions]
+  verbs: [get, list, watch, create, update, patch, delete]
+- apiGroups: [semblance.dev]
+  resources: [renderjobs/status, livesessions/status, gpuagents, agentpools]
+  verbs: [get, list, watch]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, list, watch]
+{{- end -}}
+
+{{- define "semblance.rules.operator" -}}
+- apiGroups: [semblance.dev]
+  resources: [renderjobs, livesessions, gpuagents, agentpools]
+  verbs: [get, list, watch, create, update, patch, delete]
+- apiGroups: [semblance.dev]
+  resources: [renderjobs/status, livesessions/status, gpuagents/status, agentpools/status]
+  verbs: [get, update, patch]
+- apiGroups: [semblance.dev]
+  resources: [renderjobs/finalizers, livesessions/finalizers, gpuagents/finalizers, agentpools/finalizers]
+  verbs: [update]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, list, watch, create, update, patch, delete]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, create, delete, patch]
+{{- /* Its own namespace, to see that it is being deleted. */}}
+- apiGroups: [""]
+  resources: [namespaces]
+  resourceNames: [{{ .Release.Namespace }}]
+  verbs: [get]
+{{- end -}}
+
+{{- define "semblance.rules.agent" -}}
+- apiGroups: [semblance.dev]
+  resources: [gpuagents]
+  verbs: [get, list, watch, create, patch]
+- apiGroups: [semblance.dev]
+  resources: [gpuagents/status]
+  verbs: [get, patch]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, create, update, patch, delete]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get]
+{{- end -}}
+
+{{/* The Jobs that install pools and that clear up before the release goes. */}}
+{{- define "semblance.rules.hooks" -}}
+- apiGroups: [semblance.dev]
+  resources: [renderjobs, livesessions, gpuagents, agentpools]
+  verbs: [get, list, patch, delete]
+- apiGroups: [semblance.dev]
+  resources: [agentpools]
+  verbs: [create]
+- apiGroups: [apps]
+  resources: [deployments]
+  resourceNames: [{{ include "semblance.fullname" . }}-gateway, {{ include "semblance.fullname" . }}-control-plane, {{ include "semblance.fullname" . }}-operator]
+  verbs: [get, patch]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, delete]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, list, delete]
+{{- end -}}

@@ -1,0 +1,21 @@
+{{- define "semblance.controlPlaneEnv" -}}
+{{ include "semblance.baseEnv" . }}
+{{ include "semblance.namespaceEnv" . }}
+{{ include "semblance.objectsEnv" (dict "root" . "gateway" false) }}
+- name: SEMBLANCE_POSTGRES_URL
+  valueFrom:
+    secretKeyRef: { name: {{ include "semblance.postgresSecret" . }}, key: {{ ternary .Values.postgres.existingSecretKey "url" (not (empty .Values.postgres.existingSecret)) }} }
+- name: SEMBLANCE_NATS_URL
+  valueFrom:
+    secretKeyRef: { name: {{ include "semblance.natsSecret" . }}, key: {{ ternary .Values.nats.existingSecretKey "url" (not (empty .Values.nats.existingSecret)) }} }
+- name: SEMBLANCE_CONTROL_LISTEN
+  value: 0.0.0.0:9090
+- name: SEMBLANCE_WEBHOOK_ALLOW
+  value: {{ join "," .Values.controlPlane.webhookAllow | quote }}
+- name: SEMBLANCE_ADMIN_TOKEN
+  valueFrom:
+    secretKeyRef: { name: {{ include "semblance.internalSecret" . }}, key: admin-token }
+{{- /* For the admin command, run in this Pod. */}}
+- name: SEMBLANCE_CONTROL_ADDRESS
+  value: 127.0.0.1:9090
+{{- end -}}

@@ -1,0 +1,151 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type ChannelCredentials, type ChannelOptions, experimental } from '@grpc/grpc-js';
+import { ConfigError } from '../../config.ts';
+import { describeError } from '../../errors.ts';
+import type { Logger } from '../../logging.ts';
+import { type Component, nameOf } from './components.ts';
+import { checkMaterial, type Material, MaterialError, type MaterialFiles } from './material.ts';
+
+const { createCertificateProviderChannelCredentials } = experimental;
+type Provider = experimental.CertificateProvider;
+type CaListener = Parameters<Provider['addCaCertificateListener']>[0];
+type IdentityListener = Parameters<Provider['addIdentityCertificateListener']>[0];
+
+/** Kubernetes itself takes a minute or so to bring a changed Secret into a Pod. */
+const POLL_MS = 5_000;
+
+export interface TlsOptions {
+  /** Folder with `tls.crt`, `tls.key` and `ca.crt`, as a Secret of type kubernetes.io/tls is mounted. */
+  readonly dir: string;
+  /** Which service this is; its certificate must say so. */
+  readonly component: Component;
+  readonly logger: Logger;
+  /** Pause between two looks at the files. Default 5 s. */
+  readonly pollMs?: number;
+}
+
+/** How a client is to reach servers of one component. */
+export interface SecureChannel {
+  readonly credentials: ChannelCredentials;
+  readonly options: ChannelOptions;
+}
+
+/** What a service proves itself with to others, and knows them by. It follows its files. */
+export interface Tls {
+  readonly component: Component;
+  readonly logger: Logger;
+  readonly current: Material;
+  /** For a client of a component: the server must prove to be one. */
+  to(component: Component): SecureChannel;
+  /** Told of every new material. @returns ends that */
+  onChange(listener: (material: Material) => void): () => void;
+  close(): void;
+}
+
+/**
+ * Reads the certificate of a service and follows it as it is renewed. New connections use what was read last; those
+ * that are open go on. Files that are not fit for use change nothing and are logged, once for each fault.
+ * @throws ConfigError when they are not fit at the start
+ */
+export async function openTls(options: TlsOptions): Promise<Tls> {
+  const { dir, component, logger } = options;
+  let current: Material;
+  try {
+    current = checkMaterial(await readFiles(dir), nameOf(component));
+  } catch (error) {
+    const message = `The environment is not usable:\n  SEMBLANCE_TLS_DIR: ${dir}: ${describeError(error)}`;
+    throw new ConfigError(message, { cause: error });
+  }
+  const listeners = new Set<(material: Material) => void>();
+  let fault: string | undefined;
+  let closed = false;
+
+  async function look(): Promise<void> {
+    try {
+      const files = await readFiles(dir);
+      if (closed) return;
+      if (!isSame(files, current)) {
+        current = checkMaterial(files, nameOf(component));
+        logger.info({ notAfter: current.notAfter }, 'the certificate was renewed: new connections use it');
+        for (const listener of listeners) listener(current);
+      }
+      fault = undefined;
+    } catch (error) {
+      const seen = describeError(error);
+      if (seen === fault || closed) return;
+      fault = seen;
+      logger.error(
+        { err: error, dir, notAfter: current.notAfter },
+        `the certificate cannot be renewed, the former one stays in use: ${seen}`,
+      );
+    }
+  }
+
+  let timer = setTimeout(async function again() {
+    await look();
+    if (!closed) timer = setTimeout(again, options.pollMs ?? POLL_MS).unref();
+  }, options.pollMs ?? POLL_MS).unref();
+
+  const onChange = (listener: (material: Material) => void) => {
+    listeners.add(listener);
+    return () => void listeners.delete(listener);
+  };
+  const provider = createProvider(() => current, onChange);
+  const credentials = createCertificateProviderChannelCredentials(provider, provider);
+  return {
+    component,
+    logger,
+    get current() {
+      return current;
+    },
+    to: (server) => ({ credentials, options: { 'grpc.ssl_target_name_override': nameOf(server) } }),
+    onChange,
+    close() {
+      closed = true;
+      clearTimeout(timer);
+    },
+  };
+}
+
+async function readFiles(dir: string): Promise<MaterialFiles> {
+  const read = (name: string) =>
+    readFile(join(dir, name)).catch((cause: NodeJS.ErrnoException) => {
+      const why = cause.code === 'ENOENT' ? 'is missing' : `cannot be read (${cause.code})`;
+      throw new MaterialError(`${name} ${why}`, { cause });
+    });
+  const [certificate, key, authority] = await Promise.all([read('tls.crt'), read('tls.key'), read('ca.crt')]);
+  return { certificate, key, authority };
+}
+
+function isSame(files: MaterialFiles, other: MaterialFiles): boolean {
+  return (['certificate', 'key', 'authority'] as const).every((name) => files[name].equals(other[name]));
+}
+
+/**
+ * Gives what is current to the channels. The library's own provider of files passes on whatever it reads, so that a
+ * file caught half written would cut the service off until the next look.
+ */
+function createProvider(current: () => Material, onChange: Tls['onChange']): Provider {
+  const authorityListeners = new Map<CaListener, () => void>();
+  const identityListeners = new Map<IdentityListener, () => void>();
+  const follow = <L>(listeners: Map<L, () => void>, listener: L, tell: (material: Material) => void) => {
+    listeners.get(listener)?.();
+    listeners.set(listener, onChange(tell));
+    process.nextTick(() => tell(current()));
+  };
+  const leave = <L>(listeners: Map<L, () => void>, listener: L) => {
+    listeners.get(listener)?.();
+    listeners.delete(listener);
+  };
+  return {
+    addCaCertificateListener: (listener) =>
+      follow(authorityListeners, listener, ({ authority }) => listener({ caCertificate: authority })),
+    removeCaCertificateListener: (listener) => leave(authorityListeners, listener),
+    addIdentityCertificateListener: (listener) =>
+      follow(identityListeners, listener, ({ certificate, key }) =>
+        listener({ certificate, privateKey: key }),
+      ),
+    removeIdentityCertificateListener: (listener) => leave(identityListeners, listener),
+  };
+}

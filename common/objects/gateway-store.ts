@@ -1,0 +1,179 @@
+import type { Readable, Writable } from 'node:stream';
+import { z } from 'zod';
+import { DamagedObjectError } from './footer.ts';
+import { type Answer, HttpExchange } from './http-exchange.ts';
+import { LinkSigner } from './link-signer.ts';
+import { type LinkGrant, LONGEST_INTERNAL_SECONDS, signLink } from './links.ts';
+import { OBJECT_STATE } from './object-state.ts';
+import {
+  checkKey,
+  isKeyPrefix,
+  type ObjectInfo,
+  ObjectNotFoundError,
+  type ObjectStore,
+  ObjectStoreError,
+  type SignedLinkOptions,
+  type SignedPut,
+  type StoredObject,
+} from './store.ts';
+
+/** Lifetime of the links it follows itself: one request, and clocks that differ by minutes. */
+const OWN_LINK_SECONDS = LONGEST_INTERNAL_SECONDS / 2;
+/** What an S3 API takes as one object; the interface has no limit of its own. */
+const MOST_BYTES = 5 * 2 ** 40;
+
+const page = z.object({
+  objects: z.array(
+    z.object({ key: z.string(), size_bytes: z.number().int().nonnegative(), stored_at: z.iso.datetime() }),
+  ),
+  next: z.string().min(1).optional(),
+});
+
+export interface GatewayStoreOptions {
+  /** Origin this process reaches the gateway at. */
+  readonly url: string;
+  /** The gateway's own. */
+  readonly signingKey: Buffer;
+  /** Origin clients reach the gateway at. */
+  readonly publicUrl: string;
+  /** Origin agents reach the gateway at. Default: `url`. */
+  readonly internalUrl?: string | undefined;
+  /** Longest silence of the gateway, or of a source that is being sent. Default: 30 s. */
+  readonly idleMs?: number;
+}
+
+/**
+ * The directory store of a gateway, for a process that does not share its folder: every use is a request with a link
+ * signed here. Nothing is repeated: callers do that, by `retryable`.
+ */
+export class GatewayStore implements ObjectStore {
+  readonly #options: GatewayStoreOptions;
+  readonly #signer: LinkSigner;
+  readonly #http: HttpExchange;
+
+  constructor(options: GatewayStoreOptions) {
+    this.#options = options;
+    const { signingKey, publicUrl, internalUrl = options.url } = options;
+    this.#signer = new LinkSigner({ signingKey, publicUrl, internalUrl });
+    this.#http = new HttpExchange({ origin: options.url, idleMs: options.idleMs ?? 30_000 });
+  }
+
+  /** @throws ObjectStoreError; and what the source failed with, or the signal was aborted with */
+  async put(key: string, source: Readable, options: { contentType: string; signal?: AbortSignal }) {
+    checkKey(key);
+    const { contentType, signal } = options;
+    signal?.throwIfAborted();
+    const link = this.#link({ method: 'PUT', key, contentType, maxBytes: MOST_BYTES });
+    const counted = { sizeBytes: 0 };
+    try {
+      const answer = await this.#http.send('PUT', link, {
+        headers: { 'content-type': contentType },
+        signal,
+        write: (request, failed) => sendAll(source, request, counted, failed),
+      });
+      if (answer.status !== 200 || stateOf(answer) !== 'stored') throw this.#refusal('store', key, answer);
+      return counted;
+    } catch (error) {
+      source.destroy();
+      throw error;
+    }
+  }
+
+  async info(key: string): Promise<ObjectInfo> {
+    checkKey(key);
+    const answer = await this.#http.send('HEAD', this.#link({ method: 'GET', key }));
+    const { 'content-length': length, 'content-type': contentType } = answer.headers;
+    if (answer.status !== 200 || stateOf(answer) !== 'stored' || length === undefined || !contentType)
+      throw this.#refusal('read', key, answer);
+    return { sizeBytes: Number(length), contentType };
+  }
+
+  async delete(key: string): Promise<void> {
+    checkKey(key);
+    const answer = await this.#http.send('DELETE', this.#link({ method: 'DELETE', key }));
+    if (answer.status !== 204 || stateOf(answer) !== 'absent') throw this.#refusal('delete', key, answer);
+  }
+
+  /** Page by page, each a short request: the gateway may restart between two of them. */
+  async *list(prefix: string): AsyncGenerator<StoredObject> {
+    if (!isKeyPrefix(prefix)) throw new RangeError('no key of an object begins so');
+    let after: string | undefined;
+    do {
+      const answer = await this.#http.send('GET', this.#link({ method: 'LIST', key: prefix, after }));
+      if (answer.status !== 200) throw this.#refusal('list', `${prefix}…`, answer);
+      const { objects, next } = this.#page(answer);
+      for (const { key, size_bytes: sizeBytes, stored_at: storedAt } of objects)
+        yield { key, sizeBytes, storedAt: new Date(storedAt) };
+      after = next;
+    } while (after !== undefined);
+  }
+
+  async signGet(key: string, options: SignedLinkOptions): Promise<string> {
+    return this.#signer.get(key, options);
+  }
+
+  async signPut(
+    key: string,
+    options: SignedLinkOptions & { contentType: string; maxBytes: number },
+  ): Promise<SignedPut> {
+    return this.#signer.put(key, options);
+  }
+
+  async close(): Promise<void> {
+    this.#http.close();
+  }
+
+  #link(grant: Omit<LinkGrant, 'expires'>): string {
+    const expires = Math.floor(Date.now() / 1000) + OWN_LINK_SECONDS;
+    return signLink(this.#options.signingKey, { ...grant, expires });
+  }
+
+  #page(answer: Answer) {
+    try {
+      return page.parse(JSON.parse(answer.body));
+    } catch (cause) {
+      throw new ObjectStoreError(`${this.#options.url} did not answer with a list of objects`, { cause });
+    }
+  }
+
+  /** Only what the gateway said of the very object is final: anything else at that address may be another tomorrow. */
+  #refusal(what: string, key: string, answer: Answer): Error {
+    const state = stateOf(answer);
+    if (state === 'absent') return new ObjectNotFoundError(`nothing is stored under ${key}`);
+    if (state === 'damaged') return new DamagedObjectError(`what is stored under ${key} is damaged`);
+    const { url } = this.#options;
+    if (answer.status === 403)
+      return new ObjectStoreError(
+        `the gateway at ${url} refused a link: its SEMBLANCE_OBJECTS_SIGNING_KEY is another, or the clocks differ by minutes`,
+      );
+    if (answer.status >= 500)
+      return new ObjectStoreError(`the gateway at ${url} could not ${what} ${key}: HTTP ${answer.status}`);
+    return new ObjectStoreError(
+      `${url} answered HTTP ${answer.status}, not as a gateway does that serves a directory of objects`,
+    );
+  }
+}
+
+/** By hand rather than by `pipeline`, which would fail the request with the error of the source and the reverse. */
+function sendAll(
+  source: Readable,
+  request: Writable,
+  counted: { sizeBytes: number },
+  failed: (error: Error) => void,
+): void {
+  const brokenOff = () => failed(source.errored ?? new Error('the source ended before its end'));
+  source.on('error', failed);
+  if (source.destroyed) {
+    brokenOff();
+    return;
+  }
+  source.on('close', () => !source.readableEnded && brokenOff());
+  source.on('data', (chunk: Buffer) => {
+    counted.sizeBytes += chunk.length;
+  });
+  source.pipe(request);
+}
+
+function stateOf(answer: Answer): string | undefined {
+  return answer.headers[OBJECT_STATE.toLowerCase()] as string | undefined;
+}

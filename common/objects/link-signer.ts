@@ -1,0 +1,44 @@
+import { signLink } from './links.ts';
+import { checkKey, type SignedLinkOptions, type SignedPut } from './store.ts';
+
+export interface LinkSignerOptions {
+  readonly signingKey: Buffer;
+  /** Origin clients reach the gateway at. */
+  readonly publicUrl: string;
+  /** Origin agents reach the gateway at. Default: `publicUrl`. */
+  readonly internalUrl?: string | undefined;
+}
+
+/** Links to read and write objects that the gateway serves, for whoever has the key they are signed with. */
+export class LinkSigner {
+  readonly #options: LinkSignerOptions;
+
+  constructor(options: LinkSignerOptions) {
+    this.#options = options;
+  }
+
+  /** @throws RangeError when it is no key of an object */
+  get(key: string, options: SignedLinkOptions): string {
+    checkKey(key);
+    const link = signLink(this.#options.signingKey, { method: 'GET', key, expires: expiryOf(options) });
+    return this.#originFor(options) + link;
+  }
+
+  /** @throws RangeError when it is no key of an object */
+  put(key: string, options: SignedLinkOptions & { contentType: string; maxBytes: number }): SignedPut {
+    checkKey(key);
+    const { contentType, maxBytes } = options;
+    const grant = { method: 'PUT', key, expires: expiryOf(options), contentType, maxBytes } as const;
+    const link = signLink(this.#options.signingKey, grant);
+    return { url: this.#originFor(options) + link, headers: { 'content-type': contentType } };
+  }
+
+  #originFor({ audience = 'public' }: SignedLinkOptions): string {
+    const { publicUrl, internalUrl } = this.#options;
+    return audience === 'internal' ? (internalUrl ?? publicUrl) : publicUrl;
+  }
+}
+
+function expiryOf({ expiresInSeconds, signedAt = new Date() }: SignedLinkOptions): number {
+  return Math.floor(signedAt.getTime() / 1000) + expiresInSeconds;
+}

@@ -1,0 +1,13 @@
+import type { DirectoryStore } from '#common/objects/directory-store.ts';
+import type { Handler } from '../http/context.ts';
+import { requireGrant, sayObject } from './links.ts';
+
+/** DELETE of a signed link, for services of the installation alone. What is not there is deleted. */
+export function deleteFile({ store }: { readonly store: DirectoryStore }): Handler {
+  return async (ctx) => {
+    const { key } = requireGrant(ctx, 'DELETE', store);
+    await store.delete(key);
+    sayObject(ctx, 'absent');
+    ctx.status = 204;
+  };
+}

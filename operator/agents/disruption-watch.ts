@@ -1,0 +1,164 @@
+import type { Registry } from 'prom-client';
+import { createReflector, gauge, type KubeClient, type Reflector } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import type { GpuAgent } from '#crds/gen/gpuagents.ts';
+import {
+  type Disruption,
+  disruptionOf,
+  NODE_RESOURCE,
+  type NodeObject,
+  POD_RESOURCE,
+  type PodObject,
+} from './disruption.ts';
+
+/** How often what RBAC denies is tried again. */
+const DENIED_RETRY_MS = 60_000;
+/** Longest that a start waits to know of nodes and Pods. */
+const SYNC_WITHIN_MS = 5_000;
+/** Processes of which it is remembered that something outside them ended them. */
+const REMEMBERED = 10_000;
+
+export interface DisruptionWatchOptions {
+  readonly client: KubeClient;
+  readonly namespace: string;
+  readonly logger: Logger;
+  readonly registry: Registry;
+  /** Something about the agent's Pod or node has changed. */
+  readonly onChanged: (agent: string) => void;
+  readonly agents: Pick<Reflector<GpuAgent>, 'get' | 'list'>;
+  readonly deniedRetryMs?: number;
+}
+
+/** Nodes, and the Pods that carry agents. RBAC may deny either: what it says is then left out. */
+export interface DisruptionWatch {
+  run(signal: AbortSignal): Promise<void>;
+  /** Resolves when both have been read, or denied, or enough time has passed. */
+  known(signal: AbortSignal): Promise<void>;
+  of(agent: GpuAgent): Disruption | undefined;
+  /** What outside it ended that process of an agent, or was about to; undefined: nothing is known of such a thing. */
+  endOf(agent: string, incarnation: string): string | undefined;
+  /** For `/readyz`: how far each is watched. */
+  readonly told: Readonly<Record<'nodes' | 'pods', () => string>>;
+}
+
+export function createDisruptionWatch(options: DisruptionWatchOptions): DisruptionWatch {
+  const { client, namespace, logger, registry, agents, onChanged } = options;
+  const common = {
+    client,
+    logger,
+    registry,
+    optional: { retryMs: options.deniedRetryMs ?? DENIED_RETRY_MS },
+  };
+  const nodes = createReflector<NodeObject>({
+    ...common,
+    resource: NODE_RESOURCE,
+    handlers: { onAdd: nodeChanged, onUpdate: nodeChanged, onDelete: nodeChanged },
+  });
+  const pods = createReflector<PodObject>({
+    ...{ ...common, namespace },
+    resource: POD_RESOURCE,
+    handlers: { onAdd: podChanged, onUpdate: podChanged, onDelete: podChanged },
+  });
+  /** By process: what was about to end it when it was last looked at. */
+  const disrupted = new Map<string, Disruption>();
+
+  gauge(registry, {
+    name: 'semblance_disruption_watched',
+    help: 'Whether RBAC lets the operator see cordons (nodes) and deletions (pods): 1 or 0.',
+    labelNames: ['resource'] as const,
+    collect() {
+      this.set({ resource: 'nodes' }, nodes.denied === undefined ? 1 : 0);
+      this.set({ resource: 'pods' }, pods.denied === undefined ? 1 : 0);
+    },
+  });
+
+  function podChanged({ metadata: { name = '' } }: PodObject): void {
+    if (agents.get(name)) onChanged(name);
+  }
+
+  function nodeChanged({ metadata }: NodeObject): void {
+    for (const agent of agents.list()) {
+      if (nodeNameOf(agent) === metadata.name) onChanged(agent.metadata.name ?? '');
+    }
+  }
+
+  const podOf = (name: string) => (pods.denied === undefined ? pods.get(name, namespace) : undefined);
+  const nodeNameOf = ({ metadata, status }: GpuAgent) =>
+    podOf(metadata.name ?? '')?.spec?.nodeName ?? status?.node;
+
+  function of(agent: GpuAgent): Disruption | undefined {
+    const { name = '' } = agent.metadata;
+    const nodeName = nodes.denied === undefined ? nodeNameOf(agent) : undefined;
+    const node = nodeName === undefined ? undefined : nodes.get(nodeName);
+    const found = disruptionOf(podOf(name), node);
+    const { incarnation } = agent.status ?? {};
+    if (!incarnation) return found;
+    const process = `${name}/${incarnation}`;
+    if (found) remember(process, found);
+    // Called off. What is gone altogether calls nothing off.
+    else if (!isPodGone(name) && (node || disrupted.get(process)?.reason !== 'NodeCordoned'))
+      disrupted.delete(process);
+    return found;
+  }
+
+  function remember(process: string, disruption: Disruption): void {
+    disrupted.delete(process);
+    disrupted.set(process, disruption);
+    for (const oldest of disrupted.keys()) {
+      if (disrupted.size <= REMEMBERED) break;
+      disrupted.delete(oldest);
+    }
+  }
+
+  /** Whether the Pod that the agent says it runs in is there no more. */
+  function isPodGone(name: string): boolean {
+    if (!pods.hasSynced || pods.denied !== undefined) return false;
+    const agent = agents.get(name);
+    const pod = pods.get(name, namespace);
+    // Kubernetes removes the GpuAgent of a Pod with it; others stay while they have work.
+    if (!agent) return pod === undefined;
+    const owner = agent.metadata.ownerReferences?.find(({ kind }) => kind === 'Pod');
+    return owner !== undefined && owner.uid !== pod?.metadata.uid;
+  }
+
+  return {
+    async run(signal) {
+      await Promise.all([nodes.run(signal), pods.run(signal)]);
+    },
+    async known(signal) {
+      const until = AbortSignal.any([signal, AbortSignal.timeout(SYNC_WITHIN_MS)]);
+      await Promise.all([nodes, pods].map((each) => settled(each, until)));
+    },
+    of,
+    endOf(name, incarnation) {
+      const agent = agents.get(name);
+      if (agent?.status?.incarnation === incarnation) of(agent);
+      const known = disrupted.get(`${name}/${incarnation}`);
+      if (known !== undefined) return known.message;
+      const isOther = agent?.status?.incarnation !== undefined && agent.status.incarnation !== incarnation;
+      return !isOther && isPodGone(name) ? 'Its Pod was deleted.' : undefined;
+    },
+    told: {
+      nodes: () => toldOf(nodes, 'cordons are not seen'),
+      pods: () => toldOf(pods, 'deletions of Pods are not seen'),
+    },
+  };
+}
+
+function toldOf({ denied, hasSynced }: Pick<Reflector<NodeObject>, 'denied' | 'hasSynced'>, without: string) {
+  if (denied !== undefined) return `not watched, ${without} (${denied})`;
+  return hasSynced ? 'ok' : `not read yet, ${without}`;
+}
+
+/** Resolves when the list is known, or known to be denied, or the signal aborts. */
+async function settled(
+  reflector: Pick<Reflector<NodeObject>, 'denied' | 'waitForSync'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const stop = new AbortController();
+  const asking = setInterval(() => {
+    if (reflector.denied !== undefined) stop.abort(new Error('denied'));
+  }, 20);
+  await reflector.waitForSync(AbortSignal.any([signal, stop.signal])).catch(() => {});
+  clearInterval(asking);
+}

@@ -1,0 +1,81 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { isKubeError, type KubeClient } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import { AGENTPOOL_RESOURCE, type AgentPool } from '#crds/gen/agentpools.ts';
+import { RELEASE_LABEL } from './resources.ts';
+
+/** Replicas that the values asked for when the pool was last applied. */
+export const REPLICAS_ANNOTATION = 'semblance.dev/replicas-of-values';
+const MANAGED_BY = 'app.kubernetes.io/managed-by';
+const RETRY_MS = 500;
+
+/**
+ * What is applied of a pool as the values want it. The number of replicas is written when the values change it, and
+ * otherwise left as whoever scales the pool has put it, so that an upgrade undoes no `kubectl scale`.
+ */
+export function poolToApply(wanted: AgentPool, present: AgentPool | undefined): AgentPool {
+  const { replicas } = wanted.spec;
+  const asked = replicas === undefined ? 'none' : String(replicas);
+  const spec = { ...wanted.spec };
+  const kept = present?.spec.replicas;
+  const unchanged = present?.metadata.annotations?.[REPLICAS_ANNOTATION] === asked;
+  if (kept !== undefined && spec.autoscaling === undefined && (unchanged || replicas === undefined))
+    spec.replicas = kept;
+  const annotations = { ...wanted.metadata.annotations, [REPLICAS_ANNOTATION]: asked };
+  return { ...wanted, metadata: { ...wanted.metadata, annotations }, spec };
+}
+
+export interface ApplyPoolsOptions {
+  readonly client: KubeClient;
+  readonly namespace: string;
+  readonly release: string;
+  readonly wanted: readonly AgentPool[];
+  readonly logger: Logger;
+  /** Until then it is tried again what the API refuses because it is only starting to serve the resource. */
+  readonly signal: AbortSignal;
+}
+
+/** Makes the release's pools those of its values; pools that others made are left alone. */
+export async function applyPools(options: ApplyPoolsOptions): Promise<void> {
+  for (;;) {
+    try {
+      return await apply(options);
+    } catch (error) {
+      const starting = isKubeError(error) && (error.retryable || error.code === 'not_found');
+      if (!starting || options.signal.aborted) throw error;
+      options.logger.info(`waiting for the Kubernetes API: ${error.message}`);
+      await delay(RETRY_MS, undefined, { signal: options.signal }).catch(() => {
+        throw error;
+      });
+    }
+  }
+}
+
+async function apply({
+  client,
+  namespace,
+  release,
+  wanted,
+  logger,
+  signal,
+}: ApplyPoolsOptions): Promise<void> {
+  const labelSelector = `${MANAGED_BY}=Helm,${RELEASE_LABEL}=${release}`;
+  const { items } = await client.list(AGENTPOOL_RESOURCE, { namespace, labelSelector, signal });
+  for (const pool of wanted) {
+    const { name = '' } = pool.metadata;
+    const present = await client.find(AGENTPOOL_RESOURCE, { namespace, name }, { signal });
+    const metadata = { ...pool.metadata, namespace };
+    await client.apply(AGENTPOOL_RESOURCE, poolToApply({ ...pool, metadata }, present), { signal });
+    logger.info({ pool: name }, present ? 'brought up to the values' : 'made');
+  }
+  const names = new Set(wanted.map(({ metadata }) => metadata.name));
+  for (const { metadata } of items) {
+    if (names.has(metadata.name)) continue;
+    await client.delete(
+      AGENTPOOL_RESOURCE,
+      { namespace, name: metadata.name ?? '' },
+      { signal, ...(metadata.uid ? { uid: metadata.uid } : {}) },
+    );
+    logger.info({ pool: metadata.name }, 'deleted: the values name it no more');
+  }
+}

@@ -1,0 +1,26 @@
+import type { KubeObject, ResourceDescriptor } from '#common/kube/index.ts';
+import { AGENTPOOL_RESOURCE } from '#crds/gen/agentpools.ts';
+import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
+import { LIVESESSION_RESOURCE } from '#crds/gen/livesessions.ts';
+import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
+
+export const PODS: ResourceDescriptor<KubeObject> = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' };
+
+export const DEPLOYMENTS: ResourceDescriptor<KubeObject> = {
+  group: 'apps',
+  version: 'v1',
+  plural: 'deployments',
+  kind: 'Deployment',
+};
+
+/** Everything of ours in a namespace, what depends on other things first. */
+export const OWN_RESOURCES: readonly ResourceDescriptor<KubeObject>[] = [
+  RENDERJOB_RESOURCE,
+  LIVESESSION_RESOURCE,
+  AGENTPOOL_RESOURCE,
+  GPUAGENT_RESOURCE,
+];
+
+/** Labels of the chart's Pods. */
+export const COMPONENT_LABEL = 'app.kubernetes.io/component';
+export const RELEASE_LABEL = 'app.kubernetes.io/instance';

@@ -1,0 +1,32 @@
+/** Run by the chart before `helm uninstall` removes anything. Ends within its time, with 0 when the namespace is clear. */
+import { z } from 'zod';
+import { kubeShape, loadConfig } from '#common/config.ts';
+import { describeError } from '#common/errors.ts';
+import { createKubeClient } from '#common/kube/index.ts';
+import { createLogger } from '#common/logging.ts';
+import { uninstall } from './uninstall.ts';
+
+/** Below the activeDeadlineSeconds of its Job, so that the reason stands in the log. */
+const LIMIT_MS = 50_000;
+
+const logger = createLogger({ service: 'uninstall', level: process.env.SEMBLANCE_LOG_LEVEL || 'info' });
+try {
+  const config = loadConfig({
+    ...kubeShape,
+    SEMBLANCE_RELEASE: z.string().min(1),
+    SEMBLANCE_FULLNAME: z.string().min(1),
+  });
+  const client = createKubeClient({ kubeconfigPath: config.KUBECONFIG, fieldManager: 'semblance-uninstall' });
+  await uninstall({
+    client,
+    namespace: config.SEMBLANCE_NAMESPACE,
+    fullname: config.SEMBLANCE_FULLNAME,
+    release: config.SEMBLANCE_RELEASE,
+    logger,
+    signal: AbortSignal.timeout(LIMIT_MS),
+  });
+  await client.close();
+} catch (error) {
+  logger.fatal({ err: error }, `not uninstalled: ${describeError(error)}`);
+  process.exitCode = 1;
+}
