@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { ConfigError, loadConfig } from '#common/config.ts';
+import { openTls } from '#common/grpc/tls/tls.ts';
 import { createLogger } from '#common/logging.ts';
 import { openObjectStore } from '#common/objects/open.ts';
 import { runService } from '#common/service.ts';
@@ -26,11 +27,13 @@ runService(logger, async () => {
     publicUrl: config.SEMBLANCE_PUBLIC_URL,
     internalUrl: config.SEMBLANCE_OBJECTS_INTERNAL_URL,
   });
+  const tls = await openTls({ dir: config.SEMBLANCE_TLS_DIR, component: 'operator', logger });
   const operator = await startOperator({
     kubeconfigPath: config.KUBECONFIG,
     namespace: config.SEMBLANCE_NAMESPACE,
     objects,
     internalToken: config.SEMBLANCE_INTERNAL_TOKEN,
+    tls,
     logger,
     identity:
       config.SEMBLANCE_OPERATOR_IDENTITY ??
@@ -59,5 +62,6 @@ runService(logger, async () => {
   return async () => {
     await operator.close();
     await objects.close();
+    tls?.close();
   };
 });

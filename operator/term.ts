@@ -1,4 +1,5 @@
 import type { Registry } from 'prom-client';
+import type { Tls } from '#common/grpc/tls/tls.ts';
 import type { EventRecorder, Handlers, KubeClient, Lease, Reflector } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
@@ -37,6 +38,7 @@ export interface TermOptions {
   readonly leaseTracker: LeaseTracker;
   readonly objects: ObjectStore;
   readonly internalToken?: string | undefined;
+  readonly tls?: Tls | undefined;
   readonly recorder: EventRecorder;
   readonly registry: Registry;
   readonly logger: Logger;
@@ -63,6 +65,7 @@ export function createTerm(options: TermOptions): Term {
     agents,
     leases: options.leaseTracker,
     internalToken: options.internalToken,
+    tls: options.tls,
     logger,
     events: {
       onChanged(agent) {
