@@ -1,8 +1,7 @@
 import { chmod, copyFile, cp, mkdir, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { findOnPath } from '#common/process/find-on-path.ts';
-import { cacheFolder } from '../local/toolchain/tools.ts';
-import type { Builder } from './builder.ts';
+import { type Builder, imagesFolder } from './builder.ts';
 import { run } from './command.ts';
 
 const RELEASE = 'bookworm';
@@ -23,7 +22,7 @@ export type Bases = { base: string; buildBase: string };
  * @throws Error that says what is missing
  */
 export async function debootstrapBases(builder: Builder, say: (line: string) => void): Promise<Bases> {
-  const folder = join(cacheFolder(process.env), 'images', `debootstrap-${RELEASE}-${process.arch}`);
+  const folder = join(imagesFolder(), `debootstrap-${RELEASE}-${process.arch}`);
   const tree = join(folder, 'base.tar');
   if (!(await exists(tree))) await makeTree(folder, tree, say);
   const bases = {
@@ -144,6 +143,7 @@ async function addNode(folder: string, base: string): Promise<void> {
       'COPY bin/node /usr/local/bin/node',
       'COPY lib/node_modules/npm /usr/local/lib/node_modules/npm',
       'COPY certs /etc/ssl/certs',
+      'ENV NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt',
       'RUN ln -s ../lib/node_modules/npm/bin/npm-cli.js /usr/local/bin/npm',
       '',
     ].join('\n'),

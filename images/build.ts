@@ -10,9 +10,8 @@ import { parseArgs } from 'node:util';
 import { describeError } from '#common/errors.ts';
 import { describeDuration, progressPrinter } from '../local/toolchain/progress.ts';
 import { resolveTools } from '../local/toolchain/toolchain.ts';
-import { cacheFolder } from '../local/toolchain/tools.ts';
 import { type Bases, debootstrapBases } from './base.ts';
-import { type Builder, openBuilder } from './builder.ts';
+import { type Builder, imagesFolder, openBuilder } from './builder.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const CONTAINERFILE = join(import.meta.dirname, 'Containerfile');
@@ -60,11 +59,6 @@ export async function buildImages(options: BuildImagesOptions): Promise<Builder>
   return builder;
 }
 
-/** Where builders and bases are kept: outside the work tree, as what the toolchain builds is. */
-export function imagesFolder(): string {
-  return join(cacheFolder(process.env), 'images');
-}
-
 async function basesOf(
   builder: Builder,
   base: string | undefined,
@@ -105,6 +99,16 @@ async function npmSettings(): Promise<string> {
   return empty;
 }
 
+/** Names with commas between them; all for none. */
+export function parseTargets(text: string | undefined): readonly Target[] {
+  if (!text) return TARGETS;
+  return text.split(',').map((name) => {
+    const target = TARGETS.find((known) => known === name);
+    if (!target) throw new Error(`--only ${name}: there are ${TARGETS.join(', ')}`);
+    return target;
+  });
+}
+
 export async function defaultTag(): Promise<string> {
   return (JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as { version: string }).version;
 }
@@ -118,15 +122,10 @@ async function main(): Promise<void> {
       verbose: { type: 'boolean' },
     },
   });
-  const targets = values.only?.split(',').map((name) => {
-    const target = TARGETS.find((known) => known === name);
-    if (!target) throw new Error(`--only ${name}: there are ${TARGETS.join(', ')}`);
-    return target;
-  });
   await buildImages({
     tag: values.tag ?? (await defaultTag()),
     base: values.base,
-    ...(targets ? { targets } : {}),
+    targets: parseTargets(values.only),
     say: (line) => console.log(line),
     ...(values.verbose ? { onLine: (line: string) => console.log(line) } : {}),
   });

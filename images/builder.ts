@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { findOnPath } from '#common/process/find-on-path.ts';
+import { cacheFolder } from '../local/toolchain/tools.ts';
 import { run, succeeds } from './command.ts';
 
 /** All files of all layers carry this time, so that the same content gives the same layers whenever it is built. */
@@ -27,6 +28,11 @@ export interface Builder {
   layers(image: string): Promise<string[]>;
   /** Writes images with their names and layers into one archive, as `docker load` and `ctr images import` read it. */
   save(images: readonly string[], folder: string): Promise<string[]>;
+}
+
+/** Where builders and bases are kept: outside the work tree, as what the toolchain builds is. */
+export function imagesFolder(): string {
+  return join(cacheFolder(process.env), 'images');
 }
 
 const PULL_MS = 60_000;

@@ -1,6 +1,8 @@
 import type { Registry } from 'prom-client';
 import type { ListenAddress } from '#common/config.ts';
 import { type GrpcServer, startGrpcServer } from '#common/grpc/server.ts';
+import { expiryCheck, observeExpiry } from '#common/grpc/tls/expiry.ts';
+import type { Tls } from '#common/grpc/tls/tls.ts';
 import { createRegistry, startHealthServer } from '#common/health.ts';
 import {
   createEventRecorder,
@@ -39,6 +41,8 @@ export interface OperatorOptions {
   readonly objects: ObjectStore;
   /** Sent to agents. */
   readonly internalToken?: string | undefined;
+  /** Undefined: gRPC is not encrypted. */
+  readonly tls?: Tls | undefined;
   readonly logger: Logger;
   /** Unique to this process. */
   readonly identity: string;
@@ -77,6 +81,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   const { namespace, logger, identity } = options;
   const ending = new AbortController();
   const registry = options.registry ?? createRegistry('operator');
+  observeExpiry(registry, options.tls);
   const { kubeconfigPath } = options;
   const client = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER });
   // Its own connections: no burst of other writes may hold up the renewals.
@@ -133,6 +138,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   const grpc: GrpcServer = await startGrpcServer({
     listen,
     services: [allocationService({ live: () => term?.live, internalToken: options.internalToken, logger })],
+    tls: options.tls,
   });
   const host = listen.host.includes(':') ? `[${listen.host}]` : listen.host;
   const address = options.advertise ?? `${host}:${grpc.port}`;
@@ -165,6 +171,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       },
       objects: options.objects,
       internalToken: options.internalToken,
+      tls: options.tls,
       concurrency: options.concurrency ?? 64,
       agentRetentionMs: options.agentRetentionMs ?? 600_000,
       poolFaultPauseMs: options.poolFaultPauseMs,
@@ -196,6 +203,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       leader() {
         if (!election.leader) throw new Error('no operator leads');
       },
+      ...expiryCheck(options.tls),
     },
   });
 

@@ -1,4 +1,5 @@
 import type { Registry } from 'prom-client';
+import type { Tls } from '#common/grpc/tls/tls.ts';
 import type { EventRecorder, Handlers, KubeClient, Lease, Reflector } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
@@ -45,6 +46,7 @@ export interface TermOptions {
   readonly disruptions: DisruptionWatch;
   readonly objects: ObjectStore;
   readonly internalToken?: string | undefined;
+  readonly tls?: Tls | undefined;
   readonly recorder: EventRecorder;
   readonly registry: Registry;
   readonly logger: Logger;
@@ -77,6 +79,7 @@ export function createTerm(options: TermOptions): Term {
     leases: options.leaseTracker,
     disruptions: options.disruptions,
     internalToken: options.internalToken,
+    tls: options.tls,
     logger,
     events: {
       onChanged(agent) {

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import type { Registry } from 'prom-client';
 import { GrpcError } from '#common/grpc/server.ts';
+import type { Tls } from '#common/grpc/tls/tls.ts';
 import type { EventRecorder, Handlers, KubeClient, Reflector } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
@@ -35,6 +36,7 @@ export interface LiveTermOptions {
   readonly fleet: Pick<Fleet, 'viewOf' | 'fateOf'>;
   readonly objects: ObjectStore;
   readonly internalToken?: string | undefined;
+  readonly tls?: Tls | undefined;
   readonly recorder: EventRecorder;
   readonly registry: Registry;
   readonly logger: Logger;

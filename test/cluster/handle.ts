@@ -8,6 +8,8 @@ export interface Cluster {
   readonly helm: string;
   /** Makes the images of these archives known to the node. */
   load(archives: readonly string[]): Promise<void>;
+  /** SIGKILL for the first process of a container, by the container's id. */
+  kill(container: string): Promise<void>;
   /** Ends everything and removes what was written. */
   down(): Promise<void>;
 }

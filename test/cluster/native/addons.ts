@@ -88,7 +88,7 @@ export function dnsManifest(image: string): string {
 export const volumeFolder = (dir: string, index: number) => join(dir, 'volumes', `volume-${index}`);
 
 /** A default StorageClass without a provisioner, and volumes made by hand: folders of this machine. */
-export function storageManifest(dir: string, volumes: number): string {
+export function storageManifest(dir: string, volumes: number, node = NODE): string {
   const storageClass = 'local';
   return all([
     {
@@ -114,7 +114,7 @@ export function storageManifest(dir: string, volumes: number): string {
         nodeAffinity: {
           required: {
             nodeSelectorTerms: [
-              { matchExpressions: [{ key: 'kubernetes.io/hostname', operator: 'In', values: [NODE] }] },
+              { matchExpressions: [{ key: 'kubernetes.io/hostname', operator: 'In', values: [node] }] },
             ],
           },
         },

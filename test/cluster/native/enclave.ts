@@ -28,6 +28,9 @@ export type Enclave = {
 };
 export type Child = { exited(): boolean };
 
+/** The outermost process, and the folders that were made to mount on. */
+type Noted = ProcessIdentity & { made: string[] };
+
 const ENTER = ['--mount', '--net', '--pid'];
 
 /** `number` (0 to 255) tells this machine's enclaves apart: in the names of links and the addresses. */
@@ -50,7 +53,15 @@ export async function openEnclave(dir: string, number: number, init: string): Pr
   outer.unref();
   const pid = outer.pid;
   if (pid === undefined) return failed;
-  await writeFile(join(dir, 'enclave.json'), JSON.stringify(identify(pid)));
+  const made: string[] = [];
+  for (const path of PRIVATE) {
+    const first = await mkdir(path, { recursive: true });
+    if (first !== undefined) made.push(path);
+  }
+  await writeFile(
+    join(dir, 'enclave.json'),
+    JSON.stringify({ ...identify(pid), made } satisfies Partial<Noted>),
+  );
   const first = await Promise.race([childOf(pid), failed]);
   const enter = ['--target', String(first), ...ENTER, '--'];
   const address = `10.99.${number}.2`;
@@ -66,7 +77,7 @@ export async function openEnclave(dir: string, number: number, init: string): Pr
     'ip link set eth0 up',
     `ip route add default via 10.99.${number}.1`,
     'echo 1 > /proc/sys/net/ipv4/ip_forward',
-    ...PRIVATE.map((path) => `mkdir -p ${path} "$0${path}" && mount --bind "$0${path}" ${path}`),
+    ...PRIVATE.map((path) => `mkdir -p "$0${path}" && mount --bind "$0${path}" ${path}`),
     // Volumes that the kubelet mounts have to be seen by containers that run already.
     'mount --make-rshared /',
   ];
@@ -95,8 +106,13 @@ export async function openEnclave(dir: string, number: number, init: string): Pr
 export async function closeEnclave(dir: string): Promise<void> {
   const text = await readFile(join(dir, 'enclave.json'), 'utf8').catch(() => '');
   if (!text) return;
-  const outer = JSON.parse(text) as ProcessIdentity;
-  if (!isAlive(outer)) return;
+  const { made, ...outer } = JSON.parse(text) as Noted;
+  if (isAlive(outer)) await endProcesses(outer, dir);
+  // Others may have come to use them meanwhile.
+  for (const path of made) await rmdir(path).catch(() => {});
+}
+
+async function endProcesses(outer: ProcessIdentity, dir: string): Promise<void> {
   // Of the first process the kernel kills all that are left, and waits for them.
   const first = await childOf(outer.pid).catch(() => undefined);
   const identity = first === undefined ? undefined : identify(first);

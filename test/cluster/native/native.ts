@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { chmod, copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { imagesFolder } from '../../../images/build.ts';
-import { openBuilder } from '../../../images/builder.ts';
+import { imagesFolder, openBuilder } from '../../../images/builder.ts';
 import { run, succeeds } from '../../../images/command.ts';
+import { loadArchives } from '../../../images/load.ts';
 import { tailOf } from '../../../local/process/service.ts';
 import { progressPrinter } from '../../../local/toolchain/progress.ts';
 import { resolveTools } from '../../../local/toolchain/toolchain.ts';
@@ -159,9 +159,10 @@ function nodeOf(dir: string, tools: Tools): Cluster & { ctr: string; ctrArgs: st
     helm: tools.helm,
     ctr,
     ctrArgs,
-    async load(archives) {
-      for (const archive of archives) await run(ctr, [...ctrArgs, 'images', 'import', archive]);
+    async kill(container) {
+      await run(ctr, [...ctrArgs, 'task', 'kill', '--signal', 'SIGKILL', container]);
     },
+    load: (archives) => loadArchives(archives, { socket }),
     down: () => nativeDown(dir),
   };
 }

@@ -1,0 +1,77 @@
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import { findOnPath } from '#common/process/find-on-path.ts';
+import { dockerAnswers } from '../../images/builder.ts';
+import { run } from '../../images/command.ts';
+import { loadArchives } from '../../images/load.ts';
+import { progressPrinter } from '../../local/toolchain/progress.ts';
+import { resolveTools } from '../../local/toolchain/toolchain.ts';
+import type { Cluster, ClusterOptions } from './handle.ts';
+import { storageManifest, volumeFolder } from './native/addons.ts';
+
+export const KIND_NAME = 'semblance-test';
+const NODE = `${KIND_NAME}-control-plane`;
+/** Where the folder of volumes is in the node. */
+const MOUNTED = '/semblance';
+
+/** Whether Docker answers and kind is installed. */
+export async function kindWorks(): Promise<boolean> {
+  return findOnPath('kind') !== undefined && (await dockerAnswers());
+}
+
+/** A one-node cluster in a container, by kind. */
+export async function kindUp({ dir, volumes, say }: ClusterOptions): Promise<Cluster> {
+  await kindDown(dir);
+  await mkdir(dir, { recursive: true });
+  for (let index = 0; index < volumes; index++)
+    await mkdir(volumeFolder(dir, index), { recursive: true, mode: 0o777 });
+  const config = join(dir, 'kind.yaml');
+  await writeFile(
+    config,
+    stringify({
+      kind: 'Cluster',
+      apiVersion: 'kind.x-k8s.io/v1alpha4',
+      nodes: [{ role: 'control-plane', extraMounts: [{ hostPath: dir, containerPath: MOUNTED }] }],
+    }),
+  );
+  const cluster = await kindAt(dir);
+  say('starting kind');
+  await run('kind', [
+    ...['create', 'cluster', '--name', KIND_NAME, '--config', config],
+    ...['--kubeconfig', cluster.kubeconfig, '--wait', '120s'],
+  ]);
+  const kubectl = (args: string[], input?: string) =>
+    run(cluster.kubectl, args, {
+      env: { ...process.env, KUBECONFIG: cluster.kubeconfig },
+      ...(input === undefined ? {} : { input }),
+    });
+  // kind brings a StorageClass of its own, which a bare cluster has not.
+  await kubectl(['delete', 'storageclass', '--all']);
+  if (volumes > 0) {
+    const manifest = storageManifest(MOUNTED, volumes, NODE);
+    await kubectl(['apply', '-f', '-'], manifest);
+  }
+  return cluster;
+}
+
+export async function kindAt(dir: string): Promise<Cluster> {
+  const tools = await resolveTools(['kubectl', 'helm'], { report: progressPrinter(process.stderr) });
+  return {
+    kind: 'kind',
+    kubeconfig: join(dir, 'kubeconfig'),
+    node: NODE,
+    ...tools,
+    async kill(container) {
+      const ctr = ['ctr', '--namespace', 'k8s.io'];
+      await run('docker', ['exec', NODE, ...ctr, 'task', 'kill', '--signal', 'SIGKILL', container]);
+    },
+    load: (archives) => loadArchives(archives, { kind: KIND_NAME }),
+    down: () => kindDown(dir),
+  };
+}
+
+export async function kindDown(dir: string): Promise<void> {
+  await run('kind', ['delete', 'cluster', '--name', KIND_NAME, '--kubeconfig', join(dir, 'kubeconfig')]);
+  await rm(dir, { recursive: true, force: true });
+}

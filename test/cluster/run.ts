@@ -1,0 +1,68 @@
+/**
+ * `npm run test:cluster [-- suite files]`: a real one-node cluster, the images built and loaded, the chart installed,
+ * used, disturbed, upgraded and removed, and the cluster torn down. Ends with the line `N passed, N failed`.
+ *
+ * --keep leaves the cluster running, for a look: node test/cluster/cluster.ts kubectl …, and down.
+ */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describeError } from '../../common/errors.ts';
+import { clusterDir, clusterDown, clusterUp, loadImages } from './cluster.ts';
+
+const TAG = 'test';
+const root = join(import.meta.dirname, '..', '..');
+const dir = clusterDir();
+const begun = Date.now();
+const say = (line: string) => console.log(`${Math.round((Date.now() - begun) / 1000)} s: ${line}`);
+const keep = process.argv.includes('--keep');
+const files = process.argv.slice(2).filter((argument) => argument !== '--keep');
+const scratch = mkdtempSync(join(tmpdir(), 'semblance-cluster-report-'));
+const report = join(scratch, 'report.json');
+let interrupted = false;
+let passed = 0;
+let failed = 1;
+
+process.on('SIGINT', () => onSignal());
+process.on('SIGTERM', () => onSignal());
+let child: ReturnType<typeof spawn> | undefined;
+function onSignal(): void {
+  interrupted = true;
+  // Builders and tests of this run hear a Ctrl-C themselves, and what waits for them goes on to the end below.
+  child?.kill('SIGTERM');
+}
+
+try {
+  const cluster = await clusterUp({ dir, volumes: 0, say });
+  if (!interrupted) await loadImages(cluster, TAG, say);
+  if (!interrupted) {
+    const exit = await vitest();
+    const json = JSON.parse(readFileSync(report, 'utf8')) as {
+      numPassedTests: number;
+      numFailedTests: number;
+    };
+    passed = json.numPassedTests;
+    failed = json.numFailedTests || (exit === 0 ? 0 : 1);
+  }
+} catch (error) {
+  console.error(describeError(error));
+} finally {
+  if (keep) say(`the cluster runs on: ${dir}`);
+  else await clusterDown(dir).catch((error: unknown) => console.error(describeError(error)));
+  rmSync(scratch, { recursive: true, force: true });
+}
+say('done');
+console.log(`${passed} passed, ${failed} failed`);
+process.exitCode = failed > 0 || passed === 0 ? 1 : 0;
+
+function vitest(): Promise<number> {
+  const vitest = join(root, 'node_modules', '.bin', 'vitest');
+  const args = ['run', '--config', 'test/cluster/vitest.config.ts', '--reporter=verbose', '--reporter=json'];
+  child = spawn(vitest, [...args, `--outputFile.json=${report}`, ...files], {
+    cwd: root,
+    stdio: ['ignore', 'inherit', 'inherit'],
+    env: { ...process.env, SEMBLANCE_CLUSTER_DIR: dir, SEMBLANCE_TEST_IMAGE_TAG: TAG },
+  });
+  return new Promise((resolve) => child?.on('close', (code) => resolve(code ?? 1)));
+}

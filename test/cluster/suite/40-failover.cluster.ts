@@ -1,0 +1,56 @@
+import { beforeAll, expect, test } from 'vitest';
+import { eventually } from '../../support/eventually.ts';
+import { longPortrait } from '../../support/media.ts';
+import { renderJob, swapInputs, untilPhase, whileRunning } from '../../support/render-jobs.ts';
+import { cluster, kubectl, leader, pods, untilReady, upgrade, withApi } from './release.ts';
+
+const long = await longPortrait();
+const begin = async () => {
+  const job = renderJob(await withApi((api) => swapInputs(api, long)));
+  await kubectl.apply(job);
+  return job.metadata.name;
+};
+
+beforeAll(async () => {
+  await upgrade(['--set=operator.replicas=2']);
+  await untilReady();
+});
+
+/** One job runs and one is made when the leader ends; each must be attempted once. */
+async function survives(end: (pod: string) => Promise<void>): Promise<number> {
+  const inputs = await withApi((api) => swapInputs(api));
+  const former = await leader();
+  let endedAt = 0;
+  const next = renderJob(inputs);
+  const running = await whileRunning(kubectl, begin, async (name) => {
+    endedAt = Date.now();
+    await end(former);
+    await kubectl.apply(next);
+    return name;
+  });
+  await eventually('the next job to begin', async () =>
+    ((await kubectl.renderJob(next.metadata.name))?.status?.attempt ?? 0) > 0 ? true : undefined,
+  );
+  const took = Date.now() - endedAt;
+  for (const name of [running, next.metadata.name])
+    expect((await untilPhase(kubectl, name, 'Succeeded')).status).toMatchObject({ attempt: 1 });
+  return took;
+}
+
+test('the operator that leads is asked to end: the other one goes on', async () => {
+  const former = await leader();
+  const took = await survives((pod) => kubectl(['delete', 'pod', pod, '--wait=false']).then(() => {}));
+  expect(await leader()).not.toBe(former);
+  console.log(`a job begins ${took} ms after SIGTERM of the leader`);
+});
+
+test('the operator that leads is killed: no job is lost or run twice', async () => {
+  await kubectl(['rollout', 'status', 'deployment/semblance-operator', '--timeout=55s']);
+  const took = await survives(async (name) => {
+    const pod = (await pods('operator')).find(({ metadata }) => metadata.name === name);
+    const id = pod?.status.containerStatuses?.[0]?.containerID?.replace(/^.*:\/\//, '');
+    if (!id) throw new Error(`${name} has no container`);
+    await cluster.kill(id);
+  });
+  console.log(`a job begins ${took} ms after SIGKILL of the leader`);
+});

@@ -1,0 +1,150 @@
+import { spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { run } from '../../../images/command.ts';
+import { type Api, apiOf } from '../../support/api.ts';
+import { eventually } from '../../support/eventually.ts';
+import { kubectlOf } from '../../support/kubectl.ts';
+import type { StackFile } from '../../support/stack-process.ts';
+import { clusterAt } from '../cluster.ts';
+
+/** What `run.ts` has started and loaded. */
+const dir = required('SEMBLANCE_CLUSTER_DIR');
+const tag = required('SEMBLANCE_TEST_IMAGE_TAG');
+export const cluster = await clusterAt(dir);
+
+export const NAMESPACE = 'semblance';
+/** Its objects are then named without the chart's name in front. */
+export const RELEASE = 'semblance';
+const CHART = join(import.meta.dirname, '../../../charts/semblance');
+
+const env = { ...process.env, KUBECONFIG: cluster.kubeconfig };
+export const kubectl = kubectlOf(
+  () => ({ kubeconfig: cluster.kubeconfig, namespace: NAMESPACE }) as StackFile,
+);
+
+export const helm = (args: readonly string[]) =>
+  run(cluster.helm, ['--namespace', NAMESPACE, ...args], { env });
+
+/** The images of this run; everything else is as somebody gets it who sets nothing. */
+const IMAGES = Object.entries({
+  image: 'semblance',
+  agentImage: 'semblance-agent',
+  'postgres.image': 'semblance-postgres',
+  'nats.image': 'semblance-nats',
+}).flatMap(([key, repository]) => [
+  `--set=${key}.registry=localhost`,
+  `--set=${key}.repository=${repository}`,
+  `--set-string=${key}.tag=${tag}`,
+]);
+
+export async function install(more: readonly string[] = []): Promise<void> {
+  await helm(['install', RELEASE, CHART, ...IMAGES, '--wait', '--timeout', '5m', ...more]);
+  await untilReady();
+}
+
+export async function upgrade(more: readonly string[]): Promise<void> {
+  await helm(['upgrade', RELEASE, CHART, '--reuse-values', '--wait', '--timeout', '5m', ...more]);
+  await untilReady();
+}
+
+/** The namespace, with the strictest of the Pod Security Standards. */
+export async function makeNamespace(): Promise<void> {
+  await kubectl.apply({
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    metadata: { name: NAMESPACE, labels: { 'pod-security.kubernetes.io/enforce': 'restricted' } },
+  });
+}
+
+export type Pod = {
+  metadata: { name: string; uid: string; deletionTimestamp?: string };
+  spec: { nodeName?: string };
+  status: {
+    phase: string;
+    conditions?: { type: string; status: string }[];
+    containerStatuses?: { name: string; containerID?: string; restartCount: number }[];
+  };
+};
+
+export async function list<T>(kind: string, selector?: string): Promise<T[]> {
+  const text = await kubectl(['get', kind, '-o', 'json', ...(selector ? ['-l', selector] : [])]);
+  return (JSON.parse(text) as { items: T[] }).items;
+}
+
+export const pods = (component: string) => list<Pod>('pods', `app.kubernetes.io/component=${component}`);
+
+const isReady = (pod: Pod) =>
+  !pod.metadata.deletionTimestamp &&
+  (pod.status.conditions ?? []).some(({ type, status }) => type === 'Ready' && status === 'True');
+
+export type Agent = {
+  metadata: { name: string };
+  status?: { conditions?: { type: string; status: string; reason: string; message: string }[] };
+};
+
+export const agents = () => list<Agent>('gpuagents');
+
+export const readiness = (agent: Agent) =>
+  agent.status?.conditions?.find(({ type }) => type === 'Ready') ?? {
+    status: 'Unknown',
+    reason: '',
+    message: '',
+  };
+
+/** Waits until an agent can be given work; its Pod is the operator's and no part of what Helm waits for. */
+export async function untilReady(): Promise<void> {
+  await eventually(
+    'an agent that is ready',
+    async () => {
+      const ready = (await pods('agent')).filter(isReady).map(({ metadata }) => metadata.name);
+      const known = (await agents()).filter((agent) => readiness(agent).status === 'True');
+      return known.some(({ metadata }) => ready.includes(metadata.name)) || undefined;
+    },
+    { withinMs: 180_000, everyMs: 500 },
+  );
+}
+
+/** Runs `use` with the API of the gateway's Service, as a client outside reaches it, and a fresh account with money. */
+export async function withApi<T>(use: (api: Api) => Promise<T>): Promise<T> {
+  const made = await kubectl([
+    ...['exec', `deployment/${RELEASE}-control-plane`, '--'],
+    ...['node', 'control-plane/admin/cli.ts', 'account', 'create', '--name', `t${Date.now()}`],
+    ...['--balance-usd', '100', '--json'],
+  ]);
+  const { api_key: apiKey } = JSON.parse(made) as { api_key: string };
+  const forward = spawn(
+    cluster.kubectl,
+    ['--namespace', NAMESPACE, 'port-forward', `service/${RELEASE}-gateway`, ':8080'],
+    { env, stdio: ['ignore', 'pipe', 'pipe'] },
+  );
+  try {
+    const said: string[] = [];
+    createInterface({ input: forward.stderr }).on('line', (line) => said.push(line));
+    const port = await new Promise<string>((resolve, reject) => {
+      createInterface({ input: forward.stdout }).on('line', (line) => {
+        const found = /^Forwarding from 127\.0\.0\.1:(\d+) /.exec(line)?.[1];
+        if (found) resolve(found);
+      });
+      forward.once('error', reject);
+      forward.once('exit', () => reject(new Error(`kubectl port-forward ended: ${said.join('; ')}`)));
+    });
+    return await use(apiOf({ baseUrl: `http://127.0.0.1:${port}/api/v1`, apiKey }));
+  } finally {
+    forward.kill();
+  }
+}
+
+/** The name of the operator's Pod that leads. */
+export async function leader(): Promise<string> {
+  const lease = JSON.parse(await kubectl(['get', 'lease', 'semblance-operator', '-o', 'json'])) as {
+    spec: { holderIdentity?: string };
+  };
+  return lease.spec.holderIdentity ?? '';
+}
+
+function required(name: string): string {
+  const value = process.env[name];
+  if (!value) throw new Error(`${name} is not set: run npm run test:cluster`);
+  return value;
+}
