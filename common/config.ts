@@ -1,3 +1,4 @@
+import { isAbsolute } from 'node:path';
 import { z } from 'zod';
 
 /**
@@ -55,6 +56,11 @@ export const baseShape = {
    * may call it, which only a network that lets nobody else reach it makes up for.
    */
   SEMBLANCE_INTERNAL_TOKEN: z.string().min(16, 'must have at least 16 characters').optional(),
+  /**
+   * Folder with `tls.crt`, `tls.key` and `ca.crt`, as a Secret of type kubernetes.io/tls is mounted. Set: gRPC between the
+   * services is mutual TLS. Unset: it is not encrypted.
+   */
+  SEMBLANCE_TLS_DIR: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
   SEMBLANCE_LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   SEMBLANCE_HEALTH_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 0 }),
 };

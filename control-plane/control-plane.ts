@@ -3,6 +3,8 @@ import type { ListenAddress } from '#common/config.ts';
 import type { EventBus } from '#common/events/bus.ts';
 import { type JobStatus, jobEvent } from '#common/events/jobs.ts';
 import { startGrpcServer } from '#common/grpc/server.ts';
+import { expiryCheck, observeExpiry } from '#common/grpc/tls/expiry.ts';
+import type { Tls } from '#common/grpc/tls/tls.ts';
 import { createReflector, type KubeClient, type Reflector } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
@@ -62,6 +64,8 @@ export interface ControlPlaneOptions {
   readonly adminToken: string;
   /** Asked of whoever calls ControlService; the admin service has a token of its own. */
   readonly internalToken?: string | undefined;
+  /** Undefined: gRPC is not encrypted. */
+  readonly tls?: Tls | undefined;
   readonly logger: Logger;
   readonly registry: Registry;
   /** What charges and balances are dated by. Default: the database's clock. */
@@ -106,6 +110,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const voices = options.voices ?? (await loadVoices());
   const database = openDatabase({ ...options.database, url: options.postgresUrl });
   const metrics = createMetrics(registry, database);
+  observeExpiry(registry, options.tls);
   const reflector = createReflector<RenderJob>({
     client: kube,
     resource: RENDERJOB_RESOURCE,
@@ -234,6 +239,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const sessions = createSessions({
     ...{ database, voices, kube, namespace, logger, registry, now },
     internalToken: options.internalToken,
+    tls: options.tls,
     metrics: metrics.sessions,
     ...options.sessions,
   });
@@ -263,11 +269,12 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const server = await startGrpcServer({
     listen: options.listen,
     services: [{ ...control, token: options.internalToken }, admin],
+    tls: options.tls,
   });
 
   const previews = createPreviewChore({
     ...{ database, objects, voices, agents, logger },
-    ...{ internalToken: options.internalToken, pace: options.previews },
+    ...{ internalToken: options.internalToken, tls: options.tls, pace: options.previews },
   });
 
   let schema: 'waiting' | 'ready' = 'waiting';
@@ -313,6 +320,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       },
       nats: () => events.check(),
       kubernetes: () => checkReflector(reflector),
+      ...expiryCheck(options.tls),
     },
     async close() {
       watchStreams.end();

@@ -1,5 +1,6 @@
 import { loadConfig } from '#common/config.ts';
 import { createNatsBus } from '#common/events/nats-bus.ts';
+import { openTls } from '#common/grpc/tls/tls.ts';
 import { createRegistry, startHealthServer } from '#common/health.ts';
 import { createKubeClient } from '#common/kube/index.ts';
 import { createLogger } from '#common/logging.ts';
@@ -33,6 +34,7 @@ runService(logger, async () => {
     publicUrl: config.SEMBLANCE_PUBLIC_URL,
     internalUrl: config.SEMBLANCE_OBJECTS_INTERNAL_URL,
   });
+  const tls = await openTls({ dir: config.SEMBLANCE_TLS_DIR, component: 'control-plane', logger });
   const controlPlane = await startControlPlane({
     listen: config.SEMBLANCE_CONTROL_LISTEN,
     postgresUrl: config.SEMBLANCE_POSTGRES_URL,
@@ -42,6 +44,7 @@ runService(logger, async () => {
     objects,
     adminToken: config.SEMBLANCE_ADMIN_TOKEN,
     internalToken: config.SEMBLANCE_INTERNAL_TOKEN,
+    tls,
     logger,
     registry,
     voices,
@@ -64,5 +67,6 @@ runService(logger, async () => {
     await events.close();
     await kube.close();
     await objects.close();
+    tls?.close();
   };
 });

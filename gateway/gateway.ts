@@ -3,6 +3,7 @@ import Koa from 'koa';
 import type { Registry } from 'prom-client';
 import type { ListenAddress } from '#common/config.ts';
 import { describeError } from '#common/errors.ts';
+import type { Tls } from '#common/grpc/tls/tls.ts';
 import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
 import { connectControlPlane } from './control/control-plane.ts';
@@ -23,6 +24,8 @@ export interface GatewayOptions {
   /** `host:port` of the control plane. */
   readonly controlAddress: string;
   readonly internalToken?: string | undefined;
+  /** Undefined: gRPC is not encrypted. */
+  readonly tls?: Tls | undefined;
   readonly store: ObjectStore;
   readonly logger: Logger;
   readonly registry: Registry;
@@ -93,6 +96,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const control = connectControlPlane({
     address: options.controlAddress,
     token: options.internalToken,
+    tls: options.tls,
     metrics,
     timeoutMs: timing.control,
   });
@@ -111,6 +115,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     ...options.liveStreams,
     control,
     token: options.internalToken,
+    tls: options.tls,
     logger,
     metrics,
     streamMetrics: createStreamMetrics(options.registry),

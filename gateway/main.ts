@@ -1,4 +1,6 @@
 import { loadConfig } from '#common/config.ts';
+import { expiryCheck, observeExpiry } from '#common/grpc/tls/expiry.ts';
+import { openTls } from '#common/grpc/tls/tls.ts';
 import { createRegistry, startHealthServer } from '#common/health.ts';
 import { createLogger } from '#common/logging.ts';
 import { openObjectStore } from '#common/objects/open.ts';
@@ -21,10 +23,13 @@ runService(logger, async () => {
     internalUrl: config.SEMBLANCE_OBJECTS_INTERNAL_URL,
   });
   const registry = createRegistry('gateway');
+  const tls = await openTls({ dir: config.SEMBLANCE_TLS_DIR, component: 'gateway', logger });
+  observeExpiry(registry, tls);
   const gateway = await startGateway({
     listen: config.SEMBLANCE_GATEWAY_LISTEN,
     controlAddress: config.SEMBLANCE_CONTROL_ADDRESS,
     internalToken: config.SEMBLANCE_INTERNAL_TOKEN,
+    tls,
     store,
     logger,
     registry,
@@ -35,7 +40,7 @@ runService(logger, async () => {
     listen: config.SEMBLANCE_HEALTH_LISTEN,
     service: 'gateway',
     registry,
-    ready: { 'control plane': () => gateway.ready() },
+    ready: { 'control plane': () => gateway.ready(), ...expiryCheck(tls) },
   });
   logger.info(
     { port: gateway.port, healthPort: health.port, control: config.SEMBLANCE_CONTROL_ADDRESS },
@@ -45,5 +50,6 @@ runService(logger, async () => {
     await gateway.close();
     await store.close();
     await health.close();
+    tls?.close();
   };
 });

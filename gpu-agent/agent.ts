@@ -1,4 +1,6 @@
 import { type GrpcServer, startGrpcServer } from '#common/grpc/server.ts';
+import { expiryCheck, observeExpiry } from '#common/grpc/tls/expiry.ts';
+import type { Tls } from '#common/grpc/tls/tls.ts';
 import { createRegistry, type HealthServer, startHealthServer } from '#common/health.ts';
 import { newId } from '#common/ids.ts';
 import { createKubeClient } from '#common/kube/index.ts';
@@ -36,6 +38,8 @@ const ACKNOWLEDGE_MS = 3_000;
 export interface AgentOptions {
   readonly settings: AgentSettings;
   readonly logger: Logger;
+  /** Undefined: gRPC is not encrypted. */
+  readonly tls?: Tls | undefined;
   /** Ends the start. A started agent ends by `close`. */
   readonly signal: AbortSignal;
   /** Default: those named in the settings. */
@@ -97,6 +101,7 @@ async function startParts(
   started.push(() => workDir.remove());
 
   const registry = createRegistry('gpu-agent');
+  observeExpiry(registry, options.tls);
   const metrics: AgentMetrics = createAgentMetrics(registry, {
     slots: () => engines.capacity,
     slotsUsed: () => attempts.slotsUsed,
@@ -225,6 +230,7 @@ async function startParts(
       ...each,
       token: settings.internalToken,
     })),
+    tls: options.tls,
   });
   started.push(async () => {
     service.endWatches();
@@ -242,6 +248,7 @@ async function startParts(
       lease: () => failIf(!registration.live, 'the Lease is not held'),
       registered: () => failIf(!registration.registered, 'the GpuAgent is not written yet'),
       ending: () => failIf(ending, 'the agent is ending'),
+      ...expiryCheck(options.tls),
     },
   });
   started.push(() => health.close());

@@ -1,4 +1,5 @@
 import { describeError } from '#common/errors.ts';
+import { openTls } from '#common/grpc/tls/tls.ts';
 import { createLogger } from '#common/logging.ts';
 import { runService } from '#common/service.ts';
 import { startAgent } from './agent.ts';
@@ -22,7 +23,8 @@ const logger = createLogger({ service: 'gpu-agent', level: settings.logLevel });
 runService(
   logger,
   async (signal) => {
-    const agent = await startAgent({ settings, logger, signal });
+    const tls = await openTls({ dir: settings.tlsDir, component: 'agent', logger });
+    const agent = await startAgent({ settings, logger, signal, tls });
     agent.failed.catch(async (error: unknown) => {
       logger.fatal({ err: error }, `the agent cannot go on: ${describeError(error)}`);
       await agent.close();

@@ -96,6 +96,7 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
     kubeconfig: config.KUBECONFIG,
     namespace: config.SEMBLANCE_NAMESPACE,
     internalToken: config.SEMBLANCE_INTERNAL_TOKEN,
+    tlsDir: config.SEMBLANCE_TLS_DIR,
     listen,
     advertise: config.SEMBLANCE_AGENT_ADVERTISE,
     name,

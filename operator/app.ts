@@ -1,6 +1,8 @@
 import type { Registry } from 'prom-client';
 import type { ListenAddress } from '#common/config.ts';
 import { type GrpcServer, startGrpcServer } from '#common/grpc/server.ts';
+import { expiryCheck, observeExpiry } from '#common/grpc/tls/expiry.ts';
+import type { Tls } from '#common/grpc/tls/tls.ts';
 import { createRegistry, startHealthServer } from '#common/health.ts';
 import {
   createEventRecorder,
@@ -14,12 +16,15 @@ import {
 } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
+import { AGENTPOOL_RESOURCE, type AgentPool } from '#crds/gen/agentpools.ts';
 import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
 import { LIVESESSION_RESOURCE, type LiveSession } from '#crds/gen/livesessions.ts';
 import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
 import { createDisruptionWatch } from './agents/disruption-watch.ts';
 import { createLeaseTracker } from './agents/lease-tracker.ts';
 import { allocationService } from './livesession/allocation-service.ts';
+import { POD_INDEXERS } from './pools/observe.ts';
+import { POD_RESOURCE, POOL_LABEL, type Pod } from './pools/pod.ts';
 import { createTerm, JOB_INDEXERS, type Term } from './term.ts';
 
 /** Owner of what the operator applies. */
@@ -36,6 +41,8 @@ export interface OperatorOptions {
   readonly objects: ObjectStore;
   /** Sent to agents. */
   readonly internalToken?: string | undefined;
+  /** Undefined: gRPC is not encrypted. */
+  readonly tls?: Tls | undefined;
   readonly logger: Logger;
   /** Unique to this process. */
   readonly identity: string;
@@ -48,6 +55,8 @@ export interface OperatorOptions {
   readonly agentRetentionMs?: number;
   /** How often Nodes or Pods that RBAC denies are tried again. */
   readonly deniedRetryMs?: number;
+  /** First pause after the Pods of a pool could not be started; doubled each time. Default 10,000. */
+  readonly poolFaultPauseMs?: number;
   readonly election?: {
     readonly leaseDurationMs?: number;
     readonly renewDeadlineMs?: number;
@@ -72,6 +81,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   const { namespace, logger, identity } = options;
   const ending = new AbortController();
   const registry = options.registry ?? createRegistry('operator');
+  observeExpiry(registry, options.tls);
   const { kubeconfigPath } = options;
   const client = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER });
   // Its own connections: no burst of other writes may hold up the renewals.
@@ -96,6 +106,18 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     resource: GPUAGENT_RESOURCE,
     handlers: routed<GpuAgent>(() => term?.agentHandlers),
   });
+  const pools = createReflector({
+    ...common,
+    resource: AGENTPOOL_RESOURCE,
+    handlers: routed<AgentPool>(() => term?.pools.poolHandlers),
+  });
+  const pods = createReflector({
+    ...common,
+    resource: POD_RESOURCE,
+    labelSelector: POOL_LABEL,
+    indexers: POD_INDEXERS,
+    handlers: routed<Pod>(() => term?.pools.podHandlers),
+  });
   const leases = createReflector<Lease>({ ...common, resource: LEASE_RESOURCE });
   // Everyone keeps watch, so that who takes the lead knows already who has been silent for how long.
   const leaseTracker = createLeaseTracker({ watch: leases, find: (name) => leases.get(name) });
@@ -116,6 +138,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   const grpc: GrpcServer = await startGrpcServer({
     listen,
     services: [allocationService({ live: () => term?.live, internalToken: options.internalToken, logger })],
+    tls: options.tls,
   });
   const host = listen.host.includes(':') ? `[${listen.host}]` : listen.host;
   const address = options.advertise ?? `${host}:${grpc.port}`;
@@ -138,6 +161,8 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
         sessions,
         agents,
         leases,
+        pools,
+        pods,
         leaseTracker,
         disruptions,
         recorder,
@@ -146,8 +171,10 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       },
       objects: options.objects,
       internalToken: options.internalToken,
+      tls: options.tls,
       concurrency: options.concurrency ?? 64,
       agentRetentionMs: options.agentRetentionMs ?? 600_000,
+      poolFaultPauseMs: options.poolFaultPauseMs,
     });
     try {
       await term.run(leadership);
@@ -176,6 +203,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       leader() {
         if (!election.leader) throw new Error('no operator leads');
       },
+      ...expiryCheck(options.tls),
     },
   });
 
@@ -206,6 +234,9 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     agents.run(signal),
     leases.run(signal),
     disruptions.run(signal),
+    // Nothing else waits for these two: without leave to read them there are no pools, and all else works.
+    pools.run(signal),
+    pods.run(signal),
     recorder.run(signal),
   ];
   const campaigning = Promise.all([jobs, sessions, agents, leases].map((each) => each.waitForSync(signal)))

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { ConfigError, loadConfig } from '#common/config.ts';
 import { describeError } from '#common/errors.ts';
+import { openTls } from '#common/grpc/tls/tls.ts';
 import { createKubeClient } from '#common/kube/index.ts';
 import { createLogger } from '#common/logging.ts';
 import { openObjectStore } from '#common/objects/open.ts';
@@ -32,11 +33,13 @@ const main = async () => {
     publicUrl: config.SEMBLANCE_PUBLIC_URL,
     internalUrl: config.SEMBLANCE_OBJECTS_INTERNAL_URL,
   });
+  const tls = await openTls({ dir: config.SEMBLANCE_TLS_DIR, component: 'operator', logger });
   const operator = await startOperator({
     kubeconfigPath: config.KUBECONFIG,
     namespace: config.SEMBLANCE_NAMESPACE,
     objects,
     internalToken: config.SEMBLANCE_INTERNAL_TOKEN,
+    tls,
     logger,
     identity:
       config.SEMBLANCE_OPERATOR_IDENTITY ??
@@ -65,6 +68,7 @@ const main = async () => {
   return async () => {
     await operator.close();
     await objects.close();
+    tls?.close();
     await releaseNamespace(config.KUBECONFIG, config.SEMBLANCE_NAMESPACE);
   };
 };

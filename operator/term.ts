@@ -1,7 +1,9 @@
 import type { Registry } from 'prom-client';
+import type { Tls } from '#common/grpc/tls/tls.ts';
 import type { EventRecorder, Handlers, KubeClient, Lease, Reflector } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
+import type { AgentPool } from '#crds/gen/agentpools.ts';
 import type { GpuAgent } from '#crds/gen/gpuagents.ts';
 import type { LiveSession } from '#crds/gen/livesessions.ts';
 import type { RenderJob } from '#crds/gen/renderjobs.ts';
@@ -11,6 +13,8 @@ import { createFleet } from './agents/fleet.ts';
 import type { LeaseTracker } from './agents/lease-tracker.ts';
 import { createLiveTerm, type LiveTerm } from './livesession/live-term.ts';
 import { createOperatorMetrics } from './metrics.ts';
+import { createPoolController, type PoolController } from './pools/controller.ts';
+import type { Pod } from './pools/pod.ts';
 import { createJobController } from './renderjob/controller.ts';
 import { createFactStore } from './renderjob/facts.ts';
 import { createOrphans } from './renderjob/orphans.ts';
@@ -35,15 +39,21 @@ export interface TermOptions {
   readonly sessions: Reflector<LiveSession>;
   readonly agents: Reflector<GpuAgent>;
   readonly leases: Reflector<Lease>;
+  readonly pools: Reflector<AgentPool>;
+  /** Those of pools. */
+  readonly pods: Reflector<Pod>;
   readonly leaseTracker: LeaseTracker;
   readonly disruptions: DisruptionWatch;
   readonly objects: ObjectStore;
   readonly internalToken?: string | undefined;
+  readonly tls?: Tls | undefined;
   readonly recorder: EventRecorder;
   readonly registry: Registry;
   readonly logger: Logger;
   readonly concurrency: number;
   readonly agentRetentionMs: number;
+  /** First pause after the Pods of a pool could not be started. */
+  readonly poolFaultPauseMs?: number | undefined;
 }
 
 /** One period of leading: everything that acts, made anew so that nothing remembered from an earlier one misleads. */
@@ -53,6 +63,7 @@ export interface Term {
   readonly live: LiveTerm;
   /** The Pod or the node of the agent has changed. */
   touchAgent(agent: string): void;
+  readonly pools: PoolController;
   /** Leads until aborted. */
   run(signal: AbortSignal): Promise<void>;
 }
@@ -68,6 +79,7 @@ export function createTerm(options: TermOptions): Term {
     leases: options.leaseTracker,
     disruptions: options.disruptions,
     internalToken: options.internalToken,
+    tls: options.tls,
     logger,
     events: {
       onChanged(agent) {
@@ -75,6 +87,7 @@ export function createTerm(options: TermOptions): Term {
         agentController.touch(agent);
         touchJobsOf(agent);
         live.touchAgent(agent);
+        pools.touchAgent(agent);
       },
       onSnapshot(agent, incarnation, attempts) {
         for (const uid of facts.snapshot(agent, incarnation, attempts)) controller.touch(uid);
@@ -85,6 +98,7 @@ export function createTerm(options: TermOptions): Term {
       },
       onReport(agent, incarnation, report) {
         facts.report(agent, incarnation, report);
+        pools.worked(agent);
         if (!report.ref) return;
         const { jobUid, attempt } = report.ref;
         controller.touch(jobUid);
@@ -99,11 +113,30 @@ export function createTerm(options: TermOptions): Term {
     facts,
     onPlaced: (uid) => controller.touch(uid),
     onWaiting: (waiting) => lane.update(waiting),
+    pools: (capability, others) => pools.wordOf(capability, others),
   });
   const lane = createWaitingLane({ find: jobs.byUid, onDue: (uid) => controller.touch(uid) });
   const controller = createJobController({ ...options, writer, fleet, facts, scheduler, lane, metrics });
   const orphans = createOrphans({ jobs, fleet, facts, logger, registry, onEnded: scheduler.touch });
-  const live = createLiveTerm({ ...options, fleet, onUsed: (agent) => agentController.touch(agent) });
+  const pools: PoolController = createPoolController({
+    ...options,
+    fleet,
+    scheduler,
+    // Made after it: each asks the other.
+    live: { usedOn: (view) => live.usedOn(view) },
+    waitingJobs,
+    onOutlook: scheduler.touch,
+    faultPauseMs: options.poolFaultPauseMs,
+  });
+  const live: LiveTerm = createLiveTerm({
+    ...options,
+    fleet,
+    pools,
+    onUsed(agent) {
+      agentController.touch(agent);
+      pools.worked(agent);
+    },
+  });
   const agentController = createAgentController({
     ...options,
     fleet,
@@ -112,6 +145,18 @@ export function createTerm(options: TermOptions): Term {
     retentionMs: options.agentRetentionMs,
     hasWork: (agent) => jobs.byIndex('agent', agent).length > 0,
   });
+
+  /** RenderJobs that could be begun if there were a slot, by capability. */
+  function waitingJobs(): Map<string, number> {
+    const now = Date.now();
+    const counts = new Map<string, number>();
+    for (const job of jobs.byIndex('state', 'waiting')) {
+      const { capability } = job.spec;
+      if (scheduler.placementOf(job.metadata.uid ?? '') || retryAt(job) > now) continue;
+      counts.set(capability, (counts.get(capability) ?? 0) + 1);
+    }
+    return counts;
+  }
 
   function touchJobsOf(agent: string): void {
     for (const { metadata } of jobs.byIndex('agent', agent)) controller.touch(metadata.uid ?? '');
@@ -151,6 +196,7 @@ export function createTerm(options: TermOptions): Term {
     },
     live,
     touchAgent: fleet.touch,
+    pools,
     async run(signal) {
       // In this order: an agent must be known at least as new as the binding to it, else its successor would be taken
       // for its predecessor.
@@ -165,6 +211,7 @@ export function createTerm(options: TermOptions): Term {
         orphans.run(signal),
         agentController.run(signal),
         live.run(signal),
+        pools.run(signal),
       ]);
       for (const job of jobs.list()) seen(job);
       for (const { metadata } of agents.list()) agentController.touch(metadata.name ?? '');

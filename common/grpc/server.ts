@@ -158,7 +158,11 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
     close: (graceMs = 2_000) =>
       new Promise((resolve) => {
         listener.close();
-        const cut = setTimeout(() => server.forceShutdown(), graceMs);
+        const cut = setTimeout(() => {
+          server.forceShutdown();
+          // Of a connection that broke before it spoke HTTP/2 the shutdown above never hears the end.
+          setImmediate(resolve);
+        }, graceMs);
         server.tryShutdown(() => {
           clearTimeout(cut);
           resolve();

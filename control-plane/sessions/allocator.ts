@@ -3,6 +3,7 @@ import { type ServiceError, status } from '@grpc/grpc-js';
 import { ApiError, describeError } from '#common/errors.ts';
 import { call, createClient } from '#common/grpc/client.ts';
 import { CODE_KEY, fromServiceError } from '#common/grpc/status.ts';
+import type { Tls } from '#common/grpc/tls/tls.ts';
 import type { Lease, Reflector } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import {
@@ -22,6 +23,7 @@ export interface AllocatorOptions {
   readonly logger: Logger;
   /** Sent to the operator. */
   readonly internalToken?: string | undefined;
+  readonly tls?: Tls | undefined;
   /** How long an operator that leads is looked for. Default 5 s. */
   readonly patienceMs?: number;
 }
@@ -50,7 +52,7 @@ const PAUSE_MS = 150;
 const LEAST_MS = 1_000;
 
 export function createAllocator(options: AllocatorOptions): Allocator {
-  const { leases, namespace, logger, internalToken, patienceMs = 5_000 } = options;
+  const { leases, namespace, logger, internalToken, tls, patienceMs = 5_000 } = options;
   const clients = new Map<string, { readonly client: AllocationServiceClient; calls: number }>();
 
   const leader = () => leases.get(OPERATOR_LEASE, namespace)?.metadata.annotations?.[ADDRESS_ANNOTATION];
@@ -58,7 +60,8 @@ export function createAllocator(options: AllocatorOptions): Allocator {
   function clientOf(address: string) {
     let entry = clients.get(address);
     if (!entry) {
-      entry = { client: createClient(AllocationServiceClient, address, internalToken), calls: 0 };
+      const client = createClient(AllocationServiceClient, address, internalToken, tls?.to('operator'));
+      entry = { client, calls: 0 };
       clients.set(address, entry);
     }
     return entry;

@@ -1,4 +1,5 @@
 import type { Registry } from 'prom-client';
+import type { Tls } from '#common/grpc/tls/tls.ts';
 import { createReflector, type KubeClient, LEASE_RESOURCE, type Lease } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import type { Voice } from '#common/voices/voice.ts';
@@ -30,6 +31,7 @@ export interface SessionsOptions extends SessionTiming {
   readonly registry: Registry;
   readonly metrics: SessionMetrics;
   readonly internalToken?: string | undefined;
+  readonly tls?: Tls | undefined;
   readonly now?: (() => Date) | undefined;
 }
 
@@ -43,9 +45,9 @@ export function createSessions(options: SessionsOptions) {
   const reflector = createReflector<LiveSession>({
     ...{ client: kube, resource: LIVESESSION_RESOURCE, namespace, logger, registry },
   });
-  const { internalToken, patienceMs } = options;
+  const { internalToken, tls, patienceMs } = options;
   const allocator = createAllocator({
-    ...{ leases, namespace, logger, internalToken },
+    ...{ leases, namespace, logger, internalToken, tls },
     ...(patienceMs === undefined ? {} : { patienceMs }),
   });
   const onEnded = metrics.ended;

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { describeError } from '#common/errors.ts';
 import { call, createClient } from '#common/grpc/client.ts';
+import type { Tls } from '#common/grpc/tls/tls.ts';
 import { backoffMs, type Reflector } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
@@ -39,6 +40,7 @@ export interface PreviewsOptions {
   readonly ask?: AskForPreview | undefined;
   /** Sent to agents with every call. */
   readonly internalToken?: string | undefined;
+  readonly tls?: Tls | undefined;
   readonly pace?: PreviewPace | undefined;
 }
 
@@ -61,7 +63,7 @@ export function createPreviewChore(options: PreviewsOptions): Chore {
   const { database, objects, voices, agents, logger } = options;
   const { retryMs = 30_000, everyMs = PREVIEW_LOOK_MS } = options.pace ?? {};
   const { sql } = database;
-  const ask = options.ask ?? askOverGrpc(options.internalToken);
+  const ask = options.ask ?? askOverGrpc(options.internalToken, options.tls);
 
   /** Voices by how they sound. Notes what is wanted, and forgets what was not for long. */
   async function wanted(): Promise<ReadonlyMap<string, Voice>> {
@@ -163,9 +165,9 @@ function isWav(bytes: Uint8Array): boolean {
   return bytes.length > 44 && bytes.length <= MOST_BYTES && name(0) === 'RIFF' && name(8) === 'WAVE';
 }
 
-function askOverGrpc(token: string | undefined): AskForPreview {
+function askOverGrpc(token: string | undefined, tls: Tls | undefined): AskForPreview {
   return async (address, voice, signal) => {
-    const client = createClient(VoiceServiceClient, address, token);
+    const client = createClient(VoiceServiceClient, address, token, tls?.to('agent'));
     try {
       const request = { voice };
       return (await call(client.previewVoice.bind(client), request, { timeoutMs: CALL_MS, signal })).wav;

@@ -2,6 +2,7 @@ import type { Metadata, ServiceError } from '@grpc/grpc-js';
 import type { ApiError } from '#common/errors.ts';
 import { call, createClient } from '#common/grpc/client.ts';
 import { fromServiceError } from '#common/grpc/status.ts';
+import type { Tls } from '#common/grpc/tls/tls.ts';
 import {
   type AbortUploadRequest,
   type AuthorizeRequest,
@@ -90,6 +91,7 @@ export interface ControlPlaneOptions {
   readonly address: string;
   /** Token of the installation. */
   readonly token?: string | undefined;
+  readonly tls?: Tls | undefined;
   readonly metrics: GatewayMetrics;
   readonly timeoutMs?: number;
 }
@@ -98,7 +100,7 @@ type Method<Request, Response> = Parameters<typeof call<Request, Response>>[0];
 
 export function connectControlPlane(options: ControlPlaneOptions): ControlPlane {
   const { address, metrics, timeoutMs = TIMEOUT_MS } = options;
-  const client = createClient(ControlServiceClient, address, options.token);
+  const client = createClient(ControlServiceClient, address, options.token, options.tls?.to('control-plane'));
 
   const asker =
     <Request, Response>(method: Method<Request, Response>, withinMs = timeoutMs) =>

@@ -1,4 +1,5 @@
 import { createClient } from '#common/grpc/client.ts';
+import type { Tls } from '#common/grpc/tls/tls.ts';
 import { LiveServiceClient } from '#proto/semblance/live/v1/live.ts';
 
 /** The clients of the agents, one for each address in use. */
@@ -21,9 +22,11 @@ interface Entry {
 /** @param token of the installation */
 export function createAgents({
   token,
+  tls,
   idleMs = IDLE_MS,
 }: {
   token?: string | undefined;
+  tls?: Tls | undefined;
   idleMs?: number;
 }): Agents {
   const entries = new Map<string, Entry>();
@@ -39,7 +42,7 @@ export function createAgents({
     acquire(address) {
       let entry = entries.get(address);
       if (!entry) {
-        entry = { client: createClient(LiveServiceClient, address, token), users: 0 };
+        entry = { client: createClient(LiveServiceClient, address, token, tls?.to('agent')), users: 0 };
         entries.set(address, entry);
       }
       const used = entry;

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Tls } from '#common/grpc/tls/tls.ts';
 import type { Logger } from '#common/logging.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { GatewayMetrics } from '../metrics.ts';
@@ -19,6 +20,7 @@ export interface LiveStreamsOptions {
   readonly control: Pick<ControlPlane, 'connectSession' | 'reportSessions'>;
   /** Of the installation; sent to agents. */
   readonly token?: string | undefined;
+  readonly tls?: Tls | undefined;
   readonly logger: Logger;
   readonly metrics: GatewayMetrics;
   readonly streamMetrics: StreamMetrics;
@@ -55,7 +57,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
   const { control, logger, metrics, streamMetrics, tickMs = TICK_MS, readyMs = READY_MS } = options;
   const clock = options.clock ?? (() => performance.now());
   const pace = { ...STREAM_PACE, ...options.pace };
-  const agents = createAgents({ token: options.token });
+  const agents = createAgents({ token: options.token, tls: options.tls });
   const servers = createSocketServers(options.closeMs);
   const reporter = createReporter({ send: control.reportSessions, logger });
   streamMetrics.reportsOwed(() => reporter.owed);

@@ -14,7 +14,15 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { runScript } from '../process/run-script.ts';
 import type { Progress } from './progress.ts';
 import { resolveTools } from './toolchain.ts';
-import { cachedPath, cacheFolder, pinnedVersion } from './tools.ts';
+import {
+  cachedPath,
+  cacheFolder,
+  moduleFolder,
+  pinnedVersion,
+  SERVERS,
+  TOOLS,
+  type ToolName,
+} from './tools.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -97,6 +105,22 @@ describe('where a tool is found', () => {
     expect(cachedPath('kubectl', { SEMBLANCE_CACHE_DIR: '/x' })).toContain(
       `/kubernetes-${pinnedVersion('kubectl')}/`,
     );
+  });
+});
+
+describe('what is built', () => {
+  it.each(Object.keys(TOOLS) as ToolName[])(
+    '%s has a version and the hashes of all that goes into it',
+    (tool) => {
+      expect(pinnedVersion(tool)).toMatch(/^(\d+\.\d+\.\d+|[0-9a-f]{12})$/);
+      const requires = /^require /m.test(readFileSync(join(moduleFolder(tool), 'go.mod'), 'utf8'));
+      expect(existsSync(join(moduleFolder(tool), 'go.sum'))).toBe(requires);
+    },
+  );
+
+  it('for npm test and the stack on one machine is nothing of a node', () => {
+    for (const tool of ['kubelet', 'kube-proxy', 'helm', 'coredns'] as const)
+      expect(SERVERS as readonly ToolName[]).not.toContain(tool);
   });
 });
 

@@ -1,3 +1,4 @@
+import type { Tls } from '#common/grpc/tls/tls.ts';
 import type { Reflector } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import type { GpuAgent } from '#crds/gen/gpuagents.ts';
@@ -23,6 +24,7 @@ export interface FleetOptions {
   readonly leases: LeaseTracker;
   readonly disruptions: Pick<DisruptionWatch, 'of' | 'endOf'>;
   readonly internalToken?: string | undefined;
+  readonly tls?: Tls | undefined;
   readonly logger: Logger;
   readonly events: FleetEvents;
 }
@@ -71,6 +73,7 @@ export function createFleet(options: FleetOptions): Fleet {
       incarnation,
       address,
       token: options.internalToken,
+      tls: options.tls,
       logger,
       onSnapshot: (attempts) => {
         logger.info({ agent: name, incarnation, attempts: attempts.length }, 'connected to the agent');

@@ -1,5 +1,6 @@
 import { type ServiceError, status } from '@grpc/grpc-js';
 import { call, createClient } from '#common/grpc/client.ts';
+import type { Tls } from '#common/grpc/tls/tls.ts';
 import type { Logger } from '#common/logging.ts';
 import {
   AgentServiceClient,
@@ -22,6 +23,7 @@ export interface LinkOptions {
   readonly address: string;
   /** Token of the installation. */
   readonly token?: string | undefined;
+  readonly tls?: Tls | undefined;
   readonly logger: Logger;
   /** Everything the process holds, at the beginning of each stream. */
   readonly onSnapshot: (attempts: readonly AttemptStatus[]) => void;
@@ -54,7 +56,7 @@ export interface AgentLink {
 
 export function createAgentLink(options: LinkOptions): AgentLink {
   const { agent, incarnation, address, logger } = options;
-  const client = createClient(AgentServiceClient, address, options.token);
+  const client = createClient(AgentServiceClient, address, options.token, options.tls?.to('agent'));
   const stream = createSnapshotStream<WatchAttemptsResponse>({
     open: () => client.watchAttempts({ incarnation }),
     of: 'its attempts',

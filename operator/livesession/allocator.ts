@@ -7,6 +7,7 @@ import type { ObjectStore } from '#common/objects/store.ts';
 import { LIVESESSION_RESOURCE, type LiveSession } from '#crds/gen/livesessions.ts';
 import type { ClaimSlotRequest, Source } from '#proto/semblance/live/v1/live.ts';
 import type { AllocateRequest, AllocateResponse } from '#proto/semblance/operator/v1/operator.ts';
+import type { RefusedOpens } from '../pools/refused-opens.ts';
 import type { AgentFate } from '../renderjob/types.ts';
 import type { LiveLinks } from './live-links.ts';
 import type { AllocationOutcome, LiveMetrics } from './live-metrics.ts';
@@ -37,6 +38,8 @@ export interface AllocatorOptions {
   readonly fateOf: (place: Place) => AgentFate;
   /** Something that the agent must be made to end, or may have to be. */
   readonly onDoomed: (session: string) => void;
+  /** Told of opens that found no slot, and of those that did. */
+  readonly opens?: Pick<RefusedOpens, 'refused' | 'opened'> | undefined;
   readonly metrics: LiveMetrics;
   readonly logger: Logger;
 }
@@ -195,10 +198,15 @@ export function createAllocator(options: AllocatorOptions): Allocator {
     const answer = bind(request, givenUp.signal, term, traceparent);
     answer
       .then(
-        () => note('allocated'),
+        () => {
+          note('allocated');
+          options.opens?.opened(capability, request.account);
+        },
         (error: unknown) => {
           const code = error instanceof ApiError ? error.code : '';
-          note(code === 'capacity_warming' || code === 'capacity_unavailable' ? code : 'failed');
+          const full = code === 'capacity_warming' || code === 'capacity_unavailable';
+          note(full ? code : 'failed');
+          if (full) options.opens?.refused(capability, request.account);
           if (!givenUp.signal.aborted)
             logger.info(
               { session: sessionId, capability, reason: describeError(error) },

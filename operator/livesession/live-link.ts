@@ -1,5 +1,6 @@
 import { type ServiceError, status } from '@grpc/grpc-js';
 import { call, createClient } from '#common/grpc/client.ts';
+import type { Tls } from '#common/grpc/tls/tls.ts';
 import type { Logger } from '#common/logging.ts';
 import {
   type ClaimSlotRequest,
@@ -21,6 +22,7 @@ export interface LiveLinkOptions {
   readonly address: string;
   /** Token of the installation. */
   readonly token?: string | undefined;
+  readonly tls?: Tls | undefined;
   readonly logger: Logger;
   /** Everything the process holds, at the beginning of each stream; asked for at `openedAt` (performance.now()). */
   readonly onSnapshot: (sessions: readonly SessionStatus[], openedAt: number) => void;
@@ -57,7 +59,7 @@ export interface LiveLink {
 
 export function createLiveLink(options: LiveLinkOptions): LiveLink {
   const { agent, incarnation, address, logger } = options;
-  const client = createClient(LiveServiceClient, address, options.token);
+  const client = createClient(LiveServiceClient, address, options.token, options.tls?.to('agent'));
   const stream = createSnapshotStream<WatchSessionsResponse>({
     open: () => client.watchSessions({ incarnation }),
     of: 'its live sessions',

@@ -1,3 +1,4 @@
+import type { Tls } from '#common/grpc/tls/tls.ts';
 import type { Logger } from '#common/logging.ts';
 import type { SessionStatus } from '#proto/semblance/live/v1/live.ts';
 import type { AgentView } from '../agents/view.ts';
@@ -8,6 +9,7 @@ export interface LiveLinksOptions {
   /** Undefined: there is no such agent. */
   readonly viewOf: (agent: string) => AgentView | undefined;
   readonly internalToken?: string | undefined;
+  readonly tls?: Tls | undefined;
   readonly logger: Logger;
   readonly onSnapshot: (place: Place, sessions: readonly SessionStatus[], openedAt: number) => void;
   readonly onReport: (place: Place, session: SessionStatus) => void;
@@ -40,7 +42,7 @@ export function createLiveLinks(options: LiveLinksOptions): LiveLinks {
     const stop = new AbortController();
     const over = AbortSignal.any([signal, stop.signal]);
     const link = createLiveLink({
-      ...{ agent, incarnation, address, logger, token: options.internalToken },
+      ...{ agent, incarnation, address, logger, token: options.internalToken, tls: options.tls },
       onSnapshot(sessions, openedAt) {
         if (over.aborted) return;
         logger.info(

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import type { Registry } from 'prom-client';
 import { GrpcError } from '#common/grpc/server.ts';
+import type { Tls } from '#common/grpc/tls/tls.ts';
 import type { EventRecorder, Handlers, KubeClient, Reflector } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
@@ -10,6 +11,7 @@ import type { LiveSession } from '#crds/gen/livesessions.ts';
 import type { AllocateRequest, AllocateResponse } from '#proto/semblance/operator/v1/operator.ts';
 import type { Fleet } from '../agents/fleet.ts';
 import type { AgentView } from '../agents/view.ts';
+import type { PoolController } from '../pools/controller.ts';
 import type { AgentFate } from '../renderjob/types.ts';
 import { type CallerContext, createAllocator } from './allocator.ts';
 import type { Candidate } from './choose.ts';
@@ -34,11 +36,14 @@ export interface LiveTermOptions {
   readonly fleet: Pick<Fleet, 'viewOf' | 'fateOf'>;
   readonly objects: ObjectStore;
   readonly internalToken?: string | undefined;
+  readonly tls?: Tls | undefined;
   readonly recorder: EventRecorder;
   readonly registry: Registry;
   readonly logger: Logger;
   /** Slots in use at the agent changed. */
   readonly onUsed: (agent: string) => void;
+  /** The pools that may start agents for sessions. */
+  readonly pools?: Pick<PoolController, 'mayGrow' | 'opens'>;
 }
 
 /** The live sessions of one period of leading. */
@@ -82,11 +87,13 @@ export function createLiveTerm(options: LiveTermOptions): LiveTerm {
     },
     onDisconnected: ({ agent }) => placer.touch(agent),
   });
-  const placer = createPlacer({ book, candidate, onWaiting: metrics.waiting });
+  const { pools } = options;
+  const placer = createPlacer({ book, candidate, onWaiting: metrics.waiting, mayGrow: pools?.mayGrow });
   const controller = createSessionController({ ...options, book, links, fateOf, metrics });
   const allocator = createAllocator({
     ...{ ...options, book, placer, links, fateOf, metrics },
     client: options.allocationClient,
+    opens: pools?.opens,
     onDoomed: (session) => controller.touch(session),
   });
 

@@ -12,6 +12,8 @@ export interface PlacerOptions {
   /** Undefined: there is no such agent. */
   readonly candidate: (agent: string) => Candidate | undefined;
   readonly onWaiting: (capability: string, waiting: number) => void;
+  /** Whether a pool is starting agents for it, or can still. Default: none. */
+  readonly mayGrow?: ((capability: string) => boolean) | undefined;
 }
 
 export interface Wish {
@@ -97,7 +99,7 @@ export function createPlacer(options: PlacerOptions): Placer {
 
   function refusal(capability: string): ApiError {
     const { warming } = outlookOf(candidates.values(), capability);
-    return warming
+    return warming || options.mayGrow?.(capability)
       ? new ApiError('capacity_warming', 'Capacity is starting up. Try again in about a minute.')
       : new ApiError('capacity_unavailable', 'There is no capacity for a live session right now. Try again.');
   }

@@ -21,11 +21,24 @@ export function waitingReason({ reason, message }: Obstacle, position: number, t
   };
 }
 
+/** What pools of agents do about it, given why the agents that there are do not: `PoolScalingUp`, `PoolAtMaximum`, `PoolBlocked`. */
+export type PoolWord = (capability: string, others: Obstacle) => Obstacle | undefined;
+
 /**
  * Why jobs of a capability wait, in words a person can act on. The reasons, from the most to the least that has to be
- * done about: `NoAgents`, `NoAgentForCapability`, `SlotsTooFew`, `AgentsNotReady`, `AgentsDraining`, `SlotsBusy`.
+ * done about: `NoAgents`, `NoAgentForCapability`, `SlotsTooFew`, `AgentsNotReady`, `AgentsDraining`, `SlotsBusy`; or that
+ * of a pool.
  */
-export function obstacleTo(capability: string, agents: readonly ScheduledAgent[]): Obstacle {
+export function obstacleTo(
+  capability: string,
+  agents: readonly ScheduledAgent[],
+  pools?: PoolWord,
+): Obstacle {
+  const obstacle = obstacleOf(capability, agents);
+  return pools?.(capability, obstacle) ?? obstacle;
+}
+
+function obstacleOf(capability: string, agents: readonly ScheduledAgent[]): Obstacle {
   const because = (reason: string, message: string) => ({ reason, message });
 
   if (agents.length === 0) {

@@ -1,6 +1,6 @@
 import type { AgentView } from '../agents/view.ts';
 import type { Placement, WaitingReason } from '../renderjob/types.ts';
-import { obstacleTo, waitingReason } from './reasons.ts';
+import { obstacleTo, type PoolWord, waitingReason } from './reasons.ts';
 
 /** A job that competes for a slot. */
 export interface WaitingJob {
@@ -47,7 +47,11 @@ function compare(a: string, b: string): number {
  *
  * Places are counted among the jobs that compete for the same agents.
  */
-export function schedule(queue: readonly WaitingJob[], agents: readonly ScheduledAgent[]): Schedule {
+export function schedule(
+  queue: readonly WaitingJob[],
+  agents: readonly ScheduledAgent[],
+  pools?: PoolWord,
+): Schedule {
   const free = new Map(agents.map((agent) => [agent.name, Math.max(0, agent.slots - agent.used)]));
   const usable = new Map<string, ScheduledAgent[]>();
   const usableFor = (capability: string) => {
@@ -68,7 +72,7 @@ export function schedule(queue: readonly WaitingJob[], agents: readonly Schedule
     if (placement) placements.set(job.uid, placement);
     else left.push(job);
   }
-  return { placements, waiting: explain(left, agents) };
+  return { placements, waiting: explain(left, agents, pools) };
 }
 
 function place(
@@ -92,7 +96,11 @@ function place(
   return undefined;
 }
 
-function explain(left: readonly WaitingJob[], agents: readonly ScheduledAgent[]): Map<string, WaitingReason> {
+function explain(
+  left: readonly WaitingJob[],
+  agents: readonly ScheduledAgent[],
+  pools?: PoolWord,
+): Map<string, WaitingReason> {
   const capabilities = [...new Set(left.map(({ capability }) => capability))];
   const rivals = new Map(
     capabilities.map((capability) => [
@@ -109,7 +117,7 @@ function explain(left: readonly WaitingJob[], agents: readonly ScheduledAgent[])
     capabilities.map((capability) => [
       capability,
       {
-        obstacle: obstacleTo(capability, agents),
+        obstacle: obstacleTo(capability, agents, pools),
         total: rivalsOf(capability).reduce((all, rival) => all + (counts.get(rival) ?? 0), 0),
         /** How many of its rivals, itself among them, have had their place. */
         ahead: 0,

@@ -5,6 +5,7 @@ import type { AgentView } from '../agents/view.ts';
 import type { FactStore } from '../renderjob/facts.ts';
 import { attemptOf, retryAt } from '../renderjob/status.ts';
 import type { Placement, WaitingReason } from '../renderjob/types.ts';
+import type { PoolWord } from './reasons.ts';
 import { inQueueOrder, schedule, type WaitingJob } from './schedule.ts';
 
 /** A pass longer than this is not repeated at once for each job that joins the queue. */
@@ -19,6 +20,8 @@ export interface SchedulerOptions {
   readonly facts: FactStore;
   /** The job has been given an agent: bind it. */
   readonly onPlaced: (uid: string) => void;
+  /** What pools do about it that jobs wait. */
+  readonly pools?: PoolWord;
   /** Why each job still waits, after every pass. */
   readonly onWaiting: (waiting: ReadonlyMap<string, WaitingReason>) => void;
 }
@@ -85,7 +88,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       used: usedOn(view),
       paused: fleet.isPaused(view.name),
     }));
-    const { placements, waiting } = schedule(queue, agents);
+    const { placements, waiting } = schedule(queue, agents, options.pools);
     const capabilities = new Map(queue.map(({ uid, capability }) => [uid, capability]));
     for (const [uid, placement] of placements) {
       assumed.set(uid, { ...placement, capability: capabilities.get(uid) ?? '' });

@@ -110,12 +110,14 @@ entries with their name. A name stands in it once: server-side apply refuses it 
 - name: SEMBLANCE_OBJECTS_INTERNAL_URL
   value: {{ include "semblance.gatewayOrigin" $root }}
 {{- if $s3.bucket }}
+{{- $path := "" }}
+{{- with trimAll "/" $s3.prefix }}{{ $path = printf "/%s" . }}{{ end }}
 {{- $query := printf "region=%s" (urlquery $s3.region) }}
 {{- with $s3.endpoint }}{{ $query = printf "%s&endpoint=%s" $query (urlquery .) }}{{ end }}
 {{- with $s3.publicEndpoint }}{{ $query = printf "%s&publicEndpoint=%s" $query (urlquery .) }}{{ end }}
 {{- if $s3.forcePathStyle }}{{ $query = printf "%s&forcePathStyle=true" $query }}{{ end }}
 - name: SEMBLANCE_OBJECTS_URL
-  value: {{ printf "s3://%s%s?%s" $s3.bucket ($s3.prefix | trimAll "/" | ternary (printf "/%s" ($s3.prefix | trimAll "/")) "" (not (empty $s3.prefix))) $query | quote }}
+  value: {{ printf "s3://%s%s?%s" $s3.bucket $path $query | quote }}
 {{- with $s3.existingSecret }}
 - name: AWS_ACCESS_KEY_ID
   valueFrom:

@@ -15,9 +15,9 @@ type IdentityListener = Parameters<Provider['addIdentityCertificateListener']>[0
 /** Kubernetes itself takes a minute or so to bring a changed Secret into a Pod. */
 const POLL_MS = 5_000;
 
-export interface TlsOptions {
-  /** Folder with `tls.crt`, `tls.key` and `ca.crt`, as a Secret of type kubernetes.io/tls is mounted. */
-  readonly dir: string;
+export interface TlsOptions<Dir extends string | undefined> {
+  /** Folder with `tls.crt`, `tls.key` and `ca.crt`, as a Secret of type kubernetes.io/tls is mounted. Undefined: no TLS. */
+  readonly dir: Dir;
   /** Which service this is; its certificate must say so. */
   readonly component: Component;
   readonly logger: Logger;
@@ -48,7 +48,14 @@ export interface Tls {
  * that are open go on. Files that are not fit for use change nothing and are logged, once for each fault.
  * @throws ConfigError when they are not fit at the start
  */
-export async function openTls(options: TlsOptions): Promise<Tls> {
+export async function openTls<D extends string | undefined>(
+  options: TlsOptions<D>,
+): Promise<D extends string ? Tls : Tls | undefined>;
+export async function openTls(options: TlsOptions<string | undefined>): Promise<Tls | undefined> {
+  return options.dir === undefined ? undefined : follow({ ...options, dir: options.dir });
+}
+
+async function follow(options: TlsOptions<string>): Promise<Tls> {
   const { dir, component, logger } = options;
   let current: Material;
   try {
@@ -129,7 +136,7 @@ function isSame(files: MaterialFiles, other: MaterialFiles): boolean {
 function createProvider(current: () => Material, onChange: Tls['onChange']): Provider {
   const authorityListeners = new Map<CaListener, () => void>();
   const identityListeners = new Map<IdentityListener, () => void>();
-  const follow = <L>(listeners: Map<L, () => void>, listener: L, tell: (material: Material) => void) => {
+  const tellFrom = <L>(listeners: Map<L, () => void>, listener: L, tell: (material: Material) => void) => {
     listeners.get(listener)?.();
     listeners.set(listener, onChange(tell));
     process.nextTick(() => tell(current()));
@@ -140,10 +147,10 @@ function createProvider(current: () => Material, onChange: Tls['onChange']): Pro
   };
   return {
     addCaCertificateListener: (listener) =>
-      follow(authorityListeners, listener, ({ authority }) => listener({ caCertificate: authority })),
+      tellFrom(authorityListeners, listener, ({ authority }) => listener({ caCertificate: authority })),
     removeCaCertificateListener: (listener) => leave(authorityListeners, listener),
     addIdentityCertificateListener: (listener) =>
-      follow(identityListeners, listener, ({ certificate, key }) =>
+      tellFrom(identityListeners, listener, ({ certificate, key }) =>
         listener({ certificate, privateKey: key }),
       ),
     removeIdentityCertificateListener: (listener) => leave(identityListeners, listener),

@@ -1,0 +1,274 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { checkMaterial } from '#common/grpc/tls/material.ts';
+import {
+  chartFile,
+  find,
+  lint,
+  type Manifest,
+  ofKind,
+  poolsOf,
+  refusal,
+  render,
+  VALUE_FILES,
+} from './testing.ts';
+
+const REPOSITORY = join(import.meta.dirname, '..', '..');
+
+let nothing: Manifest[];
+let external: Manifest[];
+let gpu: Manifest[];
+
+beforeAll(async () => {
+  [nothing, external, gpu] = await Promise.all([render(), render('external'), render('gpu')]);
+});
+
+const names = (manifests: readonly Manifest[], kind: string) =>
+  ofKind(manifests, kind)
+    .map(({ metadata }) => metadata.name.replace(/^rel-semblance-?/, ''))
+    .sort();
+const replicas = (manifests: readonly Manifest[]) =>
+  Object.fromEntries(
+    ofKind(manifests, 'Deployment').map(({ metadata, spec }) => [metadata.name, spec.replicas]),
+  );
+
+it.each([undefined, ...VALUE_FILES])('helm lint has nothing to say (%s)', async (file) => {
+  const said = await lint(file);
+  expect(said).toContain('1 chart(s) linted, 0 chart(s) failed');
+  expect(said).not.toMatch(/WARNING|ERROR/);
+});
+
+describe('without values', () => {
+  it('brings a PostgreSQL, a NATS and a volume, one replica of everything, and no budget that would hold a drain up', () => {
+    expect(names(nothing, 'StatefulSet')).toEqual(['nats', 'postgres']);
+    expect(replicas(nothing)).toEqual({
+      'rel-semblance-control-plane': 1,
+      'rel-semblance-gateway': 1,
+      'rel-semblance-operator': 1,
+    });
+    expect(ofKind(nothing, 'PodDisruptionBudget')).toEqual([]);
+    expect(find(nothing, 'Deployment', 'rel-semblance-gateway').spec.strategy).toEqual({ type: 'Recreate' });
+  });
+
+  it('has one pool of one agent, on the CPU', () => {
+    const [pool, ...others] = poolsOf(nothing);
+    expect(others).toEqual([]);
+    expect(pool?.metadata.name).toBe('agents');
+    expect(pool?.spec).toMatchObject({ replicas: 1, warmUpSeconds: 600, drainSeconds: 3600 });
+    expect(JSON.stringify(pool?.spec.template)).not.toContain('nvidia');
+  });
+
+  it('makes secrets for this release alone, which fit each other', async () => {
+    const again = await render();
+    const secret = (manifests: Manifest[], name: string) =>
+      find(manifests, 'Secret', `rel-semblance-${name}`).data;
+    const plain = (text: string) => Buffer.from(text, 'base64').toString();
+    expect(secret(nothing, 'internal')).not.toEqual(secret(again, 'internal'));
+    const password = plain(secret(nothing, 'postgres').password);
+    expect(password).toMatch(/^\w{32}$/);
+    expect(plain(secret(nothing, 'postgres').url)).toBe(
+      `postgres://semblance:${password}@rel-semblance-postgres.apps.svc:5432/semblance`,
+    );
+    const nats = secret(nothing, 'nats');
+    expect(plain(nats['nats.conf'])).toContain(`password: "${plain(nats.password)}"`);
+    for (const component of ['gateway', 'control-plane', 'operator', 'agent']) {
+      const files = secret(nothing, `${component}-tls`);
+      const bytes = (name: string) => Buffer.from(files[name], 'base64');
+      const material = { certificate: bytes('tls.crt'), key: bytes('tls.key'), authority: bytes('ca.crt') };
+      expect(checkMaterial(material, `${component}.semblance.internal`).notAfter.getTime()).toBeGreaterThan(
+        Date.now() + 9 * 365 * 86_400_000,
+      );
+      expect(files['ca.crt']).toBe(secret(nothing, 'ca')['ca.crt']);
+    }
+  });
+});
+
+describe('with PostgreSQL, NATS and S3 of the owner', () => {
+  it('brings none of its own and makes no secret', () => {
+    expect(ofKind(external, 'StatefulSet')).toEqual([]);
+    expect(ofKind(external, 'PersistentVolumeClaim')).toEqual([]);
+    expect(ofKind(external, 'Secret')).toEqual([]);
+    const { spec } = find(external, 'Deployment', 'rel-semblance-control-plane').spec.template;
+    const from = (name: string) =>
+      spec.containers[0].env.find((entry: { name: string }) => entry.name === name);
+    expect(from('SEMBLANCE_POSTGRES_URL').valueFrom.secretKeyRef).toEqual({
+      name: 'own-postgres',
+      key: 'url',
+    });
+    expect(from('AWS_SECRET_ACCESS_KEY').valueFrom.secretKeyRef.name).toBe('own-s3');
+    expect(from('SEMBLANCE_OBJECTS_URL').value).toBe(
+      's3://semblance-media/prod?region=eu-central-1&endpoint=https%3A%2F%2Fs3.example.com&forcePathStyle=true',
+    );
+  });
+
+  it('runs two of each service, spread, with budgets; under an autoscaler says no number', () => {
+    expect(replicas(external)).toEqual({
+      'rel-semblance-control-plane': 2,
+      'rel-semblance-gateway': undefined,
+      'rel-semblance-operator': 2,
+    });
+    expect(names(external, 'PodDisruptionBudget')).toEqual(['control-plane', 'gateway', 'operator']);
+    for (const { spec } of ofKind(external, 'PodDisruptionBudget'))
+      expect(spec).toMatchObject({ maxUnavailable: 1, unhealthyPodEvictionPolicy: 'AlwaysAllow' });
+    for (const { spec } of ofKind(external, 'Deployment')) {
+      expect(spec.strategy).toEqual({
+        type: 'RollingUpdate',
+        rollingUpdate: { maxUnavailable: 0, maxSurge: 1 },
+      });
+      expect(spec.template.spec.topologySpreadConstraints).toHaveLength(2);
+    }
+  });
+
+  it('takes images from one registry, by digest where there is one', () => {
+    const images = ofKind(external, 'Deployment').map(({ spec }) => spec.template.spec.containers[0].image);
+    expect(new Set(images)).toEqual(
+      new Set([`registry.example.com/semblance/semblance@sha256:${'1'.padStart(64, '0')}`]),
+    );
+    expect(poolsOf(external)[0]?.spec.template.spec.containers[0].image).toBe(
+      'registry.example.com/semblance/semblance-agent:0.1.0',
+    );
+    for (const { spec } of [...ofKind(external, 'Deployment'), ...poolsOf(external)])
+      expect(spec.template.spec.imagePullSecrets).toEqual([{ name: 'pull' }]);
+  });
+
+  it('asks cert-manager for a certificate of each component', () => {
+    const certificates = ofKind(external, 'Certificate').filter(({ spec }) => !spec.isCA);
+    expect(certificates.map(({ spec }) => [spec.secretName, spec.dnsNames[0]])).toEqual(
+      ['gateway', 'control-plane', 'operator', 'agent'].map((component) => [
+        `rel-semblance-${component}-tls`,
+        `${component}.semblance.internal`,
+      ]),
+    );
+  });
+
+  it('puts labels and annotations on everything, and objects of the owner', () => {
+    for (const each of external.filter(
+      ({ kind, metadata }) => kind !== 'ConfigMap' || metadata.name !== 'rel-extra',
+    ))
+      expect(each.metadata.labels, `${each.kind} ${each.metadata.name}`).toMatchObject({ team: 'media' });
+    expect(find(external, 'ConfigMap', 'rel-extra')).toBeDefined();
+    expect(poolsOf(external)[0]?.spec.template.metadata).toMatchObject({
+      labels: { team: 'media' },
+      annotations: { 'example.com/note': 'yes' },
+    });
+  });
+});
+
+describe('sockets of four hours and films of 500 MiB', () => {
+  it('pass the ingress', () => {
+    const ingress = find(external, 'Ingress', 'rel-semblance');
+    expect(ingress.metadata.annotations).toEqual({
+      'cert-manager.io/cluster-issuer': 'letsencrypt',
+      'nginx.ingress.kubernetes.io/proxy-body-size': '520m',
+      'nginx.ingress.kubernetes.io/proxy-read-timeout': '14700',
+      'nginx.ingress.kubernetes.io/proxy-request-buffering': 'off',
+      'nginx.ingress.kubernetes.io/proxy-send-timeout': '14700',
+    });
+    expect(ingress.spec.rules[0].http.paths[0].backend.service.name).toBe('rel-semblance-gateway');
+  });
+
+  it('pass the route', () => {
+    const [rule] = find(external, 'HTTPRoute', 'rel-semblance').spec.rules;
+    expect(rule.timeouts).toEqual({ request: '0s', backendRequest: '0s' });
+    expect(rule.backendRefs).toEqual([{ name: 'rel-semblance-gateway', port: 8080 }]);
+  });
+});
+
+describe('pools', () => {
+  const pool = (name: string) => poolsOf(gpu).find(({ metadata }) => metadata.name === name) as Manifest;
+
+  it('are those that are not left out, each by its own values', () => {
+    expect(poolsOf(gpu).map(({ metadata }) => metadata.name)).toEqual(['agents', 'live', 'models', 'python']);
+    expect(pool('live').spec.replicas).toBeUndefined();
+    expect(pool('live').spec.autoscaling).toEqual({
+      minReplicas: 0,
+      maxReplicas: 8,
+      bufferSlots: 2,
+      idleSeconds: 300,
+    });
+    expect(pool('models').spec).not.toHaveProperty('replicas');
+    expect(pool('models').spec).not.toHaveProperty('autoscaling');
+    expect(pool('agents').spec.replicas).toBe(2);
+  });
+
+  it('are given GPUs as a resource', () => {
+    const { spec } = pool('models').spec.template;
+    const gpus = { 'nvidia.com/mig-1g.10gb': '1' };
+    expect(spec.containers[0].resources).toMatchObject({ limits: gpus, requests: gpus });
+    expect(spec).toMatchObject({
+      runtimeClassName: 'nvidia',
+      nodeSelector: { 'example.com/gpu': 'true' },
+      tolerations: [{ key: 'nvidia.com/gpu' }],
+      priorityClassName: 'batch',
+      terminationGracePeriodSeconds: 620,
+    });
+  });
+
+  it('are given GPUs as claims, and sidecars', () => {
+    const { spec } = pool('python').spec.template;
+    expect(spec.resourceClaims).toEqual([{ name: 'gpu', resourceClaimTemplateName: 'one-gpu' }]);
+    expect(spec.containers[0].resources.claims).toEqual([{ name: 'gpu' }]);
+    expect(spec.containers.map(({ name }: { name: string }) => name)).toEqual(['agent', 'engine']);
+  });
+});
+
+describe('resource definitions', () => {
+  it("are the repository's, and stay when the release goes unless told otherwise", async () => {
+    const files = (await readdir(join(REPOSITORY, 'crds'))).filter((name) => name.endsWith('.yaml')).sort();
+    expect((await readdir(join(import.meta.dirname, 'files', 'crds'))).sort()).toEqual(files);
+    for (const file of files)
+      expect(await chartFile(`files/crds/${file}`), `${file}: run npm run generate`).toBe(
+        await readFile(join(REPOSITORY, 'crds', file), 'utf8'),
+      );
+    const crds = ofKind(nothing, 'CustomResourceDefinition');
+    expect(crds).toHaveLength(files.length);
+    for (const { metadata } of crds)
+      expect(metadata.annotations).toEqual({ 'helm.sh/resource-policy': 'keep' });
+    const going = ofKind(
+      await render('plain', { 'crds.enabled': true, 'crds.keep': false }),
+      'CustomResourceDefinition',
+    );
+    expect(going).toHaveLength(files.length);
+    for (const { metadata } of going) expect(metadata.annotations ?? {}).toEqual({});
+    expect(ofKind(await render('plain'), 'CustomResourceDefinition')).toEqual([]);
+  });
+});
+
+describe('what cannot work is refused', () => {
+  it.each([
+    [{ 'gateway.replicas': 2 }, 'More than one gateway cannot share the object volume'],
+    [{ 'gateway.replicas': 2, 'objects.volume.accessMode': 'ReadWriteMany' }, 'this would be an emptyDir'],
+    [{ 'gateway.autoscaling.enabled': true }, 'cannot share the object volume'],
+    [{ 'ingress.enabled': true }, 'ingress.host'],
+    [{ 'httpRoute.enabled': true }, 'httpRoute.parentRefs'],
+    [{ 'pools.agents.engines': ['onnx'] }, 'pools.agents.models.existingClaim'],
+    [{ 'pools.agents.autoscaling.enabled': true }, 'set pools.agents.capabilities'],
+    [
+      { 'agents.sidecarSockets': ['/run/semblance/a/e.sock'] },
+      'that no container of pools.agents.sidecars offers',
+    ],
+    [{ surprise: 1 }, "additional properties 'surprise' not allowed"],
+    [{ 'gateway.replica': 2 }, "additional properties 'replica' not allowed"],
+    [{ 'image.tag': 'latest' }, '/image/tag'],
+    [{ 'image.digest': 'sha256:12' }, '/image/digest'],
+    [{ 'tls.mode': 'on' }, '/tls/mode'],
+    [{ publicUrl: 'https://example.com/semblance' }, '/publicUrl'],
+    [{ 'pools.Agents': {} }, 'Agents'],
+    [{ 'pools.agents.slots': 0 }, '/pools/agents/slots'],
+    [{ 'agents.terminationGracePeriodSeconds': 10 }, '/agents/terminationGracePeriodSeconds'],
+    [{ extraEnv: [{ value: 'x' }] }, '/extraEnv/0'],
+  ])('%j: %s', async (sets, reason) => {
+    expect(await refusal({ 'tls.mode': 'off', ...sets })).toContain(reason);
+  });
+
+  it('two gateways are taken with a claim that both can mount', async () => {
+    const sets = {
+      'gateway.replicas': 2,
+      'objects.volume.accessMode': 'ReadWriteMany',
+      'persistence.enabled': true,
+    };
+    const gateway = find(await render('plain', sets), 'Deployment', 'rel-semblance-gateway');
+    expect(gateway.spec).toMatchObject({ replicas: 2, strategy: { type: 'RollingUpdate' } });
+  });
+});

@@ -1,0 +1,207 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { startTcpProxy } from '#common/testing/tcp-proxy.ts';
+import { PICTURE_READY } from '../testing/agent-double.ts';
+import { impatientRig } from '../testing/impatient-rig.ts';
+import { CHUNK, frame, StreamClient } from '../testing/stream-rig.ts';
+import { startTestGateway } from '../testing/test-gateway.ts';
+
+const rig = impatientRig();
+
+/** Sends a chunk every 20 ms, as one that speaks does, until it is stopped. */
+function speak(client: StreamClient) {
+  const sent: Buffer[] = [];
+  const began = performance.now();
+  const timer = setInterval(() => {
+    // As many as are due: timers of a busy machine are late.
+    while (sent.length * 20 < performance.now() - began && client.ws.readyState === client.ws.OPEN) {
+      sent.push(randomBytes(1_920));
+      client.ws.send(sent.at(-1) as Buffer);
+    }
+  }, 10);
+  return {
+    sent,
+    stop() {
+      clearInterval(timer);
+      return Buffer.concat(sent);
+    },
+  };
+}
+
+describe('a client of which nothing is heard', () => {
+  it('half open: neither data nor pongs: 4002, and what was streamed is reported', async () => {
+    const { socket, id } = await rig.rawStream();
+    socket.write(frame(CHUNK));
+    socket.resume();
+    let received = '';
+    socket.on('data', (chunk) => {
+      received += chunk.toString('latin1');
+    });
+    const final = await rig.final(id);
+    expect(final).toEqual({ streamedMs: 20, reason: 'timed_out' });
+    await expect.poll(() => received).toContain('timed_out: nothing was heard');
+    // It answers no close frame either, and is cut off.
+    await expect.poll(() => socket.destroyed, { timeout: 5_000 }).toBe(true);
+  });
+
+  it('idle: it answers pings and sends no media: 4002', async () => {
+    const { client, id } = await rig.stream();
+    expect(await client.end()).toMatchObject({ code: 4002, reason: 'timed_out: no media came for 0.9 s' });
+    expect(await rig.final(id)).toEqual({ streamedMs: 0, reason: 'timed_out' });
+  });
+
+  it('empty messages are no media, media is', async () => {
+    const { client } = await rig.stream();
+    const timer = setInterval(() => client.ws.send(Buffer.alloc(0)), 50);
+    expect((await client.end()).code).toBe(4002);
+    clearInterval(timer);
+    const other = await rig.stream();
+    for (let i = 0; i < 6; i++) {
+      other.client.ws.send(CHUNK);
+      await delay(200);
+    }
+    expect(other.client.closed).toBeUndefined();
+    other.client.ws.close();
+  });
+
+  it('a network that is away for three seconds: nothing is lost, and the session goes on', async () => {
+    const patient = await startTestGateway();
+    patient.control.live.grant = { ...rig.live.grant, agentAddress: rig.agent.address };
+    const proxy = await startTcpProxy({ port: patient.port });
+    const opened = await fetch(`${patient.base}/voice/session`, { method: 'POST', headers: patient.auth });
+    const { session_id, session_token } = (await opened.json()) as Record<string, string>;
+    const url = `ws://127.0.0.1:${proxy.port}/streams/${session_id}?session_token=${session_token}`;
+    const client = await new StreamClient(url).ready();
+    const speaking = speak(client);
+    await delay(500);
+    proxy.set('hang');
+    await delay(3_000);
+    proxy.set('open');
+    await delay(500);
+    const sent = speaking.stop();
+    await expect.poll(() => Buffer.concat(client.media).equals(sent)).toBe(true);
+    expect(client.closed).toBeUndefined();
+    client.ws.close();
+    await client.end();
+    await proxy.close();
+    await patient.close();
+  });
+});
+
+describe('a client that reads too slowly', () => {
+  /** Pieces of a second, as many as no buffer of a kernel has room for. */
+  const FLOOD = Buffer.alloc(96_000, 5);
+
+  it('voice: the agent is made to wait, and it is closed with 4002', async () => {
+    const { relay, id, socket } = await rig.rawStream();
+    let accepted = 0;
+    const pour = () => {
+      while (!relay.over && accepted < 600) {
+        accepted++;
+        const more = relay.call.write({
+          response: { $case: 'media', value: { sequence: BigInt(accepted), data: FLOOD } },
+        });
+        if (!more) return relay.call.once('drain', pour);
+      }
+      return undefined;
+    };
+    pour();
+    // It is heard of, so that this is not what ends it.
+    const alive = setInterval(() => socket.write(frame(CHUNK)), 100);
+    const final = await rig.final(id);
+    clearInterval(alive);
+    expect(final.reason).toBe('timed_out');
+    expect(accepted, 'ten minutes of sound were not taken').toBeLessThan(300);
+    socket.destroy();
+  });
+
+  it('voice: one that answered pings before is found out by what it has not read, not by full buffers', async () => {
+    const { client, id } = await rig.stream();
+    const speaking = speak(client);
+    await client.received(20);
+    client.ws.pause();
+    const pausedAt = performance.now();
+    const final = await rig.final(id);
+    const took = performance.now() - pausedAt;
+    speaking.stop();
+    expect(final.reason).toBe('timed_out');
+    expect(took).toBeGreaterThan(2_000);
+    expect(final.streamedMs, 'not billed for long').toBeLessThan(6_000);
+    client.ws.terminate();
+  });
+
+  it('voice: one that reads again in time gets everything', async () => {
+    const { client } = await rig.stream();
+    const speaking = speak(client);
+    await client.received(20);
+    client.ws.pause();
+    await delay(2_600);
+    client.ws.resume();
+    await delay(500);
+    const sent = speaking.stop();
+    await expect.poll(() => Buffer.concat(client.media).equals(sent)).toBe(true);
+    expect(client.closed).toBeUndefined();
+    client.ws.close();
+  });
+
+  it('pictures: it gets the newest one, and few that are old', async () => {
+    rig.agent.ready = PICTURE_READY;
+    const { client, relay } = await rig.stream('full-live-swap');
+    const picture = (n: number) => {
+      const data = Buffer.alloc(30_000, 1);
+      data.writeUInt32BE(n);
+      return data;
+    };
+    relay.media(1n, picture(0));
+    await client.received(1);
+    await delay(50);
+    client.ws.pause();
+    for (let i = 1; i <= 60; i++) {
+      relay.media(BigInt(i + 1), picture(i));
+      await delay(4);
+    }
+    client.ws.resume();
+    await expect.poll(() => client.media.at(-1)?.readUInt32BE()).toBe(60);
+    expect(client.media.length, 'a quarter of a second of pictures, and the newest').toBeLessThanOrEqual(10);
+    client.ws.close();
+    await expect.poll(() => rig.gateway.logLines.at(-1)).toMatch(/"dropped":5\d/);
+  });
+});
+
+describe('an agent that does not answer', () => {
+  it('voice: two seconds of sound are sent, the rest is left with the client, and all of it is answered later', async () => {
+    rig.agent.mode = 'hold';
+    const { client, relay } = await rig.stream();
+    const sent: Buffer[] = [];
+    const say = (count: number) => {
+      for (let i = 0; i < count; i++) {
+        sent.push(randomBytes(1_920));
+        client.ws.send(sent.at(-1) as Buffer);
+      }
+    };
+    say(100);
+    await expect.poll(() => relay.waiting.length).toBe(100);
+    for (let i = 0; i < 10; i++) {
+      await delay(50);
+      say(2);
+    }
+    expect(relay.waiting.length).toBeLessThanOrEqual(102);
+    rig.agent.mode = 'echo';
+    relay.answerAll();
+    await client.received(120);
+    expect(Buffer.concat(client.media).equals(Buffer.concat(sent))).toBe(true);
+    client.ws.close();
+  });
+
+  it('for too long: 1011, and nothing is charged', async () => {
+    rig.agent.mode = 'hold';
+    const { client, id } = await rig.stream();
+    for (let i = 0; i < 100; i++) client.ws.send(CHUNK);
+    expect(await client.end()).toMatchObject({
+      code: 1011,
+      reason: 'render_failed: what converts the stream does not answer',
+    });
+    expect(await rig.final(id)).toEqual({ streamedMs: 0, reason: 'render_failed' });
+  });
+});

@@ -1,0 +1,268 @@
+import { randomBytes } from 'node:crypto';
+import type { Registry } from 'prom-client';
+import {
+  createWorkQueue,
+  type EventRecorder,
+  type Handlers,
+  isKubeError,
+  type KubeClient,
+  type Reflector,
+} from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import { AGENTPOOL_RESOURCE, type AgentPool, type AgentPoolStatus } from '#crds/gen/agentpools.ts';
+import type { GpuAgent } from '#crds/gen/gpuagents.ts';
+import { carryOut } from './carry-out.ts';
+import { shareDemand } from './demand.ts';
+import { createFaults } from './faults.ts';
+import { createPoolMetrics } from './metrics.ts';
+import { createObserver, type ObserverOptions, podsOf, profileOf } from './observe.ts';
+import { mayGrow, type Outlook, outlookOf, wordOf } from './outlook.ts';
+import { ownerOf, POD_RESOURCE, POOL_LABEL, type Pod } from './pod.ts';
+import { reconcile } from './reconcile.ts';
+import { createRefusedOpens, type RefusedOpens } from './refused-opens.ts';
+import { settingsOf } from './scaling.ts';
+import { blockedBy, compareStatus, statusOf } from './status.ts';
+import { revisionOf } from './template.ts';
+import { type Demand, isReady, type Plan, type PoolSnapshot } from './types.ts';
+
+/** What makes no event: idle times, warm-up and drains that run out, jobs that have come to wait. */
+const TICK_MS = 1_000;
+/** Slots come and go faster than anybody reads them. */
+const WRITE_EVERY_MS = 1_000;
+/** A write that lost against a later one is tried again on what the watch brings. */
+const CONFLICT_MS = 100;
+
+export interface PoolControllerOptions extends ObserverOptions {
+  readonly client: KubeClient;
+  readonly namespace: string;
+  readonly pools: Reflector<AgentPool>;
+  readonly pods: Reflector<Pod>;
+  readonly agents: Reflector<GpuAgent>;
+  /** RenderJobs that wait and can be begun, by capability. */
+  readonly waitingJobs: () => ReadonlyMap<string, number>;
+  /** What is to be hoped for of pools has changed. */
+  readonly onOutlook: () => void;
+  readonly recorder: EventRecorder;
+  readonly registry: Registry;
+  readonly logger: Logger;
+  /** First pause after Pods could not be started. Default 10,000. */
+  readonly faultPauseMs?: number | undefined;
+}
+
+export interface PoolController {
+  readonly poolHandlers: Handlers<AgentPool>;
+  readonly podHandlers: Handlers<Pod>;
+  /** Live sessions that found no slot, and those that did. */
+  readonly opens: Pick<RefusedOpens, 'refused' | 'opened'>;
+  /** The agent has changed. */
+  touchAgent(agent: string): void;
+  worked(agent: string): void;
+  mayGrow(capability: string): boolean;
+  wordOf(
+    ...of: Parameters<typeof wordOf> extends [unknown, ...infer Rest] ? Rest : never
+  ): ReturnType<typeof wordOf>;
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/** Keeps the Pods of every AgentPool as `reconcile` says. */
+export function createPoolController(options: PoolControllerOptions): PoolController {
+  const { client, namespace, pools, pods, recorder, logger, registry } = options;
+  const observer = createObserver(options);
+  const opens = createRefusedOpens();
+  const faults = createFaults(options.faultPauseMs);
+  const metrics = createPoolMetrics(registry);
+  const outlooks = new Map<string, Outlook>();
+  const writtenAt = new Map<string, number>();
+  const refused = new Map<string, Set<string>>();
+
+  /** What is the pool's share of all that waits, by the present moment of everything. */
+  function demandOf(name: string): Demand {
+    const demand = { jobs: options.waitingJobs(), opens: opens.demand() };
+    if (demand.jobs.size + demand.opens.size === 0) return demand;
+    const bidders = pools.list().map((pool) => {
+      const snapshot = snapshotOf(pool, podsOf(pods, pool), { jobs: new Map(), opens: new Map() });
+      const of = pool.metadata.name ?? '';
+      const max = settingsOf(pool).autoscaling?.max;
+      return {
+        name: of,
+        profile: snapshot.profile,
+        pods: snapshot.pods,
+        max,
+        blocked: blockedBy(snapshot) !== undefined,
+      };
+    });
+    return shareDemand(demand, bidders).get(name) ?? { jobs: new Map(), opens: new Map() };
+  }
+
+  function snapshotOf(pool: AgentPool, of: readonly Pod[], demand: Demand): PoolSnapshot {
+    const { name = '', uid = '' } = pool.metadata;
+    const revision = revisionOf(pool);
+    const seen = of.map(observer.podOf);
+    for (const pod of seen) if (isReady(pod)) faults.served(uid, pod.revision, pod.createdAt);
+    return {
+      ...{ pool, revision, demand, pods: seen },
+      profile: profileOf(pool, revision, seen),
+      hold: faults.holdOf(uid, revision),
+      refused: refused.get(name) ?? new Set(),
+      now: Date.now(),
+    };
+  }
+
+  async function process(name: string, signal: AbortSignal): Promise<{ requeueAfterMs: number } | undefined> {
+    const pool = pools.get(name);
+    // The Pods of a pool that goes go with it.
+    if (!pool || pool.metadata.deletionTimestamp) {
+      forget(name);
+      return undefined;
+    }
+    let snapshot = snapshotOf(pool, podsOf(pods, pool), demandOf(name));
+    let plan = reconcile(snapshot);
+    if (plan.create > 0) {
+      // Only a list that is not of yesterday shows that Pods are missing: the local copy may be behind.
+      const labelSelector = `${POOL_LABEL}=${name}`;
+      const { items } = await client.list(POD_RESOURCE, { namespace, labelSelector, signal });
+      const own = items.filter((pod) => ownerOf(pod) === pool.metadata.uid);
+      for (const pod of own) pods.note(pod);
+      snapshot = snapshotOf(pool, own, demandOf(name));
+      plan = reconcile(snapshot);
+    }
+    metrics.show(snapshot, plan);
+    look(snapshot, plan);
+
+    const names = Array.from({ length: plan.create }, () => `${name}-${suffix()}`);
+    const status = statusOf(snapshot, plan, names);
+    const difference = compareStatus(pool.status, status);
+    const wait = (writtenAt.get(name) ?? Number.NEGATIVE_INFINITY) + WRITE_EVERY_MS - performance.now();
+    if (difference === 'urgent' || (difference === 'counts' && wait <= 0)) {
+      if (!(await write(pool, status, signal))) return { requeueAfterMs: CONFLICT_MS };
+      tell(pool, status);
+    }
+    refused.delete(name);
+    const turnedDown = await carryOut({ ...options, observer, faults }, snapshot, plan, names, signal);
+    if (turnedDown.size > 0) refused.set(name, turnedDown);
+    // Names that are refused are taken off the claims.
+    if (turnedDown.size > 0) return { requeueAfterMs: CONFLICT_MS };
+    return difference === 'counts' && wait > 0 ? { requeueAfterMs: wait } : undefined;
+  }
+
+  /** @returns false when someone wrote meanwhile: nothing may be done on what was read before. */
+  async function write(pool: AgentPool, status: AgentPoolStatus, signal: AbortSignal): Promise<boolean> {
+    try {
+      const written = await client.replace(
+        AGENTPOOL_RESOURCE,
+        { ...pool, status },
+        { subresource: 'status', signal },
+      );
+      writtenAt.set(pool.metadata.name ?? '', performance.now());
+      pools.note(written);
+      return true;
+    } catch (error) {
+      if (isKubeError(error, 'conflict', 'not_found')) return false;
+      throw error;
+    }
+  }
+
+  function tell(pool: AgentPool, status: AgentPoolStatus): void {
+    const { desiredReplicas: before } = pool.status ?? {};
+    const { desiredReplicas: after = 0 } = status;
+    if (before !== after) {
+      const note = before === undefined ? `To ${after}.` : `From ${before} to ${after}.`;
+      const reason = after < (before ?? 0) ? 'ScalingDown' : 'ScalingUp';
+      recorder.event(pool, { type: 'Normal', reason, action: 'Scale', note });
+    }
+    const ready = (of: AgentPool['status']) => of?.conditions?.find(({ type }) => type === 'Ready');
+    const now = ready(status);
+    if (!now || ready(pool.status)?.reason === now.reason) return;
+    const fine = now.status === 'True' || now.reason === 'AgentsStarting';
+    const { reason, message } = now;
+    recorder.event(pool, { type: fine ? 'Normal' : 'Warning', reason, action: 'Judge', note: message });
+    logger.info({ pool: pool.metadata.name, reason, message }, 'pool');
+  }
+
+  function look(snapshot: PoolSnapshot, plan: Plan): void {
+    const outlook = outlookOf(snapshot, plan);
+    const before = outlooks.get(outlook.pool);
+    outlooks.set(outlook.pool, outlook);
+    const sign = (of: Outlook | undefined) =>
+      JSON.stringify(of && { ...of, capabilities: [...of.capabilities] });
+    if (sign(before) !== sign(outlook)) options.onOutlook();
+  }
+
+  function forget(name: string): void {
+    if (outlooks.delete(name)) options.onOutlook();
+    metrics.forget(name);
+    writtenAt.delete(name);
+    refused.delete(name);
+  }
+
+  const queue = createWorkQueue({
+    process,
+    concurrency: 4,
+    name: 'agentpools',
+    logger,
+    registry,
+    maxDelayMs: 10_000,
+  });
+  const touchAll = () => {
+    for (const { metadata } of pools.list()) queue.add(metadata.name ?? '');
+  };
+  const touchPod = (pod: Pod) => {
+    const pool = pools.byUid(ownerOf(pod) ?? '');
+    if (pool) queue.add(pool.metadata.name ?? '');
+  };
+  const touchPool = ({ metadata }: AgentPool) => queue.add(metadata.name ?? '');
+
+  return {
+    poolHandlers: {
+      onAdd: touchPool,
+      onUpdate: touchPool,
+      onDelete(pool) {
+        faults.forget(pool.metadata.uid ?? '');
+        touchPool(pool);
+      },
+    },
+    podHandlers: {
+      onAdd: touchPod,
+      onUpdate: touchPod,
+      onDelete(pod) {
+        observer.forget(pod);
+        touchPod(pod);
+      },
+    },
+    opens: {
+      refused(capability, account) {
+        opens.refused(capability, account);
+        touchAll();
+      },
+      opened: opens.opened,
+    },
+    touchAgent(agent) {
+      const pod = pods.get(agent);
+      if (pod) touchPod(pod);
+    },
+    worked: observer.worked,
+    mayGrow: (capability) => mayGrow(outlooks.values(), capability),
+    wordOf: (capability, others) => wordOf(outlooks.values(), capability, others),
+    async run(signal) {
+      try {
+        // In this order: a claim that is no longer in the pool read has become a Pod that is in the list read after it.
+        await pools.resync(signal);
+        await pods.resync(signal);
+      } catch (error) {
+        if (!signal.aborted) throw error;
+        return;
+      }
+      const ticking = setInterval(touchAll, TICK_MS);
+      const ended = queue.run(signal);
+      touchAll();
+      await ended;
+      clearInterval(ticking);
+    },
+  };
+}
+
+/** Five letters and digits, without those that make words or are taken for one another. */
+function suffix(): string {
+  const alphabet = 'bcdfghjklmnpqrstvwxz2456789';
+  return [...randomBytes(5)].map((byte) => alphabet[byte % alphabet.length]).join('');
+}

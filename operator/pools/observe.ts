@@ -1,0 +1,168 @@
+import type { Reflector } from '#common/kube/index.ts';
+import type { AgentPool } from '#crds/gen/agentpools.ts';
+import type { GpuAgent } from '#crds/gen/gpuagents.ts';
+import type { Fleet } from '../agents/fleet.ts';
+import type { LiveTerm } from '../livesession/live-term.ts';
+import type { Scheduler } from '../scheduling/scheduler.ts';
+import {
+  DELETE_FIRST,
+  endOf,
+  isPodReady,
+  obstacleOf,
+  ownerOf,
+  type Pod,
+  REVISION_LABEL,
+  scheduledAt,
+} from './pod.ts';
+import { isLive } from './scaling.ts';
+import { envOf } from './template.ts';
+import type { DrainReason, PoolAgent, PoolPod, Profile } from './types.ts';
+
+/** On a GpuAgent that the operator drains: since when, and why. What a person drains has neither, and is left alone. */
+export const DRAIN_SINCE = 'semblance.dev/drain-since';
+export const DRAIN_REASON = 'semblance.dev/drain-reason';
+
+/** Reasons not to be given work that are no fault of the agent. */
+const OUT_OF_SERVICE: ReadonlySet<string> = new Set(['Draining', 'NodeCordoned', 'PodTerminating']);
+
+export interface ObserverOptions {
+  readonly agents: Reflector<GpuAgent>;
+  readonly fleet: Pick<Fleet, 'viewOf'>;
+  readonly scheduler: Pick<Scheduler, 'usedOn'>;
+  readonly live: Pick<LiveTerm, 'usedOn'>;
+}
+
+/** Makes of Pods and GpuAgents what the decisions are taken on, and remembers what neither says: who is idle since when. */
+export interface Observer {
+  podOf(pod: Pod): PoolPod;
+  /** The agent did some work just now, however short. */
+  worked(agent: string): void;
+  /** It was asked to be deleted; its local copy may not say so yet. */
+  removed(uid: string): void;
+  forget(pod: Pod): void;
+}
+
+export function createObserver(options: ObserverOptions): Observer {
+  const { agents, fleet, scheduler, live } = options;
+  const idleSince = new Map<string, number>();
+  const served = new Set<string>();
+  const removed = new Set<string>();
+
+  function agentOf(name: string, podReady: boolean, now: number): PoolAgent | undefined {
+    const agent = agents.get(name);
+    if (!agent?.status?.incarnation) return undefined;
+    const view = fleet.viewOf(agent);
+    const { ready, reason } = view.readiness;
+    const used = scheduler.usedOn(view);
+    const sessions = live.usedOn(view);
+    const drained = drainOf(agent);
+    const warming = [...view.live.values()].some((each) => each.warming);
+    const busy = used > 0 || [...sessions.values()].some((count) => count > 0);
+    if (!ready || !podReady || warming || busy) idleSince.delete(name);
+    else if (!idleSince.has(name)) idleSince.set(name, now);
+    return {
+      ready: ready && podReady,
+      outOfService: !ready && !drained && OUT_OF_SERVICE.has(reason),
+      ...{ slots: view.slots, used, costs: view.costs, drained },
+      live: new Map([...view.live].map(([of, { slots }]) => [of, { slots, used: sessions.get(of) ?? 0 }])),
+      idleSince: idleSince.get(name),
+    };
+  }
+
+  return {
+    podOf(pod) {
+      const {
+        name = '',
+        uid = '',
+        labels,
+        annotations,
+        creationTimestamp = '',
+        deletionTimestamp,
+      } = pod.metadata;
+      const agent = agentOf(name, isPodReady(pod), Date.now());
+      if (agent?.ready) served.add(uid);
+      const at = scheduledAt(pod);
+      const failing = !agent?.ready && !agent?.outOfService && !agent?.drained;
+      return {
+        ...{
+          name,
+          uid,
+          revision: labels?.[REVISION_LABEL] ?? '',
+          createdAt: Date.parse(creationTimestamp) || 0,
+        },
+        terminating: deletionTimestamp !== undefined || removed.has(uid),
+        end: endOf(pod),
+        scheduled: at !== undefined,
+        unreadySince: failing && at !== undefined ? Math.max(at, lostAt(pod, agents.get(name))) : undefined,
+        obstacle: obstacleOf(pod),
+        deleteFirst: annotations?.[DELETE_FIRST] === 'true',
+        served: served.has(uid),
+        agent,
+      };
+    },
+    worked: (agent) => void idleSince.delete(agent),
+    removed: (uid) => void removed.add(uid),
+    forget({ metadata: { uid = '', name = '' } }) {
+      idleSince.delete(name);
+      served.delete(uid);
+      removed.delete(uid);
+    },
+  };
+}
+
+/** When it was last found to be ready no more, by its Pod or by its agent; 0: neither has ever been. */
+function lostAt(pod: Pod, agent: GpuAgent | undefined): number {
+  const since = (conditions: Pod['status'] | GpuAgent['status']) => {
+    const ready = conditions?.conditions?.find(({ type }) => type === 'Ready');
+    return ready && ready.status !== 'True' ? Date.parse(ready.lastTransitionTime ?? '') || 0 : 0;
+  };
+  return Math.max(since(pod.status), since(agent?.status));
+}
+
+function drainOf({ metadata, spec }: GpuAgent): PoolAgent['drained'] {
+  const since = Date.parse(metadata.annotations?.[DRAIN_SINCE] ?? '');
+  const why = metadata.annotations?.[DRAIN_REASON];
+  if (!spec.drain || !Number.isFinite(since) || (why !== 'ScaleDown' && why !== 'RollingUpdate'))
+    return undefined;
+  return { since, why: why satisfies DrainReason };
+}
+
+export const podsOf = (pods: Reflector<Pod>, pool: AgentPool): Pod[] =>
+  pods.byIndex('pool', pool.metadata.uid ?? '');
+export const POD_INDEXERS = {
+  pool: (pod: Pod) => {
+    const owner = ownerOf(pod);
+    return owner === undefined ? [] : [owner];
+  },
+};
+
+/** What one agent holds: as a ready one of the present revision says, else as one was last seen to, else by the template. */
+export function profileOf(pool: AgentPool, revision: string, pods: readonly PoolPod[]): Profile {
+  const named = pool.spec.capabilities ?? [];
+  const told = pods
+    .filter((pod) => pod.agent?.ready && pod.revision === revision && !pod.terminating)
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1))[0]?.agent;
+  const before = pool.status?.perAgent;
+  const remembered = before && new Map((before.live ?? []).map(({ name, slots }) => [name, slots]));
+  if (told) {
+    const live = new Map([...told.live].map(([of, { slots }]) => [of, slots || (remembered?.get(of) ?? 0)]));
+    const offered = new Set([...told.costs.keys(), ...live.keys()]);
+    const capabilities = new Set(named.length > 0 ? named.filter((each) => offered.has(each)) : offered);
+    return { slots: told.slots, costs: told.costs, live, capabilities, known: true };
+  }
+  const whole = (name: string) => Math.max(1, Math.trunc(Number(envOf(pool, name) ?? 1)) || 1);
+  const costs = new Map((before?.renders ?? []).map(({ name, slots }) => [name, slots]));
+  const capabilities = new Set<string>(
+    named.length > 0 ? named : [...costs.keys(), ...(remembered?.keys() ?? [])],
+  );
+  if (before && remembered)
+    return { slots: before.slots ?? 1, costs, live: remembered, capabilities, known: false };
+  const live = new Map([
+    ['voice', whole('SEMBLANCE_LIVE_VOICE_SLOTS')],
+    ['full-live-swap', whole('SEMBLANCE_LIVE_VIDEO_SLOTS')],
+  ]);
+  return {
+    ...{ slots: whole('SEMBLANCE_AGENT_SLOTS'), costs, known: false, capabilities },
+    live: new Map([...live].filter(([each]) => capabilities.has(each) && isLive(each))),
+  };
+}

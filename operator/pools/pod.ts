@@ -1,0 +1,98 @@
+import type { KubeObject, ResourceDescriptor } from '#common/kube/index.ts';
+
+/** On every Pod of a pool: the pool's name. */
+export const POOL_LABEL = 'semblance.dev/pool';
+/** On every Pod of a pool: the revision of the template that it was made from. */
+export const REVISION_LABEL = 'semblance.dev/revision';
+/** `true` on a Pod prefers it when one has to go. */
+export const DELETE_FIRST = 'semblance.dev/delete-first';
+
+interface ContainerStatus {
+  readonly name: string;
+  readonly state?: {
+    readonly waiting?: { readonly reason?: string; readonly message?: string };
+    readonly terminated?: { readonly reason?: string; readonly message?: string; readonly exitCode?: number };
+  };
+}
+
+/** What is read of a Pod. */
+export interface Pod extends KubeObject {
+  readonly spec?: unknown;
+  readonly status?: {
+    readonly phase?: string;
+    readonly reason?: string;
+    readonly message?: string;
+    readonly conditions?: readonly {
+      readonly type: string;
+      readonly status: string;
+      readonly reason?: string;
+      readonly message?: string;
+      readonly lastTransitionTime?: string;
+    }[];
+    readonly initContainerStatuses?: readonly ContainerStatus[];
+    readonly containerStatuses?: readonly ContainerStatus[];
+  };
+}
+
+export const POD_RESOURCE: ResourceDescriptor<Pod> = {
+  group: '',
+  version: 'v1',
+  plural: 'pods',
+  kind: 'Pod',
+};
+
+export interface Fault {
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** Waiting for these passes by itself. */
+const ORDINARY = new Set(['ContainerCreating', 'PodInitializing']);
+
+const conditionOf = ({ status }: Pod, type: string) => status?.conditions?.find((each) => each.type === type);
+
+/** Uid of the AgentPool that owns it, if one does. */
+export function ownerOf({ metadata }: Pod): string | undefined {
+  return metadata.ownerReferences?.find(({ kind, controller }) => kind === 'AgentPool' && controller)?.uid;
+}
+
+export const isPodReady = (pod: Pod): boolean => conditionOf(pod, 'Ready')?.status === 'True';
+
+/** Unix milliseconds at which it was given a node. */
+export function scheduledAt(pod: Pod): number | undefined {
+  const condition = conditionOf(pod, 'PodScheduled');
+  if (condition?.status !== 'True') return undefined;
+  return Date.parse(condition.lastTransitionTime ?? pod.metadata.creationTimestamp ?? '') || 0;
+}
+
+/** Why it has ended for good: failed, evicted, or ended by itself, which no agent does. */
+export function endOf({ status }: Pod): Fault | undefined {
+  if (status?.phase !== 'Failed' && status?.phase !== 'Succeeded') return undefined;
+  const ended = status.containerStatuses?.find(({ state }) => state?.terminated)?.state?.terminated;
+  const why = ended && `${ended.reason ?? 'it ended'} with exit code ${ended.exitCode ?? 'unknown'}`;
+  return {
+    reason: reasonOf(status.reason ?? ended?.reason ?? `Pod${status.phase}`),
+    message: status.message ?? ended?.message ?? why ?? `its phase is ${status.phase}`,
+  };
+}
+
+/** What keeps it from becoming ready and will hardly pass by itself, in the words of whoever found it. */
+export function obstacleOf(pod: Pod): Fault | undefined {
+  const scheduled = conditionOf(pod, 'PodScheduled');
+  if (scheduled?.status === 'False') {
+    const { reason = 'Unschedulable', message = 'no node takes it' } = scheduled;
+    return { reason: reasonOf(reason), message };
+  }
+  const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {};
+  for (const { name, state } of [...initContainerStatuses, ...containerStatuses]) {
+    const { reason, message } = state?.waiting ?? {};
+    if (!reason || ORDINARY.has(reason)) continue;
+    return { reason: reasonOf(reason), message: `container ${name}: ${message ?? reason}` };
+  }
+  return undefined;
+}
+
+/** As the reasons of conditions may be. */
+export function reasonOf(text: string): string {
+  return text.replace(/[^A-Za-z]/g, '').slice(0, 64) || 'Unknown';
+}

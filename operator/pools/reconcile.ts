@@ -1,0 +1,126 @@
+import { decide, settingsOf } from './scaling.ts';
+import {
+  type Action,
+  isDraining,
+  isReady,
+  type Plan,
+  type PoolPod,
+  type PoolSnapshot,
+  workOn,
+} from './types.ts';
+
+/** Pods claimed at once; the rest follows when these are there. */
+export const MAX_CLAIMS = 50;
+
+/**
+ * What is to be done for a pool to stand as its spec and its work ask. Pods that end or have ended count for nothing; those
+ * that are claimed count as if they were there; those being drained count as room taken, not as agents.
+ *
+ * A changed template is rolled out within `maxSurge` and `maxUnavailable`: old agents are drained, never cut short before
+ * `drainSeconds`, as far as enough others are ready, and new Pods are made as far as there is room.
+ */
+export function reconcile(snapshot: PoolSnapshot): Plan {
+  const { pool, revision, pods, now, hold } = snapshot;
+  const { maxSurge, maxUnavailable, warmUpMs, drainMs, autoscaling } = settingsOf(pool);
+  const actions: Action[] = [];
+
+  for (const pod of pods) {
+    if (!pod.end || pod.terminating) continue;
+    const { reason, message } = pod.end;
+    actions.push({ type: 'remove', pod, reason: 'AgentEnded', note: `${reason}: ${message}`, fault: true });
+  }
+  const present = pods.filter(({ end, terminating }) => !end && !terminating);
+  const draining = present.filter(isDraining);
+  const staying = present.filter((pod) => !isDraining(pod));
+
+  const { desired, needed, expendable } = decide(snapshot, staying, present);
+
+  const overdue = staying.filter(({ unreadySince = now }) => now - unreadySince >= warmUpMs);
+  for (const pod of overdue) {
+    const why = pod.obstacle ? ` (${pod.obstacle.reason}: ${pod.obstacle.message})` : '';
+    const note = `Not ready for ${Math.round(warmUpMs / 1000)} s${why}; it is removed.`;
+    actions.push({ type: 'remove', pod, reason: 'WarmUpTimedOut', note, fault: true });
+  }
+  const kept = staying.filter((pod) => !overdue.includes(pod));
+  const isNew = (pod: PoolPod) => pod.revision === revision;
+  const fresh = kept.filter(isNew);
+  const old = kept.filter((pod) => !isNew(pod));
+
+  const claimed = (pool.status?.creating ?? []).filter(
+    (name) => !snapshot.refused.has(name) && !pods.some((pod) => pod.name === name),
+  );
+  const claims = claimed.slice(0, Math.max(0, desired - fresh.length));
+
+  // Before anything new is made, what is being drained is taken back.
+  let missing = desired - fresh.length - claims.length;
+  const back = draining
+    .filter(isNew)
+    .toSorted((a, b) => workOn(b) - workOn(a))
+    .slice(0, Math.max(0, missing));
+  for (const pod of back) actions.push({ type: 'undrain', pod });
+  missing -= back.length;
+
+  const leaving = draining.filter((pod) => !back.includes(pod));
+  actions.push(...ended(leaving, now, drainMs));
+  // What a scaling down lets finish takes no room of a replacement: it may take hours.
+  const replaced = leaving.filter(({ agent }) => agent?.drained?.why === 'RollingUpdate');
+  const room = desired + maxSurge - kept.length - claims.length - back.length - replaced.length;
+  const held = hold !== undefined && now < hold.until;
+  const create = held ? 0 : Math.max(0, Math.min(missing, room, MAX_CLAIMS - claims.length));
+
+  const available = kept.filter(isReady).length + back.length;
+  let spare = available - Math.max(0, desired - maxUnavailable);
+  for (const pod of inOrderOfLeaving(old)) {
+    if (isReady(pod)) {
+      if (spare <= 0) continue;
+      spare--;
+    }
+    actions.push(letGo(pod, 'RollingUpdate', 'Its template has changed.'));
+  }
+
+  const surplus = fresh.length - desired;
+  // Beyond the maximum any may go, else only those without work.
+  const forced = autoscaling ? Math.max(0, Math.min(surplus, fresh.length - autoscaling.max)) : surplus;
+  let left = surplus;
+  for (const [index, pod] of inOrderOfLeaving(fresh).entries()) {
+    if (left <= 0) break;
+    if (index >= forced && expendable && !expendable.has(pod.uid)) continue;
+    actions.push(letGo(pod, 'ScaleDown', 'Fewer agents are wanted.'));
+    left--;
+  }
+  return { desired, needed, create, claims, actions, present, kept: [...kept, ...back] };
+}
+
+/** Those that are drained and may be removed. */
+function ended(draining: readonly PoolPod[], now: number, drainMs: number): Action[] {
+  return draining.flatMap((pod): Action[] => {
+    const work = workOn(pod);
+    const common = { type: 'remove', pod, fault: false } as const;
+    if (work === 0) return [{ ...common, reason: 'Drained', note: 'It has no work left.' }];
+    if (now - (pod.agent?.drained?.since ?? now) < drainMs) return [];
+    const note = `It still has work in ${work} of its slots after ${Math.round(drainMs / 1000)} s; this is done elsewhere or cut short.`;
+    return [{ ...common, reason: 'DrainTimedOut', note }];
+  });
+}
+
+/** One that an agent has registered for is drained first, idle or not: work may be on its way to it. */
+function letGo(pod: PoolPod, why: 'ScaleDown' | 'RollingUpdate', note: string): Action {
+  if (pod.agent && (isReady(pod) || pod.agent.outOfService || workOn(pod) > 0))
+    return { type: 'drain', pod, why };
+  return { type: 'remove', pod, reason: why, note, fault: false };
+}
+
+/** Not ready before ready, of these `delete-first` before others, then the one with the least work, idle longest, newest. */
+function inOrderOfLeaving(pods: readonly PoolPod[]): PoolPod[] {
+  const idleSince = ({ agent }: PoolPod) => agent?.idleSince ?? Number.POSITIVE_INFINITY;
+  return pods.toSorted(
+    (a, b) =>
+      Number(isReady(a)) - Number(isReady(b)) ||
+      Number(a.scheduled) - Number(b.scheduled) ||
+      Number(b.deleteFirst) - Number(a.deleteFirst) ||
+      workOn(a) - workOn(b) ||
+      (idleSince(a) < idleSince(b) ? -1 : idleSince(a) > idleSince(b) ? 1 : 0) ||
+      b.createdAt - a.createdAt ||
+      (a.name < b.name ? -1 : 1),
+  );
+}

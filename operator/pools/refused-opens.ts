@@ -1,0 +1,60 @@
+/** How long an open that found no slot counts as demand: whoever was told to try again in about a minute has by then. */
+const REMEMBERED_MS = 90_000;
+/** Who tries again after this long is not counted twice. */
+const BUCKET_MS = 5_000;
+/** Of opens remembered; more are worth no more agents. */
+const MAX_REMEMBERED = 20_000;
+
+/** Live sessions that were opened and found no slot. */
+export interface RefusedOpens {
+  refused(capability: string, account: string): void;
+  /** The account got a session: one that it was refused before is not waited for any more. */
+  opened(capability: string, account: string): void;
+  /** Sessions waited for, by capability: of each account as many as it asked for within a few seconds at most. */
+  demand(): Map<string, number>;
+}
+
+export function createRefusedOpens(clock: () => number = () => performance.now()): RefusedOpens {
+  /** By capability and account: opens by the time at which their few seconds began. */
+  const opens = new Map<string, Map<number, number>>();
+  let remembered = 0;
+  const keyOf = (capability: string, account: string) => `${capability} ${account}`;
+
+  function forget(): void {
+    const before = clock() - REMEMBERED_MS;
+    for (const [key, buckets] of opens) {
+      for (const [at, count] of buckets) {
+        if (at + BUCKET_MS > before && count > 0) continue;
+        buckets.delete(at);
+        remembered -= count;
+      }
+      if (buckets.size === 0) opens.delete(key);
+    }
+  }
+
+  return {
+    refused(capability, account) {
+      if (remembered >= MAX_REMEMBERED) return;
+      const key = keyOf(capability, account);
+      const at = Math.floor(clock() / BUCKET_MS) * BUCKET_MS;
+      const buckets = opens.get(key) ?? new Map<number, number>();
+      opens.set(key, buckets.set(at, (buckets.get(at) ?? 0) + 1));
+      remembered++;
+    },
+    opened(capability, account) {
+      for (const [at, count] of opens.get(keyOf(capability, account)) ?? []) {
+        opens.get(keyOf(capability, account))?.set(at, count - 1);
+        remembered--;
+      }
+    },
+    demand() {
+      forget();
+      const found = new Map<string, number>();
+      for (const [key, buckets] of opens) {
+        const capability = key.slice(0, key.indexOf(' '));
+        found.set(capability, (found.get(capability) ?? 0) + Math.max(...buckets.values()));
+      }
+      return found;
+    },
+  };
+}

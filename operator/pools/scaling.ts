@@ -1,0 +1,117 @@
+import type { AgentPool } from '#crds/gen/agentpools.ts';
+import { isReady, type PoolPod, type PoolSnapshot, type Profile } from './types.ts';
+
+/** The spec with its defaults, as the API fills them in. */
+export function settingsOf({ spec }: AgentPool) {
+  const { autoscaling: auto, strategy } = spec;
+  return {
+    replicas: spec.replicas ?? 1,
+    autoscaling: auto && {
+      min: auto.minReplicas ?? 0,
+      max: auto.maxReplicas,
+      buffer: auto.bufferSlots ?? 0,
+      idleMs: (auto.idleSeconds ?? 300) * 1000,
+    },
+    maxSurge: strategy?.maxSurge ?? 1,
+    maxUnavailable: strategy?.maxUnavailable ?? 0,
+    warmUpMs: (spec.warmUpSeconds ?? 600) * 1000,
+    drainMs: (spec.drainSeconds ?? 3_600) * 1000,
+  };
+}
+
+/** Renders of the capability that one agent holds at once; 0: it is too small for one. */
+export function rendersPerAgent({ slots, costs }: Profile, capability: string): number {
+  return Math.floor(slots / (costs.get(capability) ?? 1));
+}
+
+const LIVE = new Set(['voice', 'full-live-swap']);
+export const isLive = (capability: string): boolean => LIVE.has(capability);
+
+/** Sums of fractions such as 1/3 three times must not become a fourth agent. */
+const whole = (agents: number): number => Math.ceil(agents - 1e-9);
+
+/**
+ * Agents that it takes to hold what runs on the Pods that stay, what waits, and the buffer. Renders share the slots of an
+ * agent; live sessions have slots of their own, by capability. Of these needs the greatest counts, for one agent serves
+ * them all.
+ */
+export function agentsNeeded(snapshot: PoolSnapshot, kept: readonly PoolPod[], buffer: number): number {
+  const { demand, profile } = snapshot;
+  const ready = kept.filter(isReady);
+  const capabilities = [...profile.capabilities];
+  const needs = [0];
+
+  let used = 0;
+  for (const { agent } of kept) used += agent?.used ?? 0;
+  let inAll = used / Math.max(1, profile.slots);
+  let beyond = 0;
+  for (const [capability, waiting] of demand.jobs) {
+    const each = rendersPerAgent(profile, capability);
+    if (each < 1 || !profile.capabilities.has(capability)) continue;
+    inAll += waiting / each;
+    // Slots may be free and yet too scattered for a render that takes several.
+    const cost = profile.costs.get(capability) ?? 1;
+    const fit = ready.reduce((sum, { agent }) => sum + free(agent?.slots, agent?.used, cost), 0);
+    beyond += Math.max(0, waiting - fit) / each;
+  }
+  if (capabilities.some((each) => !isLive(each))) inAll += buffer / Math.max(1, profile.slots);
+  needs.push(whole(inAll));
+  if (beyond > 0) needs.push(ready.length + whole(beyond));
+
+  for (const capability of capabilities.filter(isLive)) {
+    const each = Math.max(1, profile.live.get(capability) ?? 1);
+    let held = (demand.opens.get(capability) ?? 0) + buffer;
+    for (const { agent } of kept) held += agent?.live.get(capability)?.used ?? 0;
+    needs.push(whole(held / each));
+  }
+  const needed = Math.max(...needs);
+  // What a person or a node keeps from work serves nobody, though its Pod is there.
+  return needed === 0 ? 0 : needed + kept.filter(({ agent }) => agent?.outOfService).length;
+}
+
+function free(slots = 0, used = 0, cost: number): number {
+  return Math.floor(Math.max(0, slots - used) / cost);
+}
+
+export interface Decision {
+  readonly desired: number;
+  readonly needed: number | undefined;
+  /** With autoscaling, only these may go for want of work. */
+  readonly expendable: ReadonlySet<string> | undefined;
+}
+
+/**
+ * How many agents to run. Without autoscaling, `replicas` as it stands. With it: up at once to what is needed; down by
+ * one at a time, when one that has been ready is idle for long enough, or one was never ready within the time to warm
+ * up; never while another is still being drained.
+ */
+export function decide(
+  snapshot: PoolSnapshot,
+  kept: readonly PoolPod[],
+  present: readonly PoolPod[],
+): Decision {
+  const { pool, now } = snapshot;
+  const { replicas, autoscaling, warmUpMs } = settingsOf(pool);
+  if (!autoscaling) return { desired: replicas, needed: undefined, expendable: undefined };
+  const { min, max, buffer, idleMs } = autoscaling;
+  const clamp = (count: number) => Math.min(max, Math.max(min, count));
+  const needed = agentsNeeded(snapshot, kept, buffer);
+  const before = clamp(pool.status?.desiredReplicas ?? kept.length);
+  const wanted = clamp(needed);
+
+  const idle = kept.filter(
+    (pod) => isReady(pod) && pod.agent?.idleSince !== undefined && now - pod.agent.idleSince >= idleMs,
+  );
+  const late = kept.filter((pod) => {
+    if (isReady(pod) || pod.agent?.outOfService) return false;
+    return now - (pod.unreadySince ?? pod.createdAt) >= warmUpMs;
+  });
+  const expendable = new Set([...idle, ...late].map(({ uid }) => uid));
+  if (wanted >= before) return { desired: wanted, needed, expendable };
+
+  const leaving = present.some(({ agent }) => agent?.drained?.why === 'ScaleDown');
+  const spared = late.length > 0 || (idle.length > 0 && kept.filter(isReady).length > wanted);
+  const short = kept.length < before && late.length === 0 && snapshot.hold !== undefined;
+  const down = !leaving && (spared || short);
+  return { desired: down ? before - 1 : before, needed, expendable };
+}
