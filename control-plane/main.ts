@@ -22,7 +22,10 @@ runService(logger, async () => {
   if (!config.SEMBLANCE_INTERNAL_TOKEN) {
     logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: whoever reaches the gRPC port may call it');
   }
-  const events = createNatsBus({ url: config.SEMBLANCE_NATS_URL, name: 'control-plane', logger });
+  const events = createNatsBus({
+    ...{ url: config.SEMBLANCE_NATS_URL, caFile: config.SEMBLANCE_NATS_CA },
+    ...{ name: 'control-plane', logger },
+  });
   const kube = createKubeClient({
     kubeconfigPath: config.KUBECONFIG,
     fieldManager: 'semblance-control-plane',
