@@ -80,7 +80,10 @@ export function createLiveTerm(options: LiveTermOptions): LiveTerm {
       book.report(place, report);
       controller.touch(report.sessionId);
     },
-    onDisconnected: ({ agent }) => placer.touch(agent),
+    onDisconnected({ agent }) {
+      placer.touch(agent);
+      touchSessionsOn(agent);
+    },
   });
   const placer = createPlacer({ book, candidate, onWaiting: metrics.waiting });
   const controller = createSessionController({ ...options, book, links, fateOf, metrics });
