@@ -79,7 +79,11 @@ describe('an agent with live sessions', () => {
     expect(value('live_messages_total', 'what="converted"')).toBe(1);
     await agent.close();
     expect((await relay.over).code).toBe(status.OK);
-    expect(relay.ended()).toEqual({ reason: EndReason.END_REASON_CANCELLED, message: 'the agent is ending' });
+    expect(relay.ended()).toEqual({
+      reason: EndReason.END_REASON_CANCELLED,
+      message: 'the agent is ending; open another session',
+      goingAway: true,
+    });
   });
 
   it('ends every session when it loses its Lease, and holds none until it has it again', async () => {
