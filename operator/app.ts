@@ -19,6 +19,8 @@ import { LIVESESSION_RESOURCE, type LiveSession } from '#crds/gen/livesessions.t
 import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
 import { createLeaseTracker } from './agents/lease-tracker.ts';
 import { allocationService } from './livesession/allocation-service.ts';
+import type { Packing } from './scheduling/free-slots.ts';
+import { createPriorityClasses } from './scheduling/priority-classes.ts';
 import { createTerm, JOB_INDEXERS, type Term } from './term.ts';
 
 /** Owner of what the operator applies. */
@@ -45,6 +47,10 @@ export interface OperatorOptions {
   readonly advertise?: string | undefined;
   readonly concurrency?: number;
   readonly agentRetentionMs?: number;
+  /** Shares of accounts in the slots, by account; 1 for those not named. */
+  readonly weights?: ReadonlyMap<string, number>;
+  /** Default `spread`. */
+  readonly packing?: Packing;
   readonly election?: {
     readonly leaseDurationMs?: number;
     readonly renewDeadlineMs?: number;
@@ -94,6 +100,10 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     handlers: routed<GpuAgent>(() => term?.agentHandlers),
   });
   const leases = createReflector<Lease>({ ...common, resource: LEASE_RESOURCE });
+  const priorityClasses = createPriorityClasses({
+    ...{ client, logger, registry },
+    onChanged: () => term?.reprioritise(),
+  });
   // Everyone keeps watch, so that who takes the lead knows already who has been silent for how long.
   const leaseTracker = createLeaseTracker({ watch: leases, find: (name) => leases.get(name) });
   leases.addHandlers(leaseTracker.handlers);
@@ -139,6 +149,9 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       internalToken: options.internalToken,
       concurrency: options.concurrency ?? 64,
       agentRetentionMs: options.agentRetentionMs ?? 600_000,
+      priorityOf: priorityClasses.priorityOf,
+      weights: options.weights,
+      packing: options.packing,
     });
     try {
       await term.run(leadership);
@@ -195,6 +208,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     sessions.run(signal),
     agents.run(signal),
     leases.run(signal),
+    priorityClasses.run(signal),
     recorder.run(signal),
   ];
   const campaigning = Promise.all([jobs, sessions, agents, leases].map((each) => each.waitForSync(signal)))

@@ -16,6 +16,8 @@ import { createOrphans } from './renderjob/orphans.ts';
 import { attemptOf, isActive, isWaiting, retryAt } from './renderjob/status.ts';
 import { createWaitingLane } from './renderjob/waiting-lane.ts';
 import { createJobWriter } from './renderjob/writer.ts';
+import type { Packing } from './scheduling/free-slots.ts';
+import type { PriorityOf } from './scheduling/priority-classes.ts';
 import { createScheduler } from './scheduling/scheduler.ts';
 
 /** Indexes of the reflector of RenderJobs. */
@@ -42,6 +44,9 @@ export interface TermOptions {
   readonly logger: Logger;
   readonly concurrency: number;
   readonly agentRetentionMs: number;
+  readonly priorityOf: PriorityOf;
+  readonly weights?: ReadonlyMap<string, number> | undefined;
+  readonly packing?: Packing | undefined;
 }
 
 /** One period of leading: everything that acts, made anew so that nothing remembered from an earlier one misleads. */
@@ -49,6 +54,8 @@ export interface Term {
   readonly jobHandlers: Handlers<RenderJob>;
   readonly agentHandlers: Handlers<GpuAgent>;
   readonly live: LiveTerm;
+  /** What priority classes say has changed. */
+  reprioritise(): void;
   /** Leads until aborted. */
   run(signal: AbortSignal): Promise<void>;
 }
@@ -66,6 +73,7 @@ export function createTerm(options: TermOptions): Term {
     logger,
     events: {
       onChanged(agent) {
+        scheduler.agentChanged(agent);
         scheduler.touch();
         agentController.touch(agent);
         touchJobsOf(agent);
@@ -76,10 +84,12 @@ export function createTerm(options: TermOptions): Term {
         for (const { ref } of attempts) {
           if (ref) orphans.consider(agent, incarnation, ref.jobUid, ref.attempt);
         }
+        scheduler.agentChanged(agent);
         touchJobsOf(agent);
       },
       onReport(agent, incarnation, report) {
         facts.report(agent, incarnation, report);
+        scheduler.agentChanged(agent);
         if (!report.ref) return;
         const { jobUid, attempt } = report.ref;
         controller.touch(jobUid);
@@ -92,12 +102,19 @@ export function createTerm(options: TermOptions): Term {
     jobs,
     fleet,
     facts,
+    priorityOf: options.priorityOf,
+    weights: options.weights,
+    packing: options.packing,
     onPlaced: (uid) => controller.touch(uid),
     onWaiting: (waiting) => lane.update(waiting),
   });
   const lane = createWaitingLane({ find: jobs.byUid, onDue: (uid) => controller.touch(uid) });
   const controller = createJobController({ ...options, writer, fleet, facts, scheduler, lane, metrics });
-  const orphans = createOrphans({ jobs, fleet, facts, logger, registry, onEnded: scheduler.touch });
+  const onEnded = (agent: string) => {
+    scheduler.agentChanged(agent);
+    scheduler.touch();
+  };
+  const orphans = createOrphans({ jobs, fleet, facts, logger, registry, onEnded });
   const live = createLiveTerm({ ...options, fleet, onUsed: (agent) => agentController.touch(agent) });
   const agentController = createAgentController({
     ...options,
@@ -116,12 +133,14 @@ export function createTerm(options: TermOptions): Term {
     const { uid = '' } = job.metadata;
     controller.touch(uid);
     if (isWaiting(job)) metrics.queued(uid);
+    scheduler.observe(job);
+    for (const agent of new Set([job.status?.agent, old?.status?.agent])) {
+      if (!agent) continue;
+      scheduler.agentChanged(agent);
+      if (!old || matters(job, old)) agentController.touch(agent);
+    }
     if (old && !matters(job, old)) return;
-    if (isWaiting(job) && (!old || isWaiting(old))) scheduler.joined();
-    else scheduler.touch();
-    const { agent } = job.status ?? {};
-    if (agent) agentController.touch(agent);
-    if (old?.status?.agent && old.status.agent !== agent) agentController.touch(old.status.agent);
+    scheduler.touch();
     if (attemptOf(job) !== attemptOf(old ?? job)) facts.forget(uid, attemptOf(job));
   }
 
@@ -129,10 +148,13 @@ export function createTerm(options: TermOptions): Term {
     jobHandlers: {
       onAdd: (job) => seen(job),
       onUpdate: seen,
-      onDelete({ metadata: { uid = '' } }) {
+      onDelete({ metadata: { uid = '' }, status }) {
         for (const { attempt, agent, incarnation } of facts.of(uid)) {
           orphans.consider(agent, incarnation, uid, attempt);
+          scheduler.agentChanged(agent);
         }
+        if (status?.agent) scheduler.agentChanged(status.agent);
+        scheduler.forget(uid);
         controller.touch(uid);
         controller.forget(uid);
         metrics.forget(uid);
@@ -145,6 +167,7 @@ export function createTerm(options: TermOptions): Term {
       onDelete: ({ metadata }) => fleet.touch(metadata.name ?? ''),
     },
     live,
+    reprioritise: () => scheduler.reprioritise(),
     async run(signal) {
       // In this order: an agent must be known at least as new as the binding to it, else its successor would be taken
       // for its predecessor.

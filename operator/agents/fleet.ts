@@ -31,6 +31,8 @@ export interface Fleet {
   /** Takes an agent's resource into account; call on every change of it. */
   touch(agent: string): void;
   views(): AgentView[];
+  /** Undefined: there is no such agent. */
+  view(agent: string): AgentView | undefined;
   viewOf(agent: GpuAgent): AgentView;
   fateOf(agent: string, incarnation: string): AgentFate;
   /** The connection to that very process, if there is one. */
@@ -99,6 +101,8 @@ export function createFleet(options: FleetOptions): Fleet {
           view.incarnation,
           view.slots,
           [...view.costs],
+          [...(view.memory ?? [])],
+          view.memoryMib,
           [...view.live],
           view.address,
           view.readiness,
@@ -156,6 +160,10 @@ export function createFleet(options: FleetOptions): Fleet {
       judge(name);
     },
     views: () => agents.list().map(look),
+    view(name) {
+      const agent = agents.get(name);
+      return agent && look(agent);
+    },
     viewOf: look,
     fateOf,
     linkTo(name, incarnation) {

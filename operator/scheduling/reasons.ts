@@ -1,5 +1,5 @@
 import type { WaitingReason } from '../renderjob/types.ts';
-import type { ScheduledAgent } from './schedule.ts';
+import { lacksOnlyMemory, type ScheduledAgent } from './free-slots.ts';
 
 /** Why all jobs of a capability wait. */
 export interface Obstacle {
@@ -22,7 +22,8 @@ export function waitingReason({ reason, message }: Obstacle, position: number, t
 
 /**
  * Why jobs of a capability wait, in words a person can act on. The reasons, from the most to the least that has to be
- * done about: `NoAgents`, `NoAgentForCapability`, `SlotsTooFew`, `AgentsNotReady`, `AgentsDraining`, `SlotsBusy`.
+ * done about: `NoAgents`, `NoAgentForCapability`, `SlotsTooFew`, `AgentsNotReady`, `AgentsDraining`, `MemoryBusy`,
+ * `SlotsBusy`. Of one job there are `PriorityClassUnknown` and `AccountShare` besides (explain.ts).
  */
 export function obstacleTo(capability: string, agents: readonly ScheduledAgent[]): Obstacle {
   const because = (reason: string, message: string) => ({ reason, message });
@@ -56,6 +57,14 @@ export function obstacleTo(capability: string, agents: readonly ScheduledAgent[]
       draining.length === large.length ? 'AgentsDraining' : 'AgentsNotReady',
       `${count(large.length, 'agent')} could take it but ${large.length === 1 ? 'is' : 'are'} not ready (${listed(states)}).`,
     );
+  }
+  const tight = ready.filter((agent) => lacksOnlyMemory(agent, capability));
+  if (tight.length > 0) {
+    const left = tight.map(
+      ({ name, memory, memoryMib = 0, memoryUsed = 0 }) =>
+        `${name}: ${Math.max(0, memoryMib - memoryUsed)} of ${memoryMib} MiB left, it takes ${memory?.get(capability) ?? 0}`,
+    );
+    return because('MemoryBusy', `slots are free, but not the memory beside what runs (${listed(left)}).`);
   }
   const slots = ready.reduce((sum, agent) => sum + agent.slots, 0);
   const used = ready.reduce((sum, agent) => sum + Math.min(agent.used, agent.slots), 0);
