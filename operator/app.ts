@@ -25,6 +25,8 @@ import { createLeaseTracker } from './agents/lease-tracker.ts';
 import { allocationService } from './livesession/allocation-service.ts';
 import { POD_INDEXERS } from './pools/observe.ts';
 import { POD_RESOURCE, POOL_LABEL, type Pod } from './pools/pod.ts';
+import type { Packing } from './scheduling/free-slots.ts';
+import { createPriorityClasses } from './scheduling/priority-classes.ts';
 import { createTerm, JOB_INDEXERS, type Term } from './term.ts';
 
 /** Owner of what the operator applies. */
@@ -57,6 +59,10 @@ export interface OperatorOptions {
   readonly deniedRetryMs?: number;
   /** First pause after the Pods of a pool could not be started; doubled each time. Default 10,000. */
   readonly poolFaultPauseMs?: number;
+  /** Shares of accounts in the slots, by account; 1 for those not named. */
+  readonly weights?: ReadonlyMap<string, number>;
+  /** Default `spread`. */
+  readonly packing?: Packing;
   readonly election?: {
     readonly leaseDurationMs?: number;
     readonly renewDeadlineMs?: number;
@@ -119,6 +125,10 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     handlers: routed<Pod>(() => term?.pools.podHandlers),
   });
   const leases = createReflector<Lease>({ ...common, resource: LEASE_RESOURCE });
+  const priorityClasses = createPriorityClasses({
+    ...{ client, logger, registry },
+    onChanged: () => term?.reprioritise(),
+  });
   // Everyone keeps watch, so that who takes the lead knows already who has been silent for how long.
   const leaseTracker = createLeaseTracker({ watch: leases, find: (name) => leases.get(name) });
   leases.addHandlers(leaseTracker.handlers);
@@ -175,6 +185,9 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       concurrency: options.concurrency ?? 64,
       agentRetentionMs: options.agentRetentionMs ?? 600_000,
       poolFaultPauseMs: options.poolFaultPauseMs,
+      priorityOf: priorityClasses.priorityOf,
+      weights: options.weights,
+      packing: options.packing,
     });
     try {
       await term.run(leadership);
@@ -237,6 +250,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     // Nothing else waits for these two: without leave to read them there are no pools, and all else works.
     pools.run(signal),
     pods.run(signal),
+    priorityClasses.run(signal),
     recorder.run(signal),
   ];
   const campaigning = Promise.all([jobs, sessions, agents, leases].map((each) => each.waitForSync(signal)))

@@ -3,6 +3,25 @@ import { baseShape, kubeShape, listenAddress, objectsShape } from '#common/confi
 
 const seconds = (fallback: number) => z.coerce.number().positive().max(86_400).default(fallback);
 
+/** Such as `acc-1=2,acc-2=0.5`. */
+const weights = z
+  .string()
+  .default('')
+  .transform((text, context) => {
+    const found = new Map<string, number>();
+    for (const part of text.split(',').filter((each) => each.trim() !== '')) {
+      const [account = '', value = ''] = part.split('=').map((each) => each.trim());
+      const weight = Number(value);
+      if (account === '' || value === '' || !(weight >= 0.001 && weight <= 1_000)) {
+        context.addIssue({
+          code: 'custom',
+          message: `must be account=weight with commas between, not ${part}`,
+        });
+      } else found.set(account, weight);
+    }
+    return found;
+  });
+
 /** Settings of the operator, from its environment. */
 export const operatorShape = {
   ...baseShape,
@@ -20,6 +39,10 @@ export const operatorShape = {
     .optional(),
   /** RenderJobs worked on at once. */
   SEMBLANCE_OPERATOR_CONCURRENCY: z.coerce.number().int().min(1).max(512).default(64),
+  /** Shares of accounts in the slots, where they compete; an account not named has 1. */
+  SEMBLANCE_ACCOUNT_WEIGHTS: weights,
+  /** On which of the agents with free slots a job goes: `spread` takes the one with the most, `pack` with the fewest. */
+  SEMBLANCE_OPERATOR_PACKING: z.enum(['spread', 'pack']).default('spread'),
   /** How long the GpuAgent of a dead agent is kept. */
   SEMBLANCE_OPERATOR_AGENT_RETENTION_SECONDS: seconds(600),
   /** Leader election: how long others wait, how long the leader goes on without renewing, how often it renews. */

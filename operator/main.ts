@@ -49,6 +49,8 @@ const main = async () => {
     advertise,
     concurrency: config.SEMBLANCE_OPERATOR_CONCURRENCY,
     agentRetentionMs: config.SEMBLANCE_OPERATOR_AGENT_RETENTION_SECONDS * 1_000,
+    weights: config.SEMBLANCE_ACCOUNT_WEIGHTS,
+    packing: config.SEMBLANCE_OPERATOR_PACKING,
     election: {
       leaseDurationMs: config.SEMBLANCE_OPERATOR_LEASE_SECONDS * 1_000,
       renewDeadlineMs: config.SEMBLANCE_OPERATOR_RENEW_DEADLINE_SECONDS * 1_000,

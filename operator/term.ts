@@ -21,6 +21,8 @@ import { createOrphans } from './renderjob/orphans.ts';
 import { attemptOf, isActive, isWaiting, retryAt } from './renderjob/status.ts';
 import { createWaitingLane } from './renderjob/waiting-lane.ts';
 import { createJobWriter } from './renderjob/writer.ts';
+import type { Packing } from './scheduling/free-slots.ts';
+import type { PriorityOf } from './scheduling/priority-classes.ts';
 import { createScheduler } from './scheduling/scheduler.ts';
 
 /** Indexes of the reflector of RenderJobs. */
@@ -54,6 +56,9 @@ export interface TermOptions {
   readonly agentRetentionMs: number;
   /** First pause after the Pods of a pool could not be started. */
   readonly poolFaultPauseMs?: number | undefined;
+  readonly priorityOf: PriorityOf;
+  readonly weights?: ReadonlyMap<string, number> | undefined;
+  readonly packing?: Packing | undefined;
 }
 
 /** One period of leading: everything that acts, made anew so that nothing remembered from an earlier one misleads. */
@@ -64,6 +69,8 @@ export interface Term {
   /** The Pod or the node of the agent has changed. */
   touchAgent(agent: string): void;
   readonly pools: PoolController;
+  /** What priority classes say has changed. */
+  reprioritise(): void;
   /** Leads until aborted. */
   run(signal: AbortSignal): Promise<void>;
 }
@@ -83,6 +90,7 @@ export function createTerm(options: TermOptions): Term {
     logger,
     events: {
       onChanged(agent) {
+        scheduler.agentChanged(agent);
         scheduler.touch();
         agentController.touch(agent);
         touchJobsOf(agent);
@@ -94,11 +102,13 @@ export function createTerm(options: TermOptions): Term {
         for (const { ref } of attempts) {
           if (ref) orphans.consider(agent, incarnation, ref.jobUid, ref.attempt);
         }
+        scheduler.agentChanged(agent);
         touchJobsOf(agent);
       },
       onReport(agent, incarnation, report) {
         facts.report(agent, incarnation, report);
         pools.worked(agent);
+        scheduler.agentChanged(agent);
         if (!report.ref) return;
         const { jobUid, attempt } = report.ref;
         controller.touch(jobUid);
@@ -111,13 +121,20 @@ export function createTerm(options: TermOptions): Term {
     jobs,
     fleet,
     facts,
+    priorityOf: options.priorityOf,
+    weights: options.weights,
+    packing: options.packing,
     onPlaced: (uid) => controller.touch(uid),
     onWaiting: (waiting) => lane.update(waiting),
     pools: (capability, others) => pools.wordOf(capability, others),
   });
   const lane = createWaitingLane({ find: jobs.byUid, onDue: (uid) => controller.touch(uid) });
   const controller = createJobController({ ...options, writer, fleet, facts, scheduler, lane, metrics });
-  const orphans = createOrphans({ jobs, fleet, facts, logger, registry, onEnded: scheduler.touch });
+  const onEnded = (agent: string) => {
+    scheduler.agentChanged(agent);
+    scheduler.touch();
+  };
+  const orphans = createOrphans({ jobs, fleet, facts, logger, registry, onEnded });
   const pools: PoolController = createPoolController({
     ...options,
     fleet,
@@ -166,12 +183,14 @@ export function createTerm(options: TermOptions): Term {
     const { uid = '' } = job.metadata;
     controller.touch(uid);
     if (isWaiting(job)) metrics.queued(uid);
+    scheduler.observe(job);
+    for (const agent of new Set([job.status?.agent, old?.status?.agent])) {
+      if (!agent) continue;
+      scheduler.agentChanged(agent);
+      if (!old || matters(job, old)) agentController.touch(agent);
+    }
     if (old && !matters(job, old)) return;
-    if (isWaiting(job) && (!old || isWaiting(old))) scheduler.joined();
-    else scheduler.touch();
-    const { agent } = job.status ?? {};
-    if (agent) agentController.touch(agent);
-    if (old?.status?.agent && old.status.agent !== agent) agentController.touch(old.status.agent);
+    scheduler.touch();
     if (attemptOf(job) !== attemptOf(old ?? job)) facts.forget(uid, attemptOf(job));
   }
 
@@ -179,10 +198,13 @@ export function createTerm(options: TermOptions): Term {
     jobHandlers: {
       onAdd: (job) => seen(job),
       onUpdate: seen,
-      onDelete({ metadata: { uid = '' } }) {
+      onDelete({ metadata: { uid = '' }, status }) {
         for (const { attempt, agent, incarnation } of facts.of(uid)) {
           orphans.consider(agent, incarnation, uid, attempt);
+          scheduler.agentChanged(agent);
         }
+        if (status?.agent) scheduler.agentChanged(status.agent);
+        scheduler.forget(uid);
         controller.touch(uid);
         controller.forget(uid);
         metrics.forget(uid);
@@ -197,6 +219,7 @@ export function createTerm(options: TermOptions): Term {
     live,
     touchAgent: fleet.touch,
     pools,
+    reprioritise: () => scheduler.reprioritise(),
     async run(signal) {
       // In this order: an agent must be known at least as new as the binding to it, else its successor would be taken
       // for its predecessor.

@@ -4,6 +4,9 @@ import type { JobProgress, JobQueue } from '#proto/semblance/control/v1/control.
 /** What the operator's reasons mean to the owner of a job that waits; any other reason is of no interest to them. */
 const WAITING: Readonly<Record<string, string>> = {
   SlotsBusy: 'busy',
+  MemoryBusy: 'busy',
+  AccountShare: 'busy',
+  PriorityClassUnknown: 'busy',
   NoAgents: 'no_agent',
   NoAgentForCapability: 'no_agent',
   SlotsTooFew: 'no_agent',

@@ -35,6 +35,8 @@ export interface Fleet {
   /** Takes an agent's resource into account; call on every change of it. */
   touch(agent: string): void;
   views(): AgentView[];
+  /** Undefined: there is no such agent. */
+  view(agent: string): AgentView | undefined;
   viewOf(agent: GpuAgent): AgentView;
   fateOf(agent: string, incarnation: string): AgentFate;
   /** What outside it ended that process, of one that is lost or replaced. */
@@ -106,6 +108,8 @@ export function createFleet(options: FleetOptions): Fleet {
           view.incarnation,
           view.slots,
           [...view.costs],
+          [...(view.memory ?? [])],
+          view.memoryMib,
           [...view.live],
           view.address,
           view.readiness,
@@ -164,6 +168,10 @@ export function createFleet(options: FleetOptions): Fleet {
       judge(name);
     },
     views: () => agents.list().map(look),
+    view(name) {
+      const agent = agents.get(name);
+      return agent && look(agent);
+    },
     viewOf: look,
     fateOf,
     endOf: options.disruptions.endOf,

@@ -16,6 +16,10 @@ export interface AgentView {
   readonly slots: number;
   /** Slots that one render takes, by capability. */
   readonly costs: ReadonlyMap<string, number>;
+  /** Memory that one render takes at most, in MiB, by capability. */
+  readonly memory?: ReadonlyMap<string, number>;
+  /** Memory that it has for all renders together, in MiB. Undefined: it does not say. */
+  readonly memoryMib?: number | undefined;
   /** Live sessions that it holds at once, by capability. */
   readonly live: ReadonlyMap<string, LiveSlots>;
   /** host:port of its gRPC service. */
@@ -59,16 +63,26 @@ export function isDraining({ reason }: Readiness): boolean {
 
 export function viewOf(options: ViewOptions): AgentView {
   const { agent } = options;
-  const { incarnation = '', address = '', slots = 0, engines = [], live = [] } = agent.status ?? {};
+  const {
+    incarnation = '',
+    address = '',
+    slots = 0,
+    engines = [],
+    live = [],
+    memoryMib,
+  } = agent.status ?? {};
   const costs = new Map<string, number>();
+  const memory = new Map<string, number>();
   for (const { capabilities } of engines) {
     for (const capability of capabilities) {
       // The first engine that offers a capability is the one the agent uses.
-      if (!costs.has(capability.name)) costs.set(capability.name, capability.slots);
+      if (costs.has(capability.name)) continue;
+      costs.set(capability.name, capability.slots);
+      if (capability.memoryMib !== undefined) memory.set(capability.name, capability.memoryMib);
     }
   }
   return {
-    ...{ name: agent.metadata.name ?? '', incarnation, address, slots, costs },
+    ...{ name: agent.metadata.name ?? '', incarnation, address, slots, costs, memory, memoryMib },
     live: new Map(live.map((each) => [each.name, { slots: each.slots, warming: each.warming ?? false }])),
     readiness: readinessOf(options),
   };

@@ -8,6 +8,11 @@ interface Entry {
   facts: AttemptFacts;
 }
 
+interface Known extends Entry {
+  readonly uid: string;
+  readonly attempt: number;
+}
+
 /** What this process has learnt of attempts. Only a help: all of it can be learnt again. */
 export interface FactStore {
   /** Of that attempt on that process; empty when it is of another. */
@@ -29,14 +34,30 @@ export interface FactStore {
 
 export function createFactStore(): FactStore {
   const jobs = new Map<string, Map<number, Entry>>();
+  /** The same by agent. */
+  const agents = new Map<string, Map<string, Known>>();
+  const keyOf = (uid: string, attempt: number) => `${uid}/${attempt}`;
+
+  function drop(uid: string, attempt: number): void {
+    const attempts = jobs.get(uid);
+    const agent = attempts?.get(attempt)?.agent;
+    if (!attempts || agent === undefined) return;
+    attempts.delete(attempt);
+    if (attempts.size === 0) jobs.delete(uid);
+    const known = agents.get(agent);
+    known?.delete(keyOf(uid, attempt));
+    if (known?.size === 0) agents.delete(agent);
+  }
 
   function entry(uid: string, attempt: number, agent: string, incarnation: string): Entry {
-    const attempts = jobs.get(uid) ?? new Map<number, Entry>();
-    jobs.set(uid, attempts);
-    const known = attempts.get(attempt);
+    const known = jobs.get(uid)?.get(attempt);
     if (known?.agent === agent && known.incarnation === incarnation) return known;
-    const made = { agent, incarnation, facts: {} };
-    attempts.set(attempt, made);
+    drop(uid, attempt);
+    const made: Known = { uid, attempt, agent, incarnation, facts: {} };
+    const attempts = jobs.get(uid) ?? new Map<number, Entry>();
+    jobs.set(uid, attempts.set(attempt, made));
+    const here = agents.get(agent) ?? new Map<string, Known>();
+    agents.set(agent, here.set(keyOf(uid, attempt), made));
     return made;
   }
 
@@ -60,20 +81,18 @@ export function createFactStore(): FactStore {
     },
     snapshot(agent, incarnation, reports) {
       const touched = new Set<string>();
-      const named = new Set(reports.map(({ ref }) => `${ref?.jobUid}/${ref?.attempt}`));
-      for (const [uid, attempts] of jobs) {
-        for (const [attempt, known] of attempts) {
-          if (known.agent !== agent || known.incarnation !== incarnation) continue;
-          touched.add(uid);
-          if (named.has(`${uid}/${attempt}`)) continue;
-          const { report } = known.facts;
-          known.facts = {
-            ...known.facts,
-            startAccepted: undefined,
-            heardAt: undefined,
-            report: report && report.state >= 2 ? report : undefined,
-          };
-        }
+      const named = new Set(reports.map(({ ref }) => keyOf(ref?.jobUid ?? '', ref?.attempt ?? 0)));
+      for (const [key, known] of agents.get(agent) ?? []) {
+        if (known.incarnation !== incarnation) continue;
+        touched.add(known.uid);
+        if (named.has(key)) continue;
+        const { report } = known.facts;
+        known.facts = {
+          ...known.facts,
+          startAccepted: undefined,
+          heardAt: undefined,
+          report: report && report.state >= 2 ? report : undefined,
+        };
       }
       for (const report of reports) {
         store.report(agent, incarnation, report);
@@ -83,19 +102,13 @@ export function createFactStore(): FactStore {
     },
     runningOn(agent, incarnation) {
       const found: { uid: string; attempt: number }[] = [];
-      for (const [uid, attempts] of jobs) {
-        for (const [attempt, known] of attempts) {
-          const here = known.agent === agent && known.incarnation === incarnation;
-          if (here && known.facts.report?.state === 1 && !known.facts.stopped) found.push({ uid, attempt });
-        }
+      for (const { uid, attempt, incarnation: of, facts } of agents.get(agent)?.values() ?? []) {
+        if (of === incarnation && facts.report?.state === 1 && !facts.stopped) found.push({ uid, attempt });
       }
       return found;
     },
     forget(uid, before = Number.POSITIVE_INFINITY) {
-      const attempts = jobs.get(uid);
-      if (!attempts) return;
-      for (const attempt of [...attempts.keys()]) if (attempt < before) attempts.delete(attempt);
-      if (attempts.size === 0) jobs.delete(uid);
+      for (const attempt of [...(jobs.get(uid)?.keys() ?? [])]) if (attempt < before) drop(uid, attempt);
     },
     of: (uid) =>
       [...(jobs.get(uid) ?? [])].map(([attempt, { agent, incarnation }]) => ({

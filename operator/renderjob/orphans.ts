@@ -12,8 +12,8 @@ export interface OrphansOptions {
   readonly facts: FactStore;
   readonly logger: Logger;
   readonly registry: Registry;
-  /** A slot became free. */
-  readonly onEnded: () => void;
+  /** A slot of the agent became free. */
+  readonly onEnded: (agent: string) => void;
 }
 
 /** Ends and forgets attempts that agents hold and no RenderJob asks for any more. */
@@ -58,7 +58,7 @@ export function createOrphans(options: OrphansOptions): Orphans {
       logger.info({ agent, ...ref }, 'stopping an attempt that no RenderJob asks for');
       await link.stop(ref, 'no RenderJob asks for it', signal);
       facts.learn(uid, attempt, agent, incarnation, { stopped: true });
-      options.onEnded();
+      options.onEnded(agent);
     }
     await link.acknowledge(ref, signal);
     const job = jobs.byUid(uid);

@@ -23,8 +23,8 @@ const FRONT = 10;
 const SOON_MS = FRONT_REFRESH_MS;
 /** The pace is that since a look at all places, which is so old at least and at most twice as old. */
 const PACE_MS = 2_000;
-/** The one reason about which nothing is to be done. */
-const IN_TURN = 'SlotsBusy';
+/** The reasons about which nothing is to be done; which of them it is may change with every job that ends. */
+const IN_TURN: ReadonlySet<string | undefined> = new Set(['SlotsBusy', 'MemoryBusy', 'AccountShare']);
 
 export interface WaitingLaneOptions {
   readonly find: (uid: string) => RenderJob | undefined;
@@ -73,8 +73,9 @@ export function createWaitingLane(options: WaitingLaneOptions): WaitingLane {
     if (!job || underWay.has(uid)) return undefined;
     const ready = job.status?.conditions?.find(({ type }) => type === 'Ready');
     const place = job.status?.queuePosition;
-    const other = ready?.reason !== reason.reason;
-    if (!job.status?.phase || (other && (place === undefined || reason.reason !== IN_TURN))) return 'tell';
+    const inTurn = IN_TURN.has(reason.reason);
+    const other = ready?.reason !== reason.reason && !(inTurn && IN_TURN.has(ready?.reason));
+    if (!job.status?.phase || (other && (place === undefined || !inTurn))) return 'tell';
     if (beginsSoon(uid, reason, now)) return undefined;
     if (other) return 'refresh';
     if (place === reason.position) return undefined;

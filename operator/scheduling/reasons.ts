@@ -1,6 +1,6 @@
 import { isDraining } from '../agents/view.ts';
 import type { WaitingReason } from '../renderjob/types.ts';
-import type { ScheduledAgent } from './schedule.ts';
+import { lacksOnlyMemory, type ScheduledAgent } from './free-slots.ts';
 
 /** Why all jobs of a capability wait. */
 export interface Obstacle {
@@ -26,8 +26,8 @@ export type PoolWord = (capability: string, others: Obstacle) => Obstacle | unde
 
 /**
  * Why jobs of a capability wait, in words a person can act on. The reasons, from the most to the least that has to be
- * done about: `NoAgents`, `NoAgentForCapability`, `SlotsTooFew`, `AgentsNotReady`, `AgentsDraining`, `SlotsBusy`; or that
- * of a pool.
+ * done about: `NoAgents`, `NoAgentForCapability`, `SlotsTooFew`, `AgentsNotReady`, `AgentsDraining`, `MemoryBusy`,
+ * `SlotsBusy`; or that of a pool. Of one job there are `PriorityClassUnknown` and `AccountShare` besides (explain.ts).
  */
 export function obstacleTo(
   capability: string,
@@ -70,6 +70,14 @@ function obstacleOf(capability: string, agents: readonly ScheduledAgent[]): Obst
       draining.length === large.length ? 'AgentsDraining' : 'AgentsNotReady',
       `${count(large.length, 'agent')} could take it but ${large.length === 1 ? 'is' : 'are'} not ready (${listed(states)}).`,
     );
+  }
+  const tight = ready.filter((agent) => lacksOnlyMemory(agent, capability));
+  if (tight.length > 0) {
+    const left = tight.map(
+      ({ name, memory, memoryMib = 0, memoryUsed = 0 }) =>
+        `${name}: ${Math.max(0, memoryMib - memoryUsed)} of ${memoryMib} MiB left, it takes ${memory?.get(capability) ?? 0}`,
+    );
+    return because('MemoryBusy', `slots are free, but not the memory beside what runs (${listed(left)}).`);
   }
   const slots = ready.reduce((sum, agent) => sum + agent.slots, 0);
   const used = ready.reduce((sum, agent) => sum + Math.min(agent.used, agent.slots), 0);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Readiness } from '../agents/view.ts';
 import { ordinal } from './reasons.ts';
-import { inQueueOrder, type ScheduledAgent, schedule, type WaitingJob } from './schedule.ts';
+import { type ScheduledAgent, schedule, type WaitingJob } from './schedule.ts';
 
 function agent(
   name: string,
@@ -23,6 +23,9 @@ function job(name: string, more: Partial<WaitingJob> = {}): WaitingJob {
   return { uid: name, name, capability: 'photo', priority: 0, createdAt: '2026-01-01T00:00:00Z', ...more };
 }
 
+/** Created in this order. */
+const inOrder = (...queue: WaitingJob[]) =>
+  queue.map((each, i) => ({ ...each, createdAt: new Date(Date.UTC(2026, 0, 1) + i * 1_000).toISOString() }));
 const jobs = (...names: string[]) => names.map((name) => job(name));
 const placed = (queue: WaitingJob[], agents: ScheduledAgent[]) =>
   [...schedule(queue, agents).placements].map(([uid, placement]) => `${uid}@${placement.agent}`);
@@ -38,7 +41,9 @@ describe('the queue', () => {
       job('urgent', { priority: 5, createdAt: '2026-01-01T00:00:09Z' }),
       job('lowly', { priority: -1, createdAt: '2025-01-01T00:00:00Z' }),
     ];
-    expect(queue.sort(inQueueOrder).map(({ name }) => name)).toEqual(['urgent', 'b', 'c', 'late', 'lowly']);
+    const { waiting } = schedule(queue, [agent('a', { used: 2 })]);
+    expect([...waiting.keys()]).toEqual(['urgent', 'b', 'c', 'late', 'lowly']);
+    expect([...waiting.values()].map(({ position }) => position)).toEqual([1, 2, 3, 4, 5]);
   });
 });
 
@@ -60,7 +65,7 @@ describe('placing', () => {
   });
 
   it('lets nothing that cannot be placed hold up what can', () => {
-    const queue = [job('no-engine', { capability: 'avatar' }), job('photo')];
+    const queue = inOrder(job('no-engine', { capability: 'avatar' }), job('photo'));
     expect(placed(queue, [agent('a')])).toEqual(['photo@a']);
   });
 
@@ -70,7 +75,7 @@ describe('placing', () => {
       ['video', 3],
     ]);
     const agents = [agent('a', { slots: 3, used: 1, costs }), agent('b', { slots: 3, used: 2, costs })];
-    const queue = [job('video', { capability: 'video' }), job('p1'), job('p2')];
+    const queue = inOrder(job('video', { capability: 'video' }), job('p1'), job('p2'));
     expect(placed(queue, agents)).toEqual(['p1@b']);
     expect(placed(queue, [agent('a', { slots: 3, costs })])).toEqual(['video@a']);
   });
@@ -78,6 +83,48 @@ describe('placing', () => {
   it('binds to the process, not only to the name', () => {
     const { placements } = schedule(jobs('1'), [agent('a', { incarnation: 'xyz' })]);
     expect(placements.get('1')).toEqual({ agent: 'a', incarnation: 'xyz' });
+  });
+});
+
+describe('memory', () => {
+  const memory = new Map([['photo', 1_000]]);
+  const large = (name: string, more: Partial<ScheduledAgent> = {}) =>
+    agent(name, { slots: 4, memory, memoryMib: 2_500, ...more });
+
+  it('is counted beside slots', () => {
+    expect(placed(jobs('1', '2', '3'), [large('a')])).toEqual(['1@a', '2@a']);
+    expect(placed(jobs('1', '2'), [large('a', { used: 1, memoryUsed: 1_000 })])).toEqual(['1@a']);
+  });
+
+  it('is not counted at an agent that does not say what it has', () => {
+    expect(placed(jobs('1', '2', '3'), [large('a', { memoryMib: undefined })])).toHaveLength(3);
+  });
+
+  it('never keeps a job from an agent that does nothing else', () => {
+    expect(placed(jobs('1', '2'), [large('a', { memoryMib: 500 })])).toEqual(['1@a']);
+  });
+
+  it('is the reason to wait where slots are free', () => {
+    const agents = [large('a', { used: 2, memoryUsed: 2_000 }), large('b', { used: 4, memoryUsed: 2_000 })];
+    expect(reasonOf(jobs('1'), agents, '1')).toMatchObject({
+      reason: 'MemoryBusy',
+      message: expect.stringMatching(/a: 500 of 2500 MiB left, it takes 1000\)/),
+    });
+  });
+});
+
+describe('packing', () => {
+  const agents = [
+    agent('a', { slots: 4, used: 1 }),
+    agent('b', { slots: 4, used: 2 }),
+    agent('c', { used: 2 }),
+  ];
+  it.each([
+    ['spread', ['1@a', '2@a', '3@b']],
+    ['pack', ['1@b', '2@b', '3@a']],
+  ] as const)('%s', (packing, expected) => {
+    const { placements } = schedule(jobs('1', '2', '3'), agents, { packing });
+    expect([...placements].map(([uid, placement]) => `${uid}@${placement.agent}`)).toEqual(expected);
   });
 });
 
@@ -119,12 +166,12 @@ describe('the reason to wait', () => {
 
   it('counts places among those who compete for the same agents', () => {
     const agents = [agent('a', { used: 2 }), agent('b', { used: 2, costs: new Map([['video', 1]]) })];
-    const queue = [
+    const queue = inOrder(
       job('v1', { capability: 'video' }),
       job('p1'),
       job('x', { capability: 'avatar' }),
       job('p2'),
-    ];
+    );
     expect(reasonOf(queue, agents, 'p2')).toMatchObject({
       position: 2,
       message: expect.stringMatching(/^2nd of 2 /),
@@ -140,13 +187,27 @@ describe('the reason to wait', () => {
     expect(reasonOf(queue, [agent('a', { used: 2, costs: both })], 'p2')?.position).toBe(3);
   });
 
-  it('is worked out for ten thousand in a moment', () => {
+  it('is worked out for ten thousand of many accounts', () => {
+    const queue = Array.from({ length: 10_000 }, (_, i) => job(`j${i}`, { account: `a${i % 100}` }));
+    const places = [...schedule(queue, [agent('a', { used: 2 })]).waiting.values()];
+    expect(places.map(({ position }) => position)).toEqual(queue.map((_, i) => i + 1));
+  });
+
+  it('is told of the last of ten thousand', () => {
     const queue = Array.from({ length: 10_000 }, (_, i) => job(`j${i}`));
     const { waiting } = schedule(queue, [agent('a', { used: 2 })]);
     expect(waiting.get('j9999')).toMatchObject({
       position: 10_000,
       message: expect.stringMatching(/^10000th of/),
     });
+  });
+});
+
+it('a job whose PriorityClass is not known says so, with its place', () => {
+  expect(reasonOf([job('1', { unknownClass: 'gone' })], [agent('a', { used: 2 })], '1')).toMatchObject({
+    reason: 'PriorityClassUnknown',
+    position: 1,
+    message: expect.stringMatching(/^1st of 1 waiting; PriorityClass gone is not known.*2 of 2 slots/),
   });
 });
 

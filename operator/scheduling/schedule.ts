@@ -1,145 +1,142 @@
-import type { AgentView } from '../agents/view.ts';
 import type { Placement, WaitingReason } from '../renderjob/types.ts';
-import { obstacleTo, type PoolWord, waitingReason } from './reasons.ts';
+import { explain } from './explain.ts';
+import { createFairShare, type FairShare } from './fair-share.ts';
+import { createFreeSlots, type FreeSlots, type Packing, type ScheduledAgent } from './free-slots.ts';
+import { createHeap } from './heap.ts';
+import {
+  type AccountQueue,
+  byAge,
+  createWaitingQueue,
+  type WaitingJob,
+  type WaitingQueue,
+} from './waiting-queue.ts';
 
-/** A job that competes for a slot. */
-export interface WaitingJob {
-  readonly uid: string;
-  readonly name: string;
-  readonly capability: string;
-  readonly priority: number;
-  /** RFC 3339; the API keeps whole seconds, so names break ties (ours sort by time). */
-  readonly createdAt: string;
+export type { ScheduledAgent } from './free-slots.ts';
+export { byAge, type WaitingJob } from './waiting-queue.ts';
+
+export interface Placed extends Placement {
+  readonly job: WaitingJob;
+  readonly slots: number;
 }
 
-export interface ScheduledAgent extends Omit<AgentView, 'live' | 'address'> {
-  /** Slots taken by work bound to it. */
-  readonly used: number;
-  /** Refused work a moment ago: nothing new before the pause is over. */
-  readonly paused?: boolean;
+export interface PlaceOptions {
+  /** What is placed is taken out. */
+  readonly queue: WaitingQueue;
+  readonly agents: readonly ScheduledAgent[];
+  /** What is placed counts at once. */
+  readonly shares: FairShare;
+  /** Unix milliseconds. */
+  readonly now: number;
+  readonly packing?: Packing | undefined;
+}
+
+/**
+ * Gives free slots to waiting jobs: of the highest priority first; within one, to the account with the least virtual
+ * time (see FairShare), and of its jobs to the oldest. A job that no agent can take now never holds up others, with one
+ * exception: when a job needs several slots, the agent that is nearest to having them is kept for it.
+ *
+ * Costs O(accounts + agents) once and O(log accounts + agents) for each job placed, however many jobs wait.
+ */
+export function place({ queue, agents, shares, now, packing }: PlaceOptions): Placed[] {
+  const free = createFreeSlots(agents, packing);
+  const open = new Set(
+    [...queue.counts.keys()].filter((capability) => isWorthwhile(capability, agents, free)),
+  );
+  const placed: Placed[] = [];
+  for (const { accounts } of [...queue.levels()]) {
+    if (open.size === 0) break;
+    const line = createHeap(inTurn, candidates(accounts, open, shares, now));
+    for (let next = line.pop(); next; next = line.pop()) {
+      // The capability may have been closed since it was looked at, or the queue have moved on.
+      const job = oldestOf(next.queue, open);
+      if (!job) continue;
+      const agent = free.best(job.capability);
+      if (agent) {
+        const slots = agent.costs.get(job.capability) ?? 1;
+        const { uid, capability } = job;
+        shares.served(next.account, now);
+        shares.started(uid, { account: next.account, capability, slots, since: now });
+        free.take(agent, capability);
+        queue.remove(uid);
+        placed.push({ job, slots, agent: agent.name, incarnation: agent.incarnation });
+      } else {
+        free.reserve(job.capability);
+        open.delete(job.capability);
+      }
+      const head = oldestOf(next.queue, open);
+      if (head) line.push(candidate(next.account, next.queue, head, shares, now));
+    }
+  }
+  return placed;
+}
+
+/** Whether a job of it can be placed, or must have slots kept. */
+function isWorthwhile(capability: string, agents: readonly ScheduledAgent[], free: FreeSlots): boolean {
+  return free.best(capability) !== undefined || agents.some(({ costs }) => (costs.get(capability) ?? 0) > 1);
+}
+
+interface Candidate {
+  readonly account: string;
+  readonly queue: AccountQueue;
+  readonly head: WaitingJob;
+  readonly virtualTime: number;
+  readonly running: number;
+}
+
+/** Least virtual time first; of equal ones who holds the least, then whose job is the oldest. */
+function inTurn(a: Candidate, b: Candidate): number {
+  return a.virtualTime - b.virtualTime || a.running - b.running || byAge(a.head, b.head);
+}
+
+function candidate(
+  account: string,
+  queue: AccountQueue,
+  head: WaitingJob,
+  shares: FairShare,
+  now: number,
+): Candidate {
+  const virtualTime = shares.virtualTime(account, now);
+  return { account, queue, head, virtualTime, running: shares.runningOf(account) };
+}
+
+function candidates(
+  accounts: ReadonlyMap<string, AccountQueue>,
+  open: ReadonlySet<string>,
+  shares: FairShare,
+  now: number,
+): Candidate[] {
+  const found: Candidate[] = [];
+  for (const [account, queue] of accounts) {
+    const head = oldestOf(queue, open);
+    if (head) found.push(candidate(account, queue, head, shares, now));
+  }
+  return found;
+}
+
+function oldestOf(queue: AccountQueue, open: ReadonlySet<string>): WaitingJob | undefined {
+  let oldest: WaitingJob | undefined;
+  for (const [capability, [head]] of queue) {
+    if (head && open.has(capability) && (!oldest || byAge(head, oldest) < 0)) oldest = head;
+  }
+  return oldest;
 }
 
 export interface Schedule {
   /** By uid. */
   readonly placements: ReadonlyMap<string, Placement>;
-  /** By uid, for every job that still waits. */
+  /** By uid, for every job that still waits, the next first. */
   readonly waiting: ReadonlyMap<string, WaitingReason>;
 }
 
-/** Higher priority first, then older, then by name. */
-export function inQueueOrder(a: WaitingJob, b: WaitingJob): number {
-  return (
-    b.priority - a.priority ||
-    compare(a.createdAt, b.createdAt) ||
-    compare(a.name, b.name) ||
-    compare(a.uid, b.uid)
-  );
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
-}
-
-/**
- * Gives slots to waiting jobs in queue order, each on the agent with the most free slots. A job that no agent can take
- * now never holds up others, with one exception: when a job needs several slots, the agent that is nearest to having
- * them is kept for it, so that a stream of small jobs cannot starve it.
- *
- * Places are counted among the jobs that compete for the same agents.
- */
+/** Both at once, of jobs in any order: who gets a slot now, and why everybody else waits. */
 export function schedule(
-  queue: readonly WaitingJob[],
+  jobs: readonly WaitingJob[],
   agents: readonly ScheduledAgent[],
-  pools?: PoolWord,
+  options: { readonly shares?: FairShare; readonly now?: number; readonly packing?: Packing } = {},
 ): Schedule {
-  const free = new Map(agents.map((agent) => [agent.name, Math.max(0, agent.slots - agent.used)]));
-  const usable = new Map<string, ScheduledAgent[]>();
-  const usableFor = (capability: string) => {
-    const known = usable.get(capability);
-    if (known) return known;
-    const found = agents.filter((agent) => {
-      const cost = agent.costs.get(capability);
-      return agent.readiness.ready && cost !== undefined && cost <= agent.slots;
-    });
-    usable.set(capability, found);
-    return found;
-  };
-
-  const placements = new Map<string, Placement>();
-  const left: WaitingJob[] = [];
-  for (const job of queue) {
-    const placement = place(job, usableFor(job.capability), free);
-    if (placement) placements.set(job.uid, placement);
-    else left.push(job);
-  }
-  return { placements, waiting: explain(left, agents, pools) };
-}
-
-function place(
-  { capability }: WaitingJob,
-  agents: readonly ScheduledAgent[],
-  free: Map<string, number>,
-): Placement | undefined {
-  let best: ScheduledAgent | undefined;
-  let nearest: ScheduledAgent | undefined;
-  for (const agent of agents) {
-    const slots = free.get(agent.name) ?? 0;
-    if (!nearest || slots > (free.get(nearest.name) ?? 0)) nearest = agent;
-    if (agent.paused || slots < (agent.costs.get(capability) ?? 0)) continue;
-    if (!best || slots > (free.get(best.name) ?? 0)) best = agent;
-  }
-  if (best) {
-    free.set(best.name, (free.get(best.name) ?? 0) - (best.costs.get(capability) ?? 0));
-    return { agent: best.name, incarnation: best.incarnation };
-  }
-  if (nearest && (nearest.costs.get(capability) ?? 1) > 1) free.set(nearest.name, 0);
-  return undefined;
-}
-
-function explain(
-  left: readonly WaitingJob[],
-  agents: readonly ScheduledAgent[],
-  pools?: PoolWord,
-): Map<string, WaitingReason> {
-  const capabilities = [...new Set(left.map(({ capability }) => capability))];
-  const rivals = new Map(
-    capabilities.map((capability) => [
-      capability,
-      capabilities.filter(
-        (other) =>
-          other === capability || agents.some(({ costs }) => costs.has(capability) && costs.has(other)),
-      ),
-    ]),
-  );
-  const counts = countBy(left);
-  const rivalsOf = (capability: string) => rivals.get(capability) ?? [];
-  const common = new Map(
-    capabilities.map((capability) => [
-      capability,
-      {
-        obstacle: obstacleTo(capability, agents, pools),
-        total: rivalsOf(capability).reduce((all, rival) => all + (counts.get(rival) ?? 0), 0),
-        /** How many of its rivals, itself among them, have had their place. */
-        ahead: 0,
-      },
-    ]),
-  );
-
-  const reasons = new Map<string, WaitingReason>();
-  for (const { uid, capability } of left) {
-    // Rivalry is mutual: whoever passes is ahead of all its rivals.
-    for (const rival of rivalsOf(capability)) {
-      const theirs = common.get(rival);
-      if (theirs) theirs.ahead++;
-    }
-    const own = common.get(capability);
-    if (own) reasons.set(uid, waitingReason(own.obstacle, own.ahead, own.total));
-  }
-  return reasons;
-}
-
-function countBy(jobs: readonly WaitingJob[]): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const { capability } of jobs) counts.set(capability, (counts.get(capability) ?? 0) + 1);
-  return counts;
+  const { shares = createFairShare(), now = 0, packing } = options;
+  const queue = createWaitingQueue(jobs);
+  const placed = place({ queue, agents, shares, now, packing });
+  const placements = new Map(placed.map(({ job, agent, incarnation }) => [job.uid, { agent, incarnation }]));
+  return { placements, waiting: explain({ queue, agents, shares, now }) };
 }

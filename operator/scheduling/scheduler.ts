@@ -3,36 +3,57 @@ import type { RenderJob } from '#crds/gen/renderjobs.ts';
 import type { Fleet } from '../agents/fleet.ts';
 import type { AgentView } from '../agents/view.ts';
 import type { FactStore } from '../renderjob/facts.ts';
-import { attemptOf, retryAt } from '../renderjob/status.ts';
+import { attemptOf, isActive, isFinished, isWaiting, retryAt } from '../renderjob/status.ts';
 import type { Placement, WaitingReason } from '../renderjob/types.ts';
+import { explain } from './explain.ts';
+import { createFairShare } from './fair-share.ts';
+import type { Packing, ScheduledAgent } from './free-slots.ts';
+import type { PriorityOf } from './priority-classes.ts';
 import type { PoolWord } from './reasons.ts';
-import { inQueueOrder, schedule, type WaitingJob } from './schedule.ts';
+import { type Placed, place } from './schedule.ts';
+import { createWaitingQueue } from './waiting-queue.ts';
 
-/** A pass longer than this is not repeated at once for each job that joins the queue. */
-const SHORT_PASS_MS = 2;
-/** How many times as long as it took such a pass is rested from, and how long at most. */
-const REST = 30;
-const MAX_REST_MS = 500;
+/** After giving out slots, and after working out why everybody waits, a rest so many times as long as that took. */
+const REST_OF_PASS = 4;
+const REST_OF_REASONS = 30;
+const MAX_REST_MS = 2_000;
+/** What takes no longer than that needs no rest. */
+const SHORT_MS = 2;
+/** All agents are looked at anew this often, whatever was told of them. */
+const LOOK_MS = 1_000;
+/** What accounts used is known from the resources of jobs that ended so recently. */
+const PAST_MS = 600_000;
+const MAX_TIMER_MS = 60_000;
 
 export interface SchedulerOptions {
   readonly jobs: Reflector<RenderJob>;
   readonly fleet: Fleet;
   readonly facts: FactStore;
+  readonly priorityOf: PriorityOf;
+  /** Shares of accounts, by account; 1 for those not named. */
+  readonly weights?: ReadonlyMap<string, number> | undefined;
+  readonly packing?: Packing | undefined;
   /** The job has been given an agent: bind it. */
   readonly onPlaced: (uid: string) => void;
   /** What pools do about it that jobs wait. */
   readonly pools?: PoolWord;
-  /** Why each job still waits, after every pass. */
+  /** Why each job still waits, now and then while any does. */
   readonly onWaiting: (waiting: ReadonlyMap<string, WaitingReason>) => void;
 }
 
-/** Runs `schedule` whenever something it depends on has changed, on what the local copies say. */
+/** Keeps what `place` and `explain` need while jobs and agents change, and runs them when something has. */
 export interface Scheduler {
   run(signal: AbortSignal): Promise<void>;
+  /** The job is so; to be called on every change of it. */
+  observe(job: RenderJob): void;
+  /** The job is gone. */
+  forget(uid: string): void;
+  /** Slots of the agent, or what it does, may have changed. */
+  agentChanged(agent: string): void;
   /** Something changed: schedule as soon as the present events have been taken in. */
   touch(): void;
-  /** A job joined the queue; one of thousands is not looked through anew for each. */
-  joined(): void;
+  /** What priority classes say has changed. */
+  reprioritise(): void;
   placementOf(uid: string): Placement | undefined;
   /** The placement was carried out or came to nothing. */
   settle(uid: string): void;
@@ -41,69 +62,148 @@ export interface Scheduler {
 }
 
 export function createScheduler(options: SchedulerOptions): Scheduler {
-  const { jobs, fleet, facts } = options;
+  const { jobs, fleet, facts, priorityOf, packing } = options;
+  const shares = createFairShare(options.weights);
+  const queue = createWaitingQueue();
+  /** Jobs that are to be tried again, but not yet. */
+  const delayed = new Map<string, number>();
   /** Placements that the resources do not show yet. */
-  const assumed = new Map<string, Placement & { readonly capability: string }>();
+  const assumed = new Map<string, Placed>();
+  const assumedOn = new Map<string, Set<string>>();
+  const agents = new Map<string, ScheduledAgent>();
+  const changed = new Set<string>();
   let running: AbortSignal | undefined;
   let scheduled = false;
-  let wake: NodeJS.Timeout | undefined;
-  let later: NodeJS.Timeout | undefined;
-  let restUntil = 0;
+  let timer: NodeJS.Timeout | undefined;
+  let lookedAt = Number.NEGATIVE_INFINITY;
+  let passAfter = 0;
+  let explainAfter = 0;
+  let anyTold = false;
+  /** Something has changed since it was last worked out why everybody waits. */
+  let unexplained = false;
 
   function touch(): void {
     if (scheduled || !running || running.aborted) return;
     scheduled = true;
-    setImmediate(pass);
+    const rest = passAfter - performance.now();
+    if (rest <= 0) setImmediate(pass);
+    else setTimeout(pass, rest);
   }
 
-  function joined(): void {
-    if (scheduled || later) return;
-    const rest = restUntil - performance.now();
-    if (rest <= 0) touch();
-    else later = setTimeout(touch, rest);
+  function observe(job: RenderJob): void {
+    if (!running) return;
+    const { uid = '', name = '', creationTimestamp: createdAt = '' } = job.metadata;
+    const { capability, account = '' } = job.spec;
+    const now = Date.now();
+    // Before its account begins to wait again: what it used counts.
+    if (isActive(job)) shares.started(uid, { account, capability, ...heldBy(job, now) });
+    else if (!assumed.has(uid)) shares.ended(uid, endOf(job) ?? now, isFinished(job));
+    const retry = retryAt(job);
+    if (!isWaiting(job) || assumed.has(uid) || retry > now) {
+      queue.remove(uid);
+      if (isWaiting(job) && retry > now) delayed.set(uid, retry);
+      else delayed.delete(uid);
+      return;
+    }
+    delayed.delete(uid);
+    if (!queue.has(account)) shares.joined(account, now);
+    queue.put({ uid, name, capability, account, createdAt, ...priorityOf(job) });
+  }
+
+  function heldBy(job: RenderJob, now: number): { slots: number; since: number } {
+    const { agent = '', startTime } = job.status ?? {};
+    const placed = assumed.get(job.metadata.uid ?? '');
+    const slots = placed?.slots ?? agents.get(agent)?.costs.get(job.spec.capability) ?? 1;
+    const began = Date.parse(startTime ?? '');
+    return { slots, since: Number.isNaN(began) ? now : Math.min(began, now) };
+  }
+
+  function agentChanged(name: string): void {
+    changed.add(name);
+  }
+
+  /** Brings the agents up to date. */
+  function lookAtAgents(): readonly ScheduledAgent[] {
+    const all = performance.now() - lookedAt > LOOK_MS;
+    if (all) {
+      lookedAt = performance.now();
+      const views = fleet.views();
+      const names = new Set(views.map(({ name }) => name));
+      for (const name of agents.keys()) if (!names.has(name)) agents.delete(name);
+      for (const view of views) agents.set(view.name, countedOn(view));
+    } else {
+      for (const name of changed) {
+        const view = fleet.view(name);
+        if (view) agents.set(name, countedOn(view));
+        else agents.delete(name);
+      }
+    }
+    changed.clear();
+    return [...agents.values()];
+  }
+
+  function countedOn(view: AgentView): ScheduledAgent {
+    const { slots: used, memoryMib: memoryUsed } = takenOn(view);
+    return {
+      ...{ ...view, used, memoryUsed },
+      get paused() {
+        return fleet.isPaused(view.name);
+      },
+    };
   }
 
   function pass(): void {
     scheduled = false;
-    clearTimeout(later);
-    later = undefined;
+    clearTimeout(timer);
     if (!running || running.aborted) return;
     const began = performance.now();
     const now = Date.now();
-    const queue: WaitingJob[] = [];
-    let next = Number.POSITIVE_INFINITY;
-    for (const job of jobs.byIndex('state', 'waiting')) {
-      const { uid = '', name = '', creationTimestamp = '' } = job.metadata;
-      if (assumed.has(uid)) continue;
-      const retry = retryAt(job);
-      if (retry > now) next = Math.min(next, retry);
-      else {
-        const { capability, priority = 0 } = job.spec;
-        queue.push({ uid, name, capability, priority, createdAt: creationTimestamp });
+    for (const [uid, retry] of delayed) {
+      const job = retry <= now && jobs.byUid(uid);
+      if (job) observe(job);
+      else if (retry <= now) delayed.delete(uid);
+    }
+    if (queue.size > 0 || anyTold) {
+      const known = lookAtAgents();
+      for (const placed of place({ queue, agents: known, shares, now, packing })) assume(placed);
+      const placedBy = performance.now();
+      passAfter = afterRest(placedBy - began, REST_OF_PASS);
+      unexplained = placedBy < explainAfter;
+      if (!unexplained) {
+        anyTold = queue.size > 0;
+        options.onWaiting(explain({ queue, agents: known, shares, now, pools: options.pools }));
+        explainAfter = afterRest(performance.now() - placedBy, REST_OF_REASONS);
       }
     }
-    queue.sort(inQueueOrder);
-    const agents = fleet.views().map((view) => ({
-      ...view,
-      used: usedOn(view),
-      paused: fleet.isPaused(view.name),
-    }));
-    const { placements, waiting } = schedule(queue, agents, options.pools);
-    const capabilities = new Map(queue.map(({ uid, capability }) => [uid, capability]));
-    for (const [uid, placement] of placements) {
-      assumed.set(uid, { ...placement, capability: capabilities.get(uid) ?? '' });
-      options.onPlaced(uid);
-    }
-    options.onWaiting(waiting);
-    clearTimeout(wake);
-    if (Number.isFinite(next)) wake = setTimeout(touch, Math.min(next - now, 60_000));
-    const took = performance.now() - began;
-    restUntil = took > SHORT_PASS_MS ? performance.now() + Math.min(took * REST, MAX_REST_MS) : 0;
+    sleep(now);
   }
 
-  function usedOn({ name, incarnation, costs }: AgentView): number {
-    let used = 0;
+  /** Until the next retry is due, or the reasons. */
+  function sleep(now: number): void {
+    let wait = Number.POSITIVE_INFINITY;
+    for (const retry of delayed.values()) wait = Math.min(wait, retry - now);
+    if (unexplained) wait = Math.min(wait, explainAfter - performance.now());
+    if (Number.isFinite(wait)) timer = setTimeout(touch, Math.min(Math.max(0, wait), MAX_TIMER_MS));
+  }
+
+  function assume(placed: Placed): void {
+    const { uid } = placed.job;
+    assumed.set(uid, placed);
+    const here = assumedOn.get(placed.agent) ?? new Set();
+    assumedOn.set(placed.agent, here.add(uid));
+    agentChanged(placed.agent);
+    options.onPlaced(uid);
+  }
+
+  function takenOn(view: AgentView): { slots: number; memoryMib: number } {
+    const { name, incarnation, costs, memory } = view;
+    let slots = 0;
+    let memoryMib = 0;
     const bound = new Set<string>();
+    const take = (capability: string) => {
+      slots += costs.get(capability) ?? 1;
+      memoryMib += memory?.get(capability) ?? 0;
+    };
     for (const job of jobs.byIndex('agent', name)) {
       const { uid = '' } = job.metadata;
       const attempt = attemptOf(job);
@@ -112,36 +212,82 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       const { report, stopped } = facts.get(uid, attempt, name, incarnation);
       // What has ended has freed its slots, whether or not the resource says so yet.
       if (stopped || (report && report.state >= 2)) continue;
-      used += costs.get(job.spec.capability) ?? 1;
+      take(job.spec.capability);
     }
-    for (const { agent, incarnation: of, capability } of assumed.values()) {
-      if (agent === name && of === incarnation) used += costs.get(capability) ?? 1;
+    for (const uid of assumedOn.get(name) ?? []) {
+      const placed = assumed.get(uid);
+      if (placed?.incarnation === incarnation) take(placed.job.capability);
     }
     // Work that no resource asks for any more takes its slots until it is stopped.
     for (const { uid, attempt } of facts.runningOn(name, incarnation)) {
-      if (!bound.has(`${uid}/${attempt}`)) used++;
+      if (!bound.has(`${uid}/${attempt}`)) slots++;
     }
-    return used;
+    return { slots, memoryMib };
+  }
+
+  function drop(uid: string): boolean {
+    const placed = assumed.get(uid);
+    if (!placed) return false;
+    assumed.delete(uid);
+    const here = assumedOn.get(placed.agent);
+    here?.delete(uid);
+    if (here?.size === 0) assumedOn.delete(placed.agent);
+    agentChanged(placed.agent);
+    return true;
   }
 
   return {
     async run(signal) {
       running = signal;
+      lookAtAgents();
+      const now = Date.now();
+      for (const job of jobs.list()) {
+        observe(job);
+        const end = endOf(job);
+        if (end === undefined || now - end > PAST_MS) continue;
+        const { capability, account = '' } = job.spec;
+        shares.past({ account, capability, ...heldBy(job, end) }, end);
+      }
       touch();
       await new Promise<void>((resolve) => {
         if (signal.aborted) resolve();
         signal.addEventListener('abort', () => resolve(), { once: true });
       });
-      clearTimeout(wake);
-      clearTimeout(later);
+      clearTimeout(timer);
       assumed.clear();
     },
+    observe,
+    forget(uid) {
+      queue.remove(uid);
+      delayed.delete(uid);
+      shares.ended(uid, Date.now(), false);
+    },
+    agentChanged,
     touch,
-    joined,
+    reprioritise() {
+      for (const job of jobs.byIndex('state', 'waiting')) observe(job);
+      touch();
+    },
     placementOf: (uid) => assumed.get(uid),
     settle(uid) {
-      if (assumed.delete(uid)) touch();
+      if (!drop(uid)) return;
+      // Bound by now, or to be placed again.
+      const job = jobs.byUid(uid);
+      if (job) observe(job);
+      else shares.ended(uid, Date.now(), false);
+      touch();
     },
-    usedOn,
+    usedOn: (view) => takenOn(view).slots,
   };
+}
+
+/** performance.now() when what took so long may be done again. */
+function afterRest(tookMs: number, times: number): number {
+  return tookMs > SHORT_MS ? performance.now() + Math.min(tookMs * times, MAX_REST_MS) : 0;
+}
+
+function endOf(job: RenderJob): number | undefined {
+  if (!isFinished(job)) return undefined;
+  const end = Date.parse(job.status?.completionTime ?? '');
+  return Number.isNaN(end) ? undefined : end;
 }

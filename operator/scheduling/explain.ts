@@ -1,0 +1,186 @@
+import type { WaitingReason } from '../renderjob/types.ts';
+import type { FairShare } from './fair-share.ts';
+import type { ScheduledAgent } from './free-slots.ts';
+import { createHeap } from './heap.ts';
+import { type Obstacle, obstacleTo, type PoolWord, waitingReason } from './reasons.ts';
+import { type AccountQueue, byAge, type WaitingJob, type WaitingQueue } from './waiting-queue.ts';
+
+export interface ExplainOptions {
+  readonly queue: WaitingQueue;
+  readonly agents: readonly ScheduledAgent[];
+  readonly shares: FairShare;
+  /** Unix milliseconds. */
+  readonly now: number;
+  /** What pools do about it that jobs wait. */
+  readonly pools?: PoolWord | undefined;
+}
+
+/**
+ * Why each job waits and which place it has among those that compete for the same agents: the order in which they
+ * would be placed one after the other, were each as long as those of its capability have been. The next first.
+ *
+ * Costs O(n log accounts).
+ */
+export function explain({ queue, agents, shares, now, pools }: ExplainOptions): Map<string, WaitingReason> {
+  const reasons = new Map<string, WaitingReason>();
+  if (queue.size === 0) return reasons;
+  const capabilities = [...queue.counts.keys()].sort();
+  const rivals = rivalsOf(capabilities, agents);
+  const common = new Map(
+    capabilities.map((capability) => [
+      capability,
+      {
+        obstacle: obstacleTo(capability, agents, pools),
+        total: (rivals.get(capability) ?? []).reduce((all, rival) => all + (queue.counts.get(rival) ?? 0), 0),
+        /** How many of its rivals, itself among them, have had their place. */
+        ahead: 0,
+      },
+    ]),
+  );
+  const lines = groupsOf(capabilities, rivals).map((group) => inOrder(group, queue, agents, shares, now));
+  // In turns, so that each group's first are among the first to be told.
+  for (let going = lines; going.length > 0; ) {
+    going = going.filter((line) => {
+      const { value, done } = line.next();
+      if (done) return false;
+      const { job, overtaken } = value;
+      // Rivalry is mutual: whoever passes is ahead of all its rivals.
+      for (const rival of rivals.get(job.capability) ?? []) {
+        const theirs = common.get(rival);
+        if (theirs) theirs.ahead++;
+      }
+      const own = common.get(job.capability);
+      if (own) {
+        const obstacle = obstacleOf(job, overtaken, own.obstacle, shares);
+        reasons.set(job.uid, waitingReason(obstacle, own.ahead, own.total));
+      }
+      return true;
+    });
+  }
+  return reasons;
+}
+
+/** What keeps this very job. */
+function obstacleOf(job: WaitingJob, overtaken: boolean, common: Obstacle, shares: FairShare): Obstacle {
+  if (job.unknownClass !== undefined) {
+    const message = `PriorityClass ${job.unknownClass} is not known, so it has priority 0; ${common.message}`;
+    return { reason: 'PriorityClassUnknown', message };
+  }
+  if (!overtaken || (common.reason !== 'SlotsBusy' && common.reason !== 'MemoryBusy')) return common;
+  const running = shares.runningOf(job.account ?? '');
+  const whose = job.account ? 'of its account' : 'without an account';
+  const message = `fair share: ${running} ${running === 1 ? 'job' : 'jobs'} ${whose} ${running === 1 ? 'runs' : 'run'}, and younger ones of others come first; ${common.message}`;
+  return { reason: 'AccountShare', message };
+}
+
+/** By capability, those that an agent could take in its stead, itself among them. */
+function rivalsOf(
+  capabilities: readonly string[],
+  agents: readonly ScheduledAgent[],
+): ReadonlyMap<string, readonly string[]> {
+  const pairs = new Map(capabilities.map((capability) => [capability, new Set([capability])]));
+  for (const { costs } of agents) {
+    const offered = capabilities.filter((capability) => costs.has(capability));
+    for (const one of offered) for (const other of offered) pairs.get(one)?.add(other);
+  }
+  return new Map([...pairs].map(([capability, set]) => [capability, [...set]]));
+}
+
+/** Capabilities that have to do with each other, directly or through others. */
+function groupsOf(
+  capabilities: readonly string[],
+  rivals: ReadonlyMap<string, readonly string[]>,
+): ReadonlySet<string>[] {
+  const groups: Set<string>[] = [];
+  for (const capability of capabilities) {
+    if (groups.some((group) => group.has(capability))) continue;
+    const group = new Set<string>();
+    for (const open = [capability]; open.length > 0; ) {
+      const next = open.pop() as string;
+      if (group.has(next)) continue;
+      group.add(next);
+      open.push(...(rivals.get(next) ?? []));
+    }
+    groups.push(group);
+  }
+  return groups;
+}
+
+interface Turn {
+  readonly account: string;
+  readonly lines: { readonly jobs: readonly WaitingJob[]; next: number }[];
+  virtualTime: number;
+  running: number;
+}
+
+/** The jobs of a group as they would be placed, and whether a younger one of the same priority goes before. */
+function* inOrder(
+  group: ReadonlySet<string>,
+  queue: WaitingQueue,
+  agents: readonly ScheduledAgent[],
+  shares: FairShare,
+  now: number,
+): Generator<{ job: WaitingJob; overtaken: boolean }, undefined> {
+  const slots = new Map([...group].map((capability) => [capability, slotsOf(capability, agents)]));
+  /** What jobs of higher priority have added to. */
+  const spent = new Map<string, { virtualTime: number; running: number }>();
+  for (const { accounts } of queue.levels()) {
+    const turns: Turn[] = [];
+    for (const [account, own] of accounts) {
+      const lines = linesOf(own, group);
+      if (lines.length === 0) continue;
+      const { virtualTime, running } = spent.get(account) ?? {
+        virtualTime: shares.virtualTime(account, now),
+        running: shares.runningOf(account),
+      };
+      turns.push({ account, lines, virtualTime, running });
+    }
+    const heap = createHeap(inTurn, turns);
+    let youngest: WaitingJob | undefined;
+    for (let turn = heap.pop(); turn; turn = heap.pop()) {
+      const line = oldest(turn);
+      const job = line.jobs[line.next] as WaitingJob;
+      line.next++;
+      yield { job, overtaken: youngest !== undefined && byAge(job, youngest) < 0 };
+      if (!youngest || byAge(youngest, job) < 0) youngest = job;
+      turn.virtualTime += shares.costOf(turn.account, job.capability, slots.get(job.capability) ?? 1);
+      turn.running++;
+      if (line.next >= line.jobs.length) turn.lines.splice(turn.lines.indexOf(line), 1);
+      if (turn.lines.length > 0) heap.push(turn);
+      else spent.set(turn.account, turn);
+    }
+  }
+  return undefined;
+}
+
+function linesOf(own: AccountQueue, group: ReadonlySet<string>): Turn['lines'] {
+  const lines: Turn['lines'] = [];
+  for (const [capability, jobs] of own) if (group.has(capability)) lines.push({ jobs, next: 0 });
+  return lines;
+}
+
+function oldest({ lines }: Turn): Turn['lines'][number] {
+  return lines.reduce((one, other) =>
+    byAge(other.jobs[other.next] as WaitingJob, one.jobs[one.next] as WaitingJob) < 0 ? other : one,
+  );
+}
+
+/** As `place` has it. */
+function inTurn(a: Turn, b: Turn): number {
+  return a.virtualTime - b.virtualTime || a.running - b.running || byAge(headOf(a), headOf(b));
+}
+
+function headOf(turn: Turn): WaitingJob {
+  const line = oldest(turn);
+  return line.jobs[line.next] as WaitingJob;
+}
+
+/** Slots that a job of the capability takes: the least that any agent says. */
+function slotsOf(capability: string, agents: readonly ScheduledAgent[]): number {
+  let least: number | undefined;
+  for (const { costs } of agents) {
+    const cost = costs.get(capability);
+    if (cost !== undefined && (least === undefined || cost < least)) least = cost;
+  }
+  return least ?? 1;
+}

@@ -1,0 +1,80 @@
+import type { Registry } from 'prom-client';
+import { describeError } from '#common/errors.ts';
+import {
+  createReflector,
+  isKubeError,
+  type KubeClient,
+  type KubeObject,
+  pause,
+  type ResourceDescriptor,
+} from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import type { RenderJob } from '#crds/gen/renderjobs.ts';
+
+/** scheduling.k8s.io/v1, not in any namespace. */
+export interface PriorityClass extends KubeObject {
+  readonly value: number;
+}
+
+export const PRIORITYCLASS_RESOURCE: ResourceDescriptor<PriorityClass> = {
+  group: 'scheduling.k8s.io',
+  version: 'v1',
+  plural: 'priorityclasses',
+  kind: 'PriorityClass',
+};
+
+/** What a job's priority is, and which class it names that is not to be had. */
+export type PriorityOf = (job: RenderJob) => { priority: number; unknownClass?: string };
+
+/** @param classValue value of a class; undefined when there is none of that name, or none can be read */
+export function priorityBy(classValue: (name: string) => number | undefined): PriorityOf {
+  return ({ spec: { priority = 0, priorityClassName } }) => {
+    if (!priorityClassName) return { priority };
+    const value = classValue(priorityClassName);
+    return value === undefined ? { priority: 0, unknownClass: priorityClassName } : { priority: value };
+  };
+}
+
+/** Where the operator may not read PriorityClasses, it asks again after this. */
+const FORBIDDEN_MS = 60_000;
+
+export interface PriorityClassesOptions {
+  readonly client: KubeClient;
+  readonly logger: Logger;
+  readonly registry: Registry;
+  readonly onChanged: () => void;
+}
+
+/** The cluster's PriorityClasses, as far as the operator may read them; without that, none is known. */
+export interface PriorityClasses {
+  run(signal: AbortSignal): Promise<void>;
+  readonly priorityOf: PriorityOf;
+}
+
+export function createPriorityClasses(options: PriorityClassesOptions): PriorityClasses {
+  const { client, logger, registry, onChanged } = options;
+  const classes = createReflector<PriorityClass>({
+    ...{ client, logger, registry, resource: PRIORITYCLASS_RESOURCE },
+    handlers: { onAdd: onChanged, onUpdate: onChanged, onDelete: onChanged },
+  });
+  return {
+    async run(signal) {
+      while (!signal.aborted) {
+        try {
+          await client.list(PRIORITYCLASS_RESOURCE, { signal });
+          await classes.run(signal);
+        } catch (error) {
+          if (signal.aborted) return;
+          const forbidden = isKubeError(error, 'forbidden');
+          const reason = describeError(error);
+          if (forbidden) {
+            const why = 'PriorityClasses cannot be read: jobs that name one have priority 0 and say so';
+            logger.warn({ reason }, why);
+          } else logger.debug({ reason }, 'cannot read PriorityClasses yet');
+          await pause(forbidden ? FORBIDDEN_MS : 1_000, signal);
+        }
+      }
+    },
+    priorityOf: priorityBy((name) => classes.get(name)?.value),
+  };
+}

@@ -1,0 +1,136 @@
+/** A job that competes for a slot. */
+export interface WaitingJob {
+  readonly uid: string;
+  readonly name: string;
+  readonly capability: string;
+  readonly priority: number;
+  /** Whose job it is; '' for all that nobody is billed for. Default ''. */
+  readonly account?: string;
+  /** RFC 3339; the API keeps whole seconds, so names break ties (ours sort by time). */
+  readonly createdAt: string;
+  /** What its priorityClassName names and is not to be had: it counts as priority 0. */
+  readonly unknownClass?: string | undefined;
+}
+
+/** Older first, then by name. */
+export function byAge(a: WaitingJob, b: WaitingJob): number {
+  return compare(a.createdAt, b.createdAt) || compare(a.name, b.name) || compare(a.uid, b.uid);
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** The waiting jobs of one account at one priority: of each capability the oldest first. */
+export type AccountQueue = ReadonlyMap<string, readonly WaitingJob[]>;
+
+export interface Level {
+  readonly priority: number;
+  readonly accounts: ReadonlyMap<string, AccountQueue>;
+}
+
+/**
+ * Who waits, kept in order while jobs come and go: taking one in or out costs O(log n) comparisons, however many wait,
+ * and nothing is ever sorted as a whole.
+ */
+export interface WaitingQueue {
+  put(job: WaitingJob): void;
+  remove(uid: string): void;
+  /** Whether anything of the account waits. */
+  has(account: string): boolean;
+  /** Highest priority first. */
+  levels(): readonly Level[];
+  /** How many wait, by capability. */
+  readonly counts: ReadonlyMap<string, number>;
+  readonly size: number;
+}
+
+export function createWaitingQueue(jobs: Iterable<WaitingJob> = []): WaitingQueue {
+  const known = new Map<string, WaitingJob>();
+  const levels: { priority: number; accounts: Map<string, Map<string, WaitingJob[]>> }[] = [];
+  const counts = new Map<string, number>();
+  const accounts = new Map<string, number>();
+
+  const queue: WaitingQueue = {
+    put(job) {
+      const before = known.get(job.uid);
+      if (before && isSame(before, job)) return;
+      if (before) queue.remove(job.uid);
+      known.set(job.uid, job);
+      add(counts, job.capability, 1);
+      add(accounts, job.account ?? '', 1);
+      const at = lowerBound(levels, (level) => job.priority - level.priority);
+      const level = levels[at]?.priority === job.priority ? levels[at] : undefined;
+      const { accounts: of } = level ?? { accounts: new Map<string, Map<string, WaitingJob[]>>() };
+      if (!level) levels.splice(at, 0, { priority: job.priority, accounts: of });
+      const own = of.get(job.account ?? '') ?? new Map<string, WaitingJob[]>();
+      of.set(job.account ?? '', own);
+      const line = own.get(job.capability) ?? [];
+      own.set(job.capability, line);
+      const last = line.at(-1);
+      // Nearly always the youngest.
+      if (!last || byAge(last, job) < 0) line.push(job);
+      else
+        line.splice(
+          lowerBound(line, (other) => byAge(other, job)),
+          0,
+          job,
+        );
+    },
+    remove(uid) {
+      const job = known.get(uid);
+      if (!job) return;
+      known.delete(uid);
+      const { account = '', capability, priority } = job;
+      add(counts, capability, -1);
+      add(accounts, account, -1);
+      const at = lowerBound(levels, (level) => priority - level.priority);
+      const own = levels[at]?.accounts.get(account);
+      const line = own?.get(capability);
+      if (!own || !line) return;
+      const place = lowerBound(line, (other) => byAge(other, job));
+      if (place === 0) line.shift();
+      else line.splice(place, 1);
+      if (line.length > 0) return;
+      own.delete(capability);
+      if (own.size > 0) return;
+      levels[at]?.accounts.delete(account);
+      if (levels[at]?.accounts.size === 0) levels.splice(at, 1);
+    },
+    has: (account) => accounts.has(account),
+    levels: () => levels,
+    counts,
+    get size() {
+      return known.size;
+    },
+  };
+  for (const job of jobs) queue.put(job);
+  return queue;
+}
+
+function isSame(a: WaitingJob, b: WaitingJob): boolean {
+  return (
+    a.priority === b.priority &&
+    a.capability === b.capability &&
+    (a.account ?? '') === (b.account ?? '') &&
+    a.unknownClass === b.unknownClass &&
+    byAge(a, b) === 0
+  );
+}
+
+function add(counts: Map<string, number>, key: string, change: number): void {
+  const count = (counts.get(key) ?? 0) + change;
+  if (count > 0) counts.set(key, count);
+  else counts.delete(key);
+}
+
+/** Index of the first item of which `compare` is not below 0. */
+function lowerBound<T>(items: readonly T[], compare: (item: T) => number): number {
+  let low = 0;
+  for (let high = items.length; low < high; ) {
+    const middle = (low + high) >> 1;
+    if (compare(items[middle] as T) < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
