@@ -65,11 +65,12 @@ runService(logger, async () => {
     if (error.retryable === false) throw error;
   });
   return async () => {
-    await health.close();
     await controlPlane.close();
     await events.close();
     await kube.close();
     await objects.close();
     tls?.close();
+    // The last, for it says all the while that the service is not ready.
+    await health.close();
   };
 });
