@@ -11,6 +11,7 @@ import {
 import type { Logger } from '#common/logging.ts';
 import { AGENTPOOL_RESOURCE, type AgentPool, type AgentPoolStatus } from '#crds/gen/agentpools.ts';
 import type { GpuAgent } from '#crds/gen/gpuagents.ts';
+import { blockedBy } from './blocked.ts';
 import { carryOut } from './carry-out.ts';
 import { shareDemand } from './demand.ts';
 import { createFaults } from './faults.ts';
@@ -21,7 +22,7 @@ import { ownerOf, POD_RESOURCE, POOL_LABEL, type Pod } from './pod.ts';
 import { reconcile } from './reconcile.ts';
 import { createRefusedOpens, type RefusedOpens } from './refused-opens.ts';
 import { settingsOf } from './scaling.ts';
-import { blockedBy, compareStatus, statusOf } from './status.ts';
+import { compareStatus, statusOf } from './status.ts';
 import { revisionOf } from './template.ts';
 import { type Demand, isReady, type Plan, type PoolSnapshot } from './types.ts';
 

@@ -1,6 +1,6 @@
+import { blockedBy } from './blocked.ts';
 import type { Fault } from './pod.ts';
 import { settingsOf } from './scaling.ts';
-import { blockedBy } from './status.ts';
 import { isReady, type Plan, type PoolSnapshot } from './types.ts';
 
 /** What may be hoped for of a pool. */
