@@ -104,7 +104,9 @@ export function decide(
     (pod) => isReady(pod) && pod.agent?.idleSince !== undefined && now - pod.agent.idleSince >= idleMs,
   );
   const late = kept.filter((pod) => {
-    if (isReady(pod) || pod.agent?.outOfService) return false;
+    // One that lives and is merely out of reach may be at work.
+    const fine = pod.scheduled && pod.unreadySince === undefined;
+    if (isReady(pod) || pod.agent?.outOfService || fine) return false;
     return now - (pod.unreadySince ?? pod.createdAt) >= warmUpMs;
   });
   const expendable = new Set([...idle, ...late].map(({ uid }) => uid));

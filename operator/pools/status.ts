@@ -141,9 +141,7 @@ function limit({ pool, demand }: PoolSnapshot, { needed }: Plan): Told {
       message: 'maxReplicas is enough for what there is.',
       observedGeneration,
     };
-  const waits = [...demand.jobs.keys(), ...demand.opens.keys()].filter(
-    (each, at, all) => all.indexOf(each) === at,
-  );
+  const waits = [...new Set([...demand.jobs.keys(), ...demand.opens.keys()])].toSorted();
   const what =
     waits.length > 0
       ? `; ${waits.map((each) => (isLive(each) ? `${each} sessions` : each)).join(', ')} wait`
