@@ -35,8 +35,9 @@ export interface UninstallOptions {
  * Empties a namespace of what an installation made in it, before the installation itself goes: nothing new comes in,
  * running work is stopped and settled by the services as long as they can, and what nobody is left to do is done here.
  * Repeating it, after whatever it was interrupted by, is harmless.
+ * @returns how many objects were kept by somebody who did not let go in time, and were released here
  */
-export async function uninstall(options: UninstallOptions): Promise<void> {
+export async function uninstall(options: UninstallOptions): Promise<number> {
   const { client, namespace, fullname, release, logger, patience = UNINSTALL_PATIENCE, signal } = options;
   const clearing = createClearing(client, namespace, signal);
   const podsOf = (...components: string[]) =>
@@ -85,4 +86,5 @@ export async function uninstall(options: UninstallOptions): Promise<void> {
   for (const name of leases)
     await client.delete(LEASE_RESOURCE, { namespace, name }, signal ? { signal } : {});
   logger.info({ namespace, released }, 'the namespace is cleared of jobs, sessions, pools and agents');
+  return released;
 }

@@ -1,0 +1,165 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { AGENT_CLEANUP_FINALIZER, SETTLEMENT_FINALIZER } from '#common/finalizers.ts';
+import {
+  createKubeClient,
+  type KubeClient,
+  type KubeObject,
+  LEASE_RESOURCE,
+  NAMESPACE_RESOURCE,
+  type ResourceDescriptor,
+} from '#common/kube/index.ts';
+import { silentLogger } from '#common/logging.ts';
+import { AGENTPOOL_RESOURCE } from '#crds/gen/agentpools.ts';
+import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
+import { LIVESESSION_RESOURCE } from '#crds/gen/livesessions.ts';
+import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
+import { testKube } from '../../local/testing.ts';
+import { ELECTION_LEASE } from '../app.ts';
+import { createHarness } from '../testing/harness.ts';
+import { endWithNamespace } from './namespace-end.ts';
+import { DEPLOYMENTS, OWN_RESOURCES, PODS } from './resources.ts';
+import { uninstall } from './uninstall.ts';
+
+/** Nobody is there to wait for. */
+const IMPATIENT = { workMs: 300, agentsMs: 300, servicesMs: 300 };
+
+let client: KubeClient;
+let kube: Awaited<ReturnType<typeof testKube>>;
+let namespace: string;
+
+beforeEach(async () => {
+  kube = await testKube();
+  ({ namespace } = kube);
+  client = createKubeClient({ kubeconfigPath: kube.kubeconfigPath, fieldManager: 'test' });
+});
+
+afterEach(async () => {
+  await client.close();
+  await kube.close();
+});
+
+const make = (resource: ResourceDescriptor<KubeObject>, metadata: object, spec: object) =>
+  client.create(resource, { metadata: { namespace, ...metadata }, spec } as Omit<
+    KubeObject,
+    'apiVersion' | 'kind'
+  >);
+const left = async () => {
+  const lists = await Promise.all(
+    [...OWN_RESOURCES, PODS, LEASE_RESOURCE].map((each) => client.list(each, { namespace })),
+  );
+  return lists.flatMap(({ items }) => items.map(({ metadata }) => metadata.name));
+};
+const labels = (component: string) => ({
+  'app.kubernetes.io/instance': 'rel',
+  'app.kubernetes.io/component': component,
+});
+const podSpec = { containers: [{ name: 'one', image: 'example.com/one:1' }] };
+const JOB = {
+  capability: 'face-swap-image',
+  inputs: [
+    { name: 'image', key: 'api/test/base.jpg' },
+    { name: 'face', key: 'api/test/face.jpg' },
+  ],
+};
+
+/** What a release of whose services none is alive has in its namespace. */
+async function abandonedRelease(): Promise<void> {
+  await make(
+    RENDERJOB_RESOURCE,
+    { name: 'unsettled', finalizers: [SETTLEMENT_FINALIZER, AGENT_CLEANUP_FINALIZER] },
+    JOB,
+  );
+  await make(RENDERJOB_RESOURCE, { name: 'by-hand' }, JOB);
+  await make(
+    AGENTPOOL_RESOURCE,
+    { name: 'agents', finalizers: ['semblance.dev/agents'] },
+    { template: { spec: podSpec } },
+  );
+  await make(GPUAGENT_RESOURCE, { name: 'agents-abcde' }, {});
+  await make(LEASE_RESOURCE, { name: 'agents-abcde' }, {});
+  await make(LEASE_RESOURCE, { name: ELECTION_LEASE }, {});
+  await make(
+    LIVESESSION_RESOURCE,
+    { name: 'session' },
+    { capability: 'voice', agent: 'agents-abcde', incarnation: 'one', maxDurationSeconds: 60 },
+  );
+  for (const component of ['gateway', 'control-plane', 'operator']) {
+    const selector = { matchLabels: labels(component) };
+    const template = { metadata: { labels: labels(component) }, spec: podSpec };
+    await make(DEPLOYMENTS, { name: `rel-${component}` }, { replicas: 2, selector, template });
+  }
+}
+
+const remove = () =>
+  uninstall({
+    client,
+    namespace,
+    fullname: 'rel',
+    release: 'rel',
+    logger: silentLogger(),
+    patience: IMPATIENT,
+  });
+
+describe('uninstall', () => {
+  it('clears a namespace whose services are all dead, and may be repeated', async () => {
+    await abandonedRelease();
+    // Of somebody else: not touched.
+    await make(LEASE_RESOURCE, { name: 'other' }, {});
+    expect(await remove()).toBe(2);
+    expect(await left()).toEqual(['other']);
+    for (const { spec } of (await client.list(DEPLOYMENTS, { namespace })).items as (KubeObject & {
+      spec: { replicas: number };
+    })[])
+      expect(spec.replicas).toBe(0);
+    await remove();
+    expect(await left()).toEqual(['other']);
+  });
+
+  it('lets the services do their part, as long as they do it', async () => {
+    const harness = await createHarness(kube);
+    try {
+      await harness.agent({ name: 'one', script: () => {} });
+      await harness.operator();
+      await harness.job('running');
+      await harness.until('running', ({ status }) => status?.phase === 'Running');
+      const patience = { ...IMPATIENT, workMs: 30_000 };
+      // The operator ended the attempt and let the job go: there was nobody to do it for.
+      expect(
+        await uninstall({
+          client,
+          namespace,
+          fullname: 'rel',
+          release: 'rel',
+          logger: silentLogger(),
+          patience,
+        }),
+      ).toBe(0);
+      expect((await client.list(RENDERJOB_RESOURCE, { namespace })).items).toEqual([]);
+    } finally {
+      await harness.close();
+    }
+  });
+
+  it('ends where there is nothing', async () => {
+    await remove();
+    expect(await left()).toEqual([]);
+  });
+});
+
+describe('an operator that ends', () => {
+  it('touches nothing while its namespace stays', async () => {
+    await abandonedRelease();
+    expect(await endWithNamespace({ client, namespace, logger: silentLogger() })).toBe(false);
+    const job = await client.get(RENDERJOB_RESOURCE, { namespace, name: 'unsettled' });
+    expect(job.metadata.finalizers).toHaveLength(2);
+  });
+
+  it('holds nothing back when its namespace goes', async () => {
+    await abandonedRelease();
+    await client.delete(NAMESPACE_RESOURCE, { name: namespace });
+    expect(await endWithNamespace({ client, namespace, logger: silentLogger() })).toBe(true);
+    for (const resource of OWN_RESOURCES)
+      for (const { metadata } of (await client.list(resource, { namespace })).items)
+        expect(metadata.finalizers ?? [], metadata.name).toEqual([]);
+  });
+});
