@@ -37,6 +37,17 @@ describe('demand', () => {
     expect(shared(100, bidder('a'), bidder('b'))).toEqual({ a: 96, b: 4 });
   });
 
+  it('stays with a pool that cannot start agents when there is no other', () => {
+    expect(shared(3, bidder('b', { blocked: true }), bidder('c', { blocked: true }))).toEqual({ b: 3, c: 0 });
+  });
+
+  it('beyond all room is told to the first that others scale, too', () => {
+    const [x, y] = [bidder('x', { max: undefined }), bidder('y', { max: undefined })];
+    expect(shared(3, y, x)).toEqual({ x: 3, y: 0 });
+    expect(shared(4, x, bidder('a'))).toEqual({ a: 4, x: 0 });
+    expect(shared(5, x, bidder('a'))).toEqual({ a: 5, x: 1 });
+  });
+
   it('of live sessions has slots of its own', () => {
     const live = new Map([['voice', { slots: 4, used: 3 }]]);
     const profile = profileWith({

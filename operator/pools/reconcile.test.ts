@@ -477,6 +477,16 @@ describe('what cannot be started', () => {
       ['remove a: WarmUpTimedOut'],
     ],
     [
+      'is not made again and again for what waits',
+      {
+        pool: auto({}, 1),
+        pods: [starting('a', { obstacle: { reason: 'ErrImagePull', message: 'm' } })],
+        demand: jobs(8),
+      },
+      1,
+      [],
+    ],
+    [
       'is left to wait for its node',
       {
         pool: replicas(1),
