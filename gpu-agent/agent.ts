@@ -215,7 +215,7 @@ async function startParts(
     },
   });
 
-  if (!settings.internalToken) {
+  if (!settings.internalToken && !options.tls) {
     logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: whoever reaches the gRPC port may call it');
   }
   function drain(wanted: boolean): void {
