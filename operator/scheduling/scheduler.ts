@@ -171,7 +171,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
         options.onWaiting(explain({ queue, agents: known, shares, now }));
         explainAfter = afterRest(performance.now() - placedBy, REST_OF_REASONS);
       }
-    }
+    } else unexplained = false;
     sleep(now);
   }
 
