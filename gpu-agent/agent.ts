@@ -265,6 +265,7 @@ async function startParts(
       node: settings.node,
       version: AGENT_VERSION,
       slots: ending ? 0 : engines.capacity,
+      memoryMib: settings.memoryMib,
       draining: ending,
       ...engineStatement(engines, live.unavailable),
       live: ending ? live.statement.map((each) => ({ ...each, slots: 0, warming: false })) : live.statement,

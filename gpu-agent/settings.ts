@@ -1,4 +1,4 @@
-import { availableParallelism, hostname, tmpdir } from 'node:os';
+import { availableParallelism, hostname, tmpdir, totalmem } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
 import { z } from 'zod';
 import { baseShape, ConfigError, kubeShape, listenAddress, loadConfig } from '#common/config.ts';
@@ -34,6 +34,8 @@ export const agentShape = {
     .default('agent'),
   SEMBLANCE_AGENT_NODE: z.string().max(253).optional(),
   SEMBLANCE_AGENT_SLOTS: whole(1, 1024).optional(),
+  /** Memory for renders, together, by which the operator places them. */
+  SEMBLANCE_AGENT_MEMORY_MIB: whole(1, 16_777_216).optional(),
   /** Nice value of engine processes; the agent and its live sessions are at 0. */
   SEMBLANCE_AGENT_RENDER_NICE: whole(0, 19).default(ENGINE_NICE),
   SEMBLANCE_AGENT_WORK_DIR: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
@@ -105,6 +107,7 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
     name,
     node: config.SEMBLANCE_AGENT_NODE ?? hostname(),
     slots: config.SEMBLANCE_AGENT_SLOTS ?? availableParallelism(),
+    memoryMib: config.SEMBLANCE_AGENT_MEMORY_MIB ?? memoryMib(),
     renderNice: config.SEMBLANCE_AGENT_RENDER_NICE,
     workDir: config.SEMBLANCE_AGENT_WORK_DIR ?? join(tmpdir(), `semblance-${name}`),
     drainMs: config.SEMBLANCE_AGENT_DRAIN_SECONDS * 1000,
@@ -130,3 +133,9 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
 }
 
 export type AgentSettings = ReturnType<typeof loadSettings>;
+
+/** Of this process's container where it is held to some, else of the machine. */
+function memoryMib(): number {
+  const limit = process.constrainedMemory();
+  return Math.floor((limit > 0 ? Math.min(limit, totalmem()) : totalmem()) / 2 ** 20);
+}

@@ -1,3 +1,4 @@
+import './heap.ts';
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { ConfigError, loadConfig } from '#common/config.ts';

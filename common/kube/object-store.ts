@@ -58,6 +58,8 @@ export function createObjectStore<T extends KubeObject>(indexers: Indexers<T> = 
   const store: ObjectStore<T> = {
     put(object) {
       const changes: Change<T>[] = [];
+      // Who applied which field is a good part of an object, and of use to nobody here.
+      Object.assign(object.metadata, { managedFields: undefined });
       const old = objects.get(uidOf(object));
       if (old && !isNewer(object.metadata.resourceVersion, old.metadata.resourceVersion)) return changes;
       const namesake = uids.get(keyOf(object));

@@ -17,6 +17,7 @@ export type AgentStatement = Required<
     | 'node'
     | 'version'
     | 'slots'
+    | 'memoryMib'
     | 'draining'
     | 'engines'
     | 'live'

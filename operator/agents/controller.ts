@@ -16,8 +16,10 @@ import { reconcileAgent } from './conditions.ts';
 import type { Fleet } from './fleet.ts';
 import { isDraining } from './view.ts';
 
-/** Slots come and go faster than anybody reads them. */
+/** Slots come and go faster than anybody reads them: of one agent they are written so often at most, */
 const WRITE_EVERY_MS = 1_000;
+/** and of all agents together. */
+const WRITE_ANY_EVERY_MS = 200;
 
 export interface AgentControllerOptions {
   readonly client: KubeClient;
@@ -43,6 +45,7 @@ export interface AgentController {
 export function createAgentController(options: AgentControllerOptions): AgentController {
   const { client, agents, fleet, scheduler, live, recorder, logger } = options;
   const writtenAt = new Map<string, number>();
+  let figuresAfter = 0;
   const deadSince = new Map<string, number>();
   const labelNames = ['agent'] as const;
   const slots = gauge(options.registry, {
@@ -108,9 +111,13 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
       const ready = (of: typeof status.conditions) => of?.find(({ type }) => type === 'Ready');
       const before = ready(agent.status?.conditions);
       const turned = before?.reason !== readiness.reason || before?.message !== readiness.message;
-      const wait = (writtenAt.get(name) ?? Number.NEGATIVE_INFINITY) + WRITE_EVERY_MS - performance.now();
-      if (wait > 0 && !turned) return { requeueAfterMs: wait };
+      const own = (writtenAt.get(name) ?? Number.NEGATIVE_INFINITY) + WRITE_EVERY_MS;
+      // Of one that takes no work it is of interest at once that it has done its last.
+      const due = turned ? 0 : readiness.ready ? Math.max(own, figuresAfter) : own;
+      const wait = due - performance.now();
+      if (wait > 0) return { requeueAfterMs: wait };
       writtenAt.set(name, performance.now());
+      if (!turned && readiness.ready) figuresAfter = performance.now() + WRITE_ANY_EVERY_MS;
       await write(agent, status, signal);
       if (before?.reason !== readiness.reason) {
         const type = readiness.ready || isDraining(readiness) ? 'Normal' : 'Warning';

@@ -31,6 +31,7 @@ export function explain({ queue, agents, shares, now, pools }: ExplainOptions): 
       capability,
       {
         obstacle: obstacleTo(capability, agents, pools),
+        overtakenOf: new Map<string, Obstacle>(),
         total: (rivals.get(capability) ?? []).reduce((all, rival) => all + (queue.counts.get(rival) ?? 0), 0),
         /** How many of its rivals, itself among them, have had their place. */
         ahead: 0,
@@ -51,7 +52,7 @@ export function explain({ queue, agents, shares, now, pools }: ExplainOptions): 
       }
       const own = common.get(job.capability);
       if (own) {
-        const obstacle = obstacleOf(job, overtaken, own.obstacle, shares);
+        const obstacle = obstacleOf(job, overtaken, own.obstacle, own.overtakenOf, shares);
         reasons.set(job.uid, waitingReason(obstacle, own.ahead, own.total));
       }
       return true;
@@ -60,17 +61,28 @@ export function explain({ queue, agents, shares, now, pools }: ExplainOptions): 
   return reasons;
 }
 
-/** What keeps this very job. */
-function obstacleOf(job: WaitingJob, overtaken: boolean, common: Obstacle, shares: FairShare): Obstacle {
+/** What keeps this very job. @param overtakenOf what keeps overtaken ones of its capability, by account, filled here */
+function obstacleOf(
+  job: WaitingJob,
+  overtaken: boolean,
+  common: Obstacle,
+  overtakenOf: Map<string, Obstacle>,
+  shares: FairShare,
+): Obstacle {
   if (job.unknownClass !== undefined) {
     const message = `PriorityClass ${job.unknownClass} is not known, so it has priority 0; ${common.message}`;
     return { reason: 'PriorityClassUnknown', message };
   }
   if (!overtaken || (common.reason !== 'SlotsBusy' && common.reason !== 'MemoryBusy')) return common;
-  const running = shares.runningOf(job.account ?? '');
-  const whose = job.account ? 'of its account' : 'without an account';
+  const account = job.account ?? '';
+  const known = overtakenOf.get(account);
+  if (known) return known;
+  const running = shares.runningOf(account);
+  const whose = account ? 'of its account' : 'without an account';
   const message = `fair share: ${running} ${running === 1 ? 'job' : 'jobs'} ${whose} ${running === 1 ? 'runs' : 'run'}, and younger ones of others come first; ${common.message}`;
-  return { reason: 'AccountShare', message };
+  const obstacle = { reason: 'AccountShare', message };
+  overtakenOf.set(account, obstacle);
+  return obstacle;
 }
 
 /** By capability, those that an agent could take in its stead, itself among them. */

@@ -9,16 +9,32 @@ export interface Obstacle {
   readonly message: string;
 }
 
-/** Why one job waits. Its message is put together when it is read: of thousands that wait, few are told at a time. */
-export function waitingReason({ reason, message }: Obstacle, position: number, total: number): WaitingReason {
-  return {
-    reason,
-    position,
-    total,
-    get message() {
-      return `${ordinal(position)} of ${total} waiting; ${message}`;
-    },
-  };
+/**
+ * Why one job waits. Its message is put together when it is read: of thousands that wait, few are told at a time, and
+ * all are worked out anew every other second.
+ */
+class Waiting implements WaitingReason {
+  readonly #obstacle: Obstacle;
+  readonly position: number;
+  readonly total: number;
+
+  constructor(obstacle: Obstacle, position: number, total: number) {
+    this.#obstacle = obstacle;
+    this.position = position;
+    this.total = total;
+  }
+
+  get reason(): string {
+    return this.#obstacle.reason;
+  }
+
+  get message(): string {
+    return `${ordinal(this.position)} of ${this.total} waiting; ${this.#obstacle.message}`;
+  }
+}
+
+export function waitingReason(obstacle: Obstacle, position: number, total: number): WaitingReason {
+  return new Waiting(obstacle, position, total);
 }
 
 /** What pools of agents do about it, given why the agents that there are do not: `PoolScalingUp`, `PoolAtMaximum`, `PoolBlocked`. */

@@ -174,7 +174,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
         options.onWaiting(explain({ queue, agents: known, shares, now, pools: options.pools }));
         explainAfter = afterRest(performance.now() - placedBy, REST_OF_REASONS);
       }
-    }
+    } else unexplained = false;
     sleep(now);
   }
 

@@ -47,6 +47,9 @@ export interface FakeAgentOptions {
   readonly script: Script;
   readonly ledger?: Ledger;
   readonly capabilities?: readonly string[];
+  /** Memory that it says it has, and that a render takes. */
+  readonly memoryMib?: number;
+  readonly renderMemoryMib?: number;
   /** Live sessions it can carry, by capability. */
   readonly live?: Readonly<Record<string, number>>;
   readonly slotLedger?: SlotLedger;
@@ -278,10 +281,15 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
   async function register(by: KubeClient): Promise<void> {
     const metadata = { name, namespace };
     await by.apply(GPUAGENT_RESOURCE, { metadata, spec: {} });
-    const capabilities = (options.capabilities ?? [CAPABILITY]).map((each) => ({ name: each, slots: 1 }));
+    const { memoryMib, renderMemoryMib } = options;
+    const capabilities = (options.capabilities ?? [CAPABILITY]).map((each) => ({
+      ...{ name: each, slots: 1 },
+      ...(renderMemoryMib !== undefined && { memoryMib: renderMemoryMib }),
+    }));
     const own = {
       ...{ incarnation, address: `127.0.0.1:${server.port}`, node: 'test', version: '1', slots, draining },
       engines: [{ name: 'scripted', version: '1', capabilities }],
+      ...(memoryMib !== undefined && { memoryMib }),
       ...(saidLive.length > 0 && { live: saidLive }),
     };
     await by.apply(GPUAGENT_RESOURCE, { metadata, status: own }, { subresource: 'status' });

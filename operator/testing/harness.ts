@@ -36,6 +36,8 @@ export interface Harness {
   readonly client: KubeClient;
   readonly objects: ReturnType<typeof recordingObjects>;
   operator(overrides?: Partial<OperatorOptions>): Promise<Operator>;
+  /** Ends those that run, as SIGTERM does. */
+  endOperators(): Promise<void>;
   agent(options: Omit<FakeAgentOptions, 'kubeconfigPath' | 'namespace'>): Promise<FakeAgent>;
   job(name: string, spec?: Partial<RenderJob['spec']>): Promise<RenderJob>;
   get(name: string): Promise<RenderJob>;
@@ -93,6 +95,9 @@ export async function createHarness(kube?: Awaited<ReturnType<typeof testKube>>)
       });
       operators.push(started);
       return started;
+    },
+    async endOperators() {
+      for (const operator of operators.splice(0)) await operator.close();
     },
     async agent(options) {
       const started = await startFakeAgent({ kubeconfigPath, namespace, ...options });

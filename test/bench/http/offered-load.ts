@@ -33,7 +33,8 @@ export async function offeredLoad(options: OfferedLoad): Promise<{ perSecond: nu
   const began = performance.now();
   try {
     while (answers.length < total) {
-      const dueBy = Math.min(total, Math.floor(((performance.now() - began) / 1000) * perSecond));
+      // The first is due at once, so that the one of number i is sent when it is due and not one period later.
+      const dueBy = Math.min(total, 1 + Math.floor(((performance.now() - began) / 1000) * perSecond));
       while (answers.length < dueBy) {
         const i = answers.length;
         const answer = get(paths[i % paths.length] as string, began + (i / perSecond) * 1000);
