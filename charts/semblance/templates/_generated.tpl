@@ -55,8 +55,6 @@ so that a Secret and the checksum of it agree.
 port: 4222
 http_port: 8222
 server_name: semblance
-lame_duck_duration: 10s
-lame_duck_grace_period: 1s
 jetstream {
   store_dir: /data
   max_memory_store: 64MB
