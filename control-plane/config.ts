@@ -1,7 +1,26 @@
+import { accessSync, constants } from 'node:fs';
 import { z } from 'zod';
 import { baseShape, kubeShape, listenAddress, objectsShape } from '#common/config.ts';
 import { voiceShape } from '#common/voices/load-voices.ts';
 import { isRange } from './webhooks/addresses.ts';
+
+function isReadable(file: string): boolean {
+  try {
+    accessSync(file, constants.R_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The client reads them at each connection, where a fault of theirs would look like one of the server. */
+function namesReadableFiles(url: string): boolean {
+  const asked = URL.parse(url)?.searchParams;
+  return ['sslrootcert', 'sslcert', 'sslkey'].every((name) => {
+    const file = asked?.get(name);
+    return !file || isReadable(file);
+  });
+}
 
 /** The control plane's settings; see common/config for those it shares. */
 export const controlPlaneShape = {
@@ -9,8 +28,14 @@ export const controlPlaneShape = {
   ...kubeShape,
   ...objectsShape,
   ...voiceShape,
-  SEMBLANCE_POSTGRES_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must begin with postgres://'),
+  /** With TLS: `?sslmode=verify-full&sslrootcert=/path/of/ca.crt`. */
+  SEMBLANCE_POSTGRES_URL: z
+    .string()
+    .regex(/^postgres(ql)?:\/\//, 'must begin with postgres://')
+    .refine(namesReadableFiles, 'names a certificate or key that cannot be read'),
   SEMBLANCE_NATS_URL: z.string().regex(/^(nats|tls):\/\//, 'must begin with nats:// or tls://'),
+  /** PEM of the authorities that the NATS server's certificate may be of; set, there is no connection without TLS. */
+  SEMBLANCE_NATS_CA: z.string().refine(isReadable, 'is no file that can be read').optional(),
   SEMBLANCE_CONTROL_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 0 }),
   /** Addresses webhooks may go to although they are not public: ranges such as `127.0.0.0/8,::1/128`. */
   SEMBLANCE_WEBHOOK_ALLOW: z

@@ -277,6 +277,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     ...{ internalToken: options.internalToken, tls: options.tls, pace: options.previews },
   });
 
+  let ending = false;
   let schema: 'waiting' | 'ready' = 'waiting';
   const migrated = migrateWhenReachable(options.postgresUrl, logger, signal).then(() => {
     schema = 'ready';
@@ -321,8 +322,12 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       nats: () => events.check(),
       kubernetes: () => checkReflector(reflector),
       ...expiryCheck(options.tls),
+      ending() {
+        if (ending) throw new Error('the control plane is ending');
+      },
     },
     async close() {
+      ending = true;
       watchStreams.end();
       readStreams.end();
       await server.close();

@@ -19,10 +19,13 @@ runService(logger, async () => {
   const config = loadConfig(controlPlaneShape);
   const voices = await loadVoices(voiceDirectories(config));
   const registry = createRegistry('control-plane');
-  if (!config.SEMBLANCE_INTERNAL_TOKEN) {
+  if (!config.SEMBLANCE_INTERNAL_TOKEN && !config.SEMBLANCE_TLS_DIR) {
     logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: whoever reaches the gRPC port may call it');
   }
-  const events = createNatsBus({ url: config.SEMBLANCE_NATS_URL, name: 'control-plane', logger });
+  const events = createNatsBus({
+    ...{ url: config.SEMBLANCE_NATS_URL, caFile: config.SEMBLANCE_NATS_CA },
+    ...{ name: 'control-plane', logger },
+  });
   const kube = createKubeClient({
     kubeconfigPath: config.KUBECONFIG,
     fieldManager: 'semblance-control-plane',
@@ -62,11 +65,12 @@ runService(logger, async () => {
     if (error.retryable === false) throw error;
   });
   return async () => {
-    await health.close();
     await controlPlane.close();
     await events.close();
     await kube.close();
     await objects.close();
     tls?.close();
+    // The last, for it says all the while that the service is not ready.
+    await health.close();
   };
 });

@@ -13,6 +13,8 @@ import { isMeasurable } from './attempts/measured-units.ts';
 import { createContentChecks } from './content-check/content-checks.ts';
 import { createEnginePools } from './engines/engine-pools.ts';
 import { createEngineSet } from './engines/engine-set.ts';
+// For the threads of live sessions, which could not set it themselves.
+import './engines/models/no-telemetry.ts';
 import { type EngineSource, engineSource, sidecarSource } from './engines/registry.ts';
 import { createLive } from './live/live.ts';
 import type { LiveEngine } from './live/live-engine.ts';
@@ -211,7 +213,7 @@ async function startParts(
     },
   });
 
-  if (!settings.internalToken) {
+  if (!settings.internalToken && !options.tls) {
     logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: whoever reaches the gRPC port may call it');
   }
   function drain(wanted: boolean): void {

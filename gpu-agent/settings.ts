@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { baseShape, ConfigError, kubeShape, listenAddress, loadConfig } from '#common/config.ts';
 import { contentCheckSettings, contentCheckShape } from './content-check/settings.ts';
 import { ENGINE_NICE } from './engines/host/engine-process.ts';
+import { usableCacheDir } from './engines/models/cache-dir.ts';
 import { onnxShape } from './engines/onnx/settings.ts';
 import { ENGINE_NAMES } from './engines/registry.ts';
 import { liveSettings, liveShape } from './live/settings.ts';
@@ -116,7 +117,7 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
     sidecars: config.SEMBLANCE_SIDECAR_SOCKETS,
     contentCheck: contentCheckSettings(config),
     signer: certificateFile && keyFile ? { certificateFile, keyFile } : undefined,
-    cacheDir: config.SEMBLANCE_CACHE_DIR,
+    cacheDir: config.SEMBLANCE_CACHE_DIR ?? usableCacheDir(env),
     live: liveSettings(config),
     pod,
   };

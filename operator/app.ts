@@ -204,6 +204,9 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
         if (!election.leader) throw new Error('no operator leads');
       },
       ...expiryCheck(options.tls),
+      ending() {
+        if (ending.signal.aborted) throw new Error('the operator is ending');
+      },
     },
   });
 

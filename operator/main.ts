@@ -25,7 +25,7 @@ const main = async () => {
       'The environment is not usable:\n  SEMBLANCE_OPERATOR_ADVERTISE: must say where others reach the operator when it listens on every address',
     );
   }
-  if (!config.SEMBLANCE_INTERNAL_TOKEN)
+  if (!config.SEMBLANCE_INTERNAL_TOKEN && !config.SEMBLANCE_TLS_DIR)
     logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: whoever reaches the gRPC port may call it');
   const objects = openObjectStore({
     url: config.SEMBLANCE_OBJECTS_URL,

@@ -26,6 +26,19 @@ function heldRuns() {
   return { runs, script: (run: Run) => void runs.push(run) };
 }
 
+it('is not ready from the moment it is asked to end', async () => {
+  const operator = await harness.operator();
+  const readyz = () =>
+    fetch(`http://127.0.0.1:${operator.healthPort}/readyz`).then(
+      ({ status }) => status,
+      () => 'not there any more',
+    );
+  await expect.poll(readyz).toBe(200);
+  const closed = operator.close();
+  expect(await readyz()).not.toBe(200);
+  await closed;
+});
+
 describe('a job', () => {
   it('goes to an agent, reports its progress and ends with an output', async () => {
     const agent = await harness.agent({

@@ -32,6 +32,8 @@ const DAY_MS = 86_400_000;
 
 export interface NatsBusOptions {
   readonly url: string;
+  /** PEM of the authorities that the server's certificate may be of; set, there is no connection without TLS. */
+  readonly caFile?: string | undefined;
   /** Of this client, as the server lists it. */
   readonly name: string;
   readonly logger: Logger;
@@ -53,7 +55,7 @@ export function createNatsBus(options: NatsBusOptions): EventBus {
   const listeners = new Set<{ subscribe(to: NatsConnection): void }>();
 
   const connected = connect({
-    ...natsOptions(options.url),
+    ...natsOptions(options.url, options.caFile),
     name: options.name,
     waitOnFirstConnect: true,
     maxReconnectAttempts: -1,

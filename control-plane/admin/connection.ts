@@ -4,6 +4,8 @@ import { join, resolve } from 'node:path';
 import { type Client, credentials, loadPackageDefinition, Metadata, type ServiceError } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 import { CODE_KEY, REQUEST_ID_KEY } from '#common/grpc/status.ts';
+import { openTls } from '#common/grpc/tls/tls.ts';
+import { silentLogger } from '#common/logging.ts';
 import { ACTOR_KEY } from '../audit/actor.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
@@ -26,17 +28,20 @@ export interface Endpoint {
   /** `host:port` of the control plane. */
   readonly address: string;
   readonly token: string;
+  /** Folder of the control plane's own certificate; undefined: the connection is not encrypted. */
+  readonly tlsDir?: string | undefined;
 }
 
 /**
  * Where the control plane is: SEMBLANCE_CONTROL_ADDRESS and SEMBLANCE_ADMIN_TOKEN, each else from what the local stack
  * wrote into its folder (SEMBLANCE_STATE_DIR, or `.semblance`): `stack.json`, with the address in it or in
- * `control.json` beside it.
+ * `control.json` beside it. With SEMBLANCE_TLS_DIR, as in the control plane's Pod, the connection is mutual TLS.
  * @throws AdminError not_running
  */
 export function findEndpoint(env: NodeJS.ProcessEnv = process.env): Endpoint {
   const { SEMBLANCE_CONTROL_ADDRESS: address, SEMBLANCE_ADMIN_TOKEN: token } = env;
-  if (address && token) return { address, token };
+  const tlsDir = env.SEMBLANCE_TLS_DIR || undefined;
+  if (address && token) return { address, token, tlsDir };
   const folder = resolve(env.SEMBLANCE_STATE_DIR || '.semblance');
   try {
     const stack = {
@@ -45,7 +50,10 @@ export function findEndpoint(env: NodeJS.ProcessEnv = process.env): Endpoint {
     };
     const found = { address: address || stack.control_address, token: token || stack.admin_token };
     if (typeof found.address === 'string' && typeof found.token === 'string')
-      return { address: found.address, token: found.token };
+      return {
+        ...{ address: found.address, token: found.token },
+        tlsDir: tlsDir ?? (typeof stack.tls_dir === 'string' ? stack.tls_dir : undefined),
+      };
     throw new TypeError('no control_address or no admin_token in it');
   } catch (cause) {
     throw new AdminError(
@@ -78,7 +86,7 @@ type Method = (
  * A connection to the control plane by the .proto file itself, so that the command needs no generated code.
  * @param actor who asks, for the audit
  */
-export function connectAdmin({ address, token }: Endpoint, actor: string): AdminCalls {
+export async function connectAdmin({ address, token, tlsDir }: Endpoint, actor: string): Promise<AdminCalls> {
   const definition = loadSync('semblance/admin/v1/admin.proto', {
     includeDirs: [join(ROOT, 'proto')],
     longs: String,
@@ -90,7 +98,13 @@ export function connectAdmin({ address, token }: Endpoint, actor: string): Admin
       admin: { v1: { AdminService: new (...args: unknown[]) => Client & Record<string, Method> } };
     };
   };
-  const client = new loaded.semblance.admin.v1.AdminService(address, credentials.createInsecure());
+  const tls = await openTls({ dir: tlsDir, component: 'control-plane', logger: silentLogger() });
+  const secure = tls?.to('control-plane');
+  const client = new loaded.semblance.admin.v1.AdminService(
+    address,
+    secure?.credentials ?? credentials.createInsecure(),
+    { ...secure?.options },
+  );
   const metadata = new Metadata();
   metadata.set('authorization', `Bearer ${token}`);
   metadata.set(ACTOR_KEY, encodeURIComponent(actor.toWellFormed()));
@@ -106,7 +120,10 @@ export function connectAdmin({ address, token }: Endpoint, actor: string): Admin
         });
       });
     },
-    close: () => client.close(),
+    close() {
+      client.close();
+      tls?.close();
+    },
   };
 }
 

@@ -1,6 +1,8 @@
 import { join } from 'node:path';
 import { Metadata, status } from '@grpc/grpc-js';
 import { call, createClient } from '#common/grpc/client.ts';
+import { openTls } from '#common/grpc/tls/tls.ts';
+import { silentLogger } from '#common/logging.ts';
 import { AdminServiceClient } from '#proto/semblance/admin/v1/admin.ts';
 import { readJson, writeJson } from './settings.ts';
 
@@ -19,14 +21,17 @@ export async function localAccount(options: {
   /** `host:port` of the control plane. */
   controlAddress: string;
   adminToken: string;
+  /** Folder of the control plane's certificate, with which it may be called; undefined: not encrypted. */
+  tlsDir?: string | undefined;
   signal?: AbortSignal;
 }): Promise<LocalAccount> {
-  const { stateDir, controlAddress, adminToken, signal } = options;
+  const { stateDir, controlAddress, adminToken, tlsDir, signal } = options;
   const file = join(stateDir, 'account.json');
   const metadata = new Metadata();
   metadata.set('authorization', `Bearer ${adminToken}`);
   const settings = { timeoutMs: 15_000, metadata, signal };
-  const client = createClient(AdminServiceClient, controlAddress);
+  const tls = await openTls({ dir: tlsDir, component: 'control-plane', logger: silentLogger() });
+  const client = createClient(AdminServiceClient, controlAddress, undefined, tls?.to('control-plane'));
   try {
     const present = readJson<LocalAccount>(file);
     if (present?.account_id && present.api_key) {
@@ -47,5 +52,6 @@ export async function localAccount(options: {
     return account;
   } finally {
     client.close();
+    tls?.close();
   }
 }

@@ -25,7 +25,7 @@ export function stateFolder(env: NodeJS.ProcessEnv): string {
 }
 
 export const handleFile = (stateDir: string) => join(stateDir, 'stack.json');
-/** Where the admin command finds the control plane: `{control_address}`, `host:port`. */
+/** Where the admin command finds the control plane: `{control_address}`, `host:port`, and with TLS `tls_dir`. */
 export const controlFile = (stateDir: string) => join(stateDir, 'control.json');
 export const lockFile = (stateDir: string) => join(stateDir, 'stack.lock');
 

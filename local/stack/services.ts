@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Component } from '#common/grpc/tls/components.ts';
 import { controlPlaneShape } from '../../control-plane/config.ts';
 import { gatewayShape } from '../../gateway/config.ts';
 import { agentShape } from '../../gpu-agent/settings.ts';
@@ -15,8 +16,15 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** Each is asked for when it is needed: the passwords of our own servers are there once those have been started. */
 export type Addresses = { postgresUrl(): string; natsUrl(): Promise<string>; kubeconfig: string };
 
-/** Semblance's own four services, as they are run on one machine. */
-export function ownServices(settings: StackSettings, addresses: Addresses): ServiceSpec[] {
+/**
+ * Semblance's own four services, as they are run on one machine.
+ * @param certificates folder of each component's; undefined: gRPC is not encrypted
+ */
+export function ownServices(
+  settings: StackSettings,
+  addresses: Addresses,
+  certificates?: Readonly<Record<Component, string>>,
+): ServiceSpec[] {
   const { listen, publicUrl, internalUrl, namespace } = settings;
   const kube = { KUBECONFIG: addresses.kubeconfig, SEMBLANCE_NAMESPACE: namespace };
   const objects = {
@@ -40,8 +48,10 @@ export function ownServices(settings: StackSettings, addresses: Addresses): Serv
           SEMBLANCE_HEALTH_LISTEN: `127.0.0.1:${port}`,
           SEMBLANCE_INTERNAL_TOKEN: settings.internalToken,
         };
+        const { [name === 'gpu-agent' ? 'agent' : name]: tlsDir } = certificates ?? {};
         const env = {
-          ...environmentFor(Object.keys(shape), process.env),
+          // One folder set for the stack would be the certificate of one of its services.
+          ...environmentFor(Object.keys(shape), { ...process.env, SEMBLANCE_TLS_DIR: tlsDir }),
           ...(await environment()),
           ...health,
         };

@@ -45,6 +45,8 @@ export type StackSettings = {
   agentName: string;
   agentSlots: string;
   cacheDir: string;
+  /** The services speak mutual TLS, with certificates made at each start. */
+  tls: boolean;
   /** Servers of the user's own, which are then not started here. */
   external: { kubeconfig?: string; postgresUrl?: string; natsUrl?: string };
 };
@@ -87,12 +89,19 @@ export async function stackSettings(env: NodeJS.ProcessEnv): Promise<StackSettin
       env.SEMBLANCE_AGENT_NAME || (kubeconfig ? `local-${shortHash(hostname() + stateDir)}` : 'local'),
     agentSlots: env.SEMBLANCE_AGENT_SLOTS || String(Math.max(1, Math.floor(availableParallelism() / 2))),
     cacheDir: cacheFolder(env),
+    tls: tlsOf(env),
     external: {
       kubeconfig,
       postgresUrl: env.SEMBLANCE_POSTGRES_URL || undefined,
       natsUrl: env.SEMBLANCE_NATS_URL || undefined,
     },
   };
+}
+
+function tlsOf({ SEMBLANCE_TLS: value }: NodeJS.ProcessEnv): boolean {
+  if (value && value !== 'on' && value !== 'off')
+    throw new StackSettingsError(`SEMBLANCE_TLS is "${value}", which is neither on nor off`);
+  return value === 'on';
 }
 
 /** `host:port` to connect to for a `host:port` to listen on. */

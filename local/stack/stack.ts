@@ -23,6 +23,7 @@ import {
   stateFolder,
   writeHandle,
 } from './handle.ts';
+import { serviceCertificates } from './service-certificates.ts';
 import { type Addresses, ownServices } from './services.ts';
 import { reachable, type StackSettings, StackSettingsError, stackSettings, writeJson } from './settings.ts';
 
@@ -120,8 +121,9 @@ async function run(
         );
       });
   };
+  const certificates = settings.tls ? await serviceCertificates(join(stateDir, 'tls')) : undefined;
   const supervisor = createSupervisor({
-    services: [...services, ...ownServices(settings, addresses)],
+    services: [...services, ...ownServices(settings, addresses, certificates)],
     guard,
     logDir: join(stateDir, 'logs'),
     childrenFile: join(stateDir, 'children.json'),
@@ -147,9 +149,15 @@ async function run(
   try {
     await supervisor.start();
     const controlAddress = reachable(settings.listen.control);
-    const account = await localAccount({ stateDir, controlAddress, adminToken: settings.adminToken, signal });
+    const account = await localAccount({
+      ...{ stateDir, controlAddress, adminToken: settings.adminToken, signal },
+      tlsDir: certificates?.['control-plane'],
+    });
     signal.throwIfAborted();
-    writeJson(controlFile(stateDir), { control_address: controlAddress });
+    writeJson(controlFile(stateDir), {
+      control_address: controlAddress,
+      tls_dir: certificates?.['control-plane'],
+    });
     handle = {
       base_url: `${settings.publicUrl}/api/v1`,
       api_key: account.api_key,

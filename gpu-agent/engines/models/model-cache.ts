@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { defaultCacheDir } from './cache-dir.ts';
 import {
   isTfliteModel,
   MODELS,
@@ -19,12 +19,6 @@ import { convertTfliteToOnnx } from './tflite-to-onnx.ts';
 
 /** Raise when the converter's output changes, so that files of an older one are not used. */
 const CONVERTER_VERSION = 3;
-
-/** Cache root: SEMBLANCE_CACHE_DIR, else $XDG_CACHE_HOME/semblance, else ~/.cache/semblance. */
-export function defaultCacheDir(env: NodeJS.ProcessEnv = process.env): string {
-  if (env.SEMBLANCE_CACHE_DIR) return env.SEMBLANCE_CACHE_DIR;
-  return join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'semblance');
-}
 
 /**
  * Path of the ONNX form of a shipped network, converted on first use. The file is named after the hash of the

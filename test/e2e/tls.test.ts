@@ -1,0 +1,109 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type ServiceError, status } from '@grpc/grpc-js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { call, createClient } from '#common/grpc/client.ts';
+import { COMPONENTS, type Component } from '#common/grpc/tls/components.ts';
+import { openTls, type SecureChannel } from '#common/grpc/tls/tls.ts';
+import { silentLogger } from '#common/logging.ts';
+import { AdminServiceClient } from '#proto/semblance/admin/v1/admin.ts';
+import { VoiceServiceClient } from '#proto/semblance/live/v1/live.ts';
+import { AllocateRequest, AllocationServiceClient } from '#proto/semblance/operator/v1/operator.ts';
+import { eventually } from '../support/eventually.ts';
+import { connectVoice } from '../support/live-client.ts';
+import { ADMIRAL, ASTRONAUT } from '../support/media.ts';
+import { type Stack, stackAt } from '../support/stack.ts';
+import { readControlAddress, type StackProcess, startStackProcess } from '../support/stack-process.ts';
+
+/** Every service in a process of its own, each with a certificate of its own. */
+const SOON = { timeoutMs: 20_000 };
+
+let running: StackProcess;
+let stack: Stack;
+
+beforeAll(async () => {
+  running = await startStackProcess({ env: { SEMBLANCE_TLS: 'on', SEMBLANCE_LIVE_VIDEO_SLOTS: '0' } });
+  stack = stackAt(running.file);
+});
+afterAll(() => running?.close());
+
+const metricsOf = async (component: Component) => {
+  const ports = JSON.parse(readFileSync(join(running.stateDir, 'ports.json'), 'utf8'));
+  const port = ports[`${component === 'agent' ? 'gpu-agent' : component}-health`];
+  return (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+};
+const addressOf = async (component: Component) => {
+  if (component === 'control-plane') return readControlAddress(running.file);
+  const ports = JSON.parse(readFileSync(join(running.stateDir, 'ports.json'), 'utf8'));
+  return `127.0.0.1:${ports[component === 'agent' ? 'gpu-agent' : component]}`;
+};
+
+test('a photo is swapped, and an account made by the admin command', async () => {
+  const [image_key, face_key] = await Promise.all([stack.api.upload(ASTRONAUT), stack.api.upload(ADMIRAL)]);
+  const { id } = await stack.api.swap({ image_key, face_key });
+  expect(await stack.api.finished(id)).toMatchObject({ status: 'succeeded' });
+  const made = await stack.admin('account', 'create', { name: 'made' });
+  expect(made).toMatchObject({ account_id: expect.any(String) });
+});
+
+test('a voice is heard live, and its samples are listed', async () => {
+  await eventually('a voice with a sample', async () => {
+    const { body } = await stack.api.get('/voices');
+    return (body as unknown[]).length > 0 || undefined;
+  });
+  // The agent that made the sample carries voices.
+  const client = await connectVoice(stack.api);
+  const stop = new AbortController();
+  const streaming = client.stream(stop.signal);
+  await eventually('sound to come back', async () => client.received.length > 5 || undefined);
+  stop.abort();
+  await streaming;
+  client.close();
+  await client.closed;
+});
+
+test('no port of the services speaks plainly, or with a component that has no business there', async () => {
+  const tlsOf = (component: Component) =>
+    openTls({ dir: join(running.stateDir, 'tls', component), component, logger: silentLogger() });
+  const [gateway, agent] = await Promise.all([tlsOf('gateway'), tlsOf('agent')]);
+  const asks = {
+    'control-plane'(address: string, secure?: SecureChannel) {
+      const client = createClient(AdminServiceClient, address, undefined, secure);
+      return { client, done: call(client.showAccount.bind(client), { accountId: '' }, SOON) };
+    },
+    operator(address: string, secure?: SecureChannel) {
+      const client = createClient(AllocationServiceClient, address, undefined, secure);
+      return { client, done: call(client.allocate.bind(client), AllocateRequest.create(), SOON) };
+    },
+    agent(address: string, secure?: SecureChannel) {
+      const client = createClient(VoiceServiceClient, address, undefined, secure);
+      return { client, done: call(client.previewVoice.bind(client), { voice: '' }, SOON) };
+    },
+  };
+  const codeOf = async (component: keyof typeof asks, secure?: SecureChannel) => {
+    const { client, done } = asks[component](await addressOf(component), secure);
+    const code = await done.then(
+      () => status.OK,
+      (error: ServiceError) => error.code,
+    );
+    client.close();
+    return code;
+  };
+  for (const component of ['control-plane', 'operator', 'agent'] as const) {
+    expect(await codeOf(component), component).toBe(status.UNAVAILABLE);
+    expect(await codeOf(component, agent.to(component)), component).toBe(status.PERMISSION_DENIED);
+  }
+  // With the right certificate it is the token that is asked for next.
+  expect(await codeOf('control-plane', gateway.to('control-plane'))).toBe(status.UNAUTHENTICATED);
+  gateway.close();
+  agent.close();
+});
+
+test('each service tells when its certificate ends', async () => {
+  for (const component of COMPONENTS) {
+    const [, seconds] = /semblance_tls_certificate_not_after_seconds\{file="tls\.crt".*\} (\S+)/.exec(
+      await metricsOf(component),
+    ) ?? [undefined, '0'];
+    expect(Number(seconds) * 1_000, component).toBeGreaterThan(Date.now());
+  }
+});
