@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { stringify } from 'yaml';
 import {
   createKubeClient,
   type KubeClient,
@@ -47,8 +46,8 @@ afterAll(async () => {
 
 /** Sends objects to be checked, with all of admission and every unknown or doubled field refused, and not stored. */
 async function dryRun(objects: readonly object[]): Promise<string[]> {
-  const file = join(folder, 'objects.yaml');
-  await writeFile(file, objects.map((each) => stringify(each)).join('\n---\n'));
+  const file = join(folder, 'objects.json');
+  await writeFile(file, JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }));
   const args = ['--kubeconfig', kube.kubeconfigPath, 'create', '--dry-run=server', '--validate=strict'];
   const { stdout } = await promisify(execFile)(kubectl, [...args, '-o', 'name', '-f', file]);
   return stdout.trim().split('\n');
