@@ -4,12 +4,8 @@ import { z } from 'zod';
 import { baseShape, ConfigError, kubeShape, listenAddress, loadConfig } from '#common/config.ts';
 import { contentCheckSettings, contentCheckShape } from './content-check/settings.ts';
 import { ENGINE_NICE } from './engines/host/engine-process.ts';
-<<<<<<< HEAD
-import { deviceFiles, onnxShape } from './engines/onnx/settings.ts';
-=======
 import { usableCacheDir } from './engines/models/cache-dir.ts';
-import { onnxShape } from './engines/onnx/settings.ts';
->>>>>>> i7-tls
+import { deviceFiles, onnxShape } from './engines/onnx/settings.ts';
 import { ENGINE_NAMES } from './engines/registry.ts';
 import { liveSettings, liveShape } from './live/settings.ts';
 import { whole } from './whole-number.ts';
