@@ -83,23 +83,16 @@ export async function createLive(options: LiveOptions): Promise<Live> {
   });
   const service = createLiveService({ sessions, incarnation, logger, metrics: options.metrics });
   const closing = new AbortController();
-  /** Until then it waits for its turn to warm up. */
-  let begun = false;
 
   return {
     sessions,
     service,
     get statement() {
-      return engines.map(({ capability, slots, warming }) => ({
-        name: capability,
-        slots,
-        warming: warming || (!begun && slots === 0),
-      }));
+      return engines.map(({ capability, slots, warming }) => ({ name: capability, slots, warming }));
     },
     unavailable,
     start() {
       if (closing.signal.aborted) return;
-      begun = true;
       for (const { capability, warmUp } of engines) {
         warmUp(closing.signal).then(
           () => {

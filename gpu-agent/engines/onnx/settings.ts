@@ -33,8 +33,8 @@ export const onnxShape = {
   /** Device files that it cannot do without. Default: the NVIDIA devices there are at start, with a GPU's provider. */
   SEMBLANCE_ONNX_DEVICE_FILES: z
     .string()
-    .transform((text) => text.split(',').flatMap((path) => path.trim() || []))
-    .refine((paths) => paths.every((path) => path.startsWith('/')), 'must be absolute paths')
+    .transform((text) => (text === 'none' ? [] : text.split(',').flatMap((path) => path.trim() || [])))
+    .refine((paths) => paths.every((path) => path.startsWith('/')), 'must be absolute paths, or none')
     .optional(),
 };
 
