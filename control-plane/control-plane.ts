@@ -10,6 +10,7 @@ import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
 import { loadVoices } from '#common/voices/load-voices.ts';
 import type { Voice } from '#common/voices/voice.ts';
+import { AGENTPOOL_RESOURCE, type AgentPool } from '#crds/gen/agentpools.ts';
 import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
 import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
 import { createGate } from './accounts/gate.ts';
@@ -126,7 +127,14 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     logger,
     registry,
   });
-  const enginesSeen = createEnginesSeen({ database, reflector: agents, logger });
+  const pools = createReflector<AgentPool>({
+    client: kube,
+    resource: AGENTPOOL_RESOURCE,
+    namespace,
+    logger,
+    registry,
+  });
+  const enginesSeen = createEnginesSeen({ database, reflector: agents, pools, logger });
 
   const outbox: Outbox<Contexts> = createOutbox<Contexts>({
     database,
@@ -290,6 +298,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       watchHub.run(signal),
       reflector.run(signal),
       agents.run(signal),
+      pools.run(signal),
       enginesSeen.run(signal),
       sessions.run(signal),
       runChores(

@@ -57,6 +57,10 @@ export interface GatewayTiming {
   readonly body: number;
   /** How long bytes nobody wants are thrown away after an early answer. */
   readonly linger: number;
+  /** How long it serves on once it is to end, and is no longer ready. */
+  readonly serveOn: number;
+  /** How long live sessions are then given, whose clients are told. */
+  readonly liveDrain: number;
   /** How long running requests may take to end at shutdown; the uploads among them get half of it. */
   readonly drain: number;
   /** How long handlers whose clients are gone may then take to give up what they had begun. */
@@ -73,6 +77,8 @@ const TIMING: GatewayTiming = {
   uploadRateWindow: 60_000,
   body: 30_000,
   linger: 15_000,
+  serveOn: 0,
+  liveDrain: 0,
   drain: 7_000,
   tidy: 1_500,
 };
@@ -84,7 +90,10 @@ export interface Gateway {
   readonly live: Pick<LiveStreams, 'size' | 'reporter' | 'agents'>;
   /** Throws, saying why, when the gateway cannot do its work. */
   ready(): Promise<void>;
-  /** Stops accepting, lets requests end, then cuts them. */
+  /**
+   * Is no longer ready, serves on for a while, lets live sessions end, then stops accepting, lets requests end, and cuts
+   * them.
+   */
   close(): Promise<void>;
 }
 
@@ -164,6 +173,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     async close() {
       if (draining) return;
       draining = true;
+      if (timing.serveOn + timing.liveDrain > 0)
+        logger.info({ serveOnMs: timing.serveOn, liveDrainMs: timing.liveDrain }, 'draining');
+      if (timing.serveOn > 0) await delay(timing.serveOn);
+      if (timing.liveDrain > 0) await live.drain(timing.liveDrain);
       streams.end();
       const end = setTimeout(() => uploadsEnd.abort(new Error('the gateway is ending')), timing.drain / 2);
       // A server is closed once its sockets are.

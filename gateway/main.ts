@@ -1,11 +1,12 @@
 import { loadConfig } from '#common/config.ts';
+import { describeError } from '#common/errors.ts';
 import { expiryCheck, observeExpiry } from '#common/grpc/tls/expiry.ts';
 import { openTls } from '#common/grpc/tls/tls.ts';
 import { createRegistry, startHealthServer } from '#common/health.ts';
 import { createLogger } from '#common/logging.ts';
 import { openObjectStore } from '#common/objects/open.ts';
 import { runService } from '#common/service.ts';
-import { gatewayShape } from './config.ts';
+import { drainTimes, gatewayShape } from './config.ts';
 import { startGateway } from './gateway.ts';
 
 const logger = createLogger({
@@ -14,8 +15,22 @@ const logger = createLogger({
   gatherMs: 100,
 });
 
-runService(logger, async () => {
-  const config = loadConfig(gatewayShape);
+/** Time for everything but the drain: requests under way, last reports, what is open. */
+const END_MS = 10_000;
+
+function configOrExit() {
+  try {
+    return loadConfig(gatewayShape);
+  } catch (error) {
+    process.stderr.write(`${describeError(error)}\n`);
+    process.exit(1);
+  }
+}
+
+const config = configOrExit();
+const drain = drainTimes(config);
+
+async function start(): Promise<() => Promise<void>> {
   const store = openObjectStore({
     url: config.SEMBLANCE_OBJECTS_URL,
     signingKey: config.SEMBLANCE_OBJECTS_SIGNING_KEY,
@@ -35,6 +50,7 @@ runService(logger, async () => {
     registry,
     tryPage: config.SEMBLANCE_TRY_PAGE === 'on',
     publicUrl: config.SEMBLANCE_PUBLIC_URL,
+    timing: { serveOn: drain.serve, liveDrain: drain.live },
   });
   const health = await startHealthServer({
     listen: config.SEMBLANCE_HEALTH_LISTEN,
@@ -52,4 +68,6 @@ runService(logger, async () => {
     await health.close();
     tls?.close();
   };
-});
+}
+
+runService(logger, start, drain.serve + drain.live + END_MS);

@@ -16,7 +16,7 @@ import { createEngineSet } from './engines/engine-set.ts';
 // For the threads of live sessions, which could not set it themselves.
 import './engines/models/no-telemetry.ts';
 import { type EngineSource, engineSource, sidecarSource } from './engines/registry.ts';
-import { createLive } from './live/live.ts';
+import { AGENT_ENDS, createLive } from './live/live.ts';
 import type { LiveEngine } from './live/live-engine.ts';
 import type { SessionTableLimits } from './live/sessions/session-table.ts';
 import { createPreviews } from './live/voice/preview/preview.ts';
@@ -107,6 +107,7 @@ async function startParts(
   const metrics: AgentMetrics = createAgentMetrics(registry, {
     slots: () => engines.capacity,
     slotsUsed: () => attempts.slotsUsed,
+    deviceGone: () => engines.deviceTrouble !== undefined,
     unacknowledged: () => attempts.list().filter(({ outcome }) => outcome).length,
   });
   const limits = options.transferLimits ?? DEFAULT_TRANSFER_LIMITS;
@@ -120,7 +121,10 @@ async function startParts(
 
   const sources = options.engines ?? [
     ...settings.sidecars.map(sidecarSource),
-    ...settings.engines.map((name) => engineSource(name, settings.engineSettings)),
+    ...settings.engines.map((name) => ({
+      ...engineSource(name, settings.engineSettings),
+      ...(name === 'onnx' ? { devices: settings.deviceFiles } : {}),
+    })),
   ];
   const pools = createEnginePools({
     sources,
@@ -247,6 +251,7 @@ async function startParts(
     registry,
     ready: {
       engines: () => failIf(engines.capacity === 0, engines.trouble ?? 'no engine process is warm'),
+      devices: () => failIf(engines.deviceTrouble !== undefined, engines.deviceTrouble ?? ''),
       lease: () => failIf(!registration.live, 'the Lease is not held'),
       registered: () => failIf(!registration.registered, 'the GpuAgent is not written yet'),
       ending: () => failIf(ending, 'the agent is ending'),
@@ -270,7 +275,11 @@ async function startParts(
     };
   }
 
-  live.start();
+  // Not at the same moment: what makes the agent ready for renders is not to wait for what does not.
+  const tried = pools.filter((_, i) => !sources[i]?.remote).map((pool) => pool.tried);
+  void Promise.all(tried).then(() => {
+    if (!ending && !signal.aborted) live.start();
+  });
   // Registered while engines warm up, so that others learn what is coming.
   await registration.start(signal);
   const leaving = new AbortController();
@@ -287,16 +296,21 @@ async function startParts(
   await Promise.race([registration.settled(signal), failed]);
   logger.info({ incarnation, address, slots: engines.capacity, healthPort: health.port }, 'registered');
 
+  /** Clients are told at once, so that they can go on elsewhere before theirs is ended. */
+  async function endSessions(): Promise<void> {
+    live.sessions.warn({ reason: 'agent_draining', at: performance.now() + settings.liveDrainMs });
+    await live.sessions.idle(AbortSignal.timeout(settings.liveDrainMs));
+    await live.sessions.endAll(AGENT_ENDS);
+  }
+
   let closing: Promise<void> | undefined;
   async function close(): Promise<void> {
     ending = true;
     drain(true);
     registration.changed();
-    const drained = AbortSignal.timeout(settings.drainMs);
-    await Promise.all([attempts.idle(drained), live.sessions.idle(drained)]);
     await Promise.all([
-      attempts.endAll('the agent is ending'),
-      live.sessions.endAll({ reason: 'cancelled', message: 'the agent is ending' }),
+      attempts.idle(AbortSignal.timeout(settings.drainMs)).then(() => attempts.endAll('the agent is ending')),
+      endSessions(),
     ]);
     if (service.watches > 0) await attempts.acknowledged(AbortSignal.timeout(ACKNOWLEDGE_MS));
     await undo();

@@ -5,7 +5,13 @@ export type AgentMetrics = ReturnType<typeof createAgentMetrics>;
 /** The agent's figures. `slots` and `slotsUsed` are read when asked for. */
 export function createAgentMetrics(
   registry: Registry,
-  read: { slots: () => number; slotsUsed: () => number; unacknowledged: () => number },
+  read: {
+    slots: () => number;
+    slotsUsed: () => number;
+    unacknowledged: () => number;
+    /** A device that an engine needs cannot be used. */
+    deviceGone?: () => boolean;
+  },
 ) {
   const registers = [registry];
   const gauge = (name: string, help: string, value: () => number) =>
@@ -23,6 +29,9 @@ export function createAgentMetrics(
     'semblance_agent_results_unacknowledged',
     'Ended attempts that wait to be acknowledged',
     read.unacknowledged,
+  );
+  gauge('semblance_agent_device_gone', 'A device that an engine needs cannot be used: 1 or 0', () =>
+    read.deviceGone?.() ? 1 : 0,
   );
   return {
     calls: new Histogram({

@@ -5,7 +5,7 @@ import { baseShape, ConfigError, kubeShape, listenAddress, loadConfig } from '#c
 import { contentCheckSettings, contentCheckShape } from './content-check/settings.ts';
 import { ENGINE_NICE } from './engines/host/engine-process.ts';
 import { usableCacheDir } from './engines/models/cache-dir.ts';
-import { onnxShape } from './engines/onnx/settings.ts';
+import { deviceFiles, onnxShape } from './engines/onnx/settings.ts';
 import { ENGINE_NAMES } from './engines/registry.ts';
 import { liveSettings, liveShape } from './live/settings.ts';
 import { whole } from './whole-number.ts';
@@ -39,6 +39,8 @@ export const agentShape = {
   SEMBLANCE_AGENT_WORK_DIR: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
   /** Seconds that running work is given to finish once the process was asked to end. */
   SEMBLANCE_AGENT_DRAIN_SECONDS: whole(0, 86_400).default(25),
+  /** The part of them after which live sessions, which are told so at once, are ended. */
+  SEMBLANCE_AGENT_LIVE_DRAIN_SECONDS: whole(0, 86_400).default(30),
   SEMBLANCE_AGENT_ENGINES: z
     .string()
     .default('builtin')
@@ -106,6 +108,8 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
     renderNice: config.SEMBLANCE_AGENT_RENDER_NICE,
     workDir: config.SEMBLANCE_AGENT_WORK_DIR ?? join(tmpdir(), `semblance-${name}`),
     drainMs: config.SEMBLANCE_AGENT_DRAIN_SECONDS * 1000,
+    liveDrainMs:
+      Math.min(config.SEMBLANCE_AGENT_LIVE_DRAIN_SECONDS, config.SEMBLANCE_AGENT_DRAIN_SECONDS) * 1000,
     engines: config.SEMBLANCE_AGENT_ENGINES,
     engineSettings: {
       onnx: {
@@ -114,6 +118,8 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
         devices: config.SEMBLANCE_ONNX_DEVICES,
       },
     },
+    /** What the engine `onnx` cannot do without. */
+    deviceFiles: deviceFiles(config.SEMBLANCE_ONNX_DEVICE_FILES, config.SEMBLANCE_ONNX_PROVIDERS),
     sidecars: config.SEMBLANCE_SIDECAR_SOCKETS,
     contentCheck: contentCheckSettings(config),
     signer: certificateFile && keyFile ? { certificateFile, keyFile } : undefined,

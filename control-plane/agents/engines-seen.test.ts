@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { AGENTPOOL_RESOURCE } from '#crds/gen/agentpools.ts';
 import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
 import { makeAccount, photoSwap, startTestSystem, type TestSystem, untilTrue, upload } from '../testing.ts';
 
@@ -80,4 +81,17 @@ test('a live capability is offered with the first warm slot, not while models ar
   await untilEnabled('face-swap-image', 'motion-control', 'avatar');
   await warm('cold', 2);
   await untilEnabled('face-swap-image', 'motion-control', 'avatar', 'voice');
+});
+
+test('a pool that starts agents for waiting work stands for them, one of fixed size does not', async () => {
+  const template = { spec: { containers: [{ name: 'agent', image: 'agent:1' }] } };
+  const create = (name: string, spec: object) =>
+    system.kube.create(AGENTPOOL_RESOURCE, {
+      metadata: { name, namespace: system.kubernetes.namespace },
+      spec: { template, ...spec },
+    });
+  await create('fixed', { replicas: 0, capabilities: ['full-live-swap'] });
+  await create('from-nothing', { autoscaling: { maxReplicas: 1 }, capabilities: ['face-swap'] });
+  await untilTrue(async () => (await enabled()).includes('face-swap'), 'face-swap is offered');
+  expect(await enabled()).not.toContain('full-live-swap');
 });

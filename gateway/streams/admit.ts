@@ -15,7 +15,7 @@ export interface Admitted {
   readonly grant: ConnectSessionResponse;
   readonly relay: Relay;
   readonly format: MediaFormat;
-  readonly target: { readonly sessionId: string; readonly connectionId: string };
+  readonly target: { readonly sessionId: string; readonly connectionId: string; readonly notices: boolean };
 }
 
 export interface AdmitOptions {
@@ -35,7 +35,7 @@ const UNKNOWN = 'There is no such session, or this is not its token.';
  */
 export async function admit(options: AdmitOptions): Promise<Admitted | undefined> {
   const { request, handshake, control, agents, reporter, readyMs } = options;
-  const { sessionId, token } = streamTarget(request.url) ?? {};
+  const { sessionId, token, notices = false } = streamTarget(request.url) ?? {};
   const fault = handshakeFault(request);
   if (fault) return void handshake.refuse('invalid_input', fault);
   if (sessionId === undefined || token === undefined) return void handshake.refuse('unauthorized', UNKNOWN);
@@ -67,7 +67,7 @@ export async function admit(options: AdmitOptions): Promise<Admitted | undefined
       signal: handshake.signal,
       over: release,
     });
-    return { grant, relay, format: formatOf(relay), target: { sessionId, connectionId } };
+    return { grant, relay, format: formatOf(relay), target: { sessionId, connectionId, notices } };
   } catch (error) {
     const reason = error instanceof RelayRefusal ? error.reason : 'render_failed';
     reporter.end({ sessionId, connectionId, streamedMs: 0, over() {} }, reason);

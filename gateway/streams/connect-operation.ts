@@ -23,6 +23,10 @@ export const connectStreamOperation: Operation = {
     session_token: z
       .string()
       .meta({ description: 'As the session was opened with; good for one connection.' }),
+    notices: z.enum(['on']).optional().meta({
+      description:
+        '`on`: the client takes JSON text frames after the first, which tell what comes. There is one, `{type: "ending", reason, in_seconds}`: the session will be ended by the service, and another can be opened now.',
+    }),
   }),
   answers: [{ status: 101, description: 'The socket.' }],
   errors: ['unauthorized', 'not_found'],

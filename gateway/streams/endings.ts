@@ -50,8 +50,12 @@ export function closeReason({ name, text }: Ending): string {
   return new TextDecoder().decode(Buffer.from(whole).subarray(0, MAX_REASON_BYTES)).replace(/\uFFFD+$/, '');
 }
 
-/** How a stream ends that another service has ended. Without a reason, the caller did, and the gateway had not heard. */
-export function endingFor(reason: SessionEndReason | undefined, text: string): Ending {
+/**
+ * How a stream ends that another service has ended. Without a reason, the caller did, and the gateway had not heard.
+ * @param goingAway that service's process ends, for a reason outside the session
+ */
+export function endingFor(reason: SessionEndReason | undefined, text: string, goingAway = false): Ending {
+  if (goingAway) return { name: 'going_away', text };
   if (reason === undefined) return { name: 'closed', text };
   // Nothing ever came of it, which for its socket is a time that ran out.
   return { name: reason === 'no_stream' ? 'timed_out' : reason, text };

@@ -61,7 +61,10 @@ describe('the gateway ends', () => {
     }
     await own.gateway.close();
     for (const [i, client] of clients.entries()) {
-      expect(await client.end()).toMatchObject({ code: 1001, reason: 'going_away: the gateway is ending' });
+      expect(await client.end()).toMatchObject({
+        code: 1001,
+        reason: 'going_away: the gateway is ending; open another session',
+      });
       const final = own.control.live.finalOf(sessions[i]?.session_id ?? '');
       expect(final).toMatchObject({ streamedMs: 20n, reason: 'cancelled' });
     }

@@ -42,6 +42,8 @@ export interface LiveStreams {
   readonly size: number;
   readonly reporter: Pick<Reporter, 'owed'>;
   readonly agents: Pick<Agents, 'size'>;
+  /** Takes no more, and gives those there are so long to be ended by their clients, who are told. */
+  drain(withinMs: number): Promise<void>;
   /** Ends all streams, takes no more, and reports what they came to. */
   close(withinMs: number): Promise<void>;
 }
@@ -65,6 +67,9 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
   let handshakes = 0;
   let timer: NodeJS.Timeout | undefined;
   let closing = false;
+  /** By `clock`; undefined: it takes streams. */
+  let drainEndsAt: number | undefined;
+  let onEmpty = () => {};
 
   function tick(): void {
     const now = clock();
@@ -81,11 +86,20 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
     if (streams.size > 0) return;
     clearInterval(timer);
     timer = undefined;
+    checkEmpty();
+  }
+
+  function checkEmpty(): void {
+    if (streams.size + handshakes === 0) onEmpty();
+  }
+
+  function warn(stream: Stream, endsAt: number): void {
+    stream.warn('gateway_draining', Math.max(0, Math.round((endsAt - clock()) / 1000)));
   }
 
   async function connect(request: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
     const handshake = beginHandshake({ request, socket, logger, metrics });
-    if (closing) return refuseEnding(handshake);
+    if (closing || drainEndsAt !== undefined) return refuseEnding(handshake);
     if (handshakes >= MOST_HANDSHAKES)
       return handshake.refuse('at_capacity', 'Too many connections are being made; connect again shortly.');
     handshakes++;
@@ -94,6 +108,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
       if (admitted) accept(admitted, request, socket, head, handshake);
     } finally {
       handshakes--;
+      checkEmpty();
     }
   }
 
@@ -106,7 +121,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
   ): void {
     const { capability } = grant;
     const meter = new Meter(grant.maxDurationSeconds * 1000);
-    const { sessionId, connectionId } = target;
+    const { sessionId, connectionId, notices } = target;
     const ws = closing ? undefined : servers.accept(request, socket, head, relay.ready.maxMessageBytes);
     if (!ws) {
       relay.close(undefined);
@@ -126,6 +141,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
       format,
       meter,
       grantedSec: grant.maxDurationSeconds,
+      notices,
       clock,
       pace,
       onAnswered: streamMetrics.answeredOf(capability),
@@ -134,6 +150,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
     watch(stream);
     reporter.add(stream, grant.reportIntervalMs);
     stream.begin();
+    if (drainEndsAt !== undefined) warn(stream, drainEndsAt);
   }
 
   function ended(stream: Stream, capability: string, ending: Ending, requestId: string): void {
@@ -160,9 +177,22 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
     },
     reporter,
     agents,
+    async drain(withinMs) {
+      drainEndsAt = clock() + withinMs;
+      for (const stream of streams) warn(stream, drainEndsAt);
+      await new Promise<void>((resolve) => {
+        const late = setTimeout(resolve, withinMs);
+        onEmpty = () => {
+          clearTimeout(late);
+          resolve();
+        };
+        checkEmpty();
+      });
+    },
     async close(withinMs) {
       closing = true;
-      for (const stream of [...streams]) stream.end({ name: 'going_away', text: 'the gateway is ending' });
+      const text = 'the gateway is ending; open another session';
+      for (const stream of [...streams]) stream.end({ name: 'going_away', text });
       const left = await reporter.close(withinMs);
       if (left > 0) logger.warn({ owed: left }, 'ended before the reports of all sessions were taken');
       agents.close();

@@ -18,6 +18,8 @@ export interface StreamTarget {
   /** Undefined: not one that a session could have. */
   readonly sessionId: string | undefined;
   readonly token: string | undefined;
+  /** The client asks for notices: text frames beside the first. */
+  readonly notices: boolean;
 }
 
 /** The session and token that a request names, from its path and query; undefined: it is for no socket. */
@@ -27,8 +29,13 @@ export function streamTarget(url: string | undefined): StreamTarget | undefined 
   const path = split < 0 ? url : url.slice(0, split);
   const id = path.slice(STREAMS_PATH.length + 1);
   if (id.includes('/')) return undefined;
-  const tokens = split < 0 ? [] : new URLSearchParams(url.slice(split + 1)).getAll('session_token');
+  const query = new URLSearchParams(split < 0 ? '' : url.slice(split + 1));
+  const tokens = query.getAll('session_token');
   const [token] = tokens;
   const isOne = tokens.length === 1 && token !== '' && (token?.length ?? 0) <= MAX_TOKEN_LENGTH;
-  return { sessionId: SESSION_ID.test(id) ? id : undefined, token: isOne ? token : undefined };
+  return {
+    sessionId: SESSION_ID.test(id) ? id : undefined,
+    token: isOne ? token : undefined,
+    notices: query.get('notices') === 'on',
+  };
 }

@@ -12,8 +12,10 @@ import type {
 
 export interface RelayListener {
   media(sequence: bigint, data: Buffer): void;
-  /** The agent ended the session. */
-  ended(reason: SessionEndReason | undefined, message: string): void;
+  /** The agent will end the session. @param reason a stable word */
+  ending(reason: string, inSeconds: number): void;
+  /** The agent ended the session. @param goingAway because its process ends */
+  ended(reason: SessionEndReason | undefined, message: string, goingAway: boolean): void;
   /** The agent, or the way to it, is gone. */
   broken(error: Error): void;
 }
@@ -54,7 +56,7 @@ export interface OpenRelayOptions {
 
 /** How long an agent may take to end the stream of a session that is over. */
 const END_MS = 2_000;
-const SILENT: RelayListener = { media() {}, ended() {}, broken() {} };
+const SILENT: RelayListener = { media() {}, ending() {}, ended() {}, broken() {} };
 
 type Call = ClientDuplexStream<RelayRequest, RelayResponse>;
 
@@ -92,6 +94,7 @@ export function openRelay({ client, open, timeoutMs, signal, over }: OpenRelayOp
         );
       },
       media: (...media) => listener.media(...media),
+      ending: (...warning) => listener.ending(...warning),
       ended: (...end) => listener.ended(...end),
       broken: (error) => listener.broken(error),
       over,
@@ -118,8 +121,11 @@ function hear(call: Call, ear: Ear): void {
   call.on('data', ({ response }: RelayResponse) => {
     if (response?.$case === 'media') ear.media(response.value.sequence, response.value.data);
     else if (response?.$case === 'ready') ear.ready(response.value);
-    else if (response?.$case === 'ended')
-      ear.ended(fromEndReason(response.value.reason), response.value.message);
+    else if (response?.$case === 'ending') ear.ending(response.value.reason, response.value.inSeconds);
+    else if (response?.$case === 'ended') {
+      const { reason, message, goingAway } = response.value;
+      ear.ended(fromEndReason(reason), message, goingAway);
+    }
   });
   call.on('error', over);
   call.on('end', over);

@@ -37,6 +37,8 @@ export interface StreamOptions {
   readonly format: MediaFormat;
   readonly meter: Meter;
   readonly grantedSec: number;
+  /** The client asked for text frames beside the first. */
+  readonly notices: boolean;
   /** Milliseconds of a monotonic clock. */
   readonly clock: () => number;
   readonly pace: StreamPace;
@@ -109,7 +111,8 @@ export class Stream implements Reported {
     );
     relay.listen({
       media: (sequence, data) => this.#onConverted(sequence, data),
-      ended: (reason, message) => this.end(endingFor(reason, message)),
+      ending: (reason, inSeconds) => this.warn(reason, inSeconds),
+      ended: (reason, message, goingAway) => this.end(endingFor(reason, message, goingAway)),
       broken: () => this.end({ name: 'render_failed', text: 'what converts the stream is gone' }),
     });
     if (!this.#ended) ws.send(relay.ready.firstFrame);
@@ -169,6 +172,16 @@ export class Stream implements Reported {
       return { name: 'timed_out', text: `nothing was heard for ${silence / 1000} s` };
     if (now - this.#mediaAt >= idle) return { name: 'timed_out', text: `no media came for ${idle / 1000} s` };
     return undefined;
+  }
+
+  /**
+   * Tells the client that the session will be ended, if it asked to be told: whoever does not know the frame would take it
+   * for the format. @param reason a stable word
+   */
+  warn(reason: string, inSeconds: number): void {
+    const { ws, notices } = this.#o;
+    if (this.#ended || !notices || ws.readyState !== ws.OPEN) return;
+    ws.send(JSON.stringify({ type: 'ending', reason, in_seconds: inSeconds }));
   }
 
   end(ending: Ending): void {

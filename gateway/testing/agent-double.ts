@@ -52,8 +52,13 @@ export class RelayDouble {
     for (const { sequence, data } of this.waiting.splice(0)) this.media(sequence, data);
   }
 
-  ended(reason: EndReason, message: string): void {
-    this.call.write({ response: { $case: 'ended', value: { reason, message } } });
+  /** Says that it will end the session. */
+  ending(inSeconds: number): void {
+    this.call.write({ response: { $case: 'ending', value: { reason: 'agent_draining', inSeconds } } });
+  }
+
+  ended(reason: EndReason, message: string, goingAway = false): void {
+    this.call.write({ response: { $case: 'ended', value: { reason, message, goingAway } } });
     this.call.end();
   }
 

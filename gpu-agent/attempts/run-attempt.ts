@@ -11,6 +11,7 @@ import type { TransferLimits } from '../assets/transfer.ts';
 import { checkedOutput, type WorkDir } from '../assets/work-dir.ts';
 import { ContentCheckError } from '../content-check/check.ts';
 import type { ContentChecks } from '../content-check/content-checks.ts';
+import { DeviceGoneError } from '../engines/device-fault.ts';
 import {
   EngineInterruptedError,
   type OnProgress,
@@ -252,6 +253,11 @@ function sinkFor(sinks: readonly Sink[], contentType: string): Sink {
 function failedOutcome(error: unknown, logger: Logger): Outcome {
   if (error instanceof AttemptEnded) {
     return { state: error.outcome, failure: { code: 'processing_failed', message: error.message } };
+  }
+  if (error instanceof DeviceGoneError) {
+    logger.warn({ err: error }, `the attempt is given back: ${describeError(error)}`);
+    const message = 'The device that it ran on is gone.';
+    return { state: 'stopped', failure: { code: 'processing_failed', message } };
   }
   if (error instanceof RenderError) {
     logger.info({ code: error.code }, `the input cannot be rendered: ${error.message}`);

@@ -35,6 +35,18 @@ describe('the engines of an agent', () => {
     expect(set.find('face-swap')).toBeUndefined();
   });
 
+  it('leaves nothing of an engine whose device is gone to another engine here, and says why', () => {
+    const gpu = { ...poolOf(4, [offer('face-swap')], { warm: 0, offered: false }), deviceTrouble: 'no GPU' };
+    const cpu = poolOf(4, [offer('face-swap'), offer('avatar')]);
+    const set = createEngineSet({ pools: [gpu, cpu], slots: 4 });
+    expect(set.find('face-swap')).toBeUndefined();
+    expect(set.misses('face-swap')).toBe(true);
+    expect(set.find('avatar')?.pool).toBe(cpu);
+    expect(set.offers(cpu).map(({ capability }) => capability)).toEqual(['avatar']);
+    expect(set.unavailable).toEqual([{ capability: 'face-swap', message: 'no GPU' }]);
+    expect(set.deviceTrouble).toBe('no GPU');
+  });
+
   it('does not offer what cannot be used here, and does not wait for it', () => {
     const pool = poolOf(4, [offer('lip-sync'), offer('face-swap-image')]);
     const away = poolOf(4, [offer('avatar')], { warm: 0, offered: false });

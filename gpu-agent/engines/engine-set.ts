@@ -27,6 +27,8 @@ export interface EngineSet {
   /** Slots that can be used now: those configured, and no more than warm processes hold. */
   readonly capacity: number;
   readonly pools: readonly EnginePool[];
+  /** Why a device that an engine needs cannot be used. */
+  readonly deviceTrouble: string | undefined;
   /** Why no engine is warm; undefined when one is. */
   readonly trouble: string | undefined;
   close(): Promise<void>;
@@ -39,7 +41,15 @@ export function createEngineSet(options: {
   readonly obstacle?: (capability: Capability) => string | undefined;
 }): EngineSet {
   const { pools, slots, obstacle = () => undefined } = options;
-  const usable = (capability: Capability) => obstacle(capability) === undefined;
+  /** What an engine did whose device is gone: another one here would do it otherwise, and nobody asked for that. */
+  const deviceTrouble = (capability: Capability) =>
+    pools.find(
+      (pool) =>
+        pool.deviceTrouble !== undefined &&
+        pool.known?.capabilities.some((each) => each.capability === capability),
+    )?.deviceTrouble;
+  const usable = (capability: Capability) =>
+    obstacle(capability) === undefined && deviceTrouble(capability) === undefined;
   const capacityOf = (held: (pool: EnginePool) => number) => Math.min(slots, Math.max(0, ...pools.map(held)));
 
   function slotsOf(pool: EnginePool, offer: EngineCapability): number {
@@ -75,6 +85,10 @@ export function createEngineSet(options: {
         }
         for (const { capability, message } of engine?.unavailable ?? []) missing.set(capability, message);
       }
+      for (const { capability } of pools.flatMap(({ known }) => known?.capabilities ?? [])) {
+        const message = deviceTrouble(capability);
+        if (message !== undefined) missing.set(capability, message);
+      }
       for (const { capability } of pools.flatMap(offers)) missing.delete(capability);
       return [...missing].map(([capability, message]) => ({ capability, message }));
     },
@@ -87,7 +101,7 @@ export function createEngineSet(options: {
       return undefined;
     },
     misses: (capability) =>
-      usable(capability) &&
+      obstacle(capability) === undefined &&
       pools.some(
         ({ engine, known }) =>
           !engine && known?.capabilities.some((offer) => offer.capability === capability),
@@ -95,6 +109,9 @@ export function createEngineSet(options: {
     slotsOf,
     get capacity() {
       return capacityOf((pool) => pool.capacity);
+    },
+    get deviceTrouble() {
+      return pools.find((pool) => pool.deviceTrouble !== undefined)?.deviceTrouble;
     },
     get trouble() {
       return pools.find((pool) => pool.trouble !== undefined)?.trouble;

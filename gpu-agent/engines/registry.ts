@@ -14,6 +14,8 @@ export interface EngineSource {
   readonly remote?: boolean;
   /** One process holds all renders of the agent: for an engine whose models are too large to be loaded for each. */
   readonly shared?: boolean;
+  /** Device files without which it cannot run: while one is not there, its process is not started, or ended. */
+  readonly devices?: readonly string[];
 }
 
 /** What every engine's factory is given. */

@@ -3,8 +3,10 @@ import { status } from '@grpc/grpc-js';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { call, createClient } from '#common/grpc/client.ts';
 import { newId } from '#common/ids.ts';
+import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
 import { ClaimSlotRequest, EndReason, LiveServiceClient } from '#proto/semblance/live/v1/live.ts';
 import { createHarness, type Harness, type TestAgent, until } from '../testing/harness.ts';
+import { HANGING_WARM_UP, NO_WARM_UP } from '../testing/test-engine.ts';
 import type { LiveEngine } from './live-engine.ts';
 import { openRelay } from './testing/relay-client.ts';
 import { createTestLiveEngine } from './testing/test-live-engine.ts';
@@ -62,6 +64,35 @@ describe('an agent with live sessions', () => {
     expect(await live()).toEqual([{ name: 'full-live-swap', slots: 0, warming: false }]);
   });
 
+  it.each([
+    [
+      'waits with its live engines while those for renders warm up, and says that they will',
+      HANGING_WARM_UP,
+      0,
+    ],
+    ['does not wait for one for renders that does not get warm', NO_WARM_UP, 1],
+  ])('%s', async (_, source, warmedUp) => {
+    const { engine } = createTestLiveEngine({ slots: 0 });
+    let asked = 0;
+    const warmUp = async () => void asked++;
+    const name = `warming-${warmedUp}`;
+    const stop = new AbortController();
+    const starting = harness.agent({
+      engines: [source],
+      liveEngines: [{ ...engine, warming: true, warmUp }],
+      signal: stop.signal,
+      env: { SEMBLANCE_AGENT_NAME: name },
+    });
+    starting.catch(() => {});
+    const ref = { namespace: harness.namespace, name };
+    const live = async () => (await harness.kube.find(GPUAGENT_RESOURCE, ref))?.status?.live;
+    await until(async () => (await live())?.[0]?.warming === true, 'it says that they warm up');
+    await until(() => asked === warmedUp, 'as many were started');
+    stop.abort(new Error('the test ends'));
+    await expect(starting).rejects.toThrow('the test ends');
+    expect(asked).toBe(warmedUp);
+  });
+
   it('carries voice by its settings, asks for the token, and tells its sessions when it ends', async () => {
     const token = 'a-token-of-this-installation';
     const agent = await harness.agent({
@@ -79,7 +110,11 @@ describe('an agent with live sessions', () => {
     expect(value('live_messages_total', 'what="converted"')).toBe(1);
     await agent.close();
     expect((await relay.over).code).toBe(status.OK);
-    expect(relay.ended()).toEqual({ reason: EndReason.END_REASON_CANCELLED, message: 'the agent is ending' });
+    expect(relay.ended()).toEqual({
+      reason: EndReason.END_REASON_CANCELLED,
+      message: 'the agent is ending; open another session',
+      goingAway: true,
+    });
   });
 
   it('ends every session when it loses its Lease, and holds none until it has it again', async () => {

@@ -16,7 +16,7 @@ export interface LiveEngine {
   readonly delivery: Delivery;
   /** Sessions it holds at once on threads that are warm now. */
   readonly slots: number;
-  /** Threads are being warmed up: slots follow. */
+  /** Threads are being warmed up, or will be once others are: slots follow. */
   readonly warming: boolean;
   /** Starts the threads; resolves once they are warm. Threads that die later are replaced and warmed without being asked. */
   warmUp(signal: AbortSignal): Promise<void>;

@@ -151,6 +151,7 @@ describe('a relay', () => {
     expect(relay.ended()).toEqual({
       reason: EndReason.END_REASON_CANCELLED,
       message: 'the session was ended',
+      goingAway: false,
     });
     expect(relay.media).toEqual([]);
     expect(state.open).toBe(0);

@@ -12,8 +12,15 @@ import { createLiveMetrics } from './live-metrics.ts';
 import { inputFetcher } from './sessions/fetch-inputs.ts';
 import { createLiveService, type LiveService } from './sessions/live-service.ts';
 import { createLiveSessions, type LiveSessions } from './sessions/live-sessions.ts';
-import type { SessionTableLimits } from './sessions/session-table.ts';
+import type { SessionEnd, SessionTableLimits } from './sessions/session-table.ts';
 import type { LiveSettings } from './settings.ts';
+
+/** How sessions end with their agent, whose process ends for a reason outside it. */
+export const AGENT_ENDS: SessionEnd = {
+  reason: 'cancelled',
+  message: 'the agent is ending; open another session',
+  goingAway: true,
+};
 
 export interface LiveOptions {
   readonly settings: LiveSettings;
@@ -85,6 +92,7 @@ export async function createLive(options: LiveOptions): Promise<Live> {
     },
     unavailable,
     start() {
+      if (closing.signal.aborted) return;
       for (const { capability, warmUp } of engines) {
         warmUp(closing.signal).then(
           () => {
@@ -100,7 +108,7 @@ export async function createLive(options: LiveOptions): Promise<Live> {
     },
     async close() {
       closing.abort(new Error('the agent is ending'));
-      await sessions.endAll({ reason: 'cancelled', message: 'the agent is ending' });
+      await sessions.endAll(AGENT_ENDS);
       await Promise.all(engines.map((engine) => engine.close()));
     },
   };

@@ -171,7 +171,7 @@ export async function createHarness() {
 export type Harness = Awaited<ReturnType<typeof createHarness>>;
 export type TestAgent = Awaited<ReturnType<Harness['agent']>>;
 
-function startRequest(
+export function startRequest(
   store: HttpStore,
   incarnation: string,
   mode: string,
@@ -191,7 +191,7 @@ function startRequest(
 }
 
 /** Collects what a watch says. */
-function watch(client: AgentServiceClient, incarnation: string) {
+export function watch(client: AgentServiceClient, incarnation: string) {
   const messages: WatchAttemptsResponse[] = [];
   const latest = new Map<string, AttemptStatus>();
   const stream = client.watchAttempts({ incarnation });

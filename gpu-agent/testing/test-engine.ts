@@ -69,6 +69,8 @@ async function render(request: RenderRequest): Promise<RenderResult> {
       throw new RenderError('face_not_detected', 'There is no face in the image.');
     case 'throw':
       throw new Error('private details of the engine');
+    case 'fail-with':
+      throw new Error(parameters.message);
     case 'crash':
       process.kill(process.pid, 'SIGKILL');
       break;

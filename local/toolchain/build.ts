@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { setPriority } from 'node:os';
 import { basename, dirname, join } from 'node:path';
@@ -124,19 +124,36 @@ function progressOf(tools: ToolName[], index: number, begun: number): Progress {
   };
 }
 
-/** kube-apiserver takes its version from the linker; without it clients take it for 0.0. */
+/** What programs are told of versions by the linker: without it clients take kube-apiserver for 0.0. */
 function linkerFlags(tool: ToolName): string {
-  if (TOOLS[tool].module !== 'kubernetes') return '-s -w';
-  const version = pinnedVersion(tool);
-  const [major, minor] = version.split('.');
-  const at = 'k8s.io/component-base/version';
-  const client = 'k8s.io/client-go/pkg/version';
-  return [at, client]
-    .flatMap((p) => [
-      `-X ${p}.gitVersion=v${version}`,
-      `-X ${p}.gitMajor=${major}`,
-      `-X ${p}.gitMinor=${minor}`,
-    ])
+  const { module } = TOOLS[tool];
+  if (module === 'kubernetes') {
+    const version = pinnedVersion(tool);
+    const [major, minor] = version.split('.');
+    return defined(['k8s.io/component-base/version', 'k8s.io/client-go/pkg/version'], {
+      gitVersion: `v${version}`,
+      gitMajor: major,
+      gitMinor: minor,
+    });
+  }
+  if (module === 'helm') {
+    // The Kubernetes that `helm template` and `helm lint` assume: that of its client, where 0.37 is 1.37.
+    const goMod = readFileSync(join(moduleFolder(tool), 'go.mod'), 'utf8');
+    const minor = /^\s*k8s\.io\/client-go v0\.(\d+)\./m.exec(goMod)?.[1];
+    return [
+      defined(['helm.sh/helm/v3/internal/version'], { version: `v${pinnedVersion(tool)}` }),
+      defined(['helm.sh/helm/v3/pkg/chartutil', 'helm.sh/helm/v3/pkg/lint/rules'], {
+        k8sVersionMajor: '1',
+        k8sVersionMinor: minor,
+      }),
+    ].join(' ');
+  }
+  return defined([], {});
+}
+
+function defined(packages: string[], values: Record<string, string | undefined>): string {
+  return packages
+    .flatMap((name) => Object.entries(values).map(([variable, value]) => `-X ${name}.${variable}=${value}`))
     .reduce((flags, flag) => `${flags} ${flag}`, '-s -w');
 }
 

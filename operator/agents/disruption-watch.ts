@@ -76,7 +76,10 @@ export function createDisruptionWatch(options: DisruptionWatchOptions): Disrupti
     if (agents.get(name)) onChanged(name);
   }
 
-  function nodeChanged({ metadata }: NodeObject): void {
+  function nodeChanged(node: NodeObject, old?: NodeObject): void {
+    // Nodes tell how they are every few minutes at least, and mostly that nothing has changed.
+    if (old && disruptionOf(undefined, node)?.message === disruptionOf(undefined, old)?.message) return;
+    const { metadata } = node;
     for (const agent of agents.list()) {
       if (nodeNameOf(agent) === metadata.name) onChanged(agent.metadata.name ?? '');
     }
@@ -96,8 +99,9 @@ export function createDisruptionWatch(options: DisruptionWatchOptions): Disrupti
     const process = `${name}/${incarnation}`;
     if (found) remember(process, found);
     // Called off. What is gone altogether calls nothing off.
-    else if (!isPodGone(name) && (node || disrupted.get(process)?.reason !== 'NodeCordoned'))
-      disrupted.delete(process);
+    else if (disrupted.has(process) && !isPodGone(name)) {
+      if (node || disrupted.get(process)?.reason !== 'NodeCordoned') disrupted.delete(process);
+    }
     return found;
   }
 

@@ -13,7 +13,7 @@ import type { LiveLinks } from './live-links.ts';
 import type { LiveMetrics } from './live-metrics.ts';
 import { type Action, reconcile, type SessionSnapshot } from './reconcile.ts';
 import type { Place, SlotBook } from './slot-book.ts';
-import { isEnded } from './status.ts';
+import { isEnded, readyReasonOf } from './status.ts';
 
 const FIGURES_EVERY_MS = 10_000;
 /** Between writes of statuses that say no more than that a slot is held: room for what somebody waits for. */
@@ -52,15 +52,31 @@ export function createSessionController(options: SessionControllerOptions): Sess
   const idle = new Map<string, { readonly at: number; readonly turn: boolean }>();
   let lastTurn = 0;
 
+  /** performance.now() since when the agent of a session has not been reached. */
+  const unreachableSince = new Map<string, number>();
+
+  function unreachableForMs(name: string, fate: AgentFate): number {
+    if (fate !== 'unreachable') {
+      unreachableSince.delete(name);
+      return 0;
+    }
+    const now = performance.now();
+    const since = unreachableSince.get(name) ?? now;
+    unreachableSince.set(name, since);
+    return now - since;
+  }
+
   function snapshot(name: string): SessionSnapshot {
     const session = sessions.get(name);
+    const fate = session ? fateOf(session.spec) : 'unreachable';
     const holdings = book.of(name).map((holding) => ({ ...holding, fate: fateOf(holding.place) }));
     const written = writtenAt.get(name) ?? Number.NEGATIVE_INFINITY;
     return {
       session,
       now: Date.now(),
       holdings,
-      fate: session ? fateOf(session.spec) : 'unreachable',
+      fate,
+      unreachableForMs: session ? unreachableForMs(name, fate) : 0,
       figuresDueInMs: Math.max(0, written + FIGURES_EVERY_MS - performance.now()),
     };
   }
@@ -93,7 +109,7 @@ export function createSessionController(options: SessionControllerOptions): Sess
         if (!session) return;
         const written = await write(session, action.status, signal);
         if (action.event) recorder.event(written, action.event);
-        if (isEnded(written)) metrics.ended(session.spec.capability, reasonOf(written));
+        if (isEnded(written)) metrics.ended(session.spec.capability, readyReasonOf(written));
         return;
       }
       case 'delete':
@@ -160,6 +176,7 @@ export function createSessionController(options: SessionControllerOptions): Sess
   function forget(name: string): void {
     writtenAt.delete(name);
     idle.delete(name);
+    unreachableSince.delete(name);
   }
 
   const queue = createWorkQueue({
@@ -174,6 +191,3 @@ export function createSessionController(options: SessionControllerOptions): Sess
 }
 
 const refOf = ({ metadata }: LiveSession) => ({ namespace: metadata.namespace, name: metadata.name ?? '' });
-
-const reasonOf = ({ status }: LiveSession) =>
-  status?.conditions?.find(({ type }) => type === 'Ready')?.reason ?? '';

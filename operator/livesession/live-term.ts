@@ -85,7 +85,10 @@ export function createLiveTerm(options: LiveTermOptions): LiveTerm {
       book.report(place, report);
       controller.touch(report.sessionId);
     },
-    onDisconnected: ({ agent }) => placer.touch(agent),
+    onDisconnected({ agent }) {
+      placer.touch(agent);
+      touchSessionsOn(agent);
+    },
   });
   const { pools } = options;
   const placer = createPlacer({ book, candidate, onWaiting: metrics.waiting, mayGrow: pools?.mayGrow });

@@ -86,6 +86,34 @@ describe('a LiveSession', () => {
       ]);
   });
 
+  it('says when nothing is heard of its agent, and that its agent was drained', async () => {
+    const agents = await Promise.all(
+      ['one', 'two'].map((name) => harness.agent({ name, script, live: { voice: 1 } })),
+    );
+    await leads();
+    const placed = new Map<string, string>();
+    for (const name of ['silent', 'drained'])
+      placed.set((await allocations.allocate(allocationOf(name))).agent, name);
+    for (const [i, agent] of agents.entries()) {
+      const name = placed.get(i === 0 ? 'one' : 'two') ?? '';
+      agent.live.change(name, { state: SessionState.SESSION_STATE_STREAMING, streamedMs: 1_000n });
+      await until(name, phase('Streaming'));
+      if (name === 'silent') await agent.kill();
+      else
+        agent.live.change(name, {
+          state: SessionState.SESSION_STATE_ENDED,
+          reason: EndReason.END_REASON_CANCELLED,
+          goingAway: true,
+        });
+    }
+    const drained = await until('drained', phase('Ended'));
+    expect(ready(drained)).toMatchObject({ status: 'False', reason: 'AgentDrained' });
+    expect(drained.status?.reason).toBe('cancelled');
+    const silent = await until('silent', (session) => ready(session)?.status === 'Unknown');
+    expect(ready(silent)?.reason).toBe('AgentUnreachable');
+    expect(silent.status?.phase).toBe('Streaming');
+  });
+
   it('that is deleted ends at its agent, and frees the slot for who waits', async () => {
     const agent = await harness.agent({ name: 'one', script, live: { voice: 1 } });
     await leads();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { LiveSession, LiveSessionStatus } from '#crds/gen/livesessions.ts';
 import { EndReason, SessionState, type SessionStatus } from '#proto/semblance/live/v1/live.ts';
-import { reconcile, type SessionSnapshot, type Whereabouts } from './reconcile.ts';
+import { reconcile, type SessionSnapshot, UNREACHABLE_AFTER_MS, type Whereabouts } from './reconcile.ts';
 import { ALLOCATED_BY } from './status.ts';
 
 const NOW = Date.parse('2026-01-01T00:10:00.000Z');
@@ -41,7 +41,7 @@ function sessionOf(
 }
 
 const reportOf = (state: SessionState, more: Partial<SessionStatus> = {}): SessionStatus => ({
-  ...{ sessionId: 's', capability: 'voice', state, streamedMs: 0n, reason: 0 },
+  ...{ sessionId: 's', capability: 'voice', state, streamedMs: 0n, reason: 0, goingAway: false },
   ...{ received: 0n, converted: 0n, dropped: 0n },
   ...more,
 });
@@ -58,7 +58,8 @@ function decide(
   holdings: readonly Whereabouts[] = [],
   more: Partial<SessionSnapshot> = {},
 ) {
-  const snapshot = { session, now: NOW, holdings, fate: 'connected', figuresDueInMs: 0, ...more } as const;
+  const due = { figuresDueInMs: 0, unreachableForMs: 0 };
+  const snapshot = { session, now: NOW, holdings, fate: 'connected', ...due, ...more } as const;
   const { actions, requeueAfterMs } = reconcile(snapshot);
   const short = actions.map((action) => {
     if (action.type === 'end') return `end at ${action.place.agent}`;
@@ -93,6 +94,25 @@ describe('a session that stands', () => {
     const report = reportOf(STREAMING, { streamedMs: 4_321n, received: 10n, converted: 9n, dropped: 1n });
     expect(decide(sessionOf(told('Streaming', figures)), [holding(report)]).short).toEqual([]);
     expect(decide(sessionOf(told('Bound')), [holding(reportOf(CLAIMED))]).short).toEqual([]);
+  });
+
+  it('says when nothing has been heard of its agent for a while, once, and when it is heard again', () => {
+    const streaming = sessionOf(told('Streaming'));
+    const away = holding(reportOf(STREAMING), { fate: 'unreachable' });
+    const of = (session: LiveSession, unreachableForMs: number) =>
+      decide(session, [away], { fate: 'unreachable', unreachableForMs });
+    expect(of(streaming, 500)).toMatchObject({ short: [], requeueAfterMs: 2_000 });
+    expect(of(streaming, UNREACHABLE_AFTER_MS - 100)).toMatchObject({ short: [], requeueAfterMs: 100 });
+    const { short, write, status } = of(streaming, UNREACHABLE_AFTER_MS);
+    expect(short).toEqual(['Streaming/Unknown/AgentUnreachable/']);
+    expect(write?.event).toMatchObject({ type: 'Warning', reason: 'AgentUnreachable' });
+    const silent = sessionOf(status);
+    expect(of(silent, 60_000)).toMatchObject({ short: [], requeueAfterMs: 2_000 });
+    expect(decide(silent, [holding(reportOf(STREAMING))]).short).toEqual(['Streaming/True/Streaming/']);
+    expect(decide(silent, [away], { fate: 'lost' }).short).toEqual(['Ended/False/AgentLost/render_failed']);
+    // What was heard before is written all the same, and a slot that was never told of is not worth a write.
+    expect(of(sessionOf(told('Connected')), 60_000).short).toEqual(['Streaming/True/Streaming/']);
+    expect(decide(sessionOf(), [], { fate: 'unreachable', unreachableForMs: 60_000 }).short).toEqual([]);
   });
 
   it('has its figures written when they have moved and the last write is long enough ago', () => {
@@ -134,6 +154,13 @@ describe('a session that ends', () => {
       type: word === 'render_failed' ? 'Warning' : 'Normal',
       reason: condition,
     });
+  });
+
+  it('says that its agent was drained', () => {
+    const report = reportOf(ENDED, { reason: EndReason.END_REASON_CANCELLED, goingAway: true });
+    const { short, write } = decide(sessionOf(told('Streaming')), [holding(report)]);
+    expect(short).toEqual(['Ended/False/AgentDrained/cancelled']);
+    expect(write?.event?.type).toBe('Normal');
   });
 
   it.each(['replaced', 'lost'] as const)('is lost with the process that carried it: %s', (fate) => {

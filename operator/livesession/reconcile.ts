@@ -9,6 +9,7 @@ import {
   isStanding,
   isTold,
   type Phase,
+  readyReasonOf,
   type StatusChange,
   statusWith,
   timeToLive,
@@ -29,6 +30,8 @@ export interface SessionSnapshot {
   readonly holdings: readonly Whereabouts[];
   /** Of the agent that the LiveSession names. */
   readonly fate: AgentFate;
+  /** For how long that agent has not been reached, milliseconds. */
+  readonly unreachableForMs: number;
   /** Milliseconds until figures may be written again; 0: now. */
   readonly figuresDueInMs: number;
 }
@@ -52,7 +55,10 @@ export interface Decision {
 }
 
 const NOTHING: Decision = { actions: [] };
+const UNREACHABLE = 'AgentUnreachable';
 
+/** A stream that breaks and is opened anew is nothing to write about. */
+export const UNREACHABLE_AFTER_MS = 3_000;
 /** How often a process that cannot be reached is looked at again: that its Lease lapses makes no event. */
 const UNREACHABLE_EVERY_MS = 2_000;
 
@@ -130,7 +136,28 @@ function decideStanding(snapshot: SessionSnapshot, session: LiveSession): Decisi
       message: `${agent} no longer knows it: it ended while no operator watched.`,
     });
   }
-  return report ? progress(snapshot, session, report) : NOTHING;
+  if (fate === 'unreachable' && readyReasonOf(session) === UNREACHABLE) return NOTHING;
+  const progressed = report ? progress(snapshot, session, report) : NOTHING;
+  return fate === 'unreachable' && progressed.actions.length === 0
+    ? unreachable(snapshot, session)
+    : progressed;
+}
+
+/** It may well go on there, and its client may not notice: nothing is known of it until then. */
+function unreachable({ now, unreachableForMs }: SessionSnapshot, session: LiveSession): Decision {
+  if (!isTold(session)) return NOTHING;
+  const left = UNREACHABLE_AFTER_MS - unreachableForMs;
+  if (left > 0) return { actions: [], requeueAfterMs: left };
+  const { agent } = session.spec;
+  const status = statusWith(session, now, {
+    phase: session.status?.phase ?? 'Bound',
+    conditionReason: UNREACHABLE,
+    ready: 'Unknown',
+    message: `The operator cannot reach ${agent}, which carries it; it ends when the Lease of ${agent} lapses.`,
+  });
+  const note = `Nothing is heard of ${agent}, which carries it.`;
+  const event = { type: 'Warning', reason: UNREACHABLE, action: 'Watch', note } as const;
+  return { actions: [{ type: 'status', status, idle: false, event }] };
 }
 
 type End = Pick<StatusChange, 'conditionReason' | 'message' | 'reason'>;
@@ -164,6 +191,10 @@ const ENDS: Readonly<Record<SessionEndReason | 'closed', readonly [reason: strin
 
 function endOf(report: SessionStatus): End {
   const reason = fromEndReason(report.reason);
+  if (report.goingAway) {
+    const message = 'Its agent was ended, and gave it time to end before.';
+    return { conditionReason: 'AgentDrained', message, reason };
+  }
   const [conditionReason, message] = ENDS[reason ?? 'closed'];
   return { conditionReason, message, reason };
 }
@@ -181,7 +212,8 @@ function progress(
 ): Decision {
   const phase = PHASES[report.state];
   if (!phase) return NOTHING;
-  const turned = session.status?.phase !== phase || !isTold(session);
+  const turned =
+    session.status?.phase !== phase || !isTold(session) || readyReasonOf(session) === UNREACHABLE;
   if (!turned) {
     if (!haveMoved(session, report)) return NOTHING;
     if (figuresDueInMs > 0) return { actions: [], requeueAfterMs: figuresDueInMs };

@@ -194,7 +194,14 @@ export function createSlotBook(options: SlotBookOptions): SlotBook {
 /** What an agent that answered "held" would tell. */
 function held(sessionId: string, capability: string): SessionStatus {
   return {
-    ...{ sessionId, capability, state: SessionState.SESSION_STATE_CLAIMED, streamedMs: 0n, reason: 0 },
+    ...{
+      sessionId,
+      capability,
+      state: SessionState.SESSION_STATE_CLAIMED,
+      streamedMs: 0n,
+      reason: 0,
+      goingAway: false,
+    },
     ...{ received: 0n, converted: 0n, dropped: 0n },
   };
 }

@@ -20,6 +20,10 @@ export const isStanding = (session: LiveSession): boolean =>
 /** Whether its status has been written since it was made; the phase alone is filled in by the API server. */
 export const isTold = ({ status }: LiveSession): boolean => (status?.conditions?.length ?? 0) > 0;
 
+/** Reason of its condition Ready. */
+export const readyReasonOf = ({ status }: LiveSession): string =>
+  status?.conditions?.find(({ type }) => type === 'Ready')?.reason ?? '';
+
 /** Milliseconds after which it is to be deleted, from now; undefined: it has not ended. */
 export function timeToLive(session: LiveSession, now: number): number | undefined {
   if (!isEnded(session)) return undefined;
@@ -30,8 +34,10 @@ export function timeToLive(session: LiveSession, now: number): number | undefine
 
 export interface StatusChange {
   readonly phase: Phase;
-  /** Of the condition Ready, which is True unless it has ended. */
+  /** Of the condition Ready. */
   readonly conditionReason: string;
+  /** Default: True unless it has ended. */
+  readonly ready?: 'Unknown';
   readonly message: string;
   readonly reason?: SessionEndReason | undefined;
   readonly report?: SessionStatus | undefined;
@@ -39,7 +45,7 @@ export interface StatusChange {
 
 /** The status after the change, of which `figures` are what the agent counted. */
 export function statusWith(session: LiveSession, now: number, change: StatusChange): LiveSessionStatus {
-  const { phase, conditionReason, message, reason, report } = change;
+  const { phase, conditionReason, ready, message, reason, report } = change;
   const before = session.status ?? {};
   const observedGeneration = session.metadata.generation;
   const startedAt = before.startedAt ?? startOf(report, now);
@@ -54,7 +60,7 @@ export function statusWith(session: LiveSession, now: number, change: StatusChan
       before.conditions,
       {
         type: 'Ready',
-        status: phase === 'Ended' ? 'False' : 'True',
+        status: ready ?? (phase === 'Ended' ? 'False' : 'True'),
         reason: conditionReason,
         message,
         observedGeneration,

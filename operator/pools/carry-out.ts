@@ -40,7 +40,7 @@ export async function carryOut(
     const ref = { namespace, name: pod.name };
     if (action.type === 'remove') {
       await client.delete(POD_RESOURCE, ref, { uid: pod.uid, signal });
-      observer.removed(pod.uid);
+      if (pods.byUid(pod.uid)) observer.removed(pod.uid);
       const { reason, note, fault } = action;
       if (fault && !pod.served)
         faults.note(poolUid, revision, pod.end ?? pod.obstacle ?? { reason, message: note });

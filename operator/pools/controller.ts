@@ -11,6 +11,8 @@ import {
 import type { Logger } from '#common/logging.ts';
 import { AGENTPOOL_RESOURCE, type AgentPool, type AgentPoolStatus } from '#crds/gen/agentpools.ts';
 import type { GpuAgent } from '#crds/gen/gpuagents.ts';
+import type { PoolWord } from '../scheduling/reasons.ts';
+import { blockedBy } from './blocked.ts';
 import { carryOut } from './carry-out.ts';
 import { shareDemand } from './demand.ts';
 import { createFaults } from './faults.ts';
@@ -21,7 +23,7 @@ import { ownerOf, POD_RESOURCE, POOL_LABEL, type Pod } from './pod.ts';
 import { reconcile } from './reconcile.ts';
 import { createRefusedOpens, type RefusedOpens } from './refused-opens.ts';
 import { settingsOf } from './scaling.ts';
-import { blockedBy, compareStatus, statusOf } from './status.ts';
+import { compareStatus, statusOf } from './status.ts';
 import { revisionOf } from './template.ts';
 import { type Demand, isReady, type Plan, type PoolSnapshot } from './types.ts';
 
@@ -58,9 +60,7 @@ export interface PoolController {
   touchAgent(agent: string): void;
   worked(agent: string): void;
   mayGrow(capability: string): boolean;
-  wordOf(
-    ...of: Parameters<typeof wordOf> extends [unknown, ...infer Rest] ? Rest : never
-  ): ReturnType<typeof wordOf>;
+  readonly wordOf: PoolWord;
   run(signal: AbortSignal): Promise<void>;
 }
 
@@ -257,6 +257,8 @@ export function createPoolController(options: PoolControllerOptions): PoolContro
       touchAll();
       await ended;
       clearInterval(ticking);
+      // Whoever leads next tells how they stand.
+      for (const name of [...outlooks.keys()]) forget(name);
     },
   };
 }

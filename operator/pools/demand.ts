@@ -16,7 +16,8 @@ export interface Bidder {
 /**
  * Shares out what waits, so that nothing is counted twice: first to free slots that are there, then to what each pool may
  * still grow by, pools in order of their names; one that cannot start agents is passed over. What nobody has room for
- * is told to the first that has the capability and grows, so that it can say what its maximum costs.
+ * is told to the first that has the capability and grows, so that it can say what its maximum costs; and to the first
+ * that does not grow by itself, so that its metrics tell whoever scales it.
  */
 export function shareDemand(demand: Demand, bidders: readonly Bidder[]): Map<string, Demand> {
   const pools = bidders.toSorted((a, b) => (a.name < b.name ? -1 : 1));
@@ -32,21 +33,23 @@ export function shareDemand(demand: Demand, bidders: readonly Bidder[]): Map<str
         (isLive(capability) || rendersPerAgent(profile, capability) > 0),
     );
     let left = count;
-    const give = ({ name }: Bidder, most: number) => {
-      const taken = Math.min(left, most);
-      if (taken <= 0) return;
-      left -= taken;
-      const mine = given.get(name)?.[kind];
+    const give = (pool: Bidder | undefined, taken: number) => {
+      const mine = pool && taken > 0 ? given.get(pool.name)?.[kind] : undefined;
       mine?.set(capability, (mine.get(capability) ?? 0) + taken);
     };
     for (const stage of ['free', 'growth'] as const) {
       for (const pool of able) {
         const room = rooms.get(pool.name)?.[stage];
-        if (room) give(pool, room(capability, left));
+        if (!room) continue;
+        const taken = room(capability, left);
+        left -= taken;
+        give(pool, taken);
       }
     }
-    const last = able.find(({ max, blocked }) => max !== undefined && !blocked);
-    if (last) give(last, left);
+    const growing = able.filter(({ max }) => max !== undefined);
+    give(growing.find(({ blocked }) => !blocked) ?? growing[0], left);
+    const scaledByOthers = able.find(({ max }) => max === undefined);
+    give(scaledByOthers, left);
   };
   for (const [capability, count] of demand.jobs) share(capability, count, 'jobs');
   for (const [capability, count] of demand.opens) share(capability, count, 'opens');

@@ -7,6 +7,7 @@ import type { Scheduler } from '../scheduling/scheduler.ts';
 import {
   DELETE_FIRST,
   endOf,
+  type Fault,
   isPodReady,
   obstacleOf,
   ownerOf,
@@ -24,6 +25,8 @@ export const DRAIN_REASON = 'semblance.dev/drain-reason';
 
 /** Reasons not to be given work that are no fault of the agent. */
 const OUT_OF_SERVICE: ReadonlySet<string> = new Set(['Draining', 'NodeCordoned', 'PodTerminating']);
+/** To reach an agent that has just registered takes a moment. */
+const REACHED_WITHIN_MS = 30_000;
 
 export interface ObserverOptions {
   readonly agents: Reflector<GpuAgent>;
@@ -48,8 +51,12 @@ export function createObserver(options: ObserverOptions): Observer {
   const served = new Set<string>();
   const removed = new Set<string>();
 
-  function agentOf(name: string, podReady: boolean, now: number): PoolAgent | undefined {
-    const agent = agents.get(name);
+  function agentOf(
+    agent: GpuAgent | undefined,
+    name: string,
+    podReady: boolean,
+    now: number,
+  ): PoolAgent | undefined {
     if (!agent?.status?.incarnation) return undefined;
     const view = fleet.viewOf(agent);
     const { ready, reason } = view.readiness;
@@ -69,6 +76,11 @@ export function createObserver(options: ObserverOptions): Observer {
     };
   }
 
+  function unreachable(agent: GpuAgent | undefined): Fault | undefined {
+    const { reason, message } = agent ? fleet.viewOf(agent).readiness : {};
+    return reason === 'Unreachable' ? { reason, message: message ?? '' } : undefined;
+  }
+
   return {
     podOf(pod) {
       const {
@@ -79,10 +91,15 @@ export function createObserver(options: ObserverOptions): Observer {
         creationTimestamp = '',
         deletionTimestamp,
       } = pod.metadata;
-      const agent = agentOf(name, isPodReady(pod), Date.now());
+      const now = Date.now();
+      const resource = agents.get(name);
+      const agent = agentOf(resource, name, isPodReady(pod), now);
       if (agent?.ready) served.add(uid);
       const at = scheduledAt(pod);
-      const failing = !agent?.ready && !agent?.outOfService && !agent?.drained;
+      const since = Math.max(at ?? 0, lostAt(pod, resource));
+      // It lives, and may be at work: that this operator does not reach it is no reason to end it.
+      const unreached = agent !== undefined && isPodReady(pod) ? unreachable(resource) : undefined;
+      const failing = !agent?.ready && !agent?.outOfService && !agent?.drained && !unreached;
       return {
         ...{
           name,
@@ -93,8 +110,8 @@ export function createObserver(options: ObserverOptions): Observer {
         terminating: deletionTimestamp !== undefined || removed.has(uid),
         end: endOf(pod),
         scheduled: at !== undefined,
-        unreadySince: failing && at !== undefined ? Math.max(at, lostAt(pod, agents.get(name))) : undefined,
-        obstacle: obstacleOf(pod),
+        unreadySince: failing && at !== undefined ? since : undefined,
+        obstacle: obstacleOf(pod) ?? (now - since > REACHED_WITHIN_MS ? unreached : undefined),
         deleteFirst: annotations?.[DELETE_FIRST] === 'true',
         served: served.has(uid),
         agent,

@@ -1,6 +1,6 @@
+import { blockedBy } from './blocked.ts';
 import type { Fault } from './pod.ts';
-import { settingsOf } from './scaling.ts';
-import { blockedBy } from './status.ts';
+import { isLive, rendersPerAgent, settingsOf } from './scaling.ts';
 import { isReady, type Plan, type PoolSnapshot } from './types.ts';
 
 /** What may be hoped for of a pool. */
@@ -18,7 +18,10 @@ export interface Outlook {
 export function outlookOf(snapshot: PoolSnapshot, { desired, kept }: Plan): Outlook {
   const { pool, profile } = snapshot;
   return {
-    ...{ pool: pool.metadata.name ?? '', capabilities: profile.capabilities, desired },
+    ...{ pool: pool.metadata.name ?? '', desired },
+    capabilities: new Set(
+      [...profile.capabilities].filter((each) => isLive(each) || rendersPerAgent(profile, each) > 0),
+    ),
     ready: kept.filter(isReady).length,
     max: settingsOf(pool).autoscaling?.max,
     fault: blockedBy(snapshot),

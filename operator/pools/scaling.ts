@@ -1,4 +1,5 @@
 import type { AgentPool } from '#crds/gen/agentpools.ts';
+import { blockedBy } from './blocked.ts';
 import { isReady, type PoolPod, type PoolSnapshot, type Profile } from './types.ts';
 
 /** The spec with its defaults, as the API fills them in. */
@@ -103,11 +104,17 @@ export function decide(
     (pod) => isReady(pod) && pod.agent?.idleSince !== undefined && now - pod.agent.idleSince >= idleMs,
   );
   const late = kept.filter((pod) => {
-    if (isReady(pod) || pod.agent?.outOfService) return false;
+    // One that lives and is merely out of reach may be at work.
+    const fine = pod.scheduled && pod.unreadySince === undefined;
+    if (isReady(pod) || pod.agent?.outOfService || fine) return false;
     return now - (pod.unreadySince ?? pod.createdAt) >= warmUpMs;
   });
   const expendable = new Set([...idle, ...late].map(({ uid }) => uid));
-  if (wanted >= before) return { desired: wanted, needed, expendable };
+  if (wanted >= before) {
+    // While none can be started, more that cannot are no help.
+    const futile = before > 0 && wanted > before && blockedBy(snapshot) !== undefined;
+    return { desired: futile ? before : wanted, needed, expendable };
+  }
 
   const leaving = present.some(({ agent }) => agent?.drained?.why === 'ScaleDown');
   const spared = late.length > 0 || (idle.length > 0 && kept.filter(isReady).length > wanted);

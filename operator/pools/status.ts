@@ -1,21 +1,9 @@
 import type { AgentPool, AgentPoolStatus } from '#crds/gen/agentpools.ts';
 import { type Condition, withCondition } from '../conditions.ts';
-import { type Fault, POOL_LABEL } from './pod.ts';
+import { blockedBy } from './blocked.ts';
+import { POOL_LABEL } from './pod.ts';
 import { isLive, settingsOf } from './scaling.ts';
 import { isDraining, isReady, type Plan, type PoolPod, type PoolSnapshot, workOn } from './types.ts';
-
-/** What starting an agent fails of, if it does. */
-export function blockedBy({ pods, hold, pool, now }: PoolSnapshot): Fault | undefined {
-  if (hold && now < hold.until) return hold;
-  const { warmUpMs } = settingsOf(pool);
-  for (const pod of pods) {
-    if (pod.terminating || pod.end || isReady(pod) || !pod.obstacle) continue;
-    // A node may be on its way, and takes its time.
-    if (!pod.scheduled && now - pod.createdAt < warmUpMs) continue;
-    return { reason: pod.obstacle.reason, message: `${pod.name}: ${pod.obstacle.message}` };
-  }
-  return undefined;
-}
 
 type Told = Omit<Condition, 'lastTransitionTime' | 'type'>;
 
@@ -153,9 +141,7 @@ function limit({ pool, demand }: PoolSnapshot, { needed }: Plan): Told {
       message: 'maxReplicas is enough for what there is.',
       observedGeneration,
     };
-  const waits = [...demand.jobs.keys(), ...demand.opens.keys()].filter(
-    (each, at, all) => all.indexOf(each) === at,
-  );
+  const waits = [...new Set([...demand.jobs.keys(), ...demand.opens.keys()])].toSorted();
   const what =
     waits.length > 0
       ? `; ${waits.map((each) => (isLive(each) ? `${each} sessions` : each)).join(', ')} wait`

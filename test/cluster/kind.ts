@@ -1,4 +1,4 @@
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { findOnPath } from '#common/process/find-on-path.ts';
@@ -7,6 +7,7 @@ import { run } from '../../images/command.ts';
 import { loadArchives } from '../../images/load.ts';
 import { progressPrinter } from '../../local/toolchain/progress.ts';
 import { resolveTools } from '../../local/toolchain/toolchain.ts';
+import { checkFolder, removeFolder, takeFolder } from './folder.ts';
 import type { Cluster, ClusterOptions } from './handle.ts';
 import { storageManifest, volumeFolder } from './native/addons.ts';
 
@@ -23,7 +24,7 @@ export async function kindWorks(): Promise<boolean> {
 /** A one-node cluster in a container, by kind. */
 export async function kindUp({ dir, volumes, say }: ClusterOptions): Promise<Cluster> {
   await kindDown(dir);
-  await mkdir(dir, { recursive: true });
+  await takeFolder(dir);
   for (let index = 0; index < volumes; index++)
     await mkdir(volumeFolder(dir, index), { recursive: true, mode: 0o777 });
   const config = join(dir, 'kind.yaml');
@@ -72,6 +73,7 @@ export async function kindAt(dir: string): Promise<Cluster> {
 }
 
 export async function kindDown(dir: string): Promise<void> {
+  await checkFolder(dir);
   await run('kind', ['delete', 'cluster', '--name', KIND_NAME, '--kubeconfig', join(dir, 'kubeconfig')]);
-  await rm(dir, { recursive: true, force: true });
+  await removeFolder(dir);
 }

@@ -12,6 +12,8 @@ import { describeError } from '../../common/errors.ts';
 import { clusterDir, clusterDown, clusterUp, loadImages } from './cluster.ts';
 
 const TAG = 'test';
+/** More than all installations of a run claim: one that was released is not used again. */
+const VOLUMES = 12;
 const root = join(import.meta.dirname, '..', '..');
 const dir = clusterDir();
 const begun = Date.now();
@@ -34,7 +36,7 @@ function onSignal(): void {
 }
 
 try {
-  const cluster = await clusterUp({ dir, volumes: 0, say });
+  const cluster = await clusterUp({ dir, volumes: VOLUMES, say });
   if (!interrupted) await loadImages(cluster, TAG, say);
   if (!interrupted) {
     const exit = await vitest();

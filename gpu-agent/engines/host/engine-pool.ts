@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describeError } from '#common/errors.ts';
 import type { Logger } from '#common/logging.ts';
+import { DeviceGoneError, deviceFaultOf, missingDevice } from '../device-fault.ts';
 import type { RenderResult } from '../engine.ts';
 import { type EngineProcess, type RenderOptions, startEngineProcess } from './engine-process.ts';
 import type { EngineInfo, EngineSetup, RenderWork } from './protocol.ts';
@@ -35,6 +36,8 @@ export interface EnginePoolOptions {
   /** Longest a render waits for a process that is being restarted. */
   readonly waitMs?: number;
   readonly restartDelayMs?: (failures: number) => number;
+  /** How often the device files of the engine are looked for. */
+  readonly deviceCheckMs?: number;
   /** The number of warm processes changed. */
   readonly onChange?: () => void;
   /** A process ended that should not have. */
@@ -54,14 +57,19 @@ export interface EnginePool {
   readonly warm: readonly Pick<EngineProcess, 'pid' | 'busy'>[];
   /** Why no process is warm; undefined when one is. */
   readonly trouble: string | undefined;
-  /** @throws EngineUnavailableError and whatever `EngineProcess.render` throws */
+  /** Why its device cannot be used; undefined when it can, or it needs none. Nothing is offered meanwhile. */
+  readonly deviceTrouble: string | undefined;
+  /** @throws EngineUnavailableError, DeviceGoneError and whatever `EngineProcess.render` throws */
   render(work: RenderWork, options: RenderOptions): Promise<RenderResult>;
+  /** Resolves when the first process is warm, or did not get warm, or will not. */
+  readonly tried: Promise<void>;
   /** Resolves when the first process is warm; rejects when the pool is closed before. */
   firstReady(): Promise<EngineInfo>;
   close(): Promise<void>;
 }
 
 const HEALTHY_AFTER_MS = 60_000;
+const DEVICE_CHECK_MS = 1_000;
 
 /** 0.1 s after the first crash, doubled up to 30 s, so that a broken engine does not eat the node. */
 function defaultRestartDelay(failures: number): number {
@@ -79,8 +87,12 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
   const warm = new Set<EngineProcess>();
   const waiting: ((process: EngineProcess) => void)[] = [];
   const first = Promise.withResolvers<EngineInfo>();
+  const tried = Promise.withResolvers<void>();
   let engine: EngineInfo | undefined;
   let trouble: string | undefined = 'warming up';
+  let deviceTrouble: string | undefined;
+  /** A device has had a fault in this agent's life: what runs from then on runs on a device, or not at all. */
+  let hadFault = false;
 
   const placesOf = (of: EngineInfo) =>
     Math.max(1, Math.min(rendersPerProcess, of.concurrency ?? rendersPerProcess));
@@ -92,13 +104,47 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
     for (let free = freeProcess(); free && waiting.length > 0; free = freeProcess()) waiting[0]?.(free);
   };
 
+  const devices = setup.source.devices ?? [];
+  const checking =
+    devices.length > 0 ? setInterval(checkDevices, options.deviceCheckMs ?? DEVICE_CHECK_MS) : undefined;
+
+  function checkDevices(): void {
+    const missing = missingDevice(devices);
+    if (missing === undefined || deviceTrouble !== undefined) return;
+    lostDevice(missing);
+    for (const process of warm) process.deviceGone(missing);
+  }
+
+  function lostDevice(reason: string): void {
+    hadFault = true;
+    deviceTrouble = reason;
+    logger.error(
+      { engine: name, reason },
+      'the device of the engine cannot be used; nothing of it is offered',
+    );
+    options.onChange?.();
+  }
+
+  function setupNow(): EngineSetup {
+    if (!hadFault) return setup;
+    return {
+      ...setup,
+      options: { ...setup.options, settings: { ...setup.options.settings, gpuOnly: 'on' } },
+    };
+  }
+
   async function startOne(index: number): Promise<EngineProcess> {
+    const missing = missingDevice(devices);
+    if (missing !== undefined) {
+      if (deviceTrouble === undefined) lostDevice(missing);
+      throw new DeviceGoneError(missing);
+    }
     // A folder for each life: what the last one left there is removed by nobody else.
     const tempDir = join(options.tempDir, `${name}-${index}`);
     await rm(tempDir, { recursive: true, force: true });
     await mkdir(tempDir, { mode: 0o700 });
     return startEngineProcess({
-      setup,
+      setup: setupNow(),
       tempDir,
       logger,
       warmUpTimeoutMs: options.warmUpTimeoutMs ?? 120_000,
@@ -119,9 +165,12 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
         // The newest word counts: an engine that is a program of its own may come back as another version.
         engine = process.engine;
         trouble = undefined;
+        if (deviceTrouble !== undefined) logger.info({ engine: name }, 'the device of the engine is back');
+        deviceTrouble = undefined;
         warm.add(process);
         const since = performance.now();
         first.resolve(process.engine);
+        tried.resolve();
         options.onChange?.();
         handOut();
         const reason = await process.exited;
@@ -129,6 +178,7 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
         if (performance.now() - since > HEALTHY_AFTER_MS) failures = 0;
         if (!signal.aborted) {
           if (warm.size === 0) trouble = `the engine process ended (${reason})`;
+          if (deviceFaultOf(reason) && deviceTrouble === undefined) lostDevice(reason);
           logger.error(
             { engine: name, enginePid: process.pid, reason },
             'engine process ended; restarting it',
@@ -137,6 +187,7 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
           options.onChange?.();
         }
       } catch (error) {
+        tried.resolve();
         if (signal.aborted) break;
         if (warm.size === 0) trouble = describeError(error);
         logger.error({ engine: name, err: error }, `engine cannot start: ${describeError(error)}`);
@@ -183,6 +234,7 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
 
   return {
     get engine() {
+      if (deviceTrouble !== undefined) return undefined;
       return warm.size > 0 || options.offeredWhileDown !== false ? engine : undefined;
     },
     get known() {
@@ -200,17 +252,23 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
     get trouble() {
       return warm.size > 0 ? undefined : trouble;
     },
+    get deviceTrouble() {
+      return deviceTrouble;
+    },
     async render(work, renderOptions) {
       renderOptions.signal.throwIfAborted();
       if (closing.signal.aborted) throw new EngineUnavailableError('the agent is ending');
+      if (deviceTrouble !== undefined) throw new DeviceGoneError(deviceTrouble);
       try {
         return await withProcess(renderOptions.signal, (process) => process.render(work, renderOptions));
       } finally {
         handOut();
       }
     },
+    tried: tried.promise,
     firstReady: () => first.promise,
     async close() {
+      clearInterval(checking);
       if (!closing.signal.aborted) closing.abort(new Error('the engine pool is closing'));
       first.reject(closing.signal.reason);
       await Promise.all([...warm].map((process) => process.close()));

@@ -3,6 +3,7 @@ import { setPriority } from 'node:os';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import type { Logger } from '#common/logging.ts';
+import { DeviceGoneError, deviceFaultOf } from '../device-fault.ts';
 import { EngineInterruptedError, type OnProgress, RenderError, type RenderResult } from '../engine.ts';
 import { NO_TELEMETRY } from '../models/no-telemetry.ts';
 import type { EngineInfo, EngineSetup, FromEngine, RenderWork, ToEngine } from './protocol.ts';
@@ -57,9 +58,12 @@ export interface EngineProcess {
   readonly exited: Promise<string>;
   /**
    * Renders in the process. Aborting cancels; when the promise settles, nothing of the render runs any more.
-   * @throws the signal's reason, RenderError, EngineInterruptedError, EngineFaultError or EngineCrashedError
+   * @throws the signal's reason, RenderError, EngineInterruptedError, EngineFaultError, EngineCrashedError or
+   *   DeviceGoneError
    */
   render(work: RenderWork, options: RenderOptions): Promise<RenderResult>;
+  /** Kills it: its device is gone, and with it what it held. */
+  deviceGone(reason: string): void;
   /** Ends the process: asked first, killed after `graceMs`. */
   close(graceMs?: number): Promise<void>;
 }
@@ -96,17 +100,21 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
   let dead: string | undefined;
   /** Why the engine ends its process, in its own words. */
   let lastWords: string | undefined;
+  /** Why it was killed for want of its device. */
+  let gone: string | undefined;
   const exited = new Promise<string>((resolve) => {
     const end = (reason: string) => {
       if (dead !== undefined) return;
       dead = reason;
+      const during = `the engine process ended during the render (${reason})`;
+      const isGone = gone !== undefined || deviceFaultOf(reason) === 'gone';
       for (const { settle } of held.values()) {
-        settle({ error: new EngineCrashedError(`the engine process ended during the render (${reason})`) });
+        settle({ error: isGone ? new DeviceGoneError(during) : new EngineCrashedError(during) });
       }
       resolve(reason);
     };
     child.once('exit', (code, killedBy) =>
-      end(lastWords ?? (killedBy ? `killed by ${killedBy}` : `exit status ${code}`)),
+      end(gone ?? lastWords ?? (killedBy ? `killed by ${killedBy}` : `exit status ${code}`)),
     );
     child.once('error', (error) => {
       // Only a process that never was reports no exit.
@@ -169,6 +177,10 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
         clearTimeout(killTimer);
       }
     },
+    deviceGone(reason) {
+      gone ??= reason;
+      child.kill('SIGKILL');
+    },
     async close(graceMs = 2_000) {
       tell(child, { type: 'close' });
       const timer = setTimeout(() => child.kill('SIGKILL'), graceMs);
@@ -225,7 +237,13 @@ function tell(child: ChildProcess, message: ToEngine): void {
 }
 
 function renderFailure(message: Extract<FromEngine, { type: 'error' }>): Error {
-  if (!message.code) return new EngineFaultError(message.message);
+  if (!message.code) {
+    // Of the engine's own words: what it was given may be at fault only where the device is not.
+    const fault = deviceFaultOf(message.message);
+    if (fault === 'gone') return new DeviceGoneError(message.message);
+    if (fault === 'broken') return new EngineInterruptedError('The device of the engine failed.');
+    return new EngineFaultError(message.message);
+  }
   if (message.code === 'engine_interrupted') return new EngineInterruptedError(message.message);
   return new RenderError(message.code, message.message);
 }

@@ -96,8 +96,10 @@ async function openEngine(
     openSession('blazeface', options.cacheDir),
     openSession('facemesh', options.cacheDir),
   ]);
+  const gpus = settings.providers.filter((provider) => provider !== 'cpu');
+  const providers = settings.gpuOnly && gpus.length > 0 ? gpus : settings.providers;
   const { pool, runs, notes } = await SessionPool.open(
-    { models, providers: settings.providers, devices: settings.devices, threads: options.threads, onEnd },
+    { models, providers, devices: settings.devices, threads: options.threads, onEnd },
     signal,
   );
   for (const note of notes) say(note);

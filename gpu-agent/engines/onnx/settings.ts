@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { nvidiaDevices } from '../device-fault.ts';
 import { PROVIDERS } from './sessions/protocol.ts';
 
 const providers = z
@@ -29,12 +30,25 @@ export const onnxShape = {
     .string()
     .default('0')
     .refine((text) => devices.safeParse(text).success, 'must be numbers of GPUs, such as 0,1, none twice'),
+  /** Device files that it cannot do without. Default: the NVIDIA devices there are at start, with a GPU's provider. */
+  SEMBLANCE_ONNX_DEVICE_FILES: z
+    .string()
+    .transform((text) => (text === 'none' ? [] : text.split(',').flatMap((path) => path.trim() || [])))
+    .refine((paths) => paths.every((path) => path.startsWith('/')), 'must be absolute paths, or none')
+    .optional(),
 };
+
+/** @param providers SEMBLANCE_ONNX_PROVIDERS */
+export function deviceFiles(given: readonly string[] | undefined, providers: string): readonly string[] {
+  return given ?? (/cuda|tensorrt/.test(providers) ? nvidiaDevices() : []);
+}
 
 const settings = z.object({
   modelDir: z.string({ error: 'SEMBLANCE_MODEL_DIR is not set: it says where the models are' }),
   providers,
   devices,
+  /** A GPU was lost: to go on without one would be slow work that nobody asked for. */
+  gpuOnly: z.literal('on').optional(),
 });
 
 /** The engine's settings as its process is given them. @throws Error naming the setting */

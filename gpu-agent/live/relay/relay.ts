@@ -4,7 +4,7 @@ import { fromEndReason, toEndReason } from '#common/live-session.ts';
 import type { Logger } from '#common/logging.ts';
 import type { RelayOpen, RelayReady, RelayRequest, RelayResponse } from '#proto/semblance/live/v1/live.ts';
 import type { LiveStream } from '../live-engine.ts';
-import type { ConnectedSession, LiveSessions } from '../sessions/live-sessions.ts';
+import type { ConnectedSession, LiveSessions, Warning } from '../sessions/live-sessions.ts';
 import { ConnectRefusedError } from '../sessions/refusals.ts';
 import type { SessionEnd } from '../sessions/session-table.ts';
 import { createPump, type Pump } from './pump.ts';
@@ -33,6 +33,7 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
   const { logger } = options;
   let session: ConnectedSession | undefined;
   let pump: Pump | undefined;
+  let warning: Warning | undefined;
   /** Nothing more is said to the caller. */
   let over = false;
 
@@ -54,12 +55,18 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
     if (stop()) call.emit('error', { code, details });
   }
   /** The session ended otherwise than by its relay. */
-  function onSessionEnd({ reason, message }: SessionEnd): void {
+  function onEnd({ reason, message, goingAway = false }: SessionEnd): void {
     if (!stop()) return;
-    call.write({
-      response: { $case: 'ended', value: { reason: toEndReason(reason), message: message.slice(0, 120) } },
-    });
+    const value = { reason: toEndReason(reason), message: message.slice(0, 120), goingAway };
+    call.write({ response: { $case: 'ended', value } });
     call.end();
+  }
+  /** Before the stream is ready nobody is there to be warned. */
+  function onWarning(given: Warning): void {
+    warning = given;
+    if (over || !pump) return;
+    const inSeconds = Math.max(0, Math.round((given.at - performance.now()) / 1000));
+    call.write({ response: { $case: 'ending', value: { reason: given.reason, inSeconds } } });
   }
   async function endedByCaller(end: SessionEnd): Promise<void> {
     if (!stop()) return;
@@ -75,7 +82,7 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
       return;
     }
     try {
-      session = options.sessions.connect(asked.sessionId, asked.ticket, onSessionEnd);
+      session = options.sessions.connect(asked.sessionId, asked.ticket, { onEnd, onWarning });
     } catch (error) {
       if (!(error instanceof ConnectRefusedError)) throw error;
       refuse(REFUSAL[error.code], error.message);
@@ -109,6 +116,7 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
       },
     });
     call.write({ response: { $case: 'ready', value: readyOf(stream) } });
+    if (warning) onWarning(warning);
     call.resume();
   }
 

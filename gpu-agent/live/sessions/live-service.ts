@@ -124,5 +124,6 @@ function statusOf(session: LiveSession): SessionStatus {
     converted: BigInt(session.converted),
     dropped: BigInt(session.dropped),
     reason: toEndReason(session.state === 'ended' ? session.end?.reason : undefined),
+    goingAway: session.state === 'ended' && session.end?.goingAway === true,
   };
 }

@@ -51,8 +51,8 @@ export interface LiveSessions {
   claim(work: SessionWork): void;
   /** Ends a session, and forbids it for ever. Resolves when its slot is free. */
   end(id: string, end: SessionEnd): Promise<void>;
-  /** Admits the one relay of a session. @param onEnd told when the session begins to end @throws ConnectRefusedError */
-  connect(id: string, ticket: Uint8Array, onEnd: (end: SessionEnd) => void): ConnectedSession;
+  /** Admits the one relay of a session. @throws ConnectRefusedError */
+  connect(id: string, ticket: Uint8Array, told: Told): ConnectedSession;
   get(id: string): LiveSession | undefined;
   list(): LiveSession[];
   /** Sessions of a capability whose slots are taken. */
@@ -61,10 +61,27 @@ export interface LiveSessions {
   subscribe(listener: (id: string) => void): () => void;
   /** Ends every session; resolves when all slots are free. */
   endAll(end: SessionEnd): Promise<void>;
+  /** Tells the relays of all sessions, and of those that connect later, that they will be ended. */
+  warn(warning: Warning): void;
   /** While true, claims are refused; what is held goes on. */
   drain(wanted: boolean): void;
   /** Resolves when no session is held, or the signal aborts. */
   idle(signal: AbortSignal): Promise<void>;
+}
+
+/** What a relay is told of its session. */
+export interface Told {
+  /** The session begins to end. */
+  onEnd(end: SessionEnd): void;
+  /** It will. */
+  onWarning(warning: Warning): void;
+}
+
+export interface Warning {
+  /** A stable word for the client. */
+  readonly reason: 'agent_draining';
+  /** performance.now() at which the sessions will be ended. */
+  readonly at: number;
 }
 
 interface Held {
@@ -72,10 +89,10 @@ interface Held {
   readonly controller: AbortController;
   readonly logger: Logger;
   readonly stream: Promise<LiveStream>;
-  onEnd: ((end: SessionEnd) => void) | undefined;
+  told: Told | undefined;
   over: Promise<void> | undefined;
   /** Messages when it was last told how far the stream is. */
-  told: number;
+  toldMessages: number;
 }
 
 /** The live sessions of this agent: the table's rules joined to engines and clocks. */
@@ -91,6 +108,7 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
   });
   let progress: NodeJS.Timeout | undefined;
   let draining = false;
+  let warning: Warning | undefined;
 
   const engineOf = (capability: LiveCapability) => engines.find((each) => each.capability === capability);
   const tell = (id: string) => {
@@ -102,8 +120,8 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
       const session = table.get(id);
       if (!session) continue;
       const messages = session.received + session.converted + session.dropped;
-      if (messages === held.told) continue;
-      held.told = messages;
+      if (messages === held.toldMessages) continue;
+      held.toldMessages = messages;
       tell(id);
     }
   }
@@ -141,7 +159,15 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     });
     const controller = new AbortController();
     const stream = prepare(work, engine, controller.signal, logger);
-    const held: Held = { work, controller, logger, stream, onEnd: undefined, over: undefined, told: 0 };
+    const held: Held = {
+      work,
+      controller,
+      logger,
+      stream,
+      told: undefined,
+      over: undefined,
+      toldMessages: 0,
+    };
     sessions.set(work.id, held);
     stream.catch((error: unknown) => {
       if (controller.signal.aborted) return;
@@ -191,7 +217,7 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     const { logger, work } = held;
     const end = table.get(id)?.end ?? { reason: undefined, message: '' };
     held.controller.abort(new Error(`the session ended: ${end.reason ?? 'closed'}`));
-    held.onEnd?.(end);
+    held.told?.onEnd(end);
     try {
       await (await held.stream).close();
     } catch (error) {
@@ -208,7 +234,7 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     if (sessions.size === 0) for (const check of idlers) check();
   }
 
-  function connect(id: string, ticket: Uint8Array, onEnd: Held['onEnd']): ConnectedSession {
+  function connect(id: string, ticket: Uint8Array, told: Told): ConnectedSession {
     const digest = createHash('sha256').update(ticket).digest();
     const decision = options.live() ? table.connect(id, digest, performance.now()) : 'no-lease';
     const held = sessions.get(id);
@@ -220,8 +246,9 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     const counted = (what: string) => metrics.messages.labels({ capability, what });
     const [received, dropped, converted] = [counted('received'), counted('dropped'), counted('converted')];
     const delay = metrics.delay.labels({ capability });
-    held.onEnd = onEnd;
+    held.told = told;
     held.logger.info('relay connected');
+    if (warning) told.onWarning(warning);
     wind();
     tell(id);
     return {
@@ -261,6 +288,10 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     },
     async endAll(end) {
       await Promise.all(table.held().map(({ id }) => endOne(id, end)));
+    },
+    warn(given) {
+      warning = given;
+      for (const { told } of sessions.values()) told?.onWarning(given);
     },
     drain(wanted) {
       draining = wanted;

@@ -25,6 +25,8 @@ export interface SessionEnd {
   readonly reason: SessionEndReason | undefined;
   /** Plain text, for the close frame of the client's socket. */
   readonly message: string;
+  /** The agent's process ends, and with it the session, which did nothing wrong. */
+  readonly goingAway?: boolean;
 }
 
 export interface SessionClaim {

@@ -5,6 +5,7 @@ import {
   type LiveServiceClient,
   type Media,
   type RelayEnded,
+  type RelayEnding,
   type RelayOpen,
   type RelayReady,
   type RelayRequest,
@@ -21,6 +22,8 @@ export interface RelayClient {
   /** How the call ended. */
   readonly over: Promise<StatusObject>;
   ended(): RelayEnded | undefined;
+  /** That it will be. */
+  ending(): RelayEnding | undefined;
   /** Returns false while the transport is full. */
   send(data: Uint8Array): boolean;
   /** The next converted message. Rejects when the relay ends without one. */
@@ -33,6 +36,7 @@ export function openRelay(client: LiveServiceClient, open: RelayOpen): RelayClie
   const call = client.relay();
   const media: Media[] = [];
   let ended: RelayEnded | undefined;
+  let ending: RelayEnding | undefined;
   let sequence = 0n;
   let wake = () => {};
   let status: StatusObject | undefined;
@@ -51,6 +55,7 @@ export function openRelay(client: LiveServiceClient, open: RelayOpen): RelayClie
     if (response?.$case === 'ready') ready.resolve(response.value);
     else if (response?.$case === 'media') media.push(response.value);
     else if (response?.$case === 'ended') ended = response.value;
+    else if (response?.$case === 'ending') ending = response.value;
     wake();
   });
   call.write({ request: { $case: 'open', value: open } });
@@ -60,6 +65,7 @@ export function openRelay(client: LiveServiceClient, open: RelayOpen): RelayClie
     media,
     over,
     ended: () => ended,
+    ending: () => ending,
     send: (data) =>
       call.write({
         request: { $case: 'media', value: { sequence: ++sequence, data: Buffer.from(data) } },

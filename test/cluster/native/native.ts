@@ -9,6 +9,7 @@ import { tailOf } from '../../../local/process/service.ts';
 import { progressPrinter } from '../../../local/toolchain/progress.ts';
 import { resolveTools } from '../../../local/toolchain/toolchain.ts';
 import type { ToolName } from '../../../local/toolchain/tools.ts';
+import { checkFolder, removeFolder, takeFolder } from '../folder.ts';
 import type { Cluster, ClusterOptions } from '../handle.ts';
 import { dnsManifest, storageManifest, volumeFolder } from './addons.ts';
 import { makeCertificates } from './certificates.ts';
@@ -49,7 +50,7 @@ export async function nativeUp(options: ClusterOptions): Promise<Cluster> {
   const { plugins, containerd } = checkPrerequisites();
   const tools = await resolveTools(TOOLS, { report: progressPrinter(process.stderr) });
   await nativeDown(dir);
-  await mkdir(dir, { recursive: true, mode: 0o755 });
+  await takeFolder(dir);
   const begun = Date.now();
   try {
     const enclave = await openEnclave(dir, numberOf(dir), tools.pause);
@@ -169,9 +170,10 @@ function nodeOf(dir: string, tools: Tools): Cluster & { ctr: string; ctrArgs: st
 
 /** Ends what runs from this folder, however the process that started it ended, and removes the folder. */
 export async function nativeDown(dir: string): Promise<void> {
+  await checkFolder(dir);
   await closeEnclave(dir);
   await removeControlGroups(pathsOf(dir).cgroup);
-  await rm(dir, { recursive: true, force: true, maxRetries: 5 });
+  await removeFolder(dir);
 }
 
 function pathsOf(dir: string): settings.Paths {

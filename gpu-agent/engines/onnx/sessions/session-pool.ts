@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads';
+import { deviceFaultOf } from '../../device-fault.ts';
 import { createThreadGate, endThread, type ThreadGate } from '../../models/thread-gate.ts';
 import { misfit } from '../contracts/fit.ts';
 import type { CheckedModel } from '../model-dir.ts';
@@ -23,7 +24,7 @@ export interface SessionPoolOptions {
   /** Threads that one run on the CPU uses. */
   readonly threads: number;
   readonly maxBatch?: number;
-  /** Told when no thread is left although nobody closed the pool. */
+  /** Told when nothing can be run any more although nobody closed the pool: no thread is left, or a device has a fault. */
   readonly onEnd?: (reason: string) => void;
 }
 
@@ -229,6 +230,8 @@ export class SessionPool {
     if (message.type === 'failed') {
       const error = new SessionError(`${requests[0]?.model ?? 'a model'} failed: ${message.message}`);
       for (const request of requests) request.reject(error);
+      // After an error of its device a process can make nothing any more, or nothing right.
+      if (deviceFaultOf(message.message)) this.#options.onEnd?.(error.message);
     } else if (requests.length === 1) requests[0]?.resolve(message.outputs);
     else split(message.outputs, requests);
     this.#dispatch();

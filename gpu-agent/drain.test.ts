@@ -1,0 +1,145 @@
+import { spawn } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { call, createClient } from '#common/grpc/client.ts';
+import { newId } from '#common/ids.ts';
+import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
+import {
+  AgentServiceClient,
+  AttemptState,
+  type StartAttemptRequest,
+} from '#proto/semblance/agent/v1/agent.ts';
+import { ClaimSlotRequest, EndReason, LiveServiceClient } from '#proto/semblance/live/v1/live.ts';
+import { freePort } from '../local/process/ports.ts';
+import { openRelay } from './live/testing/relay-client.ts';
+import { createHarness, type Harness, startRequest, until, watch } from './testing/harness.ts';
+
+const media = join(import.meta.dirname, '../media');
+const timeoutMs = 30_000;
+
+let harness: Harness;
+beforeAll(async () => {
+  harness = await createHarness();
+  harness.store.objects.set('/in/image', await readFile(join(media, 'grace_hopper.jpg')));
+  harness.store.objects.set('/in/face', await readFile(join(media, 'astronaut.png')));
+});
+afterAll(() => harness.close());
+
+/** An agent as it is run: a process, with the engine `builtin`. */
+async function agentProcess(env: Readonly<Record<string, string>>) {
+  const [port, healthPort] = [await freePort(), await freePort()];
+  const name = `agent-${randomBytes(4).toString('hex')}`;
+  const child = spawn(process.execPath, [join(import.meta.dirname, 'main.ts')], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+    env: {
+      ...process.env,
+      KUBECONFIG: harness.kubeconfig,
+      SEMBLANCE_NAMESPACE: harness.namespace,
+      SEMBLANCE_AGENT_NAME: name,
+      SEMBLANCE_AGENT_LISTEN: `127.0.0.1:${port}`,
+      SEMBLANCE_HEALTH_LISTEN: `127.0.0.1:${healthPort}`,
+      SEMBLANCE_AGENT_WORK_DIR: join(harness.dir, name),
+      SEMBLANCE_LIVE_VIDEO_SLOTS: '0',
+      ...env,
+    },
+  });
+  const exited = once(child, 'exit');
+  const resource = () => harness.kube.find(GPUAGENT_RESOURCE, { namespace: harness.namespace, name });
+  const ready = async () => {
+    const status = (await resource())?.status;
+    return (status?.slots ?? 0) > 0 && (status?.live?.[0]?.slots ?? 0) > 0;
+  };
+  await until(ready, 'slots for renders and for live sessions');
+  return {
+    child,
+    exited,
+    resource,
+    incarnation: (await resource())?.status?.incarnation ?? '',
+    address: `127.0.0.1:${port}`,
+  };
+}
+
+/** A live session with its relay, which streams. */
+async function session(client: LiveServiceClient, incarnation: string) {
+  const ticket = randomBytes(32);
+  const sessionId = newId('ses-');
+  const claim = ClaimSlotRequest.fromPartial({
+    ...{ sessionId, incarnation, capability: 'voice', connectDeadlineSeconds: 60, maxDurationSeconds: 600 },
+    ticketSha256: createHash('sha256').update(ticket).digest(),
+  });
+  await call(client.claimSlot.bind(client), claim, { timeoutMs });
+  const relay = openRelay(client, { sessionId, incarnation, ticket, requestId: '' });
+  await relay.ready;
+  relay.send(randomBytes(1_920));
+  await relay.next();
+  return relay;
+}
+
+describe('an agent that is asked to end', () => {
+  it('lets a render finish, and warns the sessions that it ends, as a process', async () => {
+    const { child, exited, resource, incarnation, address } = await agentProcess({
+      SEMBLANCE_AGENT_SLOTS: '1',
+      SEMBLANCE_LIVE_VOICE_SLOTS: '2',
+      SEMBLANCE_AGENT_DRAIN_SECONDS: '60',
+      SEMBLANCE_AGENT_LIVE_DRAIN_SECONDS: '2',
+    });
+    const attempts = createClient(AgentServiceClient, address);
+    const live = createClient(LiveServiceClient, address);
+    try {
+      const watching = watch(attempts, incarnation);
+      const held = Promise.withResolvers<void>();
+      harness.store.on('/in/held', async (request, response) => {
+        await held.promise;
+        harness.store.serve(request, response, harness.store.objects.get('/in/image') as Buffer);
+      });
+      const request = (image: string) => {
+        const asked = startRequest(harness.store, incarnation, '', { parameters: {} });
+        asked.inputs = { ...asked.inputs, image: { url: harness.store.url(image), maxBytes: 0n } };
+        return {
+          ...asked,
+          sinks: ['image/jpeg', 'image/png'].map((contentType) => sinkOf(asked, contentType)),
+        };
+      };
+      const render = request('/in/held');
+      const { ref } = render;
+      await call(attempts.startAttempt.bind(attempts), render, { timeoutMs });
+      await watching.until(ref, ({ stage }) => stage === 'fetch');
+      const relay = await session(live, incarnation);
+
+      child.kill('SIGTERM');
+      await until(() => relay.ending() !== undefined, 'the session is warned');
+      expect(relay.ending()).toEqual({ reason: 'agent_draining', inSeconds: 2 });
+      await expect(session(live, incarnation)).rejects.toThrow('the agent takes no new sessions');
+      await expect(
+        call(attempts.startAttempt.bind(attempts), request('/in/image'), { timeoutMs }),
+      ).rejects.toThrow('the agent takes no new work');
+      // Media flows until it is ended.
+      relay.send(randomBytes(1_920));
+      await relay.next();
+      await relay.over;
+      expect(relay.ended()).toEqual({
+        reason: EndReason.END_REASON_CANCELLED,
+        message: 'the agent is ending; open another session',
+        goingAway: true,
+      });
+      held.resolve();
+      expect((await watching.ended(ref)).state).toBe(AttemptState.ATTEMPT_STATE_SUCCEEDED);
+      await call(attempts.acknowledgeAttempt.bind(attempts), { ref, incarnation }, { timeoutMs });
+      expect(await exited).toEqual([0, null]);
+      expect((await resource())?.status).toMatchObject({ draining: true, slots: 0 });
+    } finally {
+      child.kill('SIGKILL');
+      await exited;
+      attempts.close();
+      live.close();
+    }
+  });
+});
+
+function sinkOf({ ref }: StartAttemptRequest, contentType: string) {
+  const path = `/out/${ref?.jobUid}`;
+  return { contentType, url: harness.store.url(path), headers: {}, key: path.slice(1) };
+}

@@ -1,0 +1,15 @@
+import type { Fault } from './pod.ts';
+import { isReady, type PoolSnapshot } from './types.ts';
+
+/** What starting an agent fails of, if it does. */
+export function blockedBy({ pods, hold, pool, now }: PoolSnapshot): Fault | undefined {
+  if (hold && now < hold.until) return hold;
+  const warmUpMs = (pool.spec.warmUpSeconds ?? 600) * 1000;
+  for (const pod of pods) {
+    if (pod.terminating || pod.end || isReady(pod) || !pod.obstacle) continue;
+    // A node may be on its way, and takes its time.
+    if (!pod.scheduled && now - pod.createdAt < warmUpMs) continue;
+    return { reason: pod.obstacle.reason, message: `${pod.name}: ${pod.obstacle.message}` };
+  }
+  return undefined;
+}
