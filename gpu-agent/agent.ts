@@ -13,6 +13,8 @@ import { isMeasurable } from './attempts/measured-units.ts';
 import { createContentChecks } from './content-check/content-checks.ts';
 import { createEnginePools } from './engines/engine-pools.ts';
 import { createEngineSet } from './engines/engine-set.ts';
+// For the threads of live sessions, which could not set it themselves.
+import './engines/models/no-telemetry.ts';
 import { type EngineSource, engineSource, sidecarSource } from './engines/registry.ts';
 import { AGENT_ENDS, createLive } from './live/live.ts';
 import type { LiveEngine } from './live/live-engine.ts';

@@ -76,6 +76,8 @@ export async function uninstall(options: UninstallOptions): Promise<number> {
     await clearing.endPods(PODS, services);
   }
 
+  // Helm leaves the Pods of its tests.
+  await clearing.endPods(PODS, podsOf('test'));
   // From here on nobody is left to take a finalizer off, or to make anything anew.
   const leases = [
     ELECTION_LEASE,

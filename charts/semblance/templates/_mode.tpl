@@ -56,3 +56,20 @@ true
 {{- define "semblance.pool" -}}
 {{- mergeOverwrite (deepCopy .root.Values.agents) (deepCopy (.pool | default dict)) | toYaml -}}
 {{- end -}}
+
+{{/*
+Whose a definition is that the cluster has and this release may not touch: "namespace/release" of another release, "none"
+when no release made it, nothing when it is absent or ours. (dict "root" $ "name" "renderjobs.semblance.dev")
+*/}}
+{{- define "semblance.crdOwner" -}}
+{{- $found := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" .name -}}
+{{- if $found -}}
+{{- $annotations := $found.metadata.annotations | default dict -}}
+{{- $owner := printf "%s/%s" (index $annotations "meta.helm.sh/release-namespace" | default "") (index $annotations "meta.helm.sh/release-name" | default "") -}}
+{{- if eq $owner "/" -}}
+none
+{{- else if ne $owner (printf "%s/%s" .root.Release.Namespace .root.Release.Name) -}}
+{{- $owner -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -5,6 +5,7 @@ import type { Readable } from 'node:stream';
 import type { Logger } from '#common/logging.ts';
 import { DeviceGoneError, deviceFaultOf } from '../device-fault.ts';
 import { EngineInterruptedError, type OnProgress, RenderError, type RenderResult } from '../engine.ts';
+import { NO_TELEMETRY } from '../models/no-telemetry.ts';
 import type { EngineInfo, EngineSetup, FromEngine, RenderWork, ToEngine } from './protocol.ts';
 
 /** Variables an engine process is given of the agent's environment. Credentials are not among them. */
@@ -90,6 +91,7 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
     env: {
       ...Object.fromEntries(Object.entries(process.env).filter(([name]) => PASSED_ON.test(name))),
       ...(setup.options.cacheDir ? { SEMBLANCE_CACHE_DIR: setup.options.cacheDir } : {}),
+      ...NO_TELEMETRY,
       TMPDIR: options.tempDir,
     },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],

@@ -1,3 +1,5 @@
+// First: the library reads it when it is loaded.
+import './no-telemetry.ts';
 import { InferenceSession } from 'onnxruntime-node';
 import type { ModelName } from './catalog.ts';
 import { ensureOnnxModel } from './model-cache.ts';

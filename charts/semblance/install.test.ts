@@ -1,0 +1,129 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  createKubeClient,
+  type KubeClient,
+  type KubeObject,
+  NAMESPACE_RESOURCE,
+} from '#common/kube/index.ts';
+import { testKube } from '../../local/testing.ts';
+import { resolveTools } from '../../local/toolchain/toolchain.ts';
+import { find, helm, type Manifest, manifestsOf, podsOf, poolsOf, render } from './testing.ts';
+
+/** Kinds of other projects, whose definitions the test's API does not have. */
+const FOREIGN = /^(monitoring\.coreos\.com|cert-manager\.io|gateway\.networking\.k8s\.io)\//;
+const SECRETS = { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' };
+
+let kube: Awaited<ReturnType<typeof testKube>>;
+let client: KubeClient;
+let folder: string;
+let kubectl: string;
+
+beforeAll(async () => {
+  kube = await testKube();
+  client = createKubeClient({ kubeconfigPath: kube.kubeconfigPath, fieldManager: 'test' });
+  folder = await mkdtemp(join(tmpdir(), 'semblance-chart-'));
+  kubectl = (await resolveTools(['kubectl'])).kubectl;
+  // The API server itself judges Pods by the restricted standard.
+  await client.mergePatch(
+    NAMESPACE_RESOURCE,
+    { name: kube.namespace },
+    {
+      metadata: { labels: { 'pod-security.kubernetes.io/enforce': 'restricted' } },
+    },
+  );
+});
+
+afterAll(async () => {
+  await client.close();
+  await rm(folder, { recursive: true, force: true });
+  await kube.close();
+});
+
+/** Sends objects to be checked, with all of admission and every unknown or doubled field refused, and not stored. */
+async function dryRun(objects: readonly object[]): Promise<string[]> {
+  const file = join(folder, 'objects.json');
+  await writeFile(file, JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }));
+  const args = ['--kubeconfig', kube.kubeconfigPath, 'create', '--dry-run=server', '--validate=strict'];
+  const { stdout } = await promisify(execFile)(kubectl, [...args, '-o', 'name', '-f', file]);
+  return stdout.trim().split('\n');
+}
+const here = (each: Manifest): Manifest =>
+  each.metadata.namespace ? { ...each, metadata: { ...each.metadata, namespace: kube.namespace } } : each;
+const install = (verb: 'install' | 'upgrade', ...args: string[]) =>
+  // There are no nodes to run Jobs.
+  helm([verb, 'rel', import.meta.dirname, ...where(), '--no-hooks', ...args]);
+const where = () => ['--kubeconfig', kube.kubeconfigPath, '--namespace', kube.namespace];
+const secrets = async () =>
+  Object.fromEntries(
+    (await client.list(SECRETS, { namespace: kube.namespace })).items
+      .filter(({ metadata }) => metadata.name?.startsWith('rel-'))
+      .map((each) => [each.metadata.name, (each as KubeObject & { data: unknown }).data]),
+  );
+
+describe('a Kubernetes API of the version that is built', () => {
+  it('installs, upgrades and removes a release; its secrets stay what they were', async () => {
+    const notes = await install('install');
+    expect(notes).toContain(`helm test rel -n ${kube.namespace} --logs`);
+    expect(notes).toContain('account create --name first');
+    expect(notes).toContain('svc/rel-semblance-gateway 8080:8080');
+    expect(notes).toContain('FOR EVALUATION ONLY');
+    expect(notes).toContain('The resource definitions were there already, of no release');
+    expect(notes).toContain('no PersistentVolumeClaims, since the cluster has no default StorageClass');
+    const before = await secrets();
+    expect(Object.keys(before)).toHaveLength(8);
+
+    const deployments = async () => {
+      const manifests = manifestsOf(await helm(['get', 'manifest', 'rel', ...where()]));
+      return manifests
+        .filter(({ kind }) => /Deployment|StatefulSet/.test(kind))
+        .map(({ spec }) => spec.template);
+    };
+    const pods = await deployments();
+    await install('upgrade', '--set=controlPlane.webhookAllow={10.0.0.0/8}');
+    expect(await secrets()).toEqual(before);
+    const after = await deployments();
+    const changed = after.filter(
+      (template, index) => JSON.stringify(template) !== JSON.stringify(pods[index]),
+    );
+    expect(changed.map(({ spec }) => spec.containers[0].name)).toEqual(['control-plane']);
+
+    // Agents may reach the API that there is, and no other address.
+    const manifests = manifestsOf(await helm(['get', 'manifest', 'rel', ...where()]));
+    const [, api] = find(manifests, 'NetworkPolicy', 'rel-semblance-agent').spec.egress;
+    for (const { ipBlock } of api.to ?? []) expect(ipBlock.cidr).toMatch(/\/(32|128)$/);
+
+    // Pods of every kind, as their owners would make them, in a namespace that enforces the restricted standard.
+    const templates = [...podsOf(manifests.map(here)), ...podsOf((await render('gpu')).map(here))];
+    const made = templates
+      .filter(({ template }) => !template.spec.runtimeClassName && !template.spec.priorityClassName)
+      .map(({ template: { spec, metadata } }, index) => ({
+        apiVersion: 'v1',
+        kind: 'Pod',
+        metadata: { ...metadata, name: `pod-${index}`, namespace: kube.namespace },
+        spec,
+      }));
+    expect(made.length).toBeGreaterThan(12);
+    expect(await dryRun(made)).toHaveLength(made.length);
+
+    await helm(['uninstall', 'rel', ...where(), '--no-hooks']);
+    expect(await secrets()).toEqual({});
+  });
+
+  it.each([undefined, 'external', 'gpu', 'plain'] as const)(
+    'takes every object, field by field (%s)',
+    async (file) => {
+      const manifests = await render(file);
+      const checked = [...manifests, ...poolsOf(manifests)]
+        .filter(({ apiVersion, kind }) => !FOREIGN.test(apiVersion) && kind !== 'CustomResourceDefinition')
+        // Judged by the standard above, together with the accounts that they run under.
+        .filter(({ kind }) => kind !== 'Pod')
+        .map(here);
+      expect(await dryRun(checked)).toHaveLength(checked.length);
+    },
+  );
+});
