@@ -202,8 +202,8 @@ describe('scaling by work', () => {
     ],
     [
       'does not grow for what even an agent without work does not take',
-      { pool: auto({}, 2), pods: pods('a', 'b'), demand: jobs(1, 1) },
-      2,
+      { pool: auto({}, 1), pods: [podOf('a', { agent: idleFor(10) })], demand: jobs(1, 1) },
+      1,
       [],
     ],
     [
