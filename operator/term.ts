@@ -18,12 +18,15 @@ import type { Pod } from './pools/pod.ts';
 import { createJobController } from './renderjob/controller.ts';
 import { createFactStore } from './renderjob/facts.ts';
 import { createOrphans } from './renderjob/orphans.ts';
-import { attemptOf, isActive, isWaiting, retryAt } from './renderjob/status.ts';
+import { attemptOf, isActive, isWaiting, queuedAt, retryAt } from './renderjob/status.ts';
 import { createWaitingLane } from './renderjob/waiting-lane.ts';
 import { createJobWriter } from './renderjob/writer.ts';
 import type { Packing } from './scheduling/free-slots.ts';
 import type { PriorityOf } from './scheduling/priority-classes.ts';
 import { createScheduler } from './scheduling/scheduler.ts';
+
+/** A job that has waited for so long was not merely waiting for the next look at the queue. */
+const PASSED_OVER_MS = 10_000;
 
 /** Indexes of the reflector of RenderJobs. */
 export const JOB_INDEXERS = {
@@ -164,15 +167,18 @@ export function createTerm(options: TermOptions): Term {
   });
 
   /** RenderJobs that could be begun if there were a slot, by capability. */
-  function waitingJobs(): Map<string, number> {
+  function waitingJobs() {
     const now = Date.now();
-    const counts = new Map<string, number>();
+    const found = { jobs: new Map<string, number>(), passedOver: new Map<string, number>() };
+    const count = (of: Map<string, number>, capability: string) =>
+      of.set(capability, (of.get(capability) ?? 0) + 1);
     for (const job of jobs.byIndex('state', 'waiting')) {
       const { capability } = job.spec;
       if (scheduler.placementOf(job.metadata.uid ?? '') || retryAt(job) > now) continue;
-      counts.set(capability, (counts.get(capability) ?? 0) + 1);
+      count(found.jobs, capability);
+      if (now - Math.max(queuedAt(job), retryAt(job)) > PASSED_OVER_MS) count(found.passedOver, capability);
     }
-    return counts;
+    return found;
   }
 
   function touchJobsOf(agent: string): void {

@@ -25,7 +25,7 @@ import { createRefusedOpens, type RefusedOpens } from './refused-opens.ts';
 import { settingsOf } from './scaling.ts';
 import { compareStatus, statusOf } from './status.ts';
 import { revisionOf } from './template.ts';
-import { type Demand, isReady, type Plan, type PoolSnapshot } from './types.ts';
+import { type Demand, isReady, NO_DEMAND, type Plan, type PoolSnapshot } from './types.ts';
 
 /** What makes no event: idle times, warm-up and drains that run out, jobs that have come to wait. */
 const TICK_MS = 1_000;
@@ -41,7 +41,7 @@ export interface PoolControllerOptions extends ObserverOptions {
   readonly pods: Reflector<Pod>;
   readonly agents: Reflector<GpuAgent>;
   /** RenderJobs that wait and can be begun, by capability. */
-  readonly waitingJobs: () => ReadonlyMap<string, number>;
+  readonly waitingJobs: () => Omit<Demand, 'opens'>;
   /** What is to be hoped for of pools has changed. */
   readonly onOutlook: () => void;
   readonly recorder: EventRecorder;
@@ -77,10 +77,10 @@ export function createPoolController(options: PoolControllerOptions): PoolContro
 
   /** What is the pool's share of all that waits, by the present moment of everything. */
   function demandOf(name: string): Demand {
-    const demand = { jobs: options.waitingJobs(), opens: opens.demand() };
+    const demand = { ...options.waitingJobs(), opens: opens.demand() };
     if (demand.jobs.size + demand.opens.size === 0) return demand;
     const bidders = pools.list().map((pool) => {
-      const snapshot = snapshotOf(pool, podsOf(pods, pool), { jobs: new Map(), opens: new Map() });
+      const snapshot = snapshotOf(pool, podsOf(pods, pool), NO_DEMAND);
       const of = pool.metadata.name ?? '';
       const max = settingsOf(pool).autoscaling?.max;
       return {
@@ -91,7 +91,7 @@ export function createPoolController(options: PoolControllerOptions): PoolContro
         blocked: blockedBy(snapshot) !== undefined,
       };
     });
-    return shareDemand(demand, bidders).get(name) ?? { jobs: new Map(), opens: new Map() };
+    return shareDemand(demand, bidders).get(name) ?? NO_DEMAND;
   }
 
   function snapshotOf(pool: AgentPool, of: readonly Pod[], demand: Demand): PoolSnapshot {

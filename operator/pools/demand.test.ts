@@ -4,12 +4,13 @@ import { type Bidder, shareDemand } from './demand.ts';
 import { profileOf } from './observe.ts';
 import { mayGrow, type Outlook, wordOf } from './outlook.ts';
 import { createRefusedOpens } from './refused-opens.ts';
+import { NO_DEMAND } from './types.ts';
 
 const bidder = (name: string, more: Partial<Bidder> = {}): Bidder => ({
   ...{ name, profile: profileWith(), pods: [], max: 2, blocked: false },
   ...more,
 });
-const jobs = (count: number) => ({ jobs: new Map([['face-swap', count]]), opens: new Map<string, number>() });
+const jobs = (count: number) => ({ ...NO_DEMAND, jobs: new Map([['face-swap', count]]) });
 const shared = (count: number, ...pools: Bidder[]) =>
   Object.fromEntries(
     [...shareDemand(jobs(count), pools)].map(([name, { jobs: of }]) => [name, of.get('face-swap') ?? 0]),
@@ -48,6 +49,15 @@ describe('demand', () => {
     expect(shared(5, x, bidder('a'))).toEqual({ a: 5, x: 1 });
   });
 
+  it('of who was passed over is not met by free slots', () => {
+    const warm = bidder('c', { pods: [podOf('c-1')] });
+    const demand = { ...jobs(3), passedOver: new Map([['face-swap', 2]]) };
+    const given = shareDemand(demand, [bidder('a'), warm]);
+    expect(given.get('c')?.jobs.get('face-swap')).toBe(1);
+    expect(given.get('a')?.jobs.get('face-swap')).toBe(2);
+    expect([given.get('c')?.passedOver, given.get('a')?.passedOver]).toEqual([new Map(), demand.passedOver]);
+  });
+
   it('of live sessions has slots of its own', () => {
     const live = new Map([['voice', { slots: 4, used: 3 }]]);
     const profile = profileWith({
@@ -56,7 +66,7 @@ describe('demand', () => {
     });
     const pool = bidder('a', { profile, pods: [podOf('a-1', { agent: busy(2, { live }) })] });
     const other = bidder('b', { profile });
-    const demand = { jobs: new Map<string, number>(), opens: new Map([['voice', 7]]) };
+    const demand = { ...NO_DEMAND, opens: new Map([['voice', 7]]) };
     const given = shareDemand(demand, [pool, other]);
     expect(given.get('a')?.opens.get('voice')).toBe(5);
     expect(given.get('b')?.opens.get('voice')).toBe(2);

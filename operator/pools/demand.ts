@@ -22,7 +22,10 @@ export interface Bidder {
 export function shareDemand(demand: Demand, bidders: readonly Bidder[]): Map<string, Demand> {
   const pools = bidders.toSorted((a, b) => (a.name < b.name ? -1 : 1));
   const given = new Map(
-    pools.map(({ name }) => [name, { jobs: new Map<string, number>(), opens: new Map<string, number>() }]),
+    pools.map(({ name }) => {
+      const none = () => new Map<string, number>();
+      return [name, { jobs: none(), passedOver: none(), opens: none() }];
+    }),
   );
   const rooms = new Map(pools.map((pool) => [pool.name, roomOf(pool)]));
 
@@ -32,24 +35,32 @@ export function shareDemand(demand: Demand, bidders: readonly Bidder[]): Map<str
         profile.capabilities.has(capability) &&
         (isLive(capability) || rendersPerAgent(profile, capability) > 0),
     );
-    let left = count;
-    const give = (pool: Bidder | undefined, taken: number) => {
-      const mine = pool && taken > 0 ? given.get(pool.name)?.[kind] : undefined;
-      mine?.set(capability, (mine.get(capability) ?? 0) + taken);
+    // Who was passed over needs more than a free slot.
+    let late = kind === 'jobs' ? Math.min(count, demand.passedOver.get(capability) ?? 0) : 0;
+    let left = count - late;
+    const add = (to: Map<string, number> | undefined, taken: number) =>
+      to?.set(capability, (to.get(capability) ?? 0) + taken);
+    const give = (pool: Bidder | undefined, taken: number, passedOver: number) => {
+      const mine = pool && taken > 0 ? given.get(pool.name) : undefined;
+      add(mine?.[kind], taken);
+      if (passedOver > 0) add(mine?.passedOver, passedOver);
     };
     for (const stage of ['free', 'growth'] as const) {
+      if (stage === 'growth') left += late;
       for (const pool of able) {
         const room = rooms.get(pool.name)?.[stage];
         if (!room) continue;
         const taken = room(capability, left);
         left -= taken;
-        give(pool, taken);
+        const passedOver = stage === 'growth' ? Math.min(taken, late) : 0;
+        late -= passedOver;
+        give(pool, taken, passedOver);
       }
     }
     const growing = able.filter(({ max }) => max !== undefined);
-    give(growing.find(({ blocked }) => !blocked) ?? growing[0], left);
+    give(growing.find(({ blocked }) => !blocked) ?? growing[0], left, late);
     const scaledByOthers = able.find(({ max }) => max === undefined);
-    give(scaledByOthers, left);
+    give(scaledByOthers, left, late);
   };
   for (const [capability, count] of demand.jobs) share(capability, count, 'jobs');
   for (const [capability, count] of demand.opens) share(capability, count, 'opens');

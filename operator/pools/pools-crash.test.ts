@@ -11,6 +11,7 @@ import { poolTools, stands } from '../testing/pools.ts';
 import { createPoolController } from './controller.ts';
 import { POD_RESOURCE, type Pod } from './pod.ts';
 import { podOf } from './template.ts';
+import { NO_DEMAND } from './types.ts';
 
 let harness: Harness;
 let kubelet: FakeKubelet;
@@ -103,7 +104,7 @@ describe('never more Pods than are wanted', () => {
       live: { usedOn: () => new Map() },
       waitingJobs: () => {
         passes++;
-        return new Map();
+        return NO_DEMAND;
       },
       onOutlook() {},
       recorder: createEventRecorder({ client, component: 'test', instance: 'test', logger }),

@@ -11,7 +11,7 @@ import {
   secondsAgo,
   starting,
 } from '../testing/pool-snapshots.ts';
-import type { PoolPod, PoolSnapshot } from './types.ts';
+import { NO_DEMAND, type PoolPod, type PoolSnapshot } from './types.ts';
 
 type Case = [string, Partial<PoolSnapshot>, number, string[]];
 
@@ -26,8 +26,11 @@ const auto = (
     { autoscaling: { maxReplicas: 4, ...bounds }, capabilities: ['face-swap'], ...more },
     desiredReplicas === undefined ? undefined : { desiredReplicas },
   );
-const jobs = (count: number) => ({ jobs: new Map([['face-swap', count]]), opens: new Map() });
-const opens = (count: number) => ({ jobs: new Map(), opens: new Map([['voice', count]]) });
+const jobs = (count: number, passedOver = 0) => ({
+  ...{ jobs: new Map([['face-swap', count]]), passedOver: new Map([['face-swap', passedOver]]) },
+  opens: new Map(),
+});
+const opens = (count: number) => ({ ...NO_DEMAND, opens: new Map([['voice', count]]) });
 const pods = (...names: string[]): PoolPod[] => names.map((name) => podOf(name));
 const old = (name: string, more: Partial<PoolPod> = {}) => podOf(name, { revision: 'old', ...more });
 const idleFor = (seconds: number) => agentOf({ idleSince: secondsAgo(seconds) });
@@ -190,6 +193,18 @@ describe('scaling by work', () => {
       },
       3,
       ['+1'],
+    ],
+    [
+      'sees that a free slot does not help who has waited for long, for want of memory say',
+      { pool: auto({}, 1), pods: [podOf('a', { agent: busy(1) })], demand: jobs(1, 1) },
+      2,
+      ['+1'],
+    ],
+    [
+      'does not grow for what even an agent without work does not take',
+      { pool: auto({}, 1), pods: [podOf('a', { agent: idleFor(10) })], demand: jobs(1, 1) },
+      1,
+      [],
     ],
     [
       'does not start for what no agent is large enough for',

@@ -53,7 +53,11 @@ export function agentsNeeded(snapshot: PoolSnapshot, kept: readonly PoolPod[], b
     // Slots may be free and yet too scattered for a render that takes several.
     const cost = profile.costs.get(capability) ?? 1;
     const fit = ready.reduce((sum, { agent }) => sum + free(agent?.slots, agent?.used, cost), 0);
-    beyond += Math.max(0, waiting - fit) / each;
+    // Nor is a slot all that a render needs of an agent. One without any work that does not take it shows that more
+    // agents of the kind would not either.
+    const inVain = ready.some(({ agent }) => agent?.used === 0);
+    const passedOver = inVain ? 0 : (demand.passedOver.get(capability) ?? 0);
+    beyond += Math.max(passedOver, waiting - fit, 0) / each;
   }
   if (capabilities.some((each) => !isLive(each))) inAll += buffer / Math.max(1, profile.slots);
   needs.push(whole(inAll));

@@ -46,8 +46,12 @@ export interface PoolPod {
 /** What waits for a pool, by capability: RenderJobs, and live sessions that found no slot. */
 export interface Demand {
   readonly jobs: ReadonlyMap<string, number>;
+  /** Of the jobs, those that have waited for so long that free slots, if there are any, do not help them. */
+  readonly passedOver: ReadonlyMap<string, number>;
   readonly opens: ReadonlyMap<string, number>;
 }
+
+export const NO_DEMAND: Demand = { jobs: new Map(), passedOver: new Map(), opens: new Map() };
 
 export interface PoolSnapshot {
   readonly pool: AgentPool;

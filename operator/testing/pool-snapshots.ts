@@ -1,6 +1,6 @@
 import type { AgentPool, AgentPoolStatus } from '#crds/gen/agentpools.ts';
 import { reconcile } from '../pools/reconcile.ts';
-import type { PoolAgent, PoolPod, PoolSnapshot, Profile } from '../pools/types.ts';
+import { NO_DEMAND, type PoolAgent, type PoolPod, type PoolSnapshot, type Profile } from '../pools/types.ts';
 
 export const NOW = Date.parse('2026-01-01T12:00:00.000Z');
 export const secondsAgo = (seconds: number): number => NOW - seconds * 1000;
@@ -61,7 +61,7 @@ export function profileWith(more: Partial<Profile> = {}): Profile {
 export function snapshotWith(more: Partial<PoolSnapshot> = {}): PoolSnapshot {
   return {
     ...{ pool: poolOf(), revision: 'new', pods: [], profile: profileWith(), now: NOW },
-    demand: { jobs: new Map(), opens: new Map() },
+    demand: NO_DEMAND,
     ...{ hold: undefined, refused: new Set<string>() },
     ...more,
   };
