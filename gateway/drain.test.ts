@@ -37,7 +37,8 @@ it('a process that is asked to end stops being ready, serves on for its time, an
       SEMBLANCE_OBJECTS_SIGNING_KEY: signingKey.toString('hex'),
       SEMBLANCE_PUBLIC_URL: 'http://gateway.test',
       // Longer than everything that is asked of it meanwhile.
-      SEMBLANCE_GATEWAY_DRAIN_SECONDS: '4',
+      SEMBLANCE_GATEWAY_DRAIN_SECONDS: '6',
+      SEMBLANCE_GATEWAY_LIVE_DRAIN_SECONDS: '0',
     },
   });
   const exited = once(child, 'exit');

@@ -52,7 +52,7 @@ async function agentProcess(env: Readonly<Record<string, string>>) {
     const status = (await resource())?.status;
     return (status?.slots ?? 0) > 0 && (status?.live?.[0]?.slots ?? 0) > 0;
   };
-  await until(ready, 'slots for renders and for live sessions');
+  await until(ready, 'slots for renders and for live sessions', 90_000);
   return {
     child,
     exited,
@@ -84,7 +84,7 @@ describe('an agent that is asked to end', () => {
       SEMBLANCE_AGENT_SLOTS: '1',
       SEMBLANCE_LIVE_VOICE_SLOTS: '2',
       SEMBLANCE_AGENT_DRAIN_SECONDS: '60',
-      SEMBLANCE_AGENT_LIVE_DRAIN_SECONDS: '2',
+      SEMBLANCE_AGENT_LIVE_DRAIN_SECONDS: '5',
     });
     const attempts = createClient(AgentServiceClient, address);
     const live = createClient(LiveServiceClient, address);
@@ -111,7 +111,7 @@ describe('an agent that is asked to end', () => {
 
       child.kill('SIGTERM');
       await until(() => relay.ending() !== undefined, 'the session is warned');
-      expect(relay.ending()).toEqual({ reason: 'agent_draining', inSeconds: 2 });
+      expect(relay.ending()).toEqual({ reason: 'agent_draining', inSeconds: 5 });
       await expect(session(live, incarnation)).rejects.toThrow('the agent takes no new sessions');
       await expect(
         call(attempts.startAttempt.bind(attempts), request('/in/image'), { timeoutMs }),
