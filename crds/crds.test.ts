@@ -230,7 +230,7 @@ describe('kubectl', () => {
     expect(brief).toMatch(/^NAME +CAPABILITY +PHASE +PROGRESS +AGENT +AGE\n/);
     expect(brief).toMatch(/shown +face-swap-image +Pending +42% +gpu-1 +\d+s\n/);
     const wide = await kubectl('get', 'renderjobs', 'shown', '-o', 'wide', ...namespace);
-    expect(wide).toMatch(/AGE +PLACE +LEFT +ATTEMPT +REASON +MESSAGE\n/);
+    expect(wide).toMatch(/AGE +ACCOUNT +PLACE +LEFT +ATTEMPT +REASON +MESSAGE\n/);
     expect(wide).toMatch(/ 3 +90 +1 +SlotsBusy /);
     expect(wide).toContain('SlotsBusy   3rd of 12 waiting; 2 of 2 slots on 1 agent are busy.');
 
@@ -298,7 +298,7 @@ describe('kubectl', () => {
     const fields = [...text.matchAll(/^ {2}(\w+)\t<.*\n((?:(?: {2}enum:| {4}).*\n)*)/gm)];
     expect(fields.map(([, name]) => name)).toEqual([
       ...['account', 'activeDeadlineSeconds', 'backoffLimit', 'capability', 'inputs', 'parameters'],
-      ...['pendingDeadlineSeconds', 'priority', 'suspend', 'ttlSecondsAfterFinished'],
+      ...['pendingDeadlineSeconds', 'priority', 'priorityClassName', 'suspend', 'ttlSecondsAfterFinished'],
     ]);
     for (const [, name, description] of fields) {
       expect(description?.replace(/^ *enum:.*\n/m, '').trim(), name).not.toMatch(/^(<no description>)?$/);

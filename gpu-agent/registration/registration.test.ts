@@ -29,13 +29,14 @@ const slots = (agent: TestAgent, count: number) =>
 
 describe('registering', () => {
   it('says once warm who and where it is, what it can do, and proves that it lives', async () => {
-    const agent = await start({ SEMBLANCE_AGENT_NODE: 'node-7' });
+    const agent = await start({ SEMBLANCE_AGENT_NODE: 'node-7', SEMBLANCE_AGENT_MEMORY_MIB: '3000' });
     await slots(agent, 1);
     expect((await agent.resource())?.spec).toEqual({ drain: false });
     expect((await agent.resource())?.status).toMatchObject({
       incarnation: agent.incarnation,
       address: agent.address,
       node: 'node-7',
+      memoryMib: 3_000,
       draining: false,
       engines: [
         {

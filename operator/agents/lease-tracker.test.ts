@@ -53,6 +53,17 @@ describe('an agent is judged by its Lease', () => {
     expect(state()).toBe('lost');
   });
 
+  it('late the later the longer its Lease lasts, and so the less often it is renewed', () => {
+    const { renew, pass, state } = world();
+    renew('a', 'a1', 40);
+    pass(25_000);
+    expect(state()).toBe('held');
+    pass(500);
+    expect(state()).toBe('late');
+    pass(16_500);
+    expect(state()).toBe('lost');
+  });
+
   it('lost at once when the Lease was released', () => {
     const { renew, pass, state } = world();
     renew('a', 'a1');

@@ -3,6 +3,8 @@ import type { LeaseState } from './view.ts';
 
 /** Time without a renewal, of the two seconds between renewals, after which an agent gets no new work. */
 export const LATE_AFTER_MS = 5_000;
+/** or after this share of the Lease's duration, whichever is later: of the eight seconds that agents ask for, the same. */
+const LATE_SHARE = 5 / 8;
 /** Beyond the duration of a Lease before its holder counts as ended; the holder fences itself within the duration. */
 export const MARGIN_MS = 1_500;
 /** Of an agent whose Lease was never seen. */
@@ -94,7 +96,8 @@ export function createLeaseTracker(options: LeaseTrackerOptions): LeaseTracker {
       const seconds = lease?.spec?.leaseDurationSeconds;
       const duration = seconds === undefined ? DEFAULT_DURATION_MS : seconds * 1000;
       if (working && now - from > duration + MARGIN_MS) return 'lost';
-      return now - last > LATE_AFTER_MS ? 'late' : 'held';
+      // A Lease that lasts longer is renewed less often.
+      return now - last > Math.max(LATE_AFTER_MS, duration * LATE_SHARE) ? 'late' : 'held';
     },
   };
 }

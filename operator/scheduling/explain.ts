@@ -40,10 +40,14 @@ export function explain({ queue, agents, shares, now, pools }: ExplainOptions): 
   );
   const lines = groupsOf(capabilities, rivals).map((group) => inOrder(group, queue, agents, shares, now));
   // In turns, so that each group's first are among the first to be told.
+  const over = new Set<unknown>();
   for (let going = lines; going.length > 0; ) {
-    going = going.filter((line) => {
+    for (const line of going) {
       const { value, done } = line.next();
-      if (done) return false;
+      if (done) {
+        over.add(line);
+        continue;
+      }
       const { job, overtaken } = value;
       // Rivalry is mutual: whoever passes is ahead of all its rivals.
       for (const rival of rivals.get(job.capability) ?? []) {
@@ -55,8 +59,8 @@ export function explain({ queue, agents, shares, now, pools }: ExplainOptions): 
         const obstacle = obstacleOf(job, overtaken, own.obstacle, own.overtakenOf, shares);
         reasons.set(job.uid, waitingReason(obstacle, own.ahead, own.total));
       }
-      return true;
-    });
+    }
+    if (going.some((line) => over.has(line))) going = going.filter((line) => !over.has(line));
   }
   return reasons;
 }
@@ -118,9 +122,17 @@ function groupsOf(
   return groups;
 }
 
+interface Line {
+  readonly jobs: readonly WaitingJob[];
+  next: number;
+}
+
 interface Turn {
   readonly account: string;
-  readonly lines: { readonly jobs: readonly WaitingJob[]; next: number }[];
+  lines: Line[];
+  /** Of its lines the one whose next job is the oldest, and that job. */
+  line: Line;
+  head: WaitingJob;
   virtualTime: number;
   running: number;
 }
@@ -145,46 +157,48 @@ function* inOrder(
         virtualTime: shares.virtualTime(account, now),
         running: shares.runningOf(account),
       };
-      turns.push({ account, lines, virtualTime, running });
+      const line = oldest(lines);
+      turns.push({ account, lines, line, head: headOf(line), virtualTime, running });
     }
     const heap = createHeap(inTurn, turns);
     let youngest: WaitingJob | undefined;
     for (let turn = heap.pop(); turn; turn = heap.pop()) {
-      const line = oldest(turn);
-      const job = line.jobs[line.next] as WaitingJob;
-      line.next++;
+      const { line, head: job } = turn;
       yield { job, overtaken: youngest !== undefined && byAge(job, youngest) < 0 };
       if (!youngest || byAge(youngest, job) < 0) youngest = job;
       turn.virtualTime += shares.costOf(turn.account, job.capability, slots.get(job.capability) ?? 1);
       turn.running++;
-      if (line.next >= line.jobs.length) turn.lines.splice(turn.lines.indexOf(line), 1);
-      if (turn.lines.length > 0) heap.push(turn);
-      else spent.set(turn.account, turn);
+      line.next++;
+      if (line.next >= line.jobs.length) turn.lines = turn.lines.filter((each) => each !== line);
+      if (turn.lines.length > 0) {
+        turn.line = oldest(turn.lines);
+        turn.head = headOf(turn.line);
+        heap.push(turn);
+      } else spent.set(turn.account, turn);
     }
   }
   return undefined;
 }
 
-function linesOf(own: AccountQueue, group: ReadonlySet<string>): Turn['lines'] {
-  const lines: Turn['lines'] = [];
+function linesOf(own: AccountQueue, group: ReadonlySet<string>): Line[] {
+  const lines: Line[] = [];
   for (const [capability, jobs] of own) if (group.has(capability)) lines.push({ jobs, next: 0 });
   return lines;
 }
 
-function oldest({ lines }: Turn): Turn['lines'][number] {
-  return lines.reduce((one, other) =>
-    byAge(other.jobs[other.next] as WaitingJob, one.jobs[one.next] as WaitingJob) < 0 ? other : one,
-  );
+function oldest(lines: readonly Line[]): Line {
+  let found = lines[0] as Line;
+  for (const line of lines) if (line !== found && byAge(headOf(line), headOf(found)) < 0) found = line;
+  return found;
+}
+
+function headOf({ jobs, next }: Line): WaitingJob {
+  return jobs[next] as WaitingJob;
 }
 
 /** As `place` has it. */
 function inTurn(a: Turn, b: Turn): number {
-  return a.virtualTime - b.virtualTime || a.running - b.running || byAge(headOf(a), headOf(b));
-}
-
-function headOf(turn: Turn): WaitingJob {
-  const line = oldest(turn);
-  return line.jobs[line.next] as WaitingJob;
+  return a.virtualTime - b.virtualTime || a.running - b.running || byAge(a.head, b.head);
 }
 
 /** Slots that a job of the capability takes: the least that any agent says. */

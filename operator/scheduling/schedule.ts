@@ -46,7 +46,7 @@ export function place({ queue, agents, shares, now, packing }: PlaceOptions): Pl
   for (const { accounts } of [...queue.levels()]) {
     if (open.size === 0) break;
     const line = createHeap(inTurn, candidates(accounts, open, shares, now));
-    for (let next = line.pop(); next; next = line.pop()) {
+    for (let next = line.pop(); next && open.size > 0; next = line.pop()) {
       // The capability may have been closed since it was looked at, or the queue have moved on.
       const job = oldestOf(next.queue, open);
       if (!job) continue;
