@@ -5,6 +5,7 @@ import { baseShape, ConfigError, kubeShape, listenAddress, loadConfig } from '#c
 import { contentCheckSettings, contentCheckShape } from './content-check/settings.ts';
 import { ENGINE_NICE } from './engines/host/engine-process.ts';
 import { usableCacheDir } from './engines/models/cache-dir.ts';
+import { deviceFiles, onnxShape } from './engines/onnx/settings.ts';
 import { ENGINE_NAMES } from './engines/registry.ts';
 import { liveSettings, liveShape } from './live/settings.ts';
 import { whole } from './whole-number.ts';
