@@ -171,11 +171,3 @@ test('a wrong admin token is refused, and so is none', async () => {
     await expect(call).rejects.toMatchObject({ code: 'unauthorized' });
   }
 });
-
-test('one that is asked to end is not ready from then on, whatever it still has to do', async () => {
-  const plane = await system.startPlane();
-  plane.ready.ending?.();
-  const closed = plane.close();
-  expect(() => plane.ready.ending?.()).toThrow('the control plane is ending');
-  await closed;
-});
