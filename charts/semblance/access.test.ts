@@ -80,10 +80,13 @@ describe('rights', () => {
     ]);
   });
 
-  it('beyond the namespace are the Nodes alone, for the operator, if it may', async () => {
+  it('beyond the namespace are Nodes and PriorityClasses alone, for the operator, if it may', async () => {
     const [role, ...others] = ofKind(nothing, 'ClusterRole');
     expect(others).toEqual([]);
-    expect(grants(role as Manifest)).toEqual(['core/nodes: get list watch']);
+    expect(grants(role as Manifest)).toEqual([
+      'core/nodes: get list watch',
+      'scheduling.k8s.io/priorityclasses: get list watch',
+    ]);
     expect(ofKind(nothing, 'ClusterRoleBinding')[0]?.subjects[0].name).toBe('rel-semblance-operator');
     expect(ofKind(await render('plain'), 'ClusterRole')).toEqual([]);
   });
