@@ -123,10 +123,10 @@ describe('with PostgreSQL, NATS and S3 of the owner', () => {
   it('takes images from one registry, by digest where there is one', () => {
     const images = ofKind(external, 'Deployment').map(({ spec }) => spec.template.spec.containers[0].image);
     expect(new Set(images)).toEqual(
-      new Set([`registry.example.com/semblance/semblance@sha256:${'1'.padStart(64, '0')}`]),
+      new Set([`registry.example.com/semblance@sha256:${'1'.padStart(64, '0')}`]),
     );
     expect(poolsOf(external)[0]?.spec.template.spec.containers[0].image).toBe(
-      'registry.example.com/semblance/semblance-agent:0.1.0',
+      'registry.example.com/semblance-agent:0.1.0',
     );
     for (const { spec } of [...ofKind(external, 'Deployment'), ...poolsOf(external)])
       expect(spec.template.spec.imagePullSecrets).toEqual([{ name: 'pull' }]);

@@ -9,9 +9,9 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describeError } from '../../common/errors.ts';
+import { defaultTag } from '../../images/build.ts';
 import { clusterDir, clusterDown, clusterUp, loadImages } from './cluster.ts';
 
-const TAG = 'test';
 /** More than all installations of a run claim: one that was released is not used again. */
 const VOLUMES = 12;
 const root = join(import.meta.dirname, '..', '..');
@@ -37,7 +37,7 @@ function onSignal(): void {
 
 try {
   const cluster = await clusterUp({ dir, volumes: VOLUMES, say });
-  if (!interrupted) await loadImages(cluster, TAG, say);
+  if (!interrupted) await loadImages(cluster, await defaultTag(), say);
   if (!interrupted) {
     const exit = await vitest();
     const json = JSON.parse(readFileSync(report, 'utf8')) as {
@@ -64,7 +64,7 @@ function vitest(): Promise<number> {
   child = spawn(vitest, [...args, `--outputFile.json=${report}`, ...files], {
     cwd: root,
     stdio: ['ignore', 'inherit', 'inherit'],
-    env: { ...process.env, SEMBLANCE_CLUSTER_DIR: dir, SEMBLANCE_TEST_IMAGE_TAG: TAG },
+    env: { ...process.env, SEMBLANCE_CLUSTER_DIR: dir },
   });
   return new Promise((resolve) => child?.on('close', (code) => resolve(code ?? 1)));
 }

@@ -10,7 +10,6 @@ import { clusterAt } from '../cluster.ts';
 
 /** What `run.ts` has started and loaded. */
 const dir = required('SEMBLANCE_CLUSTER_DIR');
-const tag = required('SEMBLANCE_TEST_IMAGE_TAG');
 export const cluster = await clusterAt(dir);
 
 export const NAMESPACE = 'semblance';
@@ -26,20 +25,9 @@ export const kubectl = kubectlOf(
 export const helm = (args: readonly string[]) =>
   run(cluster.helm, ['--namespace', NAMESPACE, ...args], { env });
 
-/** The images of this run; everything else is as somebody gets it who sets nothing. */
-const IMAGES = Object.entries({
-  image: 'semblance',
-  agentImage: 'semblance-agent',
-  'postgres.image': 'semblance-postgres',
-  'nats.image': 'semblance-nats',
-}).flatMap(([key, repository]) => [
-  `--set=${key}.registry=localhost`,
-  `--set=${key}.repository=${repository}`,
-  `--set-string=${key}.tag=${tag}`,
-]);
-
+/** As somebody gets it who sets nothing. */
 export async function install(more: readonly string[] = []): Promise<void> {
-  await helm(['install', RELEASE, CHART, ...IMAGES, '--wait', '--timeout', '5m', ...more]);
+  await helm(['install', RELEASE, CHART, '--wait', '--timeout', '5m', ...more]);
   await untilReady();
 }
 
