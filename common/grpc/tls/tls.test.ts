@@ -7,6 +7,7 @@ import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ControlServiceClient, ControlServiceService } from '#proto/semblance/control/v1/control.ts';
+import { writeAtomically } from '../../../local/process/write-atomically.ts';
 import {
   type Authority,
   type CertificateOrder,
@@ -375,7 +376,8 @@ describe('a renewal', () => {
       const files = await issue('control-plane');
       const text =
         { 'tls.crt': files.certificate, 'tls.key': files.key, 'ca.crt': files.authority }[name] ?? '';
-      await writeFile(join(dir, 'control-plane', name), text.slice(0, text.length / 2));
+      // At once: a file that is written in place is empty for a moment, which is another fault.
+      await writeAtomically(join(dir, 'control-plane', name), text.slice(0, text.length / 2));
       await expect.poll(() => logged('cannot be renewed')).toHaveLength(1);
       expect(logged('cannot be renewed')[0]).toContain(`${name} ${why}`);
       expect(tls.current).toBe(former);
