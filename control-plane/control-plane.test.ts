@@ -171,3 +171,11 @@ test('a wrong admin token is refused, and so is none', async () => {
     await expect(call).rejects.toMatchObject({ code: 'unauthorized' });
   }
 });
+
+test('one that is asked to end while it begins is not ready from then on, and ends', async () => {
+  const plane = await system.startPlane();
+  plane.ready.ending?.();
+  const closed = plane.close();
+  expect(() => plane.ready.ending?.()).toThrow('the control plane is ending');
+  await closed;
+});

@@ -191,6 +191,15 @@ test('a stream that an earlier release made with other settings is brought up to
   await own.close();
 });
 
+test('a consumer that is stopped while it begins ends, at whatever point of its beginning', async () => {
+  for (let ms = 0; ms < 20; ms++) {
+    consume(`brief-${ms}`, async () => {});
+    await delay(ms);
+    for (const { stop } of consumers) stop.abort();
+    await Promise.all(consumers.splice(0).map(({ done }) => done));
+  }
+});
+
 test('what is no job event is told', () => {
   for (const data of [null, 1, {}, { status: 'lost', job_id: 'a', at: '' }, { status: 'queued', at: '' }])
     expect(() => parseJobEvent(data)).toThrow(TypeError);

@@ -221,8 +221,9 @@ async function handleFrom(
   });
   const stop = () => void messages.close();
   signal.addEventListener('abort', stop, { once: true });
+  // Aborted meanwhile: closed, and read to that end, for a close of messages that nobody reads never resolves.
+  if (signal.aborted) stop();
   try {
-    if (signal.aborted) return;
     for await (const message of messages) {
       while (running.size >= concurrency) await Promise.race(running);
       if (signal.aborted) break;
