@@ -1,53 +1,26 @@
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  createKubeClient,
-  type KubeClient,
-  type KubeObject,
-  type ResourceDescriptor,
-} from '#common/kube/index.ts';
 import { AGENTPOOL_RESOURCE, type AgentPoolStatus } from '#crds/gen/agentpools.ts';
-import { testKube } from '../local/testing.ts';
-import { resolveTools } from '../local/toolchain/toolchain.ts';
+import { type ResourceRig, startResourceRig } from './testing.ts';
 
-let kube: Awaited<ReturnType<typeof testKube>>;
-let client: KubeClient;
-let kubectlPath: string;
+let rig: ResourceRig;
 
 beforeAll(async () => {
-  kube = await testKube();
-  client = createKubeClient({ kubeconfigPath: kube.kubeconfigPath, fieldManager: 'semblance-test' });
-  kubectlPath = (await resolveTools(['kubectl'])).kubectl;
+  rig = await startResourceRig();
 });
 
-afterAll(async () => {
-  await client?.close();
-  await kube?.close();
-});
+afterAll(() => rig?.close());
 
-/** As a person would. @returns standard output */
-async function kubectl(...args: string[]): Promise<string> {
-  const env = { PATH: process.env.PATH, HOME: kube.kubeconfigPath.replace(/\/[^/]*$/, '') };
-  const all = ['--kubeconfig', kube.kubeconfigPath, '-n', kube.namespace, ...args];
-  const { stdout } = await promisify(execFile)(kubectlPath, all, { env });
-  return stdout;
-}
+const kubectl = (...args: string[]) => rig.kubectl(...args);
 
 const template = { spec: { containers: [{ name: 'agent', image: 'agent:1' }] } };
 const autoscaling = { minReplicas: 0, maxReplicas: 4 };
 
-/** Anything at all, as a person may write it. */
-const create = (spec: unknown, name = `pool-${Math.random().toString(36).slice(2)}`) =>
-  client.create(AGENTPOOL_RESOURCE as ResourceDescriptor<KubeObject & { spec: unknown }>, {
-    metadata: { name, namespace: kube.namespace },
-    spec,
-  });
+const create = (spec: unknown, name?: string) => rig.create(AGENTPOOL_RESOURCE, spec, name);
 
 const setStatus = (name: string, status: AgentPoolStatus) =>
-  client.mergePatch(
+  rig.client.mergePatch(
     AGENTPOOL_RESOURCE,
-    { namespace: kube.namespace, name },
+    { namespace: rig.namespace, name },
     { status },
     { subresource: 'status' },
   );
@@ -130,7 +103,7 @@ describe('an AgentPool', () => {
     });
     await kubectl('scale', 'agentpool', 'gpu', '--replicas=3');
     expect(
-      (await client.get(AGENTPOOL_RESOURCE, { namespace: kube.namespace, name: 'gpu' })).spec.replicas,
+      (await rig.client.get(AGENTPOOL_RESOURCE, { namespace: rig.namespace, name: 'gpu' })).spec.replicas,
     ).toBe(3);
     expect(JSON.parse(await kubectl('get', 'ap', 'gpu', '--subresource=scale', '-o', 'json'))).toMatchObject({
       spec: { replicas: 3 },

@@ -1,40 +1,17 @@
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  createKubeClient,
-  type KubeClient,
-  type KubeObject,
-  type ResourceDescriptor,
-} from '#common/kube/index.ts';
 import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
 import { RENDERJOB_RESOURCE, type RenderJobStatus } from '#crds/gen/renderjobs.ts';
-import { testKube } from '../local/testing.ts';
-import { resolveTools } from '../local/toolchain/toolchain.ts';
+import { type ResourceRig, startResourceRig } from './testing.ts';
 
-let kube: Awaited<ReturnType<typeof testKube>>;
-let client: KubeClient;
-let kubectlPath: string;
+let rig: ResourceRig;
 
 beforeAll(async () => {
-  kube = await testKube();
-  client = createKubeClient({ kubeconfigPath: kube.kubeconfigPath, fieldManager: 'semblance-test' });
-  kubectlPath = (await resolveTools(['kubectl'])).kubectl;
+  rig = await startResourceRig();
 });
 
-afterAll(async () => {
-  await client?.close();
-  await kube?.close();
-});
+afterAll(() => rig?.close());
 
-/** As a person would. @returns standard output */
-async function kubectl(...args: string[]): Promise<string> {
-  const env = { PATH: process.env.PATH, HOME: kube.kubeconfigPath.replace(/\/[^/]*$/, '') };
-  const { stdout } = await promisify(execFile)(kubectlPath, ['--kubeconfig', kube.kubeconfigPath, ...args], {
-    env,
-  });
-  return stdout;
-}
+const kubectl = (...args: string[]) => rig.kubectl(...args);
 
 const inputs = [
   { name: 'image', key: 'api/a/base.jpg' },
@@ -42,17 +19,12 @@ const inputs = [
 ];
 const good = { capability: 'face-swap-image', inputs };
 
-/** Anything at all, as a person may write it. */
-const create = (spec: unknown, name = `job-${Math.random().toString(36).slice(2)}`) =>
-  client.create(RENDERJOB_RESOURCE as ResourceDescriptor<KubeObject & { spec: unknown }>, {
-    metadata: { name, namespace: kube.namespace },
-    spec,
-  });
+const create = (spec: unknown, name?: string) => rig.create(RENDERJOB_RESOURCE, spec, name);
 
 const setStatus = (name: string, status: RenderJobStatus) =>
-  client.mergePatch(
+  rig.client.mergePatch(
     RENDERJOB_RESOURCE,
-    { namespace: kube.namespace, name },
+    { namespace: rig.namespace, name },
     { status },
     { subresource: 'status' },
   );
@@ -150,8 +122,8 @@ describe('a RenderJob', () => {
 
   it('cannot be made into other work, but held back, moved up, or given more time to wait', async () => {
     const { metadata } = await create({ ...good, account: 'acc' });
-    const ref = { namespace: kube.namespace, name: metadata.name ?? '' };
-    const patch = (spec: object) => client.mergePatch(RENDERJOB_RESOURCE, ref, { spec });
+    const ref = { namespace: rig.namespace, name: metadata.name ?? '' };
+    const patch = (spec: object) => rig.client.mergePatch(RENDERJOB_RESOURCE, ref, { spec });
     const fixed: [object, string][] = [
       [{ capability: 'face-swap' }, 'capability is immutable'],
       [{ inputs: [inputs[0], { name: 'face', key: 'api/other' }] }, 'inputs are immutable'],
@@ -172,7 +144,7 @@ describe('a RenderJob', () => {
     const { metadata } = await create({ ...good, status: { phase: 'Succeeded' } });
     const name = metadata.name ?? '';
     expect(
-      (await client.get(RENDERJOB_RESOURCE, { namespace: kube.namespace, name })).status,
+      (await rig.client.get(RENDERJOB_RESOURCE, { namespace: rig.namespace, name })).status,
     ).toBeUndefined();
     await setStatus(name, { phase: 'Running', attempt: 2 });
     await expect(setStatus(name, { attempt: 1 })).rejects.toThrow('attempt is the fencing token');
@@ -210,7 +182,7 @@ describe('an output', () => {
 
 describe('kubectl', () => {
   it('shows jobs and agents, in brief and wide, by short name and category', async () => {
-    const namespace = ['-n', kube.namespace];
+    const namespace = ['-n', rig.namespace];
     await create(good, 'shown');
     const at = new Date().toISOString();
     const condition = { type: 'Ready', lastTransitionTime: at, observedGeneration: 1 };
@@ -234,8 +206,8 @@ describe('kubectl', () => {
     expect(wide).toMatch(/ 3 +90 +1 +SlotsBusy /);
     expect(wide).toContain('SlotsBusy   3rd of 12 waiting; 2 of 2 slots on 1 agent are busy.');
 
-    await client.apply(GPUAGENT_RESOURCE, {
-      metadata: { namespace: kube.namespace, name: 'gpu-1' },
+    await rig.client.apply(GPUAGENT_RESOURCE, {
+      metadata: { namespace: rig.namespace, name: 'gpu-1' },
       spec: {},
     });
     const all = await kubectl('get', 'semblance', ...namespace);
@@ -243,22 +215,22 @@ describe('kubectl', () => {
     expect(all).toContain('renderjob.semblance.dev/shown');
 
     await kubectl('patch', 'ga', 'gpu-1', ...namespace, '--type=merge', '-p', '{"spec":{"drain":true}}');
-    const drained = await client.get(GPUAGENT_RESOURCE, { namespace: kube.namespace, name: 'gpu-1' });
+    const drained = await rig.client.get(GPUAGENT_RESOURCE, { namespace: rig.namespace, name: 'gpu-1' });
     expect(drained.spec.drain).toBe(true);
   });
 
   it('shows what an agent does not offer, and why', async () => {
-    const ref = { namespace: kube.namespace, name: 'gpu-2' };
-    await client.apply(GPUAGENT_RESOURCE, { metadata: ref, spec: {} });
+    const ref = { namespace: rig.namespace, name: 'gpu-2' };
+    await rig.client.apply(GPUAGENT_RESOURCE, { metadata: ref, spec: {} });
     const message = 'ffmpeg and ffprobe are not on PATH';
     const unavailable = [
       { name: 'face-swap', message },
       { name: 'lip-sync', message },
     ];
     const say = (status: object) =>
-      client.mergePatch(GPUAGENT_RESOURCE, ref, { status }, { subresource: 'status' });
+      rig.client.mergePatch(GPUAGENT_RESOURCE, ref, { status }, { subresource: 'status' });
     await say({ unavailable, unavailableNames: 'face-swap,lip-sync' });
-    const namespace = ['-n', kube.namespace];
+    const namespace = ['-n', rig.namespace];
     const brief = await kubectl('get', 'ga', 'gpu-2', ...namespace);
     expect(brief).not.toContain('face-swap');
     const wide = await kubectl('get', 'ga', 'gpu-2', '-o', 'wide', ...namespace);
@@ -279,7 +251,7 @@ describe('kubectl', () => {
       '--for=condition=Complete',
       'rj/awaited',
       '-n',
-      kube.namespace,
+      rig.namespace,
       '--timeout=20s',
     );
     const condition = {

@@ -1,53 +1,26 @@
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  createKubeClient,
-  type KubeClient,
-  type KubeObject,
-  type ResourceDescriptor,
-} from '#common/kube/index.ts';
 import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
 import { LIVESESSION_RESOURCE, type LiveSessionStatus } from '#crds/gen/livesessions.ts';
-import { testKube } from '../local/testing.ts';
-import { resolveTools } from '../local/toolchain/toolchain.ts';
+import { type ResourceRig, startResourceRig } from './testing.ts';
 
-let kube: Awaited<ReturnType<typeof testKube>>;
-let client: KubeClient;
-let kubectlPath: string;
+let rig: ResourceRig;
 
 beforeAll(async () => {
-  kube = await testKube();
-  client = createKubeClient({ kubeconfigPath: kube.kubeconfigPath, fieldManager: 'semblance-test' });
-  kubectlPath = (await resolveTools(['kubectl'])).kubectl;
+  rig = await startResourceRig();
 });
 
-afterAll(async () => {
-  await client?.close();
-  await kube?.close();
-});
+afterAll(() => rig?.close());
 
-/** As a person would. @returns standard output */
-async function kubectl(...args: string[]): Promise<string> {
-  const env = { PATH: process.env.PATH, HOME: kube.kubeconfigPath.replace(/\/[^/]*$/, '') };
-  const all = ['--kubeconfig', kube.kubeconfigPath, '-n', kube.namespace, ...args];
-  const { stdout } = await promisify(execFile)(kubectlPath, all, { env });
-  return stdout;
-}
+const kubectl = (...args: string[]) => rig.kubectl(...args);
 
 const good = { capability: 'voice', agent: 'gpu-1', incarnation: 'abc', maxDurationSeconds: 600 };
 
-/** Anything at all, as a person may write it. */
-const create = (spec: unknown, name = `session-${Math.random().toString(36).slice(2)}`) =>
-  client.create(LIVESESSION_RESOURCE as ResourceDescriptor<KubeObject & { spec: unknown }>, {
-    metadata: { name, namespace: kube.namespace },
-    spec,
-  });
+const create = (spec: unknown, name?: string) => rig.create(LIVESESSION_RESOURCE, spec, name);
 
 const setStatus = (name: string, status: LiveSessionStatus) =>
-  client.mergePatch(
+  rig.client.mergePatch(
     LIVESESSION_RESOURCE,
-    { namespace: kube.namespace, name },
+    { namespace: rig.namespace, name },
     { status },
     { subresource: 'status' },
   );
@@ -56,7 +29,7 @@ describe('a LiveSession', () => {
   it('is filled in with defaults, and is Bound without another write', async () => {
     const made = await create(good, 'defaults');
     expect(made.spec).toEqual({ ...good, connectDeadlineSeconds: 60, ttlSecondsAfterFinished: 600 });
-    const read = await client.get(LIVESESSION_RESOURCE, { namespace: kube.namespace, name: 'defaults' });
+    const read = await rig.client.get(LIVESESSION_RESOURCE, { namespace: rig.namespace, name: 'defaults' });
     expect(read.status).toEqual({ phase: 'Bound' });
     expect(read.metadata.resourceVersion).toBe(made.metadata.resourceVersion);
   });
@@ -169,15 +142,15 @@ describe('kubectl', () => {
   });
 
   it('shows all engines, checks and live slots of an agent, not the first of each', async () => {
-    const ref = { namespace: kube.namespace, name: 'gpu-9' };
-    await client.apply(GPUAGENT_RESOURCE, { metadata: ref, spec: {} });
+    const ref = { namespace: rig.namespace, name: 'gpu-9' };
+    await rig.client.apply(GPUAGENT_RESOURCE, { metadata: ref, spec: {} });
     const status = {
       liveUsed: 3,
       liveNames: 'voice 2/4, full-live-swap 1/1',
       engineNames: 'builtin,onnx',
       checkNames: 'hashes,http',
     };
-    await client.mergePatch(GPUAGENT_RESOURCE, ref, { status }, { subresource: 'status' });
+    await rig.client.mergePatch(GPUAGENT_RESOURCE, ref, { status }, { subresource: 'status' });
     expect(await kubectl('get', 'ga', 'gpu-9')).toMatch(/ voice 2\/4, full-live-swap 1\/1 /);
     const wide = await kubectl('get', 'ga', 'gpu-9', '-o', 'wide');
     expect(wide).toMatch(/USED +LIVE +NODE +AGE +ADDRESS +ENGINES +UNAVAILABLE +CHECKS/);
