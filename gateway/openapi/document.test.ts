@@ -71,8 +71,8 @@ describe('GET /openapi.json', () => {
     const internal = t.gateway.routes.filter(({ operation }) => operation === 'internal');
     expect(
       internal.map(({ method, path }) => `${method} ${path}`),
-      'for agents alone',
-    ).toEqual(['put /files/{key}']);
+      'for agents and services alone',
+    ).toEqual(['put /files/{key}', 'delete /files/{key}', 'get /files']);
   });
 
   test('what it says is routed: no documented operation is an unknown path', async () => {
