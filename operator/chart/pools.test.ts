@@ -98,6 +98,18 @@ describe('pools of a release', () => {
     expect((await get('a')).spec.replicas).toBe(2);
   });
 
+  it('go over to the operator and back, also when they were scaled by hand before', async () => {
+    await apply(pool('a', { replicas: 1 }));
+    await scale('a', 4);
+    await apply(pool('a', { autoscaling: { minReplicas: 1, maxReplicas: 4 } }));
+    expect((await get('a')).spec.replicas).toBeUndefined();
+    await apply(pool('a', { autoscaling: { minReplicas: 1, maxReplicas: 6 } }));
+    expect((await get('a')).spec.autoscaling).toMatchObject({ maxReplicas: 6 });
+    await apply(pool('a', { replicas: 2 }));
+    expect((await get('a')).spec.autoscaling).toBeUndefined();
+    expect((await get('a')).spec.replicas).toBe(2);
+  });
+
   it('that the API refuses are told of', async () => {
     await expect(apply(pool('a', { replicas: -1 }))).rejects.toThrow(/replicas/);
   });

@@ -25,6 +25,16 @@ export function poolToApply(wanted: AgentPool, present: AgentPool | undefined): 
   return { ...wanted, metadata: { ...wanted.metadata, annotations }, spec };
 }
 
+/**
+ * Applying alone cannot change who decides the number of agents while somebody else, such as `kubectl scale`, owns a field
+ * that must go: this takes it from everybody, in the write that sets the other one.
+ */
+function changeOfScaling(present: AgentPool | undefined, { spec }: AgentPool) {
+  if (!present || (present.spec.autoscaling === undefined) === (spec.autoscaling === undefined))
+    return undefined;
+  return { spec: { replicas: spec.replicas ?? null, autoscaling: spec.autoscaling ?? null } };
+}
+
 export interface ApplyPoolsOptions {
   readonly client: KubeClient;
   readonly namespace: string;
@@ -65,7 +75,10 @@ async function apply({
     const { name = '' } = pool.metadata;
     const present = await client.find(AGENTPOOL_RESOURCE, { namespace, name }, { signal });
     const metadata = { ...pool.metadata, namespace };
-    await client.apply(AGENTPOOL_RESOURCE, poolToApply({ ...pool, metadata }, present), { signal });
+    const applied = poolToApply({ ...pool, metadata }, present);
+    const change = changeOfScaling(present, applied);
+    if (change) await client.mergePatch(AGENTPOOL_RESOURCE, { namespace, name }, change, { signal });
+    await client.apply(AGENTPOOL_RESOURCE, applied, { signal });
     logger.info({ pool: name }, present ? 'brought up to the values' : 'made');
   }
   const names = new Set(wanted.map(({ metadata }) => metadata.name));
