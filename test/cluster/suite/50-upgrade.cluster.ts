@@ -16,6 +16,11 @@ test('helm upgrade replaces every Pod while jobs run and wait, and loses none', 
     const { status } = await untilPhase(kubectl, metadata.name, 'Succeeded', 200_000);
     expect(status?.failure).toBeUndefined();
   }
-  const after = await uids();
-  expect(after.filter((uid) => before.includes(uid))).toEqual([]);
+  // Helm waits for what it installed; the operator rolls the agents' Pods out, one ready before another goes.
+  await expect
+    .poll(async () => (await uids()).filter((uid) => before.includes(uid)), {
+      timeout: 180_000,
+      interval: 500,
+    })
+    .toEqual([]);
 });
