@@ -5,12 +5,12 @@
  * Arguments go to vitest: `npm test -- common operator` runs the files whose paths contain either word.
  *
  * With CI set, what vitest and the programs under test print goes to `test-out/vitest.log`, because much of it speaks
- * of faults that tests bring about; printed are the count of files once a minute and, at the end, what failed.
+ * of faults that tests bring about; printed are the count of files every five minutes and, at the end, what failed: whole, and again in a line each.
  */
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { describeError } from '../common/errors.ts';
 import { s3ServerBinary } from '../common/objects/testing/s3-server.ts';
@@ -23,7 +23,9 @@ const root = join(import.meta.dirname, '..');
 const scratch = mkdtempSync(join(tmpdir(), 'semblance-test-'));
 const report = join(scratch, 'report.json');
 const log = process.env.CI ? join(root, 'test-out', 'vitest.log') : undefined;
-const PROGRESS_MS = 60_000;
+const PROGRESS_MS = 300_000;
+/** Of the first line of an error, in the list of what failed. */
+const SHOWN_OF_ERROR = 200;
 
 const checks = runChecks(printCheck);
 const exit = (await prepareServers()) ? await runVitest(process.argv.slice(2)) : 1;
@@ -35,6 +37,7 @@ let failed = tests.failed + failedChecks;
 // A crash of the runner or an error outside any test must not end as "0 failed".
 if (exit !== 0 && failed === 0) failed = 1;
 if (log && exit !== 0) console.log(whatFailed(log));
+for (const line of tests.failures) console.log(line);
 const passed = tests.passed + checks.length - failedChecks;
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed > 0 || tests.passed === 0 ? 1 : 0;
@@ -83,25 +86,46 @@ function printed(path: string): string[] {
 }
 
 function printProgress(path: string): void {
-  const files = printed(path).filter((line) => /^ [✓❯×] .*\.test\.ts/.test(line));
+  // A file's line goes on with `(12 tests …)`; those of stack traces look alike without it.
+  const files = printed(path).filter((line) => /^ [✓❯×] .*\.test\.ts \(/.test(line));
   console.log(
     `${files.length} test files done, ${files.filter((line) => !line.startsWith(' ✓')).length} with failures`,
   );
 }
 
-/** Files that fail to load carry no test; each counts as one failure. */
-function readReport(): { passed: number; failed: number } {
+/** Files that fail to load, or in what they do before their tests, carry no failed test; each counts as one failure. */
+function readReport(): { passed: number; failed: number; failures: string[] } {
   try {
-    const json = JSON.parse(readFileSync(report, 'utf8')) as {
-      numPassedTests: number;
-      numFailedTests: number;
-      testResults: { status: string; assertionResults: unknown[] }[];
-    };
-    const unloaded = json.testResults.filter(
-      ({ status, assertionResults }) => status === 'failed' && !assertionResults.length,
-    );
-    return { passed: json.numPassedTests, failed: json.numFailedTests + unloaded.length };
+    const json = JSON.parse(readFileSync(report, 'utf8')) as Report;
+    const failures: string[] = [];
+    for (const { name, status, message, assertionResults } of json.testResults) {
+      const file = relative(root, name);
+      const failed = assertionResults.filter((test) => test.status === 'failed');
+      for (const { fullName, failureMessages } of failed)
+        failures.push(failure(`${file}: ${fullName}`, failureMessages[0]));
+      if (status === 'failed' && !failed.length) failures.push(failure(file, message));
+    }
+    return { passed: json.numPassedTests, failed: failures.length, failures };
   } catch {
-    return { passed: 0, failed: 1 };
+    return { passed: 0, failed: 1, failures: ['vitest left no report'] };
   }
+}
+
+function failure(what: string, error = ''): string {
+  const [first = ''] = stripVTControlCharacters(error).split('\n');
+  return `FAILED ${what}: ${first.slice(0, SHOWN_OF_ERROR)}`;
+}
+
+interface Report {
+  readonly numPassedTests: number;
+  readonly testResults: readonly {
+    readonly name: string;
+    readonly status: string;
+    readonly message?: string;
+    readonly assertionResults: readonly {
+      readonly fullName: string;
+      readonly status: string;
+      readonly failureMessages: readonly string[];
+    }[];
+  }[];
 }

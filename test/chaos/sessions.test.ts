@@ -29,7 +29,7 @@ beforeAll(async () => {
   running = await startStackProcess();
   stack = stackAt(running.file);
   await stack.admin('rates', 'set', { capability: 'voice', 'rate-usd': 60, 'minimum-usd': 0 });
-  await liveOffered(stack.api);
+  await liveOffered(stack);
   account = await stack.newAccount({ balanceUsd: 100_000 });
 }, 300_000);
 afterAll(() => running?.close(), 200_000);

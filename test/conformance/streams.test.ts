@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import { beforeAll, describe, expect, test } from 'vitest';
 import WebSocket from 'ws';
 import { DEFAULT_LIVE_PROMPT } from '#common/live-prompt.ts';
+import { apiOf } from '../support/api.ts';
 import { eventually } from '../support/eventually.ts';
 import { expectError } from '../support/expect-error.ts';
 import { connectStream, type SessionRecord, type Stream } from '../support/live-session.ts';
@@ -29,7 +30,7 @@ interface UsageEntry {
 
 beforeAll(async () => {
   stack = await sharedStack();
-  const card = (await stack.api.get('/pricing')).body as {
+  const card = (await apiOf({ baseUrl: stack.api.baseUrl }).get('/pricing')).body as {
     capabilities: { capability: string; enabled: boolean; rates: { rate_usd: number }[] }[];
   };
   for (const { capability, enabled, rates: own } of card.capabilities)

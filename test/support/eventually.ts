@@ -15,6 +15,8 @@ export async function eventually<T>(
     try {
       const found = await look();
       if (found !== undefined) return found;
+      // What an earlier look failed with is no longer why.
+      last = undefined;
     } catch (error) {
       last = error;
     }

@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { WebSocket } from 'ws';
-import type { Answer, Api } from './api.ts';
+import { type Answer, type Api, apiOf } from './api.ts';
 import { eventually } from './eventually.ts';
+import type { Stack } from './stack.ts';
 
 /** A client of voice sessions, written from the specification alone. */
 export interface VoiceClient {
@@ -31,12 +32,13 @@ export interface OpenedVoice {
   readonly max_cost_usd: number;
 }
 
-/** Waits until the rate card says that live sessions can be opened. */
-export async function liveOffered(api: Api): Promise<void> {
+/** Waits until the rate card says that live sessions can be opened. Asked without a key: those of `stack.json` are limited. */
+export async function liveOffered({ api: { baseUrl } }: Stack): Promise<void> {
+  const anyone = apiOf({ baseUrl });
   await eventually('live sessions to be offered', async () => {
-    const { capabilities } = (await api.get('/pricing')).body as {
-      capabilities: { capability: string; enabled: boolean }[];
-    };
+    const answer = await anyone.get('/pricing');
+    if (answer.status !== 200) throw new Error(`${answer.status} ${answer.text}`);
+    const { capabilities } = answer.body as { capabilities: { capability: string; enabled: boolean }[] };
     const offered = capabilities.filter(({ enabled }) => enabled).map(({ capability }) => capability);
     return (offered.includes('voice') && offered.includes('full-live-swap')) || undefined;
   });

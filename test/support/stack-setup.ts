@@ -47,7 +47,7 @@ export default async function setup(): Promise<() => Promise<void>> {
 /** The stack once its live sessions are offered: their networks are warm some seconds after the stack is up. */
 async function offeringAll(running: StackProcess): Promise<StackProcess> {
   try {
-    await liveOffered(stackAt(running.file).api);
+    await liveOffered(stackAt(running.file));
     return running;
   } catch (error) {
     await running.close();

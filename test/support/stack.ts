@@ -14,7 +14,7 @@ export interface Stack {
   read(): StackFile;
   readonly admin: Admin;
   readonly kubectl: Kubectl;
-  /** The API as the account of `stack.json` sees it. */
+  /** The API as the account of `stack.json` sees it, with 60 requests a minute as every new key: never poll with it. */
   readonly api: Api;
   /** A fresh account, by default with money and without a rate limit that a test would run into. */
   newAccount(options?: NewAccount): Promise<Account>;
