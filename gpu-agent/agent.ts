@@ -50,6 +50,7 @@ export interface AgentOptions {
   readonly findMedia?: typeof findMediaTools;
   /** Default: by the certificate named in the settings. */
   readonly provenance?: Provenance;
+  /** Default: of the length in the settings. */
   readonly leaseTimes?: LeaseTimes;
   readonly transferLimits?: TransferLimits;
   /** Default: those that the settings give slots to. */
@@ -203,7 +204,7 @@ async function startParts(
     name: settings.name,
     incarnation,
     ...(settings.pod ? { pod: settings.pod } : {}),
-    ...(options.leaseTimes ? { leaseTimes: options.leaseTimes } : {}),
+    leaseTimes: options.leaseTimes ?? settings.leaseTimes,
     logger,
     registry,
     statement,

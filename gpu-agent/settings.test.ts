@@ -22,3 +22,23 @@ describe('SEMBLANCE_SIDECAR_SOCKETS', () => {
     expect(() => sockets(text)).toThrow(message);
   });
 });
+
+describe('SEMBLANCE_AGENT_LEASE_SECONDS', () => {
+  const times = (seconds?: string) =>
+    loadSettings({
+      KUBECONFIG: '/k',
+      SEMBLANCE_NAMESPACE: 'n',
+      ...(seconds === undefined ? {} : { SEMBLANCE_AGENT_LEASE_SECONDS: seconds }),
+    }).leaseTimes;
+
+  it.each([
+    [undefined, { durationSeconds: 8, renewEveryMs: 2_000, fenceAfterMs: 6_500 }],
+    ['40', { durationSeconds: 40, renewEveryMs: 10_000, fenceAfterMs: 38_500 }],
+  ])('%s: four renewals in its length, and work given up before it lapses', (seconds, expected) => {
+    expect(times(seconds)).toEqual(expected);
+  });
+
+  it.each(['7', '121', '8.5', 'long', '-8'])('refuses %s', (seconds) => {
+    expect(() => times(seconds)).toThrow('SEMBLANCE_AGENT_LEASE_SECONDS');
+  });
+});

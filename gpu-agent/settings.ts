@@ -8,6 +8,7 @@ import { usableCacheDir } from './engines/models/cache-dir.ts';
 import { deviceFiles, onnxShape } from './engines/onnx/settings.ts';
 import { ENGINE_NAMES } from './engines/registry.ts';
 import { liveSettings, liveShape } from './live/settings.ts';
+import { leaseTimesOf } from './registration/registration.ts';
 import { whole } from './whole-number.ts';
 
 /** A path that fits into the address of a Unix socket. */
@@ -33,6 +34,8 @@ export const agentShape = {
     .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be a name of lower case letters, digits and -')
     .default('agent'),
   SEMBLANCE_AGENT_NODE: z.string().max(253).optional(),
+  /** How long the agent's Lease lasts without being renewed: so late is its work begun elsewhere when it dies. */
+  SEMBLANCE_AGENT_LEASE_SECONDS: whole(8, 120).default(8),
   SEMBLANCE_AGENT_SLOTS: whole(1, 1024).optional(),
   /** Memory for renders, together, by which the operator places them. */
   SEMBLANCE_AGENT_MEMORY_MIB: whole(1, 16_777_216).optional(),
@@ -106,6 +109,7 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
     advertise: config.SEMBLANCE_AGENT_ADVERTISE,
     name,
     node: config.SEMBLANCE_AGENT_NODE ?? hostname(),
+    leaseTimes: leaseTimesOf(config.SEMBLANCE_AGENT_LEASE_SECONDS),
     slots: config.SEMBLANCE_AGENT_SLOTS ?? availableParallelism(),
     memoryMib: config.SEMBLANCE_AGENT_MEMORY_MIB ?? memoryMib(),
     renderNice: config.SEMBLANCE_AGENT_RENDER_NICE,

@@ -56,6 +56,11 @@ describe('registering', () => {
     await until(async () => (await agent.lease())?.spec?.renewTime !== first?.renewTime, 'a renewal');
   });
 
+  it('asks for a Lease of the length in its settings', async () => {
+    const agent = await harness.agent({ env: { SEMBLANCE_AGENT_LEASE_SECONDS: '40' } });
+    expect((await agent.lease())?.spec?.leaseDurationSeconds).toBe(40);
+  });
+
   it('leaves the wish to drain to people, and heeds it both ways', async () => {
     const agent = await start();
     const ref = { namespace: harness.namespace, name: agent.name };

@@ -35,8 +35,14 @@ export interface LeaseTimes {
   readonly fenceAfterMs: number;
 }
 
-/** A render ends within 1 s of being told to, or is killed: 1.5 s before the Lease lapses is early enough. */
-export const LEASE_TIMES: LeaseTimes = { durationSeconds: 8, renewEveryMs: 2_000, fenceAfterMs: 6_500 };
+/** A render ends within 1 s of being told to, or is killed: this long before the Lease lapses is early enough. */
+const FENCE_BEFORE_MS = 1_500;
+
+/** Times of a Lease that lasts so many seconds: renewed four times in them, so that one late renewal costs nothing. */
+export function leaseTimesOf(durationSeconds: number): LeaseTimes {
+  const durationMs = durationSeconds * 1_000;
+  return { durationSeconds, renewEveryMs: durationMs / 4, fenceAfterMs: durationMs - FENCE_BEFORE_MS };
+}
 
 /** Another process holds the Lease of this name. */
 export class LeaseTakenError extends Error {
@@ -54,7 +60,7 @@ export interface RegistrationOptions {
   readonly incarnation: string;
   /** Pod that owns both resources, so that they go with it. */
   readonly pod?: { readonly name: string; readonly uid: string };
-  readonly leaseTimes?: LeaseTimes;
+  readonly leaseTimes: LeaseTimes;
   readonly logger: Logger;
   readonly registry: Registry;
   readonly statement: () => AgentStatement;
@@ -85,7 +91,7 @@ export interface Registration {
 /** Announces the agent as a GpuAgent and proves that it lives by a Lease of the same name. */
 export function createRegistration(options: RegistrationOptions): Registration {
   const { kube, namespace, name, logger } = options;
-  const times = options.leaseTimes ?? LEASE_TIMES;
+  const times = options.leaseTimes;
   const metadata = { name, namespace };
   const ownerReferences: V1OwnerReference[] | undefined = options.pod && [
     { apiVersion: 'v1', kind: 'Pod', name: options.pod.name, uid: options.pod.uid },
