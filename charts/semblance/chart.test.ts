@@ -251,6 +251,8 @@ describe('what cannot work is refused', () => {
     [{ surprise: 1 }, "additional properties 'surprise' not allowed"],
     [{ 'gateway.replica': 2 }, "additional properties 'replica' not allowed"],
     [{ 'image.tag': 'latest' }, '/image/tag'],
+    [{ 'image.registry': 'https://example.com' }, '/image/registry'],
+    [{ 'global.imageRegistry': 'a registry' }, '/global/imageRegistry'],
     [{ 'image.digest': 'sha256:12' }, '/image/digest'],
     [{ 'tls.mode': 'on' }, '/tls/mode'],
     [{ publicUrl: 'https://example.com/semblance' }, '/publicUrl'],
