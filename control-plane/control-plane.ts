@@ -286,9 +286,11 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   });
 
   let ending = false;
-  let schema: 'waiting' | 'ready' = 'waiting';
-  const migrated = migrateWhenReachable(options.postgresUrl, logger, signal).then(() => {
-    schema = 'ready';
+  let unready: string | undefined = 'the database has not answered yet';
+  const migrated = migrateWhenReachable(options.postgresUrl, logger, signal, (why) => {
+    unready = why;
+  }).then(() => {
+    unready = undefined;
   });
   const work = migrated.then(() =>
     Promise.all([
@@ -325,7 +327,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     migrated,
     ready: {
       postgres: async () => {
-        if (schema === 'waiting') throw new Error('the schema is not ready');
+        if (unready !== undefined) throw new Error(`the schema is not ready: ${unready}`);
         await database.fast`select 1`;
       },
       nats: () => events.check(),

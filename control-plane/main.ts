@@ -5,6 +5,7 @@ import { createRegistry, startHealthServer } from '#common/health.ts';
 import { createKubeClient } from '#common/kube/index.ts';
 import { createLogger } from '#common/logging.ts';
 import { openObjectStore } from '#common/objects/open.ts';
+import { checkAtStart } from '#common/objects/start-check.ts';
 import { runService } from '#common/service.ts';
 import { loadVoices, voiceDirectories } from '#common/voices/load-voices.ts';
 import { controlPlaneShape } from './config.ts';
@@ -37,6 +38,7 @@ runService(logger, async () => {
     publicUrl: config.SEMBLANCE_PUBLIC_URL,
     internalUrl: config.SEMBLANCE_OBJECTS_INTERNAL_URL,
   });
+  const stored = checkAtStart(objects, logger);
   const tls = await openTls({ dir: config.SEMBLANCE_TLS_DIR, component: 'control-plane', logger });
   const controlPlane = await startControlPlane({
     listen: config.SEMBLANCE_CONTROL_LISTEN,
@@ -56,17 +58,18 @@ runService(logger, async () => {
   const health = await startHealthServer({
     listen: config.SEMBLANCE_HEALTH_LISTEN,
     service: 'control-plane',
-    ready: controlPlane.ready,
+    ready: { ...controlPlane.ready, ...stored.ready },
     registry,
   });
   logger.info({ port: controlPlane.port, health: health.port }, 'control plane is up');
-  // A schema that is too new is the one fault that waiting does not mend: uncaught, it ends the process and says why.
+  // A schema that is too new, or a password that is wrong, no waiting mends: uncaught, it ends the process and says why.
   void controlPlane.migrated.catch((error: { retryable?: boolean }) => {
     if (error.retryable === false) throw error;
   });
   return async () => {
     await controlPlane.close();
     await events.close();
+    stored.close();
     await kube.close();
     await objects.close();
     tls?.close();

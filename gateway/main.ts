@@ -5,6 +5,7 @@ import { openTls } from '#common/grpc/tls/tls.ts';
 import { createRegistry, startHealthServer } from '#common/health.ts';
 import { createLogger } from '#common/logging.ts';
 import { openObjectStore } from '#common/objects/open.ts';
+import { checkAtStart } from '#common/objects/start-check.ts';
 import { runService } from '#common/service.ts';
 import { drainTimes, gatewayShape } from './config.ts';
 import { startGateway } from './gateway.ts';
@@ -37,6 +38,7 @@ async function start(): Promise<() => Promise<void>> {
     publicUrl: config.SEMBLANCE_PUBLIC_URL,
     internalUrl: config.SEMBLANCE_OBJECTS_INTERNAL_URL,
   });
+  const objects = checkAtStart(store, logger);
   const registry = createRegistry('gateway');
   const tls = await openTls({ dir: config.SEMBLANCE_TLS_DIR, component: 'gateway', logger });
   observeExpiry(registry, tls);
@@ -56,7 +58,7 @@ async function start(): Promise<() => Promise<void>> {
     listen: config.SEMBLANCE_HEALTH_LISTEN,
     service: 'gateway',
     registry,
-    ready: { 'control plane': () => gateway.ready(), ...expiryCheck(tls) },
+    ready: { 'control plane': () => gateway.ready(), ...objects.ready, ...expiryCheck(tls) },
   });
   logger.info(
     { port: gateway.port, healthPort: health.port, control: config.SEMBLANCE_CONTROL_ADDRESS },
@@ -64,6 +66,7 @@ async function start(): Promise<() => Promise<void>> {
   );
   return async () => {
     await gateway.close();
+    objects.close();
     await store.close();
     await health.close();
     tls?.close();

@@ -41,6 +41,8 @@ export interface OperatorOptions {
   readonly kubeconfigPath?: string;
   readonly namespace: string;
   readonly objects: ObjectStore;
+  /** Checks for `/readyz` besides its own. */
+  readonly ready?: Readonly<Record<string, () => void>>;
   /** Sent to agents. */
   readonly internalToken?: string | undefined;
   /** Undefined: gRPC is not encrypted. */
@@ -217,6 +219,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
         if (!election.leader) throw new Error('no operator leads');
       },
       ...expiryCheck(options.tls),
+      ...options.ready,
       ending() {
         if (ending.signal.aborted) throw new Error('the operator is ending');
       },

@@ -7,6 +7,7 @@ import { openTls } from '#common/grpc/tls/tls.ts';
 import { createKubeClient } from '#common/kube/index.ts';
 import { createLogger } from '#common/logging.ts';
 import { openObjectStore } from '#common/objects/open.ts';
+import { checkAtStart } from '#common/objects/start-check.ts';
 import { runService } from '#common/service.ts';
 import { FIELD_MANAGER, startOperator } from './app.ts';
 import { endWithNamespace } from './chart/namespace-end.ts';
@@ -34,11 +35,13 @@ const main = async () => {
     publicUrl: config.SEMBLANCE_PUBLIC_URL,
     internalUrl: config.SEMBLANCE_OBJECTS_INTERNAL_URL,
   });
+  const stored = checkAtStart(objects, logger);
   const tls = await openTls({ dir: config.SEMBLANCE_TLS_DIR, component: 'operator', logger });
   const operator = await startOperator({
     kubeconfigPath: config.KUBECONFIG,
     namespace: config.SEMBLANCE_NAMESPACE,
     objects,
+    ready: stored.ready,
     internalToken: config.SEMBLANCE_INTERNAL_TOKEN,
     tls,
     logger,
@@ -70,6 +73,7 @@ const main = async () => {
   );
   return async () => {
     await operator.close();
+    stored.close();
     await objects.close();
     tls?.close();
     await releaseNamespace(config.KUBECONFIG, config.SEMBLANCE_NAMESPACE);

@@ -8,6 +8,7 @@ import {
   lint,
   type Manifest,
   ofKind,
+  podsOf,
   poolsOf,
   refusal,
   render,
@@ -118,6 +119,51 @@ describe('with PostgreSQL, NATS and S3 of the owner', () => {
       });
       expect(spec.template.spec.topologySpreadConstraints).toHaveLength(2);
     }
+  });
+
+  it('trusts authorities of the owner in every Pod that speaks to the servers', async () => {
+    const bundle = { existingSecret: 'authorities', existingConfigMap: '', key: 'root.pem' };
+    for (const [manifests, source] of [
+      [external, { configMap: { name: 'own-authorities', items: [{ key: 'bundle.pem', path: 'ca.crt' }] } }],
+      [
+        await render('plain', { caBundle: bundle }),
+        { secret: { secretName: 'authorities', items: [{ key: 'root.pem', path: 'ca.crt' }] } },
+      ],
+    ] as const) {
+      const told = podsOf(manifests).filter(({ template }) =>
+        template.spec.containers[0].env?.some(
+          ({ name, value }: { name: string; value: string }) =>
+            name === 'NODE_EXTRA_CA_CERTS' && value === '/etc/semblance/ca/ca.crt',
+        ),
+      );
+      expect(told.map(({ from }) => from.replace(/rel-semblance-/, '')).sort()).toEqual([
+        ...['AgentPool agents', 'Deployment control-plane', 'Deployment gateway', 'Deployment operator'],
+        'Pod test-photo-swap',
+      ]);
+      for (const { from, template } of told) {
+        const { volumes } = template.spec as { volumes: { name: string }[] };
+        expect(
+          volumes.find(({ name }) => name === 'ca'),
+          from,
+        ).toEqual({ name: 'ca', ...source });
+      }
+    }
+    expect(JSON.stringify(nothing)).not.toContain('NODE_EXTRA_CA_CERTS');
+  });
+
+  it('lets them reach S3 at whatever port its endpoint has', async () => {
+    const ports = async (s3: Record<string, unknown>) => {
+      const policy = find(await render(undefined, s3), 'NetworkPolicy', 'rel-semblance-agent');
+      return policy.spec.egress.at(-1).ports.map(({ port }: { port: number }) => port);
+    };
+    const bucket = { 'objects.s3.bucket': 'media', 'networkPolicy.external.ports': [443] };
+    expect(await ports(bucket)).toEqual([443]);
+    expect(await ports({ ...bucket, 'objects.s3.endpoint': 'http://minio.storage.svc' })).toEqual([443, 80]);
+    const two = {
+      ...{ 'objects.s3.endpoint': 'http://minio.storage.svc:9100' },
+      'objects.s3.publicEndpoint': 'https://media.example.com:8443/',
+    };
+    expect(await ports({ ...bucket, ...two })).toEqual([443, 9100, 8443]);
   });
 
   it('takes images from one registry, by digest where there is one', () => {
@@ -260,6 +306,14 @@ describe('what cannot work is refused', () => {
     [{ 'pools.agents.slots': 0 }, '/pools/agents/slots'],
     [{ 'agents.terminationGracePeriodSeconds': 10 }, '/agents/terminationGracePeriodSeconds'],
     [{ extraEnv: [{ value: 'x' }] }, '/extraEnv/0'],
+    [{ 'objects.s3.existingSecret': 's3' }, 'set objects.s3.bucket'],
+    [{ 'objects.s3.endpoint': 'https://s3.example.com' }, 'set objects.s3.bucket'],
+    [{ 'objects.s3.endpoint': 's3.example.com:9000' }, '/objects/s3/endpoint'],
+    [{ 'objects.s3.endpoint': 'https://s3.example.com/bucket' }, '/objects/s3/endpoint'],
+    [{ 'objects.s3.publicEndpoint': 'https://id:key@s3.example.com' }, '/objects/s3/publicEndpoint'],
+    [{ 'objects.s3.bucket': 'My_Bucket' }, '/objects/s3/bucket'],
+    [{ 'objects.s3.prefix': 'a b' }, '/objects/s3/prefix'],
+    [{ 'caBundle.existingSecret': 'a', 'caBundle.existingConfigMap': 'b' }, 'of a Secret or of a ConfigMap'],
   ])('%j: %s', async (sets, reason) => {
     expect(await refusal({ 'tls.mode': 'off', ...sets })).toContain(reason);
   });

@@ -114,6 +114,47 @@ describe('a Kubernetes API of the version that is built', () => {
     expect(await secrets()).toEqual({});
   });
 
+  it('reads Secrets of the owner: one that lacks a key is refused, one that changes has Pods replaced', async () => {
+    const secret = (name: string, stringData: Record<string, string>) =>
+      client.apply(SECRETS, {
+        ...{ apiVersion: 'v1', kind: 'Secret' },
+        metadata: { name, namespace: kube.namespace },
+        stringData,
+      } as KubeObject);
+    const sets = [
+      ...['postgres', 'nats'].map((name) => `--set=${name}.existingSecret=own-${name}`),
+      ...['--set=objects.s3.bucket=media', '--set=objects.s3.existingSecret=own-s3'],
+    ];
+    await secret('own-postgres', { uri: 'postgres://a:b@c/d' });
+    const refused = await install('install', ...sets).catch((error: Error) => error.message);
+    expect(refused).toContain('postgres.existingSecret: the Secret own-postgres has no key url');
+
+    await secret('own-postgres', { url: 'postgres://a:b@c/d' });
+    const keys = { 'access-key-id': 'a', 'secret-access-key': 'b' };
+    await secret('own-s3', keys);
+    // One that is not there yet may come from elsewhere: its Pods wait for it.
+    await install('install', ...sets);
+    const annotations = async () => {
+      const manifests = manifestsOf(await helm(['get', 'manifest', 'rel', ...where()]));
+      return podsOf(manifests)
+        .filter(({ from }) => /Deployment|AgentPool/.test(from))
+        .map(({ from, template }) => [from, template.metadata.annotations] as const);
+    };
+    const before = await annotations();
+    expect(before).toHaveLength(4);
+    await install('upgrade', ...sets);
+    expect(await annotations()).toEqual(before);
+    await secret('own-s3', { ...keys, 'session-token': 'c' });
+    await install('upgrade', ...sets);
+    const changed = (await annotations()).filter(
+      ([, now], index) => JSON.stringify(now) !== JSON.stringify(before[index]?.[1]),
+    );
+    expect(changed.map(([from]) => from.replace('Deployment rel-semblance-', '')).sort()).toEqual([
+      ...['control-plane', 'gateway', 'operator'],
+    ]);
+    await helm(['uninstall', 'rel', ...where(), '--no-hooks']);
+  });
+
   it.each([undefined, 'external', 'gpu', 'plain'] as const)(
     'takes every object, field by field (%s)',
     async (file) => {

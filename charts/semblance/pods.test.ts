@@ -98,6 +98,7 @@ function environment(template: Manifest): Record<string, string> {
     'objects-signing-key': 'ab'.repeat(32),
     'access-key-id': 'id',
     'secret-access-key': 'key',
+    'session-token': 'token',
     'metadata.namespace': 'apps',
     'metadata.name': 'agents-x7k2p',
     'metadata.uid': '7c5cbb33-7fb1-4f5c-9d9e-1f3d5e1a1c11',
@@ -115,7 +116,7 @@ function environment(template: Manifest): Record<string, string> {
   return seen;
 }
 
-const NOT_OURS = /^(HOME|POD_IP|AWS_|OTEL_)/;
+const NOT_OURS = /^(HOME|NODE_EXTRA_CA_CERTS|POD_IP|AWS_|OTEL_)/;
 
 describe('what a service is told', () => {
   const SHAPES = {

@@ -4,12 +4,14 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { connect } from 'nats';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { startNats } from '../../local/nats.ts';
+import { natsService, startNats } from '../../local/nats.ts';
 import { freePort } from '../../local/process/ports.ts';
+import { startService } from '../../local/process/service.ts';
 import { testNats } from '../../local/testing.ts';
 import { resolveTools } from '../../local/toolchain/toolchain.ts';
 import { silentLogger } from '../logging.ts';
 import { natsOptions } from '../nats-url.ts';
+import { createGuard } from '../process/guard.ts';
 import { type DeliveredEvent, type EventBus, EventsUnavailableError, RedeliverLater } from './bus.ts';
 import { JOB_SUBJECTS, jobEvent, jobSubject, parseJobEvent } from './jobs.ts';
 import { createNatsBus } from './nats-bus.ts';
@@ -174,6 +176,44 @@ test('a server that goes, with all it had, and comes back: publishing fails mean
     await rm(dir, { recursive: true, force: true });
   }
 });
+
+test('a server that does not know the password, or cannot be reached, is told apart', async () => {
+  const reasonFor = async (url: string, why: RegExp) => {
+    const waiting = createNatsBus({ url, name: 'waiting', logger });
+    await expect.poll(() => reason(waiting)).toMatch(why);
+    await waiting.close();
+  };
+  const wrong = new URL(nats.url);
+  wrong.password = 'wrong';
+  await reasonFor(wrong.href, /^not connected to NATS: .*authorization violation/i);
+  await reasonFor(`nats://127.0.0.1:${await freePort()}`, /^not connected to NATS: .*refused/i);
+});
+
+test('a server without JetStream is named as such', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'semblance-nats-bare-'));
+  const binary = (await resolveTools(['nats-server']))['nats-server'];
+  const port = await freePort();
+  await writeFile(join(dir, 'bare.conf'), `listen: "127.0.0.1:${port}"\n`);
+  const launch = async () => ({ command: binary, args: ['--config', join(dir, 'bare.conf')] });
+  const guard = createGuard();
+  const spec = { ...natsService({ binary, dir, port }), launch };
+  const server = await startService({ spec, guard, logFile: join(dir, 'nats.log') });
+  const waiting = createNatsBus({ url: `nats://127.0.0.1:${port}`, name: 'waiting', logger });
+  await expect.poll(() => reason(waiting)).toMatch(/^the event stream is not ready: .*jetstream/i);
+  await waiting.close();
+  await server.stop();
+  await guard.close();
+  await rm(dir, { recursive: true, force: true });
+});
+
+function reason(of: EventBus): string {
+  try {
+    of.check();
+    return '';
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
 
 test('a stream that an earlier release made with other settings is brought up to date', async () => {
   const own = await testNats();

@@ -25,10 +25,12 @@ import {
   EventsUnavailableError,
   RedeliverLater,
 } from './bus.ts';
+import { explainNats } from './explain-nats.ts';
 import { JOB_SUBJECTS } from './jobs.ts';
 
 const STREAM = 'SEMBLANCE_JOBS';
 const DAY_MS = 86_400_000;
+const NOT_CONNECTED = 'not connected to NATS';
 
 export interface NatsBusOptions {
   readonly url: string;
@@ -54,9 +56,9 @@ export function createNatsBus(options: NatsBusOptions): EventBus {
   /** Those that came before the connection; it takes its subscriptions along over every loss. */
   const listeners = new Set<{ subscribe(to: NatsConnection): void }>();
 
+  const to = { ...natsOptions(options.url, options.caFile), name: options.name };
   const connected = connect({
-    ...natsOptions(options.url, options.caFile),
-    name: options.name,
+    ...to,
     waitOnFirstConnect: true,
     maxReconnectAttempts: -1,
     reconnectTimeWait: 250,
@@ -68,12 +70,25 @@ export function createNatsBus(options: NatsBusOptions): EventBus {
   }).then(async (got) => {
     if (closing.signal.aborted) return await got.close();
     connection = got;
+    fault = NOT_CONNECTED;
     for (const listener of listeners) listener.subscribe(got);
     listeners.clear();
     void follow(got);
     await prepare();
   });
   connected.catch((error) => logger.error(`cannot connect to NATS: ${describeError(error)}`));
+
+  let fault = NOT_CONNECTED;
+  const onFault = (why: string) => {
+    fault = `${NOT_CONNECTED}: ${why}`;
+  };
+  const explained = { to, logger, onFault, done: () => connection !== undefined, signal: closing.signal };
+  // Refused credentials end the process: uncaught, it says so.
+  void explainNats(explained).catch((error: unknown) =>
+    queueMicrotask(() => {
+      throw error;
+    }),
+  );
 
   async function follow(to: NatsConnection): Promise<void> {
     for await (const status of to.status()) {
@@ -89,6 +104,7 @@ export function createNatsBus(options: NatsBusOptions): EventBus {
 
   /** Makes sure of the stream, until it is there: a server that lost its folder has none. */
   let preparing: Promise<void> | undefined;
+  let unprepared: string | undefined;
   function prepare(): Promise<void> {
     preparing ??= (async () => {
       let attempt = 0;
@@ -112,10 +128,12 @@ export function createNatsBus(options: NatsBusOptions): EventBus {
             await manager.streams.add({ ...wanted, ...fixed });
           }
           stream = connection.jetstream({ timeout: publishTimeoutMs });
+          unprepared = undefined;
           return;
         } catch (error) {
           const level = attempt++ % 20 === 0 ? 'warn' : 'debug';
-          logger[level](`the event stream is not ready: ${describeError(error)}`);
+          unprepared = `the event stream is not ready: ${describeError(error)}`;
+          logger[level](unprepared);
           await delay(500, undefined, { signal: closing.signal }).catch(() => {});
         }
       }
@@ -180,8 +198,8 @@ export function createNatsBus(options: NatsBusOptions): EventBus {
     consume,
     listen,
     check() {
-      if (!stream || !connection || connection.isClosed())
-        throw new EventsUnavailableError('not connected to NATS');
+      if (!connection || connection.isClosed()) throw new EventsUnavailableError(fault);
+      if (!stream) throw new EventsUnavailableError(unprepared ?? NOT_CONNECTED);
     },
     async close() {
       closing.abort();

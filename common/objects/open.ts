@@ -15,7 +15,11 @@ export interface OpenObjectStoreOptions {
   readonly internalUrl?: string;
 }
 
-export type OpenedObjectStore = ObjectStore & { close(): Promise<void> };
+export type OpenedObjectStore = ObjectStore & {
+  /** Where the store is another server: whether it can be used. @throws StoreFault */
+  check?(signal: AbortSignal): Promise<void>;
+  close(): Promise<void>;
+};
 
 /**
  * Opens the object store that the settings name. The gateway serves a `DirectoryStore`; every other use is through the

@@ -1,5 +1,6 @@
 import { type Readable, Transform } from 'node:stream';
 import type { S3Client } from '@aws-sdk/client-s3';
+import { describeS3Fault } from './s3-faults.ts';
 import {
   isObjectKey,
   type ObjectInfo,
@@ -164,6 +165,18 @@ export class S3Store implements ObjectStore {
       signableHeaders: new Set(['content-type']),
     });
     return { url, headers: { 'content-type': contentType } };
+  }
+
+  /** Asks the bucket something that the least of our rights allows. @throws StoreFault, which says what to mend */
+  async check(signal: AbortSignal): Promise<void> {
+    const { bucket, prefix = '' } = this.#options;
+    const { sdk, client } = await this.#open();
+    const question = new sdk.ListObjectsV2Command({ Bucket: bucket, Prefix: prefix, MaxKeys: 1 });
+    try {
+      await client.send(question, { abortSignal: signal });
+    } catch (error) {
+      throw describeS3Fault(error, this.#options);
+    }
   }
 
   async close(): Promise<void> {

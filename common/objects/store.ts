@@ -72,6 +72,17 @@ export class ObjectStoreError extends Error {
   readonly retryable = true;
 }
 
+/** Why a store cannot be used, in words for whoever set it up. */
+export class StoreFault extends ObjectStoreError {
+  /** The store knows us and will not have us: only other credentials help, which a process is given when it starts. */
+  readonly refused: boolean;
+
+  constructor(message: string, options: ErrorOptions & { refused?: boolean } = {}) {
+    super(message, options);
+    this.refused = options.refused ?? false;
+  }
+}
+
 const KEY = /^[A-Za-z0-9_-][A-Za-z0-9._-]*(\/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$/;
 
 export function isObjectKey(key: string): boolean {

@@ -5,7 +5,7 @@ export type TcpProxyMode = 'open' | 'refuse' | 'hang';
 
 /** A TCP relay to one server that can be told to fail, for tests of what talks to that server. */
 export interface TcpProxy {
-  /** At 127.0.0.1. */
+  /** At 127.0.0.1, unless told otherwise. */
   readonly port: number;
   /**
    * `refuse` breaks every connection and each new one. `hang` lets no byte through and closes nothing: what is sent
@@ -20,8 +20,10 @@ export interface TcpProxy {
 export async function startTcpProxy(target: {
   readonly host?: string;
   readonly port: number;
+  /** Address that it listens at. */
+  readonly listen?: string;
 }): Promise<TcpProxy> {
-  const { host = '127.0.0.1', port } = target;
+  const { host = '127.0.0.1', port, listen = '127.0.0.1' } = target;
   const sockets = new Set<Socket>();
   let mode: TcpProxyMode = 'open';
   const server = createServer((near) => {
@@ -51,7 +53,7 @@ export async function startTcpProxy(target: {
       if (mode === 'hang') from.pause();
     }
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  await new Promise<void>((resolve) => server.listen(0, listen, resolve));
   const cut = () => {
     for (const socket of sockets) socket.destroy();
   };

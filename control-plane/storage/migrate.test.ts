@@ -46,6 +46,26 @@ test('a schema newer than the release is refused, at once and for good', async (
   await expect(waiting).rejects.toMatchObject({ code: 'schema_too_new', retryable: false });
 });
 
+test('what keeps it from the database is said, in the words of the server', async () => {
+  const wrong = new URL(pg.url);
+  wrong.password = 'wrong';
+  const absent = new URL(pg.url);
+  absent.pathname = '/absent';
+  for (const [url, why] of [
+    [wrong, /password authentication failed for user/],
+    [absent, /database "absent" does not exist/],
+  ] as const) {
+    const stop = new AbortController();
+    const faults: string[] = [];
+    const told = (fault: string) => {
+      faults.push(fault);
+      stop.abort(new Error('enough'));
+    };
+    await expect(migrateWhenReachable(url.href, silentLogger(), stop.signal, told)).rejects.toThrow();
+    expect(faults).toEqual([expect.stringMatching(why)]);
+  }
+});
+
 test('a migration edited after it was applied is refused', async () => {
   const wanted = await readMigrations();
   const edited = [...wanted, { version: wanted.length + 1, name: 'mended.sql', sql: 'select 2' }];

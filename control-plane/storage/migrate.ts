@@ -3,11 +3,15 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describeError } from '#common/errors.ts';
 import type { Logger } from '#common/logging.ts';
-import { openSql, runScript } from './sql.ts';
+import { createRefusals } from '#common/refusals.ts';
+import { openSql, runScript, sqlState } from './sql.ts';
 
 const FOLDER = join(import.meta.dirname, 'migrations');
 /** One number for the whole database: whoever holds this advisory lock migrates. */
 const LOCK = 7_362_652_636_266_223n;
+
+/** No such user or no way in for it, and the wrong password. */
+const NOT_LET_IN = ['28000', '28P01'];
 
 /** The database was migrated by a newer release; running an older one on it could damage the books. */
 export class SchemaTooNewError extends Error {
@@ -88,8 +92,17 @@ export async function migrate(url: string, migrations?: readonly Migration[]): P
   }
 }
 
-/** Migrates, trying again for as long as the server cannot be reached. Gives up only on what retrying cannot mend. */
-export async function migrateWhenReachable(url: string, logger: Logger, signal: AbortSignal): Promise<void> {
+/**
+ * Migrates, trying again for as long as the server cannot be reached. Gives up only on what retrying cannot mend.
+ * @param onFault told why it has not been done yet
+ */
+export async function migrateWhenReachable(
+  url: string,
+  logger: Logger,
+  signal: AbortSignal,
+  onFault: (why: string) => void = () => {},
+): Promise<void> {
+  const refusals = createRefusals('SEMBLANCE_POSTGRES_URL');
   for (let attempt = 0; ; attempt++) {
     signal.throwIfAborted();
     try {
@@ -99,7 +112,10 @@ export async function migrateWhenReachable(url: string, logger: Logger, signal: 
     } catch (error) {
       if (error instanceof SchemaTooNewError || error instanceof MigrationChangedError) throw error;
       const level = attempt % 20 === 0 ? 'warn' : 'debug';
-      logger[level](`cannot migrate the database yet: ${describeError(error)}`);
+      const why = describeError(error);
+      logger[level](`cannot migrate the database yet: ${why}`);
+      onFault(why);
+      refusals.count(error, NOT_LET_IN.includes(sqlState(error) ?? ''));
       await delay(500, undefined, { signal });
     }
   }

@@ -3,6 +3,8 @@ export interface Cluster {
   readonly kind: 'kind' | 'native';
   readonly kubeconfig: string;
   readonly node: string;
+  /** Of this machine, as Pods reach it. */
+  readonly hostAddress: string;
   /** Absolute paths. */
   readonly kubectl: string;
   readonly helm: string;

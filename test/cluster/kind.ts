@@ -1,4 +1,5 @@
 import { mkdir, writeFile } from 'node:fs/promises';
+import { isIPv4 } from 'node:net';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { findOnPath } from '#common/process/find-on-path.ts';
@@ -62,6 +63,7 @@ export async function kindAt(dir: string): Promise<Cluster> {
     kind: 'kind',
     kubeconfig: join(dir, 'kubeconfig'),
     node: NODE,
+    hostAddress: await gatewayOfKind(),
     ...tools,
     async kill(container) {
       const ctr = ['ctr', '--namespace', 'k8s.io'];
@@ -76,4 +78,11 @@ export async function kindDown(dir: string): Promise<void> {
   await checkFolder(dir);
   await run('kind', ['delete', 'cluster', '--name', KIND_NAME, '--kubeconfig', join(dir, 'kubeconfig')]);
   await removeFolder(dir);
+}
+
+/** Of this machine in the network of kind's nodes, which is there once a node is. */
+async function gatewayOfKind(): Promise<string> {
+  const said = await run('docker', ['network', 'inspect', 'kind']).catch(() => '[]');
+  const [network] = JSON.parse(said) as { IPAM: { Config: { Gateway?: string }[] } }[];
+  return network?.IPAM.Config.map(({ Gateway = '' }) => Gateway).find((address) => isIPv4(address)) ?? '';
 }

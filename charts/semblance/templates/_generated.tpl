@@ -65,10 +65,47 @@ authorization {
 }
 {{ end -}}
 
+{{/* Secrets of the owner's by the value that names them, with the keys that must be in them, as YAML. */}}
+{{- define "semblance.existingSecrets" -}}
+{{- $all := dict -}}
+{{- with .Values.secrets.existingSecret -}}
+{{- $keys := list "internal-token" "admin-token" -}}
+{{- if not (include "semblance.s3" $) }}{{ $keys = append $keys "objects-signing-key" }}{{ end -}}
+{{- $_ := set $all "secrets.existingSecret" (dict "name" . "keys" $keys) -}}
+{{- end -}}
+{{- range $name := list "postgres" "nats" -}}
+{{- $given := index $.Values $name -}}
+{{- with $given.existingSecret -}}
+{{- $_ := set $all (printf "%s.existingSecret" $name) (dict "name" . "keys" (list $given.existingSecretKey)) -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.objects.s3.existingSecret -}}
+{{- $_ := set $all "objects.s3.existingSecret" (dict "name" . "keys" (list "access-key-id" "secret-access-key")) -}}
+{{- end -}}
+{{- with .Values.caBundle.existingSecret -}}
+{{- $_ := set $all "caBundle.existingSecret" (dict "name" . "keys" (list $.Values.caBundle.key)) -}}
+{{- end -}}
+{{- toYaml $all -}}
+{{- end -}}
+
+{{/* Changes when the owner's Secrets have, as the cluster has them: what Pods took from them they took at their start. */}}
+{{- define "semblance.existingSecretsChecksum" -}}
+{{- $held := dict -}}
+{{- range $setting, $keys := include "semblance.existingSecrets" . | fromYaml -}}
+{{- $_ := set $held $setting ((lookup "v1" "Secret" $.Release.Namespace $keys.name).data | default dict) -}}
+{{- end -}}
+{{- $held | toJson | sha256sum -}}
+{{- end -}}
+
 {{/* Changes when the generated Secrets do, and with it the Pods that read them. */}}
 {{- define "semblance.secretsChecksum" -}}
 {{- $made := include "semblance.generated" . | fromYaml -}}
-{{- omit $made "gateway" "control-plane" "operator" "agent" "ca" | toJson | sha256sum -}}
+{{- $used := dict -}}
+{{- /* What nobody keeps is another at every rendering. */ -}}
+{{- if not .Values.secrets.existingSecret }}{{ $_ := set $used "internal" $made.internal }}{{ end -}}
+{{- if not .Values.postgres.existingSecret }}{{ $_ := set $used "postgres" $made.postgres }}{{ end -}}
+{{- if not .Values.nats.existingSecret }}{{ $_ := set $used "nats" $made.nats }}{{ end -}}
+{{- $used | toJson | sha256sum -}}
 {{- end -}}
 
 {{- define "semblance.internalSecret" -}}

@@ -68,9 +68,18 @@
 
 {{/* PostgreSQL, NATS, S3 and a trace collector of the owner's. */}}
 {{- define "semblance.toExternal" -}}
+{{- $ports := list -}}
+{{- range .Values.networkPolicy.external.ports }}{{ $ports = append $ports (int .) }}{{ end -}}
+{{- range list .Values.objects.s3.endpoint .Values.objects.s3.publicEndpoint -}}
+{{- if . -}}
+{{- $url := urlParse . -}}
+{{- $port := regexFind ":[0-9]+$" $url.host | trimPrefix ":" -}}
+{{- $ports = append $ports (ternary $port (ternary "443" "80" (eq $url.scheme "https")) (ne $port "") | int) -}}
+{{- end -}}
+{{- end -}}
 - ports:
-    {{- range .Values.networkPolicy.external.ports }}
-    - { port: {{ int . }}, protocol: TCP }
+    {{- range $ports | uniq }}
+    - { port: {{ . }}, protocol: TCP }
     {{- end }}
   {{- with .Values.networkPolicy.external.cidrs }}
   to:

@@ -93,6 +93,17 @@ entries with their name. A name stands in it once: server-side apply refuses it 
 - name: SEMBLANCE_TLS_DIR
   value: /etc/semblance/tls
 {{- end }}
+{{ include "semblance.caEnv" . }}
+{{- end -}}
+
+{{/* Authorities of the owner's, trusted beside those that Node.js knows. */}}
+{{- define "semblance.caEnv" -}}
+{{- with .Values.caBundle }}
+{{- if or .existingSecret .existingConfigMap }}
+- name: NODE_EXTRA_CA_CERTS
+  value: /etc/semblance/ca/ca.crt
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{- define "semblance.namespaceEnv" -}}
@@ -125,6 +136,9 @@ entries with their name. A name stands in it once: server-side apply refuses it 
 - name: AWS_SECRET_ACCESS_KEY
   valueFrom:
     secretKeyRef: { name: {{ . }}, key: secret-access-key }
+- name: AWS_SESSION_TOKEN
+  valueFrom:
+    secretKeyRef: { name: {{ . }}, key: session-token, optional: true }
 {{- end }}
 {{- else }}
 - name: SEMBLANCE_OBJECTS_URL
@@ -145,6 +159,19 @@ entries with their name. A name stands in it once: server-side apply refuses it 
     secretName: {{ include "semblance.fullname" .root }}-{{ .component }}-tls
     defaultMode: 288 # 0440
 {{- end }}
+{{- with .root.Values.caBundle }}
+{{- if .existingSecret }}
+- name: ca
+  secret:
+    secretName: {{ .existingSecret }}
+    items: [{ key: {{ .key | quote }}, path: ca.crt }]
+{{- else if .existingConfigMap }}
+- name: ca
+  configMap:
+    name: {{ .existingConfigMap }}
+    items: [{ key: {{ .key | quote }}, path: ca.crt }]
+{{- end }}
+{{- end }}
 {{- end -}}
 {{- define "semblance.baseMounts" -}}
 - name: tmp
@@ -154,10 +181,16 @@ entries with their name. A name stands in it once: server-side apply refuses it 
   mountPath: /etc/semblance/tls
   readOnly: true
 {{- end }}
+{{- if or .root.Values.caBundle.existingSecret .root.Values.caBundle.existingConfigMap }}
+- name: ca
+  mountPath: /etc/semblance/ca
+  readOnly: true
+{{- end }}
 {{- end -}}
 
-{{/* Alive, and able to do its work. */}}
+{{/* Alive, and able to do its work; and what it said last, when it ended by itself, for `kubectl describe`. */}}
 {{- define "semblance.probes" -}}
+terminationMessagePolicy: FallbackToLogsOnError
 livenessProbe:
   httpGet: { path: /healthz, port: health }
   periodSeconds: 10

@@ -33,6 +33,9 @@ type Noted = ProcessIdentity & { made: string[] };
 
 const ENTER = ['--mount', '--net', '--pid'];
 
+/** Of this machine on its link to an enclave. */
+export const hostAddress = (number: number) => `10.99.${number}.1`;
+
 /** `number` (0 to 255) tells this machine's enclaves apart: in the names of links and the addresses. */
 export async function openEnclave(dir: string, number: number, init: string): Promise<Enclave> {
   const log = openSync(join(dir, 'enclave.log'), 'a');
@@ -68,14 +71,14 @@ export async function openEnclave(dir: string, number: number, init: string): Pr
   const [host, peer] = [`semb${number}`, `semb${number}p`];
   await run('ip', ['link', 'add', host, 'type', 'veth', 'peer', 'name', peer]);
   await run('ip', ['link', 'set', peer, 'netns', String(first), 'name', 'eth0']);
-  await run('ip', ['address', 'add', `10.99.${number}.1/24`, 'dev', host]);
+  await run('ip', ['address', 'add', `${hostAddress(number)}/24`, 'dev', host]);
   await run('ip', ['link', 'set', host, 'up']);
   const inside = [
     'set -e',
     'ip link set lo up',
     `ip address add ${address}/24 dev eth0`,
     'ip link set eth0 up',
-    `ip route add default via 10.99.${number}.1`,
+    `ip route add default via ${hostAddress(number)}`,
     'echo 1 > /proc/sys/net/ipv4/ip_forward',
     ...PRIVATE.map((path) => `mkdir -p "$0${path}" && mount --bind "$0${path}" ${path}`),
     // Volumes that the kubelet mounts have to be seen by containers that run already.

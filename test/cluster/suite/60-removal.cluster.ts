@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { longPortrait } from '../../support/media.ts';
 import { renderJob, swapInputs, untilPhaseOrEnd } from '../../support/render-jobs.ts';
+import { leftovers } from './leftovers.ts';
 import { helm, install, kubectl, makeNamespace, NAMESPACE, RELEASE, withApi } from './release.ts';
 
 const LIMIT_S = 60;
@@ -17,18 +18,6 @@ async function liveResources(): Promise<void> {
   for (const job of jobs) await kubectl.apply(job);
   const [first] = jobs;
   if (first) await untilPhaseOrEnd(kubectl, first.metadata.name, 'Running');
-}
-
-/** Everything in the namespace but what every namespace has, and notes of what happened. */
-async function leftovers(): Promise<string[]> {
-  const kinds = (await kubectl(['api-resources', '--namespaced', '--verbs=list', '-o', 'name']))
-    .split('\n')
-    .filter((kind) => kind && !/^events(\.|$)/.test(kind));
-  const found = await kubectl(['get', kinds.join(','), '-o', 'name', '--ignore-not-found']);
-  return found
-    .split('\n')
-    .filter(Boolean)
-    .filter((name) => !['configmap/kube-root-ca.crt', 'serviceaccount/default'].includes(name));
 }
 
 test('helm uninstall with jobs under way ends within a minute and leaves the definitions, nothing else', async () => {

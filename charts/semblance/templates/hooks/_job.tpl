@@ -38,6 +38,7 @@ spec:
           image: {{ include "semblance.image" (dict "root" $root "image" $root.Values.image) }}
           imagePullPolicy: {{ $root.Values.image.pullPolicy }}
           command: [node, {{ .program }}]
+          terminationMessagePolicy: FallbackToLogsOnError
           env:
             - { name: HOME, value: /tmp }
             - { name: SEMBLANCE_LOG_LEVEL, value: {{ $root.Values.logLevel }} }

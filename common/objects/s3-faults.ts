@@ -1,0 +1,45 @@
+import { StoreFault } from './store.ts';
+
+export interface S3Place {
+  readonly bucket: string;
+  readonly region: string;
+  readonly endpoint?: string | undefined;
+}
+
+/** What is wrong with the key pair or the token itself, and not with what they may do. */
+const REFUSALS = [
+  'InvalidAccessKeyId',
+  'SignatureDoesNotMatch',
+  'ExpiredToken',
+  'InvalidToken',
+  'CredentialsProviderError',
+];
+/** Of a bucket in another region, in the words of AWS and of others. */
+const ELSEWHERE = ['PermanentRedirect', 'AuthorizationHeaderMalformed', 'IllegalLocationConstraintException'];
+
+/** The SDK's error in words for whoever wrote the settings. */
+export function describeS3Fault(error: unknown, { bucket, region, endpoint }: S3Place): StoreFault {
+  const {
+    name = '',
+    message = '',
+    $metadata = {},
+  } = error as {
+    name?: string;
+    message?: string;
+    $metadata?: { httpStatusCode?: number };
+  };
+  const where = endpoint ?? `AWS in ${region}`;
+  const said = name && !message.includes(name) ? `${name}: ${message}` : message;
+  const status = $metadata.httpStatusCode;
+  if (name === 'NoSuchBucket') return new StoreFault(`S3 at ${where} has no bucket "${bucket}"`);
+  if (REFUSALS.includes(name))
+    return new StoreFault(`S3 at ${where} refuses the credentials (${said})`, { refused: true });
+  if (ELSEWHERE.includes(name) || status === 301)
+    return new StoreFault(`S3 at ${where}: the bucket "${bucket}" is not in the region ${region} (${said})`);
+  if (status === 403)
+    return new StoreFault(
+      `S3 at ${where} does not let these credentials list the bucket "${bucket}" (${said})`,
+    );
+  if (status !== undefined) return new StoreFault(`S3 at ${where} answers with status ${status} (${said})`);
+  return new StoreFault(`S3 at ${where} cannot be reached`, { cause: error });
+}
