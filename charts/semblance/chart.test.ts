@@ -85,6 +85,35 @@ describe('without values', () => {
   });
 });
 
+describe('a gateway that ends', () => {
+  const of = (manifests: Manifest[]) => {
+    const { spec } = find(manifests, 'Deployment', 'rel-semblance-gateway').spec.template;
+    const env = spec.containers[0].env as { name: string; value: string }[];
+    const seconds = (name: string) => Number(env.find((each) => each.name === name)?.value);
+    return {
+      serves: seconds('SEMBLANCE_GATEWAY_DRAIN_SECONDS'),
+      live: seconds('SEMBLANCE_GATEWAY_LIVE_DRAIN_SECONDS'),
+      grace: spec.terminationGracePeriodSeconds,
+    };
+  };
+
+  it('lets live sessions finish where others serve meanwhile, and is not away for long where none do', async () => {
+    expect(of(external)).toEqual({ serves: 10, live: 300, grace: 330 });
+    expect(of(nothing)).toEqual({ serves: 10, live: 10, grace: 40 });
+    expect(of(await render(undefined, { 'gateway.drainSeconds': 60 }))).toEqual({
+      serves: 60,
+      live: 30,
+      grace: 110,
+    });
+  });
+
+  it.each([0, 14_400])('gives them %d s when told to', async (live) => {
+    const sets = { 'gateway.liveDrainSeconds': live };
+    for (const file of [undefined, 'external'] as const)
+      expect(of(await render(file, sets))).toEqual({ serves: 10, live, grace: live + 30 });
+  });
+});
+
 describe('with PostgreSQL, NATS and S3 of the owner', () => {
   it('brings none of its own and makes no secret', () => {
     expect(ofKind(external, 'StatefulSet')).toEqual([]);

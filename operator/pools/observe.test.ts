@@ -95,6 +95,18 @@ describe('not being ready', () => {
     expect(of([onNode, isReady]).unreadySince).toBe(Date.parse(at(10)));
   });
 
+  it('is explained by the template of an agent that runs under another name', () => {
+    agent = undefined;
+    later(50);
+    expect(of([onNode, isReady]).obstacle).toBeUndefined();
+    later(51);
+    expect(of([onNode, isReady])).toMatchObject({
+      unreadySince: Date.parse(at(10)),
+      obstacle: { reason: 'AgentNotRegistered', message: expect.stringContaining('SEMBLANCE_AGENT_NAME') },
+    });
+    expect(of([onNode, unready]).obstacle).toBeUndefined();
+  });
+
   it('is explained by what the node or the kubelet found', () => {
     const waiting = (reason: string, message?: string) => ({
       containerStatuses: [{ name: 'agent', state: { waiting: { reason, ...(message && { message }) } } }],

@@ -13,6 +13,7 @@ import {
   ownerOf,
   type Pod,
   REVISION_LABEL,
+  readySince,
   scheduledAt,
 } from './pod.ts';
 import { isLive } from './scaling.ts';
@@ -25,7 +26,7 @@ export const DRAIN_REASON = 'semblance.dev/drain-reason';
 
 /** Reasons not to be given work that are no fault of the agent. */
 const OUT_OF_SERVICE: ReadonlySet<string> = new Set(['Draining', 'NodeCordoned', 'PodTerminating']);
-/** To reach an agent that has just registered takes a moment. */
+/** To register, and to be reached then, takes an agent a moment. */
 const REACHED_WITHIN_MS = 30_000;
 
 export interface ObserverOptions {
@@ -81,6 +82,15 @@ export function createObserver(options: ObserverOptions): Observer {
     return reason === 'Unreachable' ? { reason, message: message ?? '' } : undefined;
   }
 
+  /** An agent that runs and is not known by the name of its Pod was told another one. */
+  function unknown(pod: Pod, agent: GpuAgent | undefined, now: number): Fault | undefined {
+    if (agent?.status?.incarnation || !isPodReady(pod)) return undefined;
+    if (now - (readySince(pod) ?? now) <= REACHED_WITHIN_MS) return undefined;
+    const message =
+      'it runs, and there is no GpuAgent of its name: the template is to leave SEMBLANCE_AGENT_NAME and SEMBLANCE_NAMESPACE out';
+    return { reason: 'AgentNotRegistered', message };
+  }
+
   return {
     podOf(pod) {
       const {
@@ -111,7 +121,10 @@ export function createObserver(options: ObserverOptions): Observer {
         end: endOf(pod),
         scheduled: at !== undefined,
         unreadySince: failing && at !== undefined ? since : undefined,
-        obstacle: obstacleOf(pod) ?? (now - since > REACHED_WITHIN_MS ? unreached : undefined),
+        obstacle:
+          obstacleOf(pod) ??
+          unknown(pod, resource, now) ??
+          (now - since > REACHED_WITHIN_MS ? unreached : undefined),
         deleteFirst: annotations?.[DELETE_FIRST] === 'true',
         served: served.has(uid),
         agent,

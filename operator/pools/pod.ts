@@ -58,6 +58,12 @@ export function ownerOf({ metadata }: Pod): string | undefined {
 
 export const isPodReady = (pod: Pod): boolean => conditionOf(pod, 'Ready')?.status === 'True';
 
+/** Unix milliseconds since when it is ready. */
+export function readySince(pod: Pod): number | undefined {
+  const condition = conditionOf(pod, 'Ready');
+  return condition?.status === 'True' ? Date.parse(condition.lastTransitionTime ?? '') || 0 : undefined;
+}
+
 /** Unix milliseconds at which it was given a node. */
 export function scheduledAt(pod: Pod): number | undefined {
   const condition = conditionOf(pod, 'PodScheduled');

@@ -7,6 +7,7 @@ import {
   liveOffered,
   type OpenedVoice,
   openVoice,
+  settledSession,
   type VoiceClient,
 } from '../support/live-client.ts';
 import { type Account, type Stack, stackAt } from '../support/stack.ts';
@@ -46,7 +47,7 @@ afterAll(() => pumps.abort());
 async function streaming(of: Account = account, through?: string): Promise<VoiceClient> {
   const client = await eventually(
     'a session to be opened',
-    () => connectVoice(of.api, { duration_minutes: 5 }, through),
+    () => connectVoice(of.api, { duration_minutes: 5 }, { through }),
     { withinMs: 60_000, everyMs: 500 },
   );
   clients.add(client);
@@ -63,24 +64,9 @@ interface Charge {
 }
 
 /** What a session came to, once it is settled. */
-function settled(id: string, of: Account = account): Promise<Charge> {
-  return eventually(
-    `session ${id} to be settled`,
-    async () => {
-      const answer = await of.api.get('/usage?limit=100');
-      if (answer.status !== 200) return undefined;
-      const entries = answer.body as {
-        id: string;
-        status: string;
-        charged_usd: number;
-        reason: string | null;
-      }[];
-      const entry = entries.find((one) => one.id === id);
-      if (!entry || !['succeeded', 'failed'].includes(entry.status)) return undefined;
-      return { status: entry.status, reason: entry.reason, ms: Math.round(entry.charged_usd * 1_000) };
-    },
-    { withinMs: 90_000, everyMs: 250 },
-  );
+async function settled(id: string, of: Account = account): Promise<Charge> {
+  const { status, reason, chargedUsd } = await settledSession(of.api, id);
+  return { status, reason, ms: Math.round(chargedUsd * 1_000) };
 }
 
 function kill(service: string): { back: Promise<unknown> } {

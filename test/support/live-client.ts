@@ -19,6 +19,12 @@ export interface VoiceClient {
   stream(signal: AbortSignal): Promise<void>;
   send(data: Buffer | string): void;
   close(): void;
+  /** Notices that came, if it asked for them: text frames after the first. */
+  readonly notices: readonly {
+    readonly type: string;
+    readonly reason: string;
+    readonly in_seconds: number;
+  }[];
   /** Goes without a word, as a machine that loses its power does. */
   vanish(): void;
   readonly closed: Promise<{ readonly code: number; readonly reason: string; readonly at: number }>;
@@ -49,11 +55,18 @@ export function openVoice(api: Api, body: Record<string, unknown> = {}): Promise
   return api.post('/voice/session', body);
 }
 
-/** Opens a session and connects; @param through another `host:port` to reach the gateway by */
+export interface ConnectOptions {
+  /** Another `host:port` to reach the gateway by. */
+  readonly through?: string | undefined;
+  /** Whether the client takes notices. */
+  readonly notices?: boolean;
+}
+
+/** Opens a session and connects. */
 export async function connectVoice(
   api: Api,
   body: Record<string, unknown> = {},
-  through?: string,
+  { through, notices: takesNotices = false }: ConnectOptions = {},
 ): Promise<VoiceClient> {
   const answer = await openVoice(api, body);
   if (answer.status !== 200) throw new Error(`opening was refused: ${answer.status} ${answer.text}`);
@@ -61,8 +74,10 @@ export async function connectVoice(
   const url = new URL(opened.stream_url);
   if (through) url.host = through;
   url.searchParams.set('session_token', opened.session_token);
+  if (takesNotices) url.searchParams.set('notices', 'on');
   const socket = new WebSocket(url);
   const received: Buffer[] = [];
+  const notices: VoiceClient['notices'][number][] = [];
   let [firstAt, lastAt] = [0, 0];
   const closed = new Promise<{ code: number; reason: string; at: number }>((resolve) => {
     socket.on('close', (code, reason) => resolve({ code, reason: String(reason), at: performance.now() }));
@@ -73,7 +88,8 @@ export async function connectVoice(
     void closed.then(({ code, reason }) => reject(new Error(`closed with ${code} ${reason}`)));
   });
   socket.on('error', () => {});
-  socket.on('message', (data: Buffer) => {
+  socket.on('message', (data: Buffer, isBinary) => {
+    if (!isBinary) return void notices.push(JSON.parse(String(data)));
     lastAt = performance.now();
     firstAt ||= lastAt;
     received.push(data);
@@ -85,6 +101,7 @@ export async function connectVoice(
     maxDurationSec: opened.max_duration_sec,
     format,
     received,
+    notices,
     get heardMs() {
       return received.length === 0 ? 0 : lastAt - firstAt + chunkMs;
     },
@@ -105,6 +122,34 @@ export async function connectVoice(
     vanish: () => socket.terminate(),
     closed,
   };
+}
+
+/** What a session came to. */
+export interface SessionCharge {
+  readonly status: string;
+  readonly reason: string | null;
+  readonly chargedUsd: number;
+}
+
+/** The charge of a session, once it is settled. */
+export function settledSession(api: Api, id: string): Promise<SessionCharge> {
+  return eventually(
+    `session ${id} to be settled`,
+    async () => {
+      const answer = await api.get('/usage?limit=100');
+      if (answer.status !== 200) return undefined;
+      const entries = answer.body as {
+        id: string;
+        status: string;
+        charged_usd: number;
+        reason: string | null;
+      }[];
+      const entry = entries.find((one) => one.id === id);
+      if (!entry || !['succeeded', 'failed'].includes(entry.status)) return undefined;
+      return { status: entry.status, reason: entry.reason, chargedUsd: entry.charged_usd };
+    },
+    { withinMs: 90_000, everyMs: 250 },
+  );
 }
 
 /** One chunk of a tone, from a sample on. */

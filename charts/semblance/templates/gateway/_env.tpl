@@ -7,6 +7,25 @@
   value: {{ include "semblance.controlAddress" . }}
 - name: SEMBLANCE_GATEWAY_DRAIN_SECONDS
   value: {{ .Values.gateway.drainSeconds | quote }}
+- name: SEMBLANCE_GATEWAY_LIVE_DRAIN_SECONDS
+  value: {{ include "semblance.gatewayLiveDrain" . | quote }}
 - name: SEMBLANCE_TRY_PAGE
   value: {{ ternary "on" "off" .Values.gateway.tryPage | quote }}
+{{- end -}}
+
+{{/* Whether several gateways can be up at once: over a volume that has one user at a time they cannot. */}}
+{{- define "semblance.gatewayRolls" -}}
+{{- if or (include "semblance.s3" .) (and (include "semblance.objectsClaim" .) (eq .Values.objects.volume.accessMode "ReadWriteMany")) }}true{{ end -}}
+{{- end -}}
+
+{{/* Seconds that a gateway which ends gives its live sessions. */}}
+{{- define "semblance.gatewayLiveDrain" -}}
+{{- $values := .Values.gateway -}}
+{{- if not (kindIs "invalid" $values.liveDrainSeconds) -}}
+{{ int $values.liveDrainSeconds }}
+{{- else if include "semblance.gatewayRolls" . -}}
+300
+{{- else -}}
+{{ min $values.drainSeconds 30 }}
+{{- end -}}
 {{- end -}}

@@ -1,0 +1,63 @@
+import { expect } from 'vitest';
+import type { Api } from '../../support/api.ts';
+import { eventually } from '../../support/eventually.ts';
+import { connectVoice, openVoice, settledSession, type VoiceClient } from '../../support/live-client.ts';
+import { kubectl, RELEASE } from './release.ts';
+
+/** Of a minute. The ledger keeps millionths of a dollar, so a charge tells the milliseconds. */
+const RATE_USD = 6;
+/** Between a message leaving the gateway and its being seen here, through the API server, on a machine that does more. */
+const SEEN_LATE_MS = 500;
+
+/** Sets the price that `expectCharged` reckons with. */
+export async function setRate(): Promise<void> {
+  await kubectl([
+    ...['exec', `deployment/${RELEASE}-control-plane`, '--'],
+    ...['node', 'control-plane/admin/cli.ts', 'rates', 'set', '--capability', 'voice'],
+    ...['--rate-usd', String(RATE_USD), '--minimum-usd', '0', '--json'],
+  ]);
+}
+
+/** What the API says when a session is asked for: `opened`, or the code of the refusal. */
+export async function asked(api: Api): Promise<string> {
+  const { status, body } = await openVoice(api, { duration_minutes: 1 });
+  return status === 200 ? 'opened' : (body as { error: { code: string } }).error.code;
+}
+
+/** A session that streams, from the moment that sound comes back. Ends with the signal, if nothing ends it before. */
+export async function streaming(api: Api, signal: AbortSignal): Promise<VoiceClient> {
+  const through = new URL(api.baseUrl).host;
+  const client = await eventually(
+    'a live session to be opened',
+    () => connectVoice(api, { duration_minutes: 4 }, { through, notices: true }),
+    // An API key may ask once a second.
+    { withinMs: 120_000, everyMs: 2_000 },
+  );
+  void client.stream(signal);
+  signal.addEventListener('abort', () => client.vanish(), { once: true });
+  await untilHeard(client, 500);
+  return client;
+}
+
+export const untilHeard = (client: VoiceClient, ms: number) =>
+  eventually(`${ms} ms of sound`, () => client.heardMs >= ms || undefined, { everyMs: 20 });
+
+/** The agent that carries it. */
+export async function carrierOf({ sessionId }: VoiceClient): Promise<string> {
+  return kubectl(['get', 'livesession', sessionId, '-o', 'jsonpath={.spec.agent}']);
+}
+
+/** Waits for the charge; it is for what was heard, and for nothing else. @returns the milliseconds paid for */
+export async function expectCharged(
+  api: Api,
+  client: VoiceClient,
+  outcome: { status: string; reason: string | null },
+): Promise<number> {
+  const { chargedUsd, ...rest } = await settledSession(api, client.sessionId);
+  expect(rest).toEqual(outcome);
+  const ms = Math.round((chargedUsd / RATE_USD) * 60_000);
+  expect(Math.abs(ms - client.heardMs), `${ms} ms charged, ${client.heardMs} ms heard`).toBeLessThan(
+    SEEN_LATE_MS,
+  );
+  return ms;
+}
