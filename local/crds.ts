@@ -25,16 +25,18 @@ type Definition = CustomResourceDefinition & {
 };
 
 /**
- * Applies (server-side) every definition in crds/*.yaml and the namespace, and waits until the API serves them.
+ * Applies (server-side) every definition in crds/*.yaml, or of another folder, and the namespace, and waits until the
+ * API serves them.
  * What is there already and equal is left untouched. They are sent as they are written: the serializer of
  * @kubernetes/client-node drops `default`, `enum` and the validation extensions from a schema.
  */
 export async function applyCrds(options: {
   kubeconfig: string;
   namespace?: string;
+  folder?: string;
   signal?: AbortSignal;
 }): Promise<void> {
-  const { kubeconfig, namespace, signal } = options;
+  const { kubeconfig, namespace, folder = CRDS, signal } = options;
   const client = createKubeClient({
     kubeconfigPath: kubeconfig,
     fieldManager: FIELD_MANAGER,
@@ -43,10 +45,9 @@ export async function applyCrds(options: {
   });
   try {
     const definitions: Definition[] = [];
-    for (const file of (await readdir(CRDS)).filter((name) => name.endsWith('.yaml')).sort()) {
-      for (const document of parseAllDocuments(await readFile(join(CRDS, file), 'utf8'))) {
-        if (document.errors.length > 0)
-          throw new Error(`crds/${file} is not YAML`, { cause: document.errors[0] });
+    for (const file of (await readdir(folder)).filter((name) => name.endsWith('.yaml')).sort()) {
+      for (const document of parseAllDocuments(await readFile(join(folder, file), 'utf8'))) {
+        if (document.errors.length > 0) throw new Error(`${file} is not YAML`, { cause: document.errors[0] });
         const object = document.toJS() as Definition | null;
         if (object) definitions.push(object);
       }

@@ -10,12 +10,13 @@ import {
   type KubeObject,
   NAMESPACE_RESOURCE,
 } from '#common/kube/index.ts';
+import { applyCrds } from '../../local/crds.ts';
 import { testKube } from '../../local/testing.ts';
+import { moduleFiles } from '../../local/toolchain/module-files.ts';
 import { resolveTools } from '../../local/toolchain/toolchain.ts';
+import { FOREIGN_CRDS } from './schemas.ts';
 import { find, helm, type Manifest, manifestsOf, podsOf, poolsOf, render } from './testing.ts';
 
-/** Kinds of other projects, whose definitions the test's API does not have. */
-const FOREIGN = /^(monitoring\.coreos\.com|cert-manager\.io|gateway\.networking\.k8s\.io)\//;
 const SECRETS = { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' };
 
 let kube: Awaited<ReturnType<typeof testKube>>;
@@ -28,6 +29,9 @@ beforeAll(async () => {
   client = createKubeClient({ kubeconfigPath: kube.kubeconfigPath, fieldManager: 'test' });
   folder = await mkdtemp(join(tmpdir(), 'semblance-chart-'));
   kubectl = (await resolveTools(['kubectl'])).kubectl;
+  // Resources of other projects that a platform may have: the API server then judges the chart's objects of them too.
+  const folders = await Promise.all(FOREIGN_CRDS.map((each) => moduleFiles(each)));
+  await Promise.all(folders.map((each) => applyCrds({ kubeconfig: kube.kubeconfigPath, folder: each })));
   // The API server itself judges Pods by the restricted standard.
   await client.mergePatch(
     NAMESPACE_RESOURCE,
@@ -155,12 +159,41 @@ describe('a Kubernetes API of the version that is built', () => {
     await helm(['uninstall', 'rel', ...where(), '--no-hooks']);
   });
 
+  it('judges resources of other projects by their own definitions', async () => {
+    const external = (await render('external')).map(here);
+    const refused = (kind: string, name: string, change: (spec: Manifest['spec']) => void) => {
+      const copy = structuredClone(find(external, kind, name)) as Manifest;
+      change(copy.spec);
+      return dryRun([copy]).catch(({ stderr }: { stderr: string }) => stderr);
+    };
+    expect(
+      await refused('Certificate', 'rel-semblance-agent', (spec) => {
+        spec.dnsName = 'agent';
+      }),
+    ).toMatch(/unknown field "(spec\.)?dnsName"/);
+    expect(
+      await refused('HTTPRoute', 'rel-semblance', (spec) => {
+        spec.rules[0].timeouts.request = 'never';
+      }),
+    ).toContain('spec.rules[0].timeouts.request: Invalid value: "never"');
+    expect(
+      await refused('ServiceMonitor', 'rel-semblance', (spec) => {
+        spec.endpoints[0].intervall = '30s';
+      }),
+    ).toMatch(/unknown field "(spec\.endpoints\[0\]\.)?intervall"/);
+    expect(
+      await refused('PrometheusRule', 'rel-semblance', (spec) => {
+        spec.groups[0].rules[0].for = 'soon';
+      }),
+    ).toContain('spec.groups[0].rules[0].for: Invalid value: "soon"');
+  });
+
   it.each([undefined, 'external', 'gpu', 'plain'] as const)(
     'takes every object, field by field (%s)',
     async (file) => {
       const manifests = await render(file);
       const checked = [...manifests, ...poolsOf(manifests)]
-        .filter(({ apiVersion, kind }) => !FOREIGN.test(apiVersion) && kind !== 'CustomResourceDefinition')
+        .filter(({ kind }) => kind !== 'CustomResourceDefinition')
         // Judged by the standard above, together with the accounts that they run under.
         .filter(({ kind }) => kind !== 'Pod')
         .map(here);

@@ -51,8 +51,12 @@ const setArgs = (sets: Json) =>
   Object.entries(sets).map(([name, value]) => `--set-json=${name}=${JSON.stringify(value)}`);
 
 /** Objects of the chart with a file's values, and more by path, in the namespace `apps`. */
-export async function render(file?: ValueFile, sets: Json = {}): Promise<Manifest[]> {
-  const where = ['--namespace', 'apps', '--kube-version', KUBE_VERSION];
+export async function render(
+  file?: ValueFile,
+  sets: Json = {},
+  kubeVersion = KUBE_VERSION,
+): Promise<Manifest[]> {
+  const where = ['--namespace', 'apps', '--kube-version', kubeVersion];
   const text = await helm(['template', 'rel', CHART, ...where, ...fileArgs(file), ...setArgs(sets)]);
   return manifestsOf(text);
 }
