@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Tls } from '#common/grpc/tls/tls.ts';
 import type { Logger } from '#common/logging.ts';
+import { Standstill } from '#common/standstill.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { GatewayMetrics } from '../metrics.ts';
 import { type Admitted, admit } from './admit.ts';
@@ -64,6 +65,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
   const reporter = createReporter({ send: control.reportSessions, logger });
   streamMetrics.reportsOwed(() => reporter.owed);
   const streams = new Set<Stream>();
+  const standstill = new Standstill(tickMs);
   let handshakes = 0;
   let timer: NodeJS.Timeout | undefined;
   let closing = false;
@@ -73,12 +75,15 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
 
   function tick(): void {
     const now = clock();
+    if (standstill.was(now)) return;
     for (const stream of streams) stream.tick(now);
   }
 
   function watch(stream: Stream): void {
     streams.add(stream);
-    timer ??= setInterval(tick, tickMs);
+    if (timer) return;
+    timer = setInterval(tick, tickMs);
+    standstill.begin(clock());
   }
 
   function leave(stream: Stream): void {

@@ -23,6 +23,13 @@ function start({ mostOwed }: { mostOwed?: number } = {}) {
   return { reporter, messages, plane };
 }
 
+/** The plane takes no message until `go`; those that come after another `hold` wait for that one. */
+function hold(plane: { pause: Promise<void> }): { go(): void } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  plane.pause = promise;
+  return { go: resolve };
+}
+
 function session(sessionId: string, streamedMs = 0) {
   const overs: (string | undefined)[] = [];
   return {
@@ -36,12 +43,16 @@ function session(sessionId: string, streamedMs = 0) {
 
 describe('open sessions', () => {
   it('are reported together, again and again, with how far they are', async () => {
-    const { reporter, messages } = start();
+    const { reporter, messages, plane } = start();
+    // Each message is held, so that none follows while this looks on.
+    const first = hold(plane);
     const [a, b] = [session('a', 20), session('b')];
     reporter.add(a, 100);
     reporter.add(b, 100);
     await expect.poll(() => messages.length).toBe(1);
     a.streamedMs = 140;
+    hold(plane);
+    first.go();
     await expect.poll(() => messages.length).toBe(2);
     expect(
       messages.map((reports) => reports.map(({ sessionId, streamedMs }) => [sessionId, streamedMs])),
@@ -70,8 +81,9 @@ describe('open sessions', () => {
   it('more than one message takes go in several', async () => {
     const { reporter, messages } = start();
     for (let i = 0; i < 1_200; i++) reporter.add(session(`s${i}`), 100);
-    await expect.poll(() => messages.length).toBe(3);
-    expect(messages.map(({ length }) => length)).toEqual([500, 500, 200]);
+    // A busy machine may be at the second round of them when it looks.
+    await expect.poll(() => messages.length).toBeGreaterThanOrEqual(3);
+    expect(messages.slice(0, 3).map(({ length }) => length)).toEqual([500, 500, 200]);
   });
 
   it('with none open and none owed nothing is sent and no timer waits', async () => {
@@ -100,10 +112,7 @@ describe('a final report', () => {
 
   it('waits for a message under way, and is the last of its session', async () => {
     const { reporter, messages, plane } = start();
-    let go = () => {};
-    plane.pause = new Promise((resolve) => {
-      go = resolve;
-    });
+    const { go } = hold(plane);
     const a = session('a', 100);
     reporter.add(a, 100);
     await expect.poll(() => messages.length).toBe(1);
@@ -127,7 +136,7 @@ describe('a final report', () => {
     expect(messages.length, 'not again and again').toBeLessThan(12);
     plane.down = false;
     await expect.poll(() => reporter.owed).toBe(0);
-    const ended = messages.at(-2)?.filter((report) => report.ended);
+    const ended = messages.findLast((reports) => reports.some((report) => report.ended));
     expect(ended?.map(({ streamedMs }) => Number(streamedMs))).toEqual([...Array(20).keys()]);
   });
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { EndReason } from '#proto/semblance/live/v1/live.ts';
 import { PICTURE_READY, VOICE_READY } from '../testing/agent-double.ts';
-import { CHUNK } from '../testing/stream-rig.ts';
+import { CHUNK, streamRig } from '../testing/stream-rig.ts';
 import { tokenRig } from '../testing/token-rig.ts';
 
 const rig = tokenRig();
@@ -35,13 +35,16 @@ describe('a voice stream', () => {
 
   it('is metered from the first converted message, and reported while it runs', async () => {
     const { client, id } = await rig.stream();
-    await delay(250);
-    expect(rig.live.reportsOf(id).length, 'known to be alive').toBeGreaterThan(0);
+    await expect
+      .poll(() => rig.live.reportsOf(id).length, { message: 'known to be alive' })
+      .toBeGreaterThan(0);
     expect(rig.live.reportsOf(id).every(({ streamedMs }) => streamedMs === 0n)).toBe(true);
     const began = performance.now();
     client.ws.send(CHUNK);
     await client.received(1);
     await delay(400);
+    const told = () => rig.live.reportsOf(id).map((report) => Number(report.streamedMs));
+    await expect.poll(told, { message: 'reported while it runs' }).toContain(20);
     client.ws.send(CHUNK);
     await client.received(2);
     const took = performance.now() - began;
@@ -51,13 +54,12 @@ describe('a voice stream', () => {
     expect(reason).toBeUndefined();
     expect(streamedMs, 'between the two, and what the second lasts').toBeGreaterThanOrEqual(400);
     expect(streamedMs).toBeLessThanOrEqual(took + 21);
-    const told = rig.live.reportsOf(id).map((report) => Number(report.streamedMs));
-    expect(told, 'only grows').toEqual([...told].sort((a, b) => a - b));
-    expect(told.filter((ms) => ms === 20).length, 'reported while it ran').toBeGreaterThan(0);
+    expect(told(), 'only grows').toEqual(told().sort((a, b) => a - b));
   });
 
   it('a clock that is stepped moves no meter and ends nothing', async () => {
     const { client, id } = await rig.stream();
+    const began = performance.now();
     client.ws.send(CHUNK);
     await client.received(1);
     const { now } = Date;
@@ -69,11 +71,12 @@ describe('a voice stream', () => {
     } finally {
       Date.now = now;
     }
+    const took = performance.now() - began;
     client.ws.close();
     expect((await client.end()).code).toBe(1005);
     const { streamedMs } = await rig.final(id);
     expect(streamedMs).toBeGreaterThan(140);
-    expect(streamedMs).toBeLessThan(5_000);
+    expect(streamedMs).toBeLessThanOrEqual(took + 21);
   });
 
   it('one that never got anything back comes to 0', async () => {
@@ -88,18 +91,21 @@ describe('a voice stream', () => {
   it('"The stream hard-stops at max_duration_sec": 4001, within 250 ms, and no more than that is reported', async () => {
     rig.live.grant = { ...rig.live.grant, maxDurationSeconds: 1 };
     const { client, relay, id } = await rig.stream();
+    // Timers of one process run in the order in which they are due, late as a busy machine may make them: the one of the
+    // limit is set between these two, and runs between them.
+    const open: number[] = [];
+    const look = () => open.push(rig.gateway.gateway.live.size);
+    setTimeout(look, 900);
     client.ws.send(CHUNK);
     await client.received(1);
-    const began = performance.now();
+    setTimeout(look, 1_250);
     const feed = setInterval(() => client.ws.readyState === client.ws.OPEN && client.ws.send(CHUNK), 20);
-    const { code, reason, at } = await client.end();
+    const { code, reason } = await client.end();
     clearInterval(feed);
     expect([code, reason]).toEqual([4001, 'session_limit_reached: the 1 s that were granted are used up']);
-    expect(at - began).toBeGreaterThan(900);
-    expect(at - began).toBeLessThan(1_250);
+    await expect.poll(() => open).toEqual([1, 0]);
     const final = await rig.final(id);
     expect(final.reason).toBe('session_limit_reached');
-    expect(final.streamedMs).toBeGreaterThan(900);
     expect(final.streamedMs).toBeLessThanOrEqual(1_000);
     await expect.poll(() => relay.closed).toBe(EndReason.END_REASON_SESSION_LIMIT_REACHED);
   });
@@ -133,23 +139,51 @@ describe('a voice stream', () => {
     expect(relay.received).toEqual([CHUNK]);
     client.ws.close();
   });
+});
+
+describe('by a clock that the test moves', () => {
+  let now = 50_000;
+  const still = streamRig({ liveStreams: { clock: () => now } });
+
+  it('media is sent until the limit and not from then on, and reported to the millisecond', async () => {
+    still.live.grant = { ...still.live.grant, maxDurationSeconds: 1 };
+    const { client, id } = await still.stream();
+    for (const [i, ms] of [0, 500, 499].entries()) {
+      now += ms;
+      client.ws.send(CHUNK);
+      await client.received(i + 1);
+    }
+    expect(client.closed).toBeUndefined();
+    now += 1;
+    client.ws.send(CHUNK);
+    expect((await client.end()).code).toBe(4001);
+    expect(client.media).toHaveLength(3);
+    expect(await still.final(id)).toEqual({ streamedMs: 1_000, reason: 'session_limit_reached' });
+    still.live.grant = { ...still.live.grant, maxDurationSeconds: 600 };
+  });
 
   it('faster than real time is taken for two seconds of sound, then closes it with 1008', async () => {
-    const { client, relay } = await rig.stream();
+    const { client, relay } = await still.stream();
     for (let i = 0; i < 100; i++) client.ws.send(CHUNK);
     await client.received(100);
+    now += 1_000;
+    for (let i = 0; i < 50; i++) client.ws.send(CHUNK);
+    await client.received(150);
     expect(client.closed).toBeUndefined();
-    for (let i = 0; i < 20; i++) client.ws.send(CHUNK);
+    client.ws.send(CHUNK);
     const { code, reason } = await client.end();
     expect([code, reason]).toEqual([1008, 'too_fast: more than 48000 samples a second']);
-    expect(relay.received.length).toBeLessThan(115);
+    expect(relay.received).toHaveLength(150);
   });
 
   it('thousands of tiny messages or pings close it, too', async () => {
-    const many = await rig.stream();
-    for (let i = 0; i < 1_100; i++) many.client.ws.send(Buffer.alloc(i % 2 ? 2 : 0));
+    const many = await still.stream();
+    for (let i = 0; i < 1_000; i++) many.client.ws.send(Buffer.alloc(i % 2 ? 2 : 0));
+    await many.client.received(500);
+    expect(many.client.closed).toBeUndefined();
+    many.client.ws.send(Buffer.alloc(0));
     expect((await many.client.end()).reason).toBe('too_fast: more than 500 messages a second');
-    const pings = await rig.stream();
+    const pings = await still.stream();
     let pongs = 0;
     pings.client.ws.on('pong', () => {
       pongs++;
@@ -157,7 +191,7 @@ describe('a voice stream', () => {
     });
     for (let i = 0; i < 20; i++) pings.client.ws.ping();
     expect((await pings.client.end()).code).toBe(1008);
-    expect(pongs).toBeGreaterThan(900);
+    expect(pongs).toBeGreaterThanOrEqual(1_000);
   });
 });
 
@@ -254,8 +288,11 @@ describe('a Live Swap Pro stream', () => {
     for (let i = 0; i < 14; i++) {
       sent.push(jpeg());
       client.ws.send(sent[i] as Buffer);
+      // No faster than pictures may come.
       await delay(150);
+      if (i < 10) await expect.poll(() => relay.received.length).toBe(i + 1);
     }
+    await client.heard();
     expect(relay.received).toHaveLength(10);
     relay.answerAll();
     await expect.poll(() => relay.received.length).toBe(11);

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect } from 'vitest';
 import WebSocket, { type ClientOptions } from 'ws';
 import { AgentDouble, type RelayDouble } from './agent-double.ts';
@@ -13,6 +12,8 @@ export interface TestSession {
   readonly max_duration_sec: number;
 }
 
+const PATIENCE_MS = 30_000;
+
 /** A client of `ws`, and what came to it. */
 export class StreamClient {
   readonly ws: WebSocket;
@@ -20,42 +21,70 @@ export class StreamClient {
   readonly media: Buffer[] = [];
   /** Code and reason of the close; 1006: cut off. */
   closed: { code: number; reason: string; at: number } | undefined;
+  /** Called whenever something came. */
+  readonly #waiting = new Set<() => void>();
 
   constructor(url: string, options?: ClientOptions) {
     this.ws = new WebSocket(url, options);
     this.ws.on('message', (data: Buffer, isBinary) => {
       if (isBinary) this.media.push(data);
       else this.texts.push(data.toString());
+      this.#look();
     });
     this.ws.on('close', (code, reason) => {
       this.closed = { code, reason: reason.toString(), at: performance.now() };
+      this.#look();
     });
     this.ws.on('error', () => {});
   }
 
+  #look(): void {
+    for (const check of this.#waiting) check();
+  }
+
+  /** Not `expect.poll`, which keeps every wait until the test ends: too much where memory is counted. */
+  #until(condition: () => boolean): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const late = setTimeout(() => {
+        this.#waiting.delete(check);
+        reject(new Error(`waited too long for ${condition}`));
+      }, PATIENCE_MS);
+      const check = () => {
+        if (!condition()) return;
+        clearTimeout(late);
+        this.#waiting.delete(check);
+        resolve();
+      };
+      this.#waiting.add(check);
+      check();
+    });
+  }
+
   /** Resolves when the format was told. */
   async ready(): Promise<this> {
-    await until(() => this.texts.length > 0 || this.closed !== undefined);
+    await this.#until(() => this.texts.length > 0 || this.closed !== undefined);
     expect(this.closed).toBeUndefined();
     return this;
   }
 
   async end(): Promise<{ code: number; reason: string; at: number }> {
-    await until(() => this.closed !== undefined);
+    await this.#until(() => this.closed !== undefined);
     return this.closed as { code: number; reason: string; at: number };
   }
 
-  received(count: number) {
-    return until(() => this.media.length >= count);
+  /** Throws at once when the socket was closed before: nothing comes any more. */
+  async received(count: number): Promise<void> {
+    await this.#until(() => this.media.length >= count || this.closed !== undefined);
+    if (this.media.length >= count) return;
+    const { code, reason } = this.closed ?? {};
+    throw new Error(`closed with ${code} ${reason} after ${this.media.length} of ${count} messages`);
   }
-}
 
-/** As `expect.poll`, which keeps every wait until the test ends: too much where memory is counted. */
-async function until(condition: () => boolean): Promise<void> {
-  const last = performance.now() + 30_000;
-  while (!condition()) {
-    if (performance.now() > last) throw new Error(`waited too long for ${condition}`);
-    await delay(2);
+  /** Resolves when the gateway has read all that was sent until now. */
+  async heard(): Promise<void> {
+    const answered = once(this.ws, 'pong');
+    this.ws.ping();
+    await answered;
   }
 }
 

@@ -70,11 +70,14 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-async function check(next: Answer[], signal = idle, at = port) {
+/** Long enough for an answer, however busy the machine is; what hangs is given less. */
+const PATIENCE_MS = 30_000;
+
+async function check(next: Answer[], { signal = idle, at = port, timeoutMs = PATIENCE_MS } = {}) {
   asked = [];
   answers = next;
   const hook = grpcHook({
-    ...{ url: `grpc://127.0.0.1:${at}`, token: 'secret', timeoutMs: 500, pauseMs: 1 },
+    ...{ url: `grpc://127.0.0.1:${at}`, token: 'secret', timeoutMs, pauseMs: 1 },
     logger: silentLogger(),
   });
   const files = (['image', 'video'] as const).map((kind) => ({ role: kind, kind, path: join(dir, kind) }));
@@ -118,7 +121,8 @@ describe('a service that checks over gRPC', () => {
   });
 
   it('is asked again after faults of the moment', async () => {
-    expect(await check([{ code: status.UNAVAILABLE }, 'hang'])).toEqual({ allowed: true });
+    const answers: Answer[] = [{ code: status.UNAVAILABLE }, 'hang'];
+    expect(await check(answers, { timeoutMs: 3_000 })).toEqual({ allowed: true });
     expect(asked).toHaveLength(3);
   });
 
@@ -132,10 +136,10 @@ describe('a service that checks over gRPC', () => {
   });
 
   it('that is not there lets nothing through, and is given up with the job', async () => {
-    await expect(check([], idle, 1)).rejects.toMatchObject({ name: 'ContentCheckError' });
+    await expect(check([], { at: 1 })).rejects.toMatchObject({ name: 'ContentCheckError' });
     const controller = new AbortController();
     const reason = new Error('stopped');
-    const checking = check(['hang'], controller.signal);
+    const checking = check(['hang'], { signal: controller.signal });
     setTimeout(() => controller.abort(reason), 50);
     await expect(checking).rejects.toBe(reason);
   });

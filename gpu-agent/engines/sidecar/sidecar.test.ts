@@ -11,7 +11,8 @@ import { sidecarSource } from '../registry.ts';
 import { createSidecarEngine } from './index.ts';
 import { GOOD_INFO, type ScriptedOptions, startScriptedSidecar } from './testing/scripted-sidecar.ts';
 
-const TIMES = { healthEveryMs: 50, deadAfterMs: 400, silenceMs: 500 };
+/** Of those that behave: no pause of this process, which is the sidecar too, makes one of them hang. */
+const TIMES = { healthEveryMs: 50, deadAfterMs: 60_000, silenceMs: 60_000 };
 const idle = new AbortController().signal;
 let dir: string;
 let socket: string;
@@ -37,8 +38,8 @@ async function sidecar(options: ScriptedOptions = {}) {
   ends.push(() => started.kill());
   return started;
 }
-async function warmEngine(signal = idle): Promise<Engine> {
-  const engine = createSidecarEngine({ threads: 1, settings: { socket } }, TIMES);
+async function warmEngine(signal = idle, times: Partial<typeof TIMES> = {}): Promise<Engine> {
+  const engine = createSidecarEngine({ threads: 1, settings: { socket } }, { ...TIMES, ...times });
   ends.push(() => engine.close());
   await engine.warmUp(signal);
   return engine;
@@ -97,7 +98,7 @@ describe('a sidecar', () => {
     ['silent', { name: 'EngineInterruptedError', message: 'the sidecar said nothing for 0.5 s' }],
   ])('that ends a render by %s is understood', async (mode, error) => {
     const { state, running } = await sidecar();
-    const engine = await warmEngine();
+    const engine = await warmEngine(idle, mode === 'silent' ? { silenceMs: 500 } : {});
     // What hangs never leaves `running`: the host would end the client by now.
     if (mode === 'silent') setTimeout(() => running.clear(), 700);
     await expect(engine.render(await work(mode))).rejects.toMatchObject(error);
@@ -148,7 +149,7 @@ describe('a sidecar', () => {
     const engine = await warmEngine();
     const controller = new AbortController();
     const render = engine.render(await work('slow', controller.signal));
-    await vi.waitFor(() => expect(running.size).toBe(1));
+    await expect.poll(() => running.size).toBe(1);
     controller.abort(new Error('enough'));
     await expect(render).rejects.toThrow('enough');
     expect(running.size).toBe(0);
@@ -208,7 +209,7 @@ describe('a sidecar', () => {
 
   it('that hangs, goes away or takes no renders ends its client', async () => {
     const first = await sidecar();
-    const hanging = await warmEngine();
+    const hanging = await warmEngine(idle, { deadAfterMs: 400 });
     first.state.answering = false;
     expect(await hanging.ended).toMatch(/has not answered for/);
     first.state.answering = true;
@@ -218,7 +219,7 @@ describe('a sidecar', () => {
     first.state.serving = true;
     const left = await warmEngine();
     const render = left.render(await work('slow'));
-    await vi.waitFor(() => expect(first.running.size).toBe(1));
+    await expect.poll(() => first.running.size).toBe(1);
     await first.kill();
     await expect(render).rejects.toMatchObject({ name: 'EngineInterruptedError' });
     expect(await left.ended).toMatch(/^the sidecar is gone/);
@@ -252,7 +253,7 @@ describe('the host of a sidecar', () => {
     const held = [await work('slow'), await work('slow')].map(({ signal, onProgress, ...rest }) =>
       pool.render(rest, { signal, onProgress }).catch((error: Error) => error),
     );
-    await vi.waitFor(() => expect(first.running.size).toBe(2));
+    await expect.poll(() => first.running.size).toBe(2);
     await first.kill();
     for (const error of await Promise.all(held)) expect(error).toMatchObject({ retryable: true });
     await vi.waitFor(() => expect(pool.engine).toBeUndefined(), { timeout: 10_000 });
@@ -271,7 +272,7 @@ describe('the host of a sidecar', () => {
     const controller = new AbortController();
     const { signal, onProgress, ...rest } = await work('ignores-cancel', controller.signal);
     const render = pool.render(rest, { signal, onProgress });
-    await vi.waitFor(() => expect(running.size).toBe(1));
+    await expect.poll(() => running.size).toBe(1);
     controller.abort(new Error('enough'));
     await expect(render).rejects.toThrow('enough');
     expect(pool.engine).toBeUndefined();
