@@ -155,7 +155,7 @@ describe('with PostgreSQL, NATS and S3 of the owner', () => {
     for (const [manifests, source] of [
       [external, { configMap: { name: 'own-authorities', items: [{ key: 'bundle.pem', path: 'ca.crt' }] } }],
       [
-        await render('plain', { caBundle: bundle }),
+        await render(undefined, { caBundle: bundle }),
         { secret: { secretName: 'authorities', items: [{ key: 'root.pem', path: 'ca.crt' }] } },
       ],
     ] as const) {

@@ -5,6 +5,7 @@ import {
   connect,
   DeliverPolicy,
   DiscardPolicy,
+  ErrorCode,
   type JetStreamClient,
   type JsMsg,
   type Msg,
@@ -132,7 +133,7 @@ export function createNatsBus(options: NatsBusOptions): EventBus {
           return;
         } catch (error) {
           const level = attempt++ % 20 === 0 ? 'warn' : 'debug';
-          unprepared = `the event stream is not ready: ${describeError(error)}`;
+          unprepared = `the event stream is not ready: ${describeFault(error)}`;
           logger[level](unprepared);
           await delay(500, undefined, { signal: closing.signal }).catch(() => {});
         }
@@ -206,6 +207,13 @@ export function createNatsBus(options: NatsBusOptions): EventBus {
       await connection?.close();
     },
   };
+}
+
+function describeFault(error: unknown): string {
+  // Nobody answers for JetStream; the client says no more than that.
+  return (error as { code?: string }).code === ErrorCode.NoResponders
+    ? 'the server has no JetStream, or not for this account'
+    : describeError(error);
 }
 
 async function handleFrom(

@@ -17,7 +17,7 @@ export interface OpenObjectStoreOptions {
 
 export type OpenedObjectStore = ObjectStore & {
   /** Where the store is another server: whether it can be used. @throws StoreFault */
-  check?(signal: AbortSignal): Promise<void>;
+  check?(signal: AbortSignal, answerMs: number): Promise<void>;
   close(): Promise<void>;
 };
 

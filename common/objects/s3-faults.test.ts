@@ -1,5 +1,8 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { describeError } from '../errors.ts';
 import { silentLogger } from '../logging.ts';
 import { type OpenedObjectStore, openObjectStore } from './open.ts';
 import { describeS3Fault } from './s3-faults.ts';
@@ -28,7 +31,7 @@ function open(bucket: string, credentials = S3_CREDENTIALS, endpoint = server.en
   return store;
 }
 const faultOf = (store: OpenedObjectStore) =>
-  store.check?.(AbortSignal.timeout(20_000)).then(
+  store.check?.(new AbortController().signal, 20_000).then(
     () => 'none',
     (error: Error & { refused?: boolean }) => `${error.refused ? 'refused: ' : ''}${error.message}`,
   );
@@ -56,6 +59,18 @@ test.each([
 test('a server that is away is named', async () => {
   const store = open('absent', S3_CREDENTIALS, 'http://127.0.0.1:1');
   expect(await faultOf(store)).toBe('S3 at http://127.0.0.1:1 cannot be reached');
+});
+
+test('a server that does not answer is named, with how long it was waited for', async () => {
+  const silent = createServer(() => {});
+  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+  const endpoint = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+  const failure = await open('absent', S3_CREDENTIALS, endpoint)
+    .check?.(new AbortController().signal, 50)
+    .catch(describeError);
+  expect(failure).toBe(`S3 at ${endpoint} cannot be reached: no answer within 50 ms`);
+  silent.closeAllConnections();
+  silent.close();
 });
 
 test.each([

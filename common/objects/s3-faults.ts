@@ -13,6 +13,8 @@ const REFUSALS = [
   'ExpiredToken',
   'InvalidToken',
   'CredentialsProviderError',
+  // Of Versity's server.
+  'XAdminUserNotFound',
 ];
 /** Of a bucket in another region, in the words of AWS and of others. */
 const ELSEWHERE = ['PermanentRedirect', 'AuthorizationHeaderMalformed', 'IllegalLocationConstraintException'];

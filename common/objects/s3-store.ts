@@ -167,15 +167,24 @@ export class S3Store implements ObjectStore {
     return { url, headers: { 'content-type': contentType } };
   }
 
-  /** Asks the bucket something that the least of our rights allows. @throws StoreFault, which says what to mend */
-  async check(signal: AbortSignal): Promise<void> {
+  /**
+   * Asks the bucket for the name of an object.
+   * @param answerMs longest wait
+   * @throws StoreFault which says what to mend
+   */
+  async check(signal: AbortSignal, answerMs: number): Promise<void> {
     const { bucket, prefix = '' } = this.#options;
     const { sdk, client } = await this.#open();
     const question = new sdk.ListObjectsV2Command({ Bucket: bucket, Prefix: prefix, MaxKeys: 1 });
+    // The SDK was to be loaded first, which takes a while of its own.
+    const late = AbortSignal.timeout(answerMs);
     try {
-      await client.send(question, { abortSignal: signal });
+      await client.send(question, { abortSignal: AbortSignal.any([signal, late]) });
     } catch (error) {
-      throw describeS3Fault(error, this.#options);
+      throw describeS3Fault(
+        late.aborted ? new Error(`no answer within ${answerMs} ms`) : error,
+        this.#options,
+      );
     }
   }
 

@@ -36,7 +36,7 @@ export function checkAtStart(
   async function run(): Promise<void> {
     for (let said = { text: '', at: 0 }; ; ) {
       try {
-        await check?.call(store, AbortSignal.any([end.signal, AbortSignal.timeout(ANSWER_MS)]));
+        await check?.call(store, end.signal, ANSWER_MS);
         if (said.text) logger.info('the object store can be used');
         fault = undefined;
         return;

@@ -51,7 +51,12 @@ export type Pod = {
   status: {
     phase: string;
     conditions?: { type: string; status: string }[];
-    containerStatuses?: { name: string; containerID?: string; restartCount: number }[];
+    containerStatuses?: {
+      name: string;
+      containerID?: string;
+      restartCount: number;
+      lastState?: { terminated?: { message?: string } };
+    }[];
   };
 };
 
@@ -62,7 +67,7 @@ export async function list<T>(kind: string, selector?: string): Promise<T[]> {
 
 export const pods = (component: string) => list<Pod>('pods', `app.kubernetes.io/component=${component}`);
 
-const isReady = (pod: Pod) =>
+export const isReady = (pod: Pod) =>
   !pod.metadata.deletionTimestamp &&
   (pod.status.conditions ?? []).some(({ type, status }) => type === 'Ready' && status === 'True');
 
