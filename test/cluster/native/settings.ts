@@ -132,6 +132,9 @@ export const kubeletText = ({ socket, cgroup }: Paths, certificates: Certificate
     authorization: { mode: 'AlwaysAllow' },
     // A machine that is nearly full, as a build machine may be, still runs the tests.
     evictionHard: { 'nodefs.available': '1%', 'imagefs.available': '1%', 'memory.available': '100Mi' },
+    // Nor are images removed, which could not be pulled again: of Pods that are to come, and the one of all Pods.
+    imageGCHighThresholdPercent: 100,
+    imageGCLowThresholdPercent: 99,
     // Changes reach mounted Secrets and ConfigMaps in seconds.
     syncFrequency: '10s',
     shutdownGracePeriod: '0s',
