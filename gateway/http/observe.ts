@@ -106,7 +106,8 @@ function endSpan(span: Span, ctx: GatewayContext, route: string, finished: boole
 
 function fail(ctx: GatewayContext, error: unknown, logger: Logger): void {
   const apiError = toApiError(error);
-  if (apiError.httpStatus >= 500) {
+  // That no slot is free is no failure of a service; the line of the request has its code.
+  if (apiError.httpStatus >= 500 && !apiError.code.startsWith('capacity_')) {
     logger.error(
       { err: error, requestId: ctx.state.requestId, route: routeName(ctx) },
       `request failed: ${describeError(error)}`,

@@ -83,6 +83,17 @@ describe.each(OPENS)('POST /%s/session', (capability, path, good) => {
     ]);
   });
 
+  it('a log in which want of capacity is no error, and a control plane that fails is one', async () => {
+    const levels = (id: string) =>
+      t.logLines.map((line) => JSON.parse(line)).flatMap((line) => (line.requestId === id ? line.level : []));
+    for (const code of ['capacity_unavailable', 'internal_error'] as const) {
+      t.control.failures.set('openSession', new ApiError(code, 'm'));
+      await post(path, json(good, { 'request-id': `${capability}-${code}` }));
+    }
+    await expect.poll(() => levels(`${capability}-internal_error`)).toEqual(['error', 'info']);
+    expect(levels(`${capability}-capacity_unavailable`)).toEqual(['info']);
+  });
+
   it('"A missing, unknown or revoked key yields unauthorized", before anything else', async () => {
     for (const authorization of ['', 'Bearer', 'Basic dTpw', 'Bearer unknown']) {
       for (const init of [json('{', { authorization }), json(good, { authorization })]) {
