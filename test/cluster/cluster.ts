@@ -1,7 +1,8 @@
 /**
  * A real one-node cluster, by hand:
  *
- *   node test/cluster/cluster.ts up [--volumes N]   starts one and says where its kubeconfig is
+ *   node test/cluster/cluster.ts up [--volumes N] [--no-policies]
+ *                                                   starts one and says where its kubeconfig is
  *   node test/cluster/cluster.ts load [--tag TAG]   builds the images and gives them to its node
  *   node test/cluster/cluster.ts kubectl …          kubectl of that cluster; helm … likewise
  *   node test/cluster/cluster.ts down               ends it, and removes all it wrote
@@ -73,8 +74,15 @@ async function main(): Promise<number> {
   const say = (line: string) => console.log(line);
   switch (command) {
     case 'up': {
-      const { values } = parseArgs({ args: rest, options: { volumes: { type: 'string', default: '0' } } });
-      const cluster = await clusterUp({ dir, volumes: Number(values.volumes), say });
+      const { values } = parseArgs({
+        args: rest,
+        options: {
+          volumes: { type: 'string', default: '0' },
+          'no-policies': { type: 'boolean', default: false },
+        },
+      });
+      const policies = !values['no-policies'];
+      const cluster = await clusterUp({ dir, volumes: Number(values.volumes), policies, say });
       say(`export KUBECONFIG=${cluster.kubeconfig}`);
       say(`helm: ${cluster.helm}`);
       return 0;

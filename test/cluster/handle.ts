@@ -21,5 +21,7 @@ export type ClusterOptions = {
   dir: string;
   /** How many volumes of a default StorageClass there are; 0: no StorageClass, as on a bare cluster. */
   volumes: number;
+  /** Whether NetworkPolicies are enforced, where that can be chosen: kind's network always does. */
+  policies: boolean;
   say: (line: string) => void;
 };

@@ -19,7 +19,9 @@ const dir = clusterDir();
 const begun = Date.now();
 const say = (line: string) => console.log(`${Math.round((Date.now() - begun) / 1000)} s: ${line}`);
 const keep = process.argv.includes('--keep');
-const files = process.argv.slice(2).filter((argument) => argument !== '--keep');
+/** The same without anybody to enforce NetworkPolicies, to see that what looks at them fails. */
+const policies = !process.argv.includes('--no-policies');
+const files = process.argv.slice(2).filter((argument) => !['--keep', '--no-policies'].includes(argument));
 const scratch = mkdtempSync(join(tmpdir(), 'semblance-cluster-report-'));
 const report = join(scratch, 'report.json');
 let interrupted = false;
@@ -36,7 +38,7 @@ function onSignal(): void {
 }
 
 try {
-  const cluster = await clusterUp({ dir, volumes: VOLUMES, say });
+  const cluster = await clusterUp({ dir, volumes: VOLUMES, policies, say });
   if (!interrupted) await loadImages(cluster, await defaultTag(), say);
   if (!interrupted) {
     const exit = await vitest();

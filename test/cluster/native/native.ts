@@ -41,13 +41,15 @@ type Tools = Record<(typeof TOOLS)[number], string>;
 
 const IMAGES = { pause: 'localhost/semblance-test-pause:1', coredns: 'localhost/semblance-test-coredns:1' };
 const UP_MS = 120_000;
+const ENFORCER = join(import.meta.dirname, 'policies', 'main.ts');
 
 /**
  * A one-node Kubernetes of processes on this machine, in namespaces of their own, with all files in one folder: etcd,
- * kube-apiserver, controller manager, scheduler, containerd, kubelet, kube-proxy and CoreDNS.
+ * kube-apiserver, controller manager, scheduler, containerd, kubelet, kube-proxy, CoreDNS, and what enforces
+ * NetworkPolicies.
  */
 export async function nativeUp(options: ClusterOptions): Promise<Cluster> {
-  const { dir, volumes, say } = options;
+  const { dir, volumes, policies, say } = options;
   const { plugins, containerd } = checkPrerequisites();
   const tools = await resolveTools(TOOLS, { report: progressPrinter(process.stderr) });
   await nativeDown(dir);
@@ -94,6 +96,14 @@ export async function nativeUp(options: ClusterOptions): Promise<Cluster> {
     const children = {
       ...early,
       ...(await startNode(enclave, env, tools, paths, certificates)),
+      ...(policies
+        ? {
+            'network-policies': await start('network-policies', process.execPath, [
+              ENFORCER,
+              paths.kubeconfig,
+            ]),
+          }
+        : {}),
     };
     const kubectl = (args: string[], input?: string) =>
       run(tools.kubectl, args, {

@@ -1,0 +1,64 @@
+/**
+ * `node main.ts KUBECONFIG`: holds every Pod of a one-node cluster to its NetworkPolicies, by rules of iptables in the
+ * network that it is started in.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  createKubeClient,
+  createReflector,
+  type KubeObject,
+  NAMESPACE_RESOURCE,
+  type ResourceDescriptor,
+} from '#common/kube/index.ts';
+import { createLogger } from '#common/logging.ts';
+import { run } from '../../../../images/command.ts';
+import { transaction } from './rules.ts';
+import type { Pod, Policy } from './selection.ts';
+
+const PODS: ResourceDescriptor<Pod> = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' };
+const POLICIES: ResourceDescriptor<Policy> = {
+  group: 'networking.k8s.io',
+  version: 'v1',
+  plural: 'networkpolicies',
+  kind: 'NetworkPolicy',
+};
+/** Changes that come together are one transaction. */
+const GATHER_MS = 50;
+
+const [kubeconfigPath = ''] = process.argv.slice(2);
+const logger = createLogger({ service: 'network-policies', level: 'info' });
+const client = createKubeClient({ kubeconfigPath, fieldManager: 'network-policies' });
+const stop = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
+
+let changed = () => {};
+function copyOf<T extends KubeObject>(resource: ResourceDescriptor<T>) {
+  const handlers = { onAdd: () => changed(), onUpdate: () => changed(), onDelete: () => changed() };
+  return createReflector<T>({ client, resource, logger, handlers });
+}
+const policies = copyOf(POLICIES);
+const pods = copyOf(PODS);
+const namespaces = copyOf(NAMESPACE_RESOURCE);
+for (const each of [policies, pods, namespaces]) void each.run(stop.signal);
+await Promise.all([policies, pods, namespaces].map((each) => each.waitForSync(stop.signal)));
+
+let former: string[] | undefined;
+let formerText = '';
+while (!stop.signal.aborted) {
+  const change = new Promise<void>((resolve) => {
+    changed = resolve;
+    stop.signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+  const cluster = { policies: policies.list(), pods: pods.list(), namespaces: namespaces.list() };
+  const { text, chains } = transaction(cluster, former);
+  if (text !== formerText) {
+    // What it cannot put into rules ends it, and with it the cluster's start or the test that waits: no gap is silent.
+    await run('iptables-restore', ['--wait', '10', '--noflush'], { input: text });
+    logger.info({ policies: cluster.policies.length, chains: chains.length }, 'rules written');
+    former = chains;
+    formerText = text;
+  }
+  await change;
+  await delay(GATHER_MS);
+}
+await client.close();
