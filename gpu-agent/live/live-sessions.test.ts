@@ -232,14 +232,25 @@ describe('time', () => {
     const long = await hasty.claim({ capability: CAPABILITY, maxDurationSeconds: 1 });
     const relay = hasty.relay(long);
     await relay.ready;
+    // Timers of one process run in the order in which they are due, late as a busy machine may make them: that of the
+    // limit, 1.2 s after the first, is set between these two.
+    const ends: boolean[] = [];
+    const look = () => ends.push(hasty.live.sessions.get(long)?.end !== undefined);
+    const began = performance.now();
+    setTimeout(look, 1_100);
+    relay.send(picture(1));
+    await relay.next();
+    setTimeout(look, 1_300);
     for (let over = false; !over; ) {
       relay.send(picture(1));
       over = await Promise.race([delay(50, false), relay.over.then(() => true)]);
     }
     expect(relay.ended()?.reason).toBe(EndReason.END_REASON_SESSION_LIMIT_REACHED);
+    await until(() => ends.length === 2, 'looked twice');
+    expect(ends).toEqual([false, true]);
     const { streamedMs = 0 } = hasty.live.sessions.get(long) ?? {};
-    expect(streamedMs).toBeGreaterThan(700);
-    expect(streamedMs).toBeLessThan(1_300);
+    expect(streamedMs).toBeGreaterThan(0);
+    expect(streamedMs).toBeLessThan(performance.now() - began);
   });
 });
 

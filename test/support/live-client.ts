@@ -3,6 +3,7 @@ import { WebSocket } from 'ws';
 import { type Answer, type Api, apiOf } from './api.ts';
 import { eventually } from './eventually.ts';
 import type { Stack } from './stack.ts';
+import { streamedMs } from './streamed.ts';
 
 /** A client of voice sessions, written from the specification alone. */
 export interface VoiceClient {
@@ -11,9 +12,11 @@ export interface VoiceClient {
   readonly format: { readonly sample_rate: number; readonly chunk_frames: number };
   /** Messages of sound that came back, in their order. */
   readonly received: readonly Buffer[];
-  /** From the first to the end of the last of them, milliseconds by a monotonic clock. */
-  readonly heardMs: number;
-  /** When the last came, by performance.now(). */
+  /** From the first to the end of the last of them as they left the gateway, milliseconds by a monotonic clock. */
+  readonly streamed: { readonly least: number; readonly most: number };
+  /** When the first was sent, and the first and the last came, by performance.now(). */
+  readonly sentAt: number;
+  readonly firstAt: number;
   readonly lastAt: number;
   /** Sends sound in real time until told to stop or the socket is closed. */
   stream(signal: AbortSignal): Promise<void>;
@@ -95,6 +98,7 @@ export async function connectVoice(
     received.push(data);
   });
   const chunkMs = (format.chunk_frames / format.sample_rate) * 1_000;
+  const sentAt: number[] = [];
   let sent = 0;
   return {
     sessionId: opened.session_id,
@@ -102,8 +106,16 @@ export async function connectVoice(
     format,
     received,
     notices,
-    get heardMs() {
-      return received.length === 0 ? 0 : lastAt - firstAt + chunkMs;
+    get streamed() {
+      const bytes = received.reduce((sum, { length }) => sum + length, 0);
+      const back = Math.ceil(bytes / (format.chunk_frames * 2));
+      return streamedMs({ sentAt, firstAt, lastAt, back, messageMs: chunkMs });
+    },
+    get sentAt() {
+      return sentAt[0] ?? Number.NaN;
+    },
+    get firstAt() {
+      return firstAt;
     },
     get lastAt() {
       return lastAt;
@@ -111,6 +123,7 @@ export async function connectVoice(
     async stream(signal) {
       const startedAt = performance.now();
       for (let chunk = 0; !signal.aborted && socket.readyState === WebSocket.OPEN; chunk++) {
+        sentAt.push(performance.now());
         socket.send(tone(format, sent));
         sent += format.chunk_frames;
         const due = startedAt + (chunk + 1) * chunkMs;

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { eventually } from '../../support/eventually.ts';
-import { ASK_AGAIN_MS, asked, carrierOf, expectCharged, setRate, streaming, untilHeard } from './live.ts';
+import { ASK_AGAIN_MS, asked, carrierOf, expectCharged, heardMs, setRate, streaming, untilHeard } from './live.ts';
 import {
   agentOf,
   CHARTS_POOL,
@@ -101,7 +101,7 @@ test('a pool from nothing to two agents and back, by what its sessions need', as
     expect(leaving.status?.busyReplicas).toBe(2);
     expect(conditionOfPool(leaving, 'Ready').reason).toBe('ScaledToZero');
     for (const each of [client, next]) {
-      await untilHeard(each, each.heardMs + 1_000);
+      await untilHeard(each, heardMs(each) + 1_000);
       expect(each.notices).toEqual([]);
       each.close();
       await each.closed;

@@ -1,6 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { describeError } from '#common/errors.ts';
 import type { Logger } from '#common/logging.ts';
+import { Standstill } from '#common/standstill.ts';
 import { LiveThreadError } from '../../live-engine.ts';
 import type { VoiceConverterOptions } from '../../voice/converter.ts';
 import type { FromVoiceThread, ToVoiceThread } from './voice-protocol.ts';
@@ -222,8 +223,13 @@ export class VoiceThreads {
       return;
     }
     const hungMs = this.#options.hungMs ?? HUNG_MS;
-    this.#look ??= setInterval(() => {
-      const since = performance.now() - hungMs;
+    if (this.#look) return;
+    const standstill = new Standstill(hungMs / 5);
+    standstill.begin(performance.now());
+    this.#look = setInterval(() => {
+      const now = performance.now();
+      if (standstill.was(now)) return;
+      const since = now - hungMs;
       for (const { worker, streams } of this.#threads)
         if ([...streams.values()].some(({ asked }) => asked && asked.at < since)) void worker.terminate();
     }, hungMs / 5);
