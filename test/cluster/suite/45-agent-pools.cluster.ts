@@ -1,7 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { eventually } from '../../support/eventually.ts';
-import { ASK_AGAIN_MS, asked, carrierOf, expectCharged, heardMs, setRate, streaming, untilHeard } from './live.ts';
+import {
+  ASK_AGAIN_MS,
+  asked,
+  carrierOf,
+  expectCharged,
+  heardMs,
+  setRate,
+  streaming,
+  untilHeard,
+} from './live.ts';
 import {
   agentOf,
   CHARTS_POOL,
