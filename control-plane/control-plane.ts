@@ -1,5 +1,6 @@
 import type { Registry } from 'prom-client';
 import type { ListenAddress } from '#common/config.ts';
+import { describeError } from '#common/errors.ts';
 import type { EventBus } from '#common/events/bus.ts';
 import { type JobStatus, jobEvent } from '#common/events/jobs.ts';
 import { startGrpcServer } from '#common/grpc/server.ts';
@@ -92,7 +93,7 @@ export interface WebhookSettings {
 export interface ControlPlane {
   readonly port: number;
   /** Named checks for `/readyz`; each throws a reason. */
-  readonly ready: Readonly<Record<string, () => void | Promise<void>>>;
+  readonly ready: Readonly<Record<string, () => unknown>>;
   /** Rejects when the database has a schema this release must not touch. */
   readonly migrated: Promise<void>;
   close(): Promise<void>;
@@ -330,7 +331,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
         if (unready !== undefined) throw new Error(`the schema is not ready: ${unready}`);
         await database.fast`select 1`;
       },
-      nats: () => events.check(),
+      nats: eventsReadiness(events),
       kubernetes: () => checkReflector(reflector),
       ...expiryCheck(options.tls),
       ending() {
@@ -347,6 +348,21 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       sessions.close();
       await database.close();
     },
+  };
+}
+
+/** To begin with it must be reached. Later on jobs are taken and rendered without it, and webhooks wait. */
+export function eventsReadiness(events: Pick<EventBus, 'check'>): () => string | undefined {
+  let reached = false;
+  return () => {
+    try {
+      events.check();
+      reached = true;
+      return undefined;
+    } catch (error) {
+      if (!reached) throw error;
+      return `away, and events wait in the database: ${describeError(error)}`;
+    }
   };
 }
 

@@ -85,7 +85,7 @@ describe.each(NAMES)('with the values %s, every Pod', (name) => {
       if (/postgres|nats/.test(from)) continue;
       expect(main.livenessProbe.httpGet, from).toEqual({ path: '/healthz', port: 'health' });
       expect(main.readinessProbe.httpGet, from).toEqual({ path: '/readyz', port: 'health' });
-      expect(main.startupProbe !== undefined, from).toBe(from.startsWith('AgentPool'));
+      expect(main.startupProbe.httpGet, from).toEqual({ path: '/healthz', port: 'health' });
     }
   });
 });

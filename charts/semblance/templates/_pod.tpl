@@ -203,6 +203,16 @@ readinessProbe:
   failureThreshold: 2
 {{- end -}}
 
+{{/* Of a service: it takes seconds to start, and on a node that is short of time more than it may be silent later. */}}
+{{- define "semblance.serviceProbes" -}}
+startupProbe:
+  httpGet: { path: /healthz, port: health }
+  periodSeconds: 2
+  timeoutSeconds: 5
+  failureThreshold: 150
+{{ include "semblance.probes" . }}
+{{- end -}}
+
 {{/* Annotations of a Pod: (dict "root" $ "extra" .Values.gateway.podAnnotations "checksums" (dict …)). */}}
 {{- define "semblance.podAnnotations" -}}
 {{- merge (deepCopy (.extra | default dict)) (deepCopy .root.Values.podAnnotations) (.checksums | default dict) | toYaml -}}

@@ -23,6 +23,7 @@ import {
 
 const BUCKET = 'media';
 const CHART = 'charts/semblance';
+const SERVICES = ['gateway', 'control-plane', 'operator'];
 const MINE = /\/own-/;
 const hostOf = (server: string) => `own-${server}.${NAMESPACE}.svc`;
 let outside: Outside;
@@ -87,7 +88,8 @@ test('what is wrong with the servers is refused by the chart, or said by the Pod
   await secret('nats', { url: natsUrl('wrong') });
   const { accessKeyId, secretAccessKey } = outside.s3.credentials;
   await secret('s3', { 'access-key-id': accessKeyId, 'secret-access-key': secretAccessKey });
-  const install = () => helm(['install', RELEASE, CHART, ...values]);
+  const one = ['gateway', 'controlPlane', 'operator'].map((each) => `--set=${each}.replicas=1`);
+  const install = () => helm(['install', RELEASE, CHART, ...values, ...one]);
   await expect(install()).rejects.toThrow('postgres.existingSecret: the Secret own-postgres has no key url');
 
   await secret('postgres', { url: postgresUrl('wrong') });
@@ -102,15 +104,27 @@ test('what is wrong with the servers is refused by the chart, or said by the Pod
     operator: [`has no bucket \\"${BUCKET}\\"`],
   };
   for (const [component, wanted] of Object.entries(words))
-    await eventually(`the reasons in the log of ${component}`, async () => {
-      const log = await said(component);
-      return wanted.every((text) => log.includes(text)) || undefined;
-    });
+    await eventually(
+      `the reasons in the log of ${component}`,
+      async () => {
+        const log = await said(component);
+        return wanted.every((text) => log.includes(text)) || undefined;
+      },
+      { withinMs: 180_000, everyMs: 500 },
+    );
   await secret('postgres', { url: postgresUrl(outside.postgres.password) });
   await secret('nats', { url: natsUrl(outside.nats.token) });
   await outside.s3.client.send(new CreateBucketCommand({ Bucket: BUCKET }));
-  for (const component of ['control-plane', 'gateway', 'operator'])
-    await kubectl(['rollout', 'status', `deployment/${RELEASE}-${component}`, '--timeout=55s']);
+  await eventually(
+    'a ready Pod of each service',
+    async () => {
+      const ready = await Promise.all(
+        SERVICES.map(async (each) => (await pods(each)).filter(isReady).length),
+      );
+      return ready.every((count) => count === 1) || undefined;
+    },
+    { withinMs: 180_000, everyMs: 500 },
+  );
   // What ended a container is told by `kubectl describe`.
   const ends = (await pods('control-plane')).flatMap(
     ({ status }) => status.containerStatuses?.[0]?.lastState?.terminated?.message ?? [],
@@ -118,8 +132,6 @@ test('what is wrong with the servers is refused by the chart, or said by the Pod
   expect(ends.join('\n')).toMatch(
     /SEMBLANCE_(POSTGRES|NATS)_URL: .*(password authentication|authorization violation)/i,
   );
-  for (const component of ['gateway', 'control-plane', 'operator'])
-    expect(await pods(component), component).toHaveLength(2);
   await untilReady();
 });
 
@@ -167,28 +179,30 @@ test('a job that waits says why; one whose agent is deleted succeeds elsewhere',
   await untilReady();
 });
 
-test('helm upgrade replaces those that took from Secrets that have changed since, one after the other, and loses no job', async () => {
+test('helm upgrade to two of each service replaces those that took from Secrets that have changed since, and loses no job', async () => {
   const inputs = await withApi((api) => swapInputs(api));
-  const services = ['gateway', 'control-plane', 'operator'];
   const uids = async (components: string[]) =>
     (await Promise.all(components.map(pods))).flat().map(({ metadata }) => metadata.uid);
-  const before = await uids(services);
+  const before = await uids(SERVICES);
   const agentsBefore = await uids(['agent']);
   const jobs = Array.from({ length: 3 }, () => renderJob(inputs));
   for (const job of jobs) await kubectl.apply(job);
   let upgraded = false;
-  const least = { gateway: 2, 'control-plane': 2 };
+  const least = { gateway: 1, 'control-plane': 1 };
   const watching = (async () => {
     while (!upgraded)
       for (const component of ['gateway', 'control-plane'] as const)
         least[component] = Math.min(least[component], (await pods(component)).filter(isReady).length);
   })();
-  await upgrade([]).finally(() => {
+  // Nothing said: two, as nothing is left of what only one can use.
+  const two = ['gateway', 'controlPlane', 'operator'].map((each) => `--set=${each}.replicas=null`);
+  await upgrade(two).finally(() => {
     upgraded = true;
   });
   await watching;
-  expect(least).toEqual({ gateway: 2, 'control-plane': 2 });
-  expect((await uids(services)).filter((uid) => before.includes(uid))).toEqual([]);
+  expect(least).toEqual({ gateway: 1, 'control-plane': 1 });
+  for (const each of SERVICES) expect((await pods(each)).filter(isReady), each).toHaveLength(2);
+  expect((await uids(SERVICES)).filter((uid) => before.includes(uid))).toEqual([]);
   expect(await uids(['agent'])).toEqual(agentsBefore);
   for (const { metadata } of jobs)
     expect((await untilPhase(kubectl, metadata.name, 'Succeeded')).status?.failure).toBeUndefined();
