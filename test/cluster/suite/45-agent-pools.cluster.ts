@@ -118,7 +118,8 @@ test('a pool from nothing to two agents and back, by what its sessions need', as
     }
     await untilPool(pool, 'nobody is left', stands(0));
   });
-});
+  // It waits for three agents, one after the other.
+}, 900_000);
 
 test('a pool that cannot start agents says why; a HorizontalPodAutoscaler scales it all the same', async () => {
   await makePool('image', { replicas: 1 }, {}, ({ spec: { containers } }) => {

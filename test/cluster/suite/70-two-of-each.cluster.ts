@@ -84,7 +84,8 @@ test('helm upgrade of two of each with sessions and jobs: none is lost, and each
       })
       .toEqual([]);
   });
-});
+  // Four agents, and sessions that are let finish on the way.
+}, 900_000);
 
 test('helm uninstall under a live session closes it', async () => {
   await withApi(async (api) => {

@@ -34,7 +34,7 @@ export async function streaming(api: Api, signal: AbortSignal): Promise<VoiceCli
     'a live session to be opened',
     () => connectVoice(api, { duration_minutes: 4 }, { through, notices: true }),
     // Who asks again within 5 s is taken to want another session besides.
-    { withinMs: 150_000, everyMs: ASK_AGAIN_MS },
+    { withinMs: 180_000, everyMs: ASK_AGAIN_MS },
   );
   void client.stream(signal);
   signal.addEventListener('abort', () => client.vanish(), { once: true });

@@ -52,7 +52,8 @@ export async function untilPool(
   name: string,
   what: string,
   holds: (pool: AgentPool) => boolean,
-  withinMs = 90_000,
+  // As long as the first agent of a release is waited for.
+  withinMs = 180_000,
 ): Promise<AgentPool> {
   return eventually(
     `pool ${name}: ${what}`,
