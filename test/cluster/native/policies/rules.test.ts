@@ -56,6 +56,14 @@ describe('who is held back', () => {
     expect(chainsOf(spec as unknown as V1NetworkPolicySpec, namespace)).toEqual(expected);
   });
 
+  it('is nobody who talks to himself', () => {
+    const { text } = transaction(clusterOf([web], [policy({ podSelector: WEB })]), undefined);
+    const lines = text.split('\n');
+    const self = lines.indexOf('-A SEMB-POLICY -s 10.0.0.1/32 -d 10.0.0.1/32 -j RETURN');
+    expect(self).toBeGreaterThan(0);
+    expect(lines.findIndex((line) => line.includes('-j SEMB-I-'))).toBeGreaterThan(self);
+  });
+
   it('is no Pod that has ended or has the address of its node', () => {
     const pods = [
       pod('done-1', { phase: 'Succeeded' }),

@@ -12,7 +12,8 @@ type Rule = { peers: V1NetworkPolicyPeer[] | undefined; ports: V1NetworkPolicyPo
 /**
  * What iptables-restore (with --noflush) is to be told so that NetworkPolicies hold, in one transaction: a Pod that a
  * policy selects for a direction sends or receives, in that direction, only connections that one of its policies
- * allows. What a node itself sends to its Pods, probes above all, is never held back.
+ * allows. Never held back is what a Pod sends to itself (by a Service's address), and what a node itself sends to its
+ * Pods, probes above all.
  *
  * @param former chains of the transaction before this one; undefined: this is the first
  */
@@ -28,8 +29,9 @@ export function transaction(
       const allowed = policies.flatMap((policy) =>
         rulesOf(policy, direction).flatMap((rule) => matchesOf(rule, direction, policy, cluster)),
       );
-      const address = `${direction === 'Egress' ? '-s' : '-d'} ${pod.status?.podIP}/32`;
-      return [{ chain, address, lines: [...new Set(allowed)].map((match) => `${match} -j RETURN`) }];
+      const address = `${pod.status?.podIP}/32`;
+      const side = direction === 'Egress' ? '-s' : '-d';
+      return [{ chain, address, side, lines: [...new Set(allowed)].map((match) => `${match} -j RETURN`) }];
     }),
   );
   const chains = guarded.map(({ chain }) => chain);
@@ -40,7 +42,10 @@ export function transaction(
     // kube-proxy puts rules of its own in front, some of which accept.
     ...HOOKS.flatMap((hook) => [...(former ? [`-D ${hook} -j ${CHAIN}`] : []), `-I ${hook} 1 -j ${CHAIN}`]),
     `-A ${CHAIN} -m conntrack --ctstate ESTABLISHED,RELATED -j RETURN`,
-    ...guarded.map(({ chain, address }) => `-A ${CHAIN} ${address} -j ${chain}`),
+    ...[...new Set(guarded.map(({ address }) => address))].map(
+      (address) => `-A ${CHAIN} -s ${address} -d ${address} -j RETURN`,
+    ),
+    ...guarded.map(({ chain, address, side }) => `-A ${CHAIN} ${side} ${address} -j ${chain}`),
     ...guarded.flatMap(({ chain, lines }) =>
       [...lines, '-j REJECT --reject-with icmp-admin-prohibited'].map((line) =>
         `-A ${chain} ${line}`.replaceAll(/ +/g, ' '),
