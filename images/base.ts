@@ -21,10 +21,14 @@ export type Bases = { base: string; buildBase: string };
  * mirror this machine's apt uses, checked with its keys. The tree is kept in the cache.
  * @throws Error that says what is missing
  */
-export async function debootstrapBases(builder: Builder, say: (line: string) => void): Promise<Bases> {
+export async function debootstrapBases(
+  builder: Builder,
+  say: (line: string) => void,
+  signal?: AbortSignal,
+): Promise<Bases> {
   const folder = join(imagesFolder(), `debootstrap-${RELEASE}-${process.arch}`);
   const tree = join(folder, 'base.tar');
-  if (!(await exists(tree))) await makeTree(folder, tree, say);
+  if (!(await exists(tree))) await makeTree(folder, tree, say, signal);
   const bases = {
     base: `localhost/semblance-base:${RELEASE}`,
     buildBase: `localhost/semblance-build-base:${RELEASE}`,
@@ -44,8 +48,16 @@ export async function debootstrapBases(builder: Builder, say: (line: string) => 
   return bases;
 }
 
-async function makeTree(folder: string, tree: string, say: (line: string) => void): Promise<void> {
-  if (process.getuid?.() !== 0) throw new Error('debootstrap makes a base only as root');
+async function makeTree(
+  folder: string,
+  tree: string,
+  say: (line: string) => void,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  if (process.getuid?.() !== 0)
+    throw new Error(
+      'a base is made of Debian’s packages only by root: run this as root, or give bases (--base, --build-base)',
+    );
   const debootstrap = findOnPath('debootstrap', `${process.env.PATH}:/usr/sbin`);
   if (!debootstrap)
     throw new Error(
@@ -66,7 +78,7 @@ async function makeTree(folder: string, tree: string, say: (line: string) => voi
   try {
     say(`making a base of Debian ${RELEASE} with debootstrap, once`);
     // It checks with the archive's keys as they are installed here (package debian-archive-keyring).
-    await run(debootstrap, ['--variant=minbase', RELEASE, root, mirror.uri]);
+    await run(debootstrap, ['--variant=minbase', RELEASE, root, mirror.uri], { signal });
     await writeFile(
       join(root, 'etc/apt/sources.list'),
       `${sources.map(({ uri, suite, components }) => `deb ${uri} ${suite} ${components.join(' ')}`).join('\n')}\n`,
@@ -75,6 +87,7 @@ async function makeTree(folder: string, tree: string, say: (line: string) => voi
     // Security fixes of what debootstrap took from the release as it was published.
     const apt = (args: string[]) =>
       run('chroot', [root, 'apt-get', '-qq', '-o', 'APT::Sandbox::User=root', ...args], {
+        signal,
         env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C' },
       });
     await apt(['update']);

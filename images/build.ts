@@ -3,80 +3,96 @@
  * PostgreSQL and NATS for evaluation, and says how large they are.
  */
 import { existsSync } from 'node:fs';
-import { chmod, copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
-import { describeError } from '#common/errors.ts';
 import { describeDuration, progressPrinter } from '../local/toolchain/progress.ts';
 import { resolveTools } from '../local/toolchain/toolchain.ts';
+import { imageName, runCommand, TARGETS, type Target } from './arguments.ts';
 import { type Bases, debootstrapBases } from './base.ts';
 import { type Builder, imagesFolder, openBuilder } from './builder.ts';
+import { withAdvice } from './disk-full.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const CONTAINERFILE = join(import.meta.dirname, 'Containerfile');
-
-export const TARGETS = ['semblance', 'semblance-agent', 'semblance-postgres', 'semblance-nats'] as const;
-export type Target = (typeof TARGETS)[number];
-
-export const imageName = (target: Target, tag: string) => `localhost/${target}:${tag}`;
 
 export type BuildImagesOptions = {
   tag: string;
   targets?: readonly Target[];
   /** An image, or `debootstrap`; default: the public one, or debootstrap where it cannot be fetched. */
   base?: string | undefined;
+  /** Has Node.js and npm; default: the public one. */
+  buildBase?: string | undefined;
+  /** Folder of execution providers of onnxruntime that the agent's image gets. */
+  providers?: string | undefined;
+  /** Takes over nothing from former builds. */
+  cold?: boolean;
+  signal?: AbortSignal;
   say: (line: string) => void;
   /** Every line of the builder. */
   onLine?: (line: string) => void;
 };
 
-/** Builds the images and gives the builder that has them. */
+/** Builds the images and gives the builder that has them, which whoever called closes. */
 export async function buildImages(options: BuildImagesOptions): Promise<Builder> {
-  const { tag, targets = TARGETS, base, say, onLine } = options;
-  const builder = await openBuilder(imagesFolder());
-  const bases = await basesOf(builder, base, say);
-  const npmrc = await npmSettings();
-  for (const target of targets) {
-    const begun = Date.now();
-    const args: Record<string, string> = bases ? { BASE: bases.base, BUILD_BASE: bases.buildBase } : {};
-    // Parts of other images are built with it wherever the builder does not leave out what a target does not need.
-    if (bases) args.NATS = await natsImage(builder, bases.base);
-    await builder.build(
-      {
-        image: imageName(target, tag),
-        context: ROOT,
-        containerfile: CONTAINERFILE,
-        target,
-        args,
-        secrets: { npmrc },
-      },
-      onLine,
-    );
-    const megabytes = Math.round((await builder.size(imageName(target, tag))) / 1e6);
-    say(`built ${imageName(target, tag)}: ${megabytes} MB, ${describeDuration(Date.now() - begun)}`);
-  }
-  return builder;
+  const { signal, cold = false, say } = options;
+  const folder = imagesFolder();
+  return withAdvice(folder, async () => {
+    const builder = await openBuilder(folder, { signal, cold, say });
+    try {
+      await buildAll(builder, options);
+      return builder;
+    } catch (error) {
+      // What went wrong first is what is told.
+      await Promise.resolve(builder[Symbol.asyncDispose]()).catch(() => {});
+      throw error;
+    }
+  });
 }
 
+async function buildAll(builder: Builder, options: BuildImagesOptions): Promise<void> {
+  const { tag, targets = TARGETS, providers, signal, say, onLine } = options;
+  const bases = await basesOf(builder, options);
+  const npmrc = await npmSettings();
+  const args: Record<string, string> = { ...(bases && { BASE: bases.base, BUILD_BASE: bases.buildBase }) };
+  // Parts of other images are built with it wherever the builder does not leave out what a target does not need.
+  if (bases?.made) args.NATS = await natsImage(builder, bases.base, signal);
+  if (providers) args.PROVIDERS = await providersImage(builder, providers);
+  for (const target of targets) {
+    const begun = Date.now();
+    const image = imageName(target, tag);
+    await builder.build(
+      { image, context: ROOT, containerfile: CONTAINERFILE, target, args, secrets: { npmrc } },
+      onLine,
+    );
+    const megabytes = Math.round((await builder.size(image)) / 1e6);
+    say(`built ${image}: ${megabytes} MB, ${describeDuration(Date.now() - begun)}`);
+  }
+}
+
+/** Undefined where the Containerfile's own can be had. */
 async function basesOf(
   builder: Builder,
-  base: string | undefined,
-  say: (line: string) => void,
-): Promise<Bases | undefined> {
-  if (base === 'debootstrap') return debootstrapBases(builder, say);
+  { base, buildBase, signal, say }: BuildImagesOptions,
+): Promise<(Bases & { made: boolean }) | undefined> {
+  const made = async () => ({ ...(await debootstrapBases(builder, say, signal)), made: true });
+  if (base === 'debootstrap') return made();
   const defaults = await readFile(CONTAINERFILE, 'utf8');
-  const buildBase = /^ARG BUILD_BASE=(\S+)$/m.exec(defaults)?.[1] ?? '';
-  if (await builder.obtainable(buildBase)) return base ? { base, buildBase } : undefined;
-  if (base) throw new Error(`${buildBase}, in which the images are built, cannot be fetched`);
-  say(`${buildBase} cannot be fetched`);
-  return debootstrapBases(builder, say);
+  const given = (name: string) => new RegExp(`^ARG ${name}=(\\S+)$`, 'm').exec(defaults)?.[1] ?? '';
+  const wanted = { base: base ?? given('BASE'), buildBase: buildBase ?? given('BUILD_BASE'), made: false };
+  if (await builder.obtainable(wanted.buildBase)) return base || buildBase ? wanted : undefined;
+  signal?.throwIfAborted();
+  if (base || buildBase)
+    throw new Error(`${wanted.buildBase}, in which the images are built, cannot be fetched: --build-base`);
+  say(`${wanted.buildBase} cannot be fetched`);
+  return made();
 }
 
 /** nats-server of the toolchain as an image, in place of the public one. */
-async function natsImage(builder: Builder, base: string): Promise<string> {
+async function natsImage(builder: Builder, base: string, signal?: AbortSignal): Promise<string> {
   const { 'nats-server': server } = await resolveTools(['nats-server'], {
     report: progressPrinter(process.stderr),
+    ...(signal ? { signal } : {}),
   });
   const context = join(imagesFolder(), 'nats');
   await mkdir(context, { recursive: true });
@@ -85,6 +101,22 @@ async function natsImage(builder: Builder, base: string): Promise<string> {
   const containerfile = join(context, 'Containerfile');
   await writeFile(containerfile, `FROM ${base}\nCOPY nats-server /usr/local/bin/nats-server\n`);
   const image = 'localhost/semblance-nats-server:toolchain';
+  await builder.build({ image, context, containerfile });
+  return image;
+}
+
+/** The files of a folder as an image, as the Containerfile wants them. */
+async function providersImage(builder: Builder, folder: string): Promise<string> {
+  const context = join(imagesFolder(), 'providers');
+  await rm(context, { recursive: true, force: true });
+  await mkdir(context, { recursive: true });
+  const files = (await readdir(folder)).filter((name) => /^libonnxruntime_providers_\w+\.so$/.test(name));
+  if (!files.includes('libonnxruntime_providers_shared.so'))
+    throw new Error(`${folder} lacks libonnxruntime_providers_shared.so, which every provider needs`);
+  for (const name of files) await copyFile(join(folder, name), join(context, name));
+  const containerfile = join(context, 'Containerfile');
+  await writeFile(containerfile, 'FROM scratch\nCOPY *.so /providers/\n');
+  const image = 'localhost/semblance-onnxruntime-providers:given';
   await builder.build({ image, context, containerfile });
   return image;
 }
@@ -99,41 +131,11 @@ async function npmSettings(): Promise<string> {
   return empty;
 }
 
-/** Names with commas between them; all for none. */
-export function parseTargets(text: string | undefined): readonly Target[] {
-  if (!text) return TARGETS;
-  return text.split(',').map((name) => {
-    const target = TARGETS.find((known) => known === name);
-    if (!target) throw new Error(`--only ${name}: there are ${TARGETS.join(', ')}`);
-    return target;
-  });
-}
-
-export async function defaultTag(): Promise<string> {
-  return (JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as { version: string }).version;
-}
-
-async function main(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      tag: { type: 'string' },
-      base: { type: 'string' },
-      only: { type: 'string' },
-      verbose: { type: 'boolean' },
-    },
-  });
-  await buildImages({
-    tag: values.tag ?? (await defaultTag()),
-    base: values.base,
-    targets: parseTargets(values.only),
-    say: (line) => console.log(line),
-    ...(values.verbose ? { onLine: (line: string) => console.log(line) } : {}),
-  });
-}
+const USAGE = `usage: npm run images:build -- [OPTION…]
+`;
 
 if (import.meta.main) {
-  main().catch((error: unknown) => {
-    console.error(describeError(error));
-    process.exitCode = 1;
+  await runCommand(USAGE, [], async (options) => {
+    await using _ = await buildImages({ ...options, say: (line) => console.log(line) });
   });
 }

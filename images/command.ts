@@ -7,7 +7,9 @@ export type RunOptions = {
   /** Told each line of output as it comes; without it output is only kept. */
   onLine?: (line: string) => void;
   timeoutMs?: number;
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
+  /** What ends it at its time or when it is not wanted any more; default SIGTERM. */
+  killSignal?: NodeJS.Signals;
 };
 
 export class CommandError extends Error {
@@ -22,13 +24,14 @@ export class CommandError extends Error {
 
 /** Runs a program to its end and gives its standard output. @throws CommandError with the end of what it said */
 export function run(command: string, args: readonly string[], options: RunOptions = {}): Promise<string> {
-  const { env = process.env, cwd, input, onLine, timeoutMs, signal } = options;
+  const { env = process.env, cwd, input, onLine, timeoutMs, signal, killSignal } = options;
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, {
       env,
       ...(cwd ? { cwd } : {}),
       ...(timeoutMs ? { timeout: timeoutMs } : {}),
       ...(signal ? { signal } : {}),
+      ...(killSignal ? { killSignal } : {}),
       stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
     });
     let stdout = '';
@@ -49,10 +52,13 @@ export function run(command: string, args: readonly string[], options: RunOption
     // A program that ends without reading it all says why itself.
     child.stdin?.on('error', () => {});
     child.stdin?.end(input);
-    child.once('error', (cause) =>
-      reject(new CommandError(`${command} cannot be run: ${cause.message}`, all)),
-    );
+    child.once('error', (cause) => {
+      // Of one that runs, the end is waited for: what it works on is free only then.
+      if (child.pid === undefined)
+        reject(new CommandError(`${command} cannot be run: ${cause.message}`, all));
+    });
     child.once('close', (code, killedBy) => {
+      if (signal?.aborted) return reject(signal.reason);
       if (code === 0) return resolve(stdout);
       const how = killedBy ? `was killed by ${killedBy}` : `ended with status ${code}`;
       const tail = all.trimEnd().split('\n').slice(-25).join('\n');

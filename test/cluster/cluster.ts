@@ -17,7 +17,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { describeError } from '#common/errors.ts';
-import { buildImages, defaultTag, imageName, TARGETS } from '../../images/build.ts';
+import { defaultTag, imageName, TARGETS } from '../../images/arguments.ts';
+import { buildImages } from '../../images/build.ts';
 import { imagesFolder } from '../../images/builder.ts';
 import type { Cluster, ClusterOptions } from './handle.ts';
 import { kindAt, kindDown, kindUp, kindWorks } from './kind.ts';
@@ -52,7 +53,7 @@ export async function clusterDown(dir: string): Promise<void> {
 
 /** Builds the images and gives them to the cluster's node. */
 export async function loadImages(cluster: Cluster, tag: string, say: (line: string) => void): Promise<void> {
-  const builder = await buildImages({ tag, say });
+  await using builder = await buildImages({ tag, say });
   const begun = Date.now();
   const folder = await mkdtemp(join(imagesFolder(), 'archives-'));
   try {

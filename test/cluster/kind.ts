@@ -5,7 +5,7 @@ import { stringify } from 'yaml';
 import { findOnPath } from '#common/process/find-on-path.ts';
 import { dockerAnswers } from '../../images/builder.ts';
 import { run } from '../../images/command.ts';
-import { loadArchives } from '../../images/load.ts';
+import { loadArchives } from '../../images/destination.ts';
 import { progressPrinter } from '../../local/toolchain/progress.ts';
 import { resolveTools } from '../../local/toolchain/toolchain.ts';
 import { checkFolder, removeFolder, takeFolder } from './folder.ts';

@@ -9,7 +9,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describeError } from '../../common/errors.ts';
-import { defaultTag } from '../../images/build.ts';
+import { defaultTag } from '../../images/arguments.ts';
 import { clusterDir, clusterDown, clusterUp, loadImages } from './cluster.ts';
 
 /** More than all installations of a run claim: one that was released is not used again. */

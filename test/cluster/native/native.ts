@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { imagesFolder, openBuilder } from '../../../images/builder.ts';
 import { run, succeeds } from '../../../images/command.ts';
-import { loadArchives } from '../../../images/load.ts';
+import { loadArchives } from '../../../images/destination.ts';
 import { tailOf } from '../../../local/process/service.ts';
 import { progressPrinter } from '../../../local/toolchain/progress.ts';
 import { resolveTools } from '../../../local/toolchain/toolchain.ts';
@@ -205,7 +205,7 @@ function numberOf(dir: string): number {
 export const kubeEnv = (kubeconfig: string) => ({ ...process.env, KUBECONFIG: kubeconfig });
 
 async function ownImages(dir: string, tools: Tools): Promise<string[]> {
-  const builder = await openBuilder(imagesFolder());
+  await using builder = await openBuilder(imagesFolder());
   for (const name of ['pause', 'coredns'] as const) {
     const context = join(dir, 'images', name);
     await mkdir(context, { recursive: true });

@@ -1,0 +1,27 @@
+#!/bin/sh
+# Takes out of node_modules what Node.js does not run: sources, declarations, maps, tests, papers, the parts of
+# packages for other runtimes (bare-*) and builds for other platforms.
+set -eu
+cd node_modules
+case "$(uname -m)" in aarch64) cpu=arm64 ;; *) cpu=x64 ;; esac
+rm -rf .bin .package-lock.json bare-* swagger-ui-dist/*-es-* swagger-ui-dist/swagger-ui.js
+find . -type f \( -name '*.map' -o -name '*.ts' -o -name '*.cts' -o -name '*.mts' -o -name '*.tsx' -o -name '*.flow' \
+  -o -iname 'readme*.md' -o -iname 'changelog*' -o -iname 'history.md' \) -delete
+# Only at the top of a package: further down such a name may be that of code.
+find . -type d \( -name test -o -name tests -o -name __tests__ -o -name docs -o -name benchmark -o -name benchmarks \
+  -o -name example -o -name examples \) \
+  -regex '\(.*/node_modules\|\.\)/\(@[^/]*/\)?[^@/][^/]*/[^/]*' -prune -exec rm -rf {} +
+if [ -d onnxruntime-node ]; then
+  find onnxruntime-node/bin/*/* -maxdepth 0 ! -name linux -exec rm -rf {} +
+  find onnxruntime-node/bin/*/linux/* -maxdepth 0 ! -name "$cpu" -exec rm -rf {} +
+fi
+# Of the networks that come in packages only those that are used (gpu-agent/engines/models/catalog.ts).
+if [ -d @vladmandic/human ]; then
+  find @vladmandic/human -mindepth 1 -maxdepth 1 ! -name models ! -name package.json ! -name LICENSE -exec rm -rf {} +
+  find @vladmandic/human/models -type f ! -name 'blazeface.*' ! -name 'facemesh.*' ! -name 'iris.*' ! -name 'faceres.*' -delete
+fi
+if [ -d @mediapipe/pose ]; then
+  find @mediapipe/pose -type f ! -name package.json ! -name pose_solution_packed_assets.data \
+    ! -name pose_landmark_lite.tflite ! -name pose_landmark_full.tflite -delete
+fi
+find . -depth -type d -empty -delete
