@@ -5,6 +5,7 @@ import { expiryCheck, observeExpiry } from '#common/grpc/tls/expiry.ts';
 import type { Tls } from '#common/grpc/tls/tls.ts';
 import { createRegistry, startHealthServer } from '#common/health.ts';
 import {
+  boundClient,
   createEventRecorder,
   createKubeClient,
   createLeaderElection,
@@ -165,8 +166,9 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   const lead = async (leadership: AbortSignal) => {
     term = createTerm({
       ...{
-        client,
-        allocationClient,
+        // What was begun in this term ends with it, whatever waits for it: others may lead from then on.
+        client: boundClient(client, leadership),
+        allocationClient: boundClient(allocationClient, leadership),
         namespace,
         identity,
         jobs,
@@ -259,7 +261,12 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     priorityClasses.run(signal),
     recorder.run(signal),
   ];
-  const campaigning = Promise.all([jobs, sessions, agents, leases].map((each) => each.waitForSync(signal)))
+  // Nodes and Pods, too, are waited for before and not by who has the lead already.
+  const known = [
+    ...[jobs, sessions, agents, leases].map((each) => each.waitForSync(signal)),
+    disruptions.known(signal),
+  ];
+  const campaigning = Promise.all(known)
     .then(() => election.run(signal, lead))
     .catch((error: unknown) => {
       if (!signal.aborted) throw error;

@@ -232,7 +232,6 @@ export function createTerm(options: TermOptions): Term {
       await Promise.all([jobs.resync(signal), sessions.resync(signal)]);
       await leases.resync(signal);
       await agents.resync(signal);
-      await options.disruptions.known(signal);
       const ended = Promise.all([
         fleet.run(signal),
         scheduler.run(signal),

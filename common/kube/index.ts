@@ -1,4 +1,5 @@
 export * from './backoff.ts';
+export { boundClient } from './bound-client.ts';
 export * from './client.ts';
 export { isKubeError, KubeError, type KubeErrorCode } from './errors.ts';
 export { createEventRecorder, type EventRecorder, type EventToRecord } from './event-recorder.ts';

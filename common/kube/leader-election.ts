@@ -26,12 +26,15 @@ export interface LeaderElectionOptions {
   readonly renewDeadlineMs?: number;
   /** How often the leader renews; others look four times as often. Default 2 s. */
   readonly retryPeriodMs?: number;
+  /** How long `lead` is given to end before the Lease is released regardless. Default 1 s. */
+  readonly handOverMs?: number;
 }
 
 export interface LeaderElection {
   /**
    * Campaigns until aborted. While leading, runs `lead`, whose signal aborts when this process must stop acting, well
-   * before another may begin; the Lease is released once `lead` has settled.
+   * before another may begin. The Lease is released once `lead` has settled, and `handOverMs` after its signal aborted at
+   * the latest: whatever `lead` writes must end with the signal (see boundClient), since others may lead from then on.
    * @throws what `lead` throws
    */
   run(signal: AbortSignal, lead: (leadership: AbortSignal) => Promise<void>): Promise<void>;
@@ -44,6 +47,7 @@ export interface LeaderElection {
 export function createLeaderElection(options: LeaderElectionOptions): LeaderElection {
   const { client, namespace, name, identity, logger } = options;
   const { leaseDurationMs = 15_000, renewDeadlineMs = 10_000, retryPeriodMs = 2_000 } = options;
+  const { handOverMs = 1_000 } = options;
   if (renewDeadlineMs >= leaseDurationMs || retryPeriodMs * 2 > renewDeadlineMs) {
     throw new RangeError('the periods must hold: 2 × retry ≤ renew deadline < lease duration');
   }
@@ -132,8 +136,12 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
       over.abort(new Error('no longer the leader'));
       return lease;
     });
+    const led = term.aborted ? Promise.resolve() : lead(term);
+    // It may fail while nobody waits for it.
+    led.catch(() => {});
     try {
-      if (!term.aborted) await lead(term);
+      const ended = await within(led, term, handOverMs);
+      if (!ended) logger.warn({ lease: name, afterMs: handOverMs }, 'handing over what has not ended yet');
     } finally {
       over.abort(new Error('the leader ended'));
       leadingGauge.set(0);
@@ -141,11 +149,12 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
       fence.stop();
       logger.info({ lease: name, identity }, 'no longer leading');
       if (lease) {
-        await releaseLease(claim).catch((error: unknown) =>
+        await releaseLease(claim, lease).catch((error: unknown) =>
           logger.warn({ lease: name, reason: describeError(error) }, 'cannot release the leadership'),
         );
       }
     }
+    await led;
   }
 
   return {
@@ -162,4 +171,24 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
       return leader;
     },
   };
+}
+
+/** Waits for the task, and once the signal has aborted no longer than that. @returns whether the task has ended */
+async function within(task: Promise<void>, signal: AbortSignal, ms: number): Promise<boolean> {
+  const over = new AbortController();
+  const patience = async () => {
+    if (!signal.aborted) {
+      await new Promise<void>((resolve) => {
+        signal.addEventListener('abort', () => resolve(), { once: true, signal: over.signal });
+        over.signal.addEventListener('abort', () => resolve(), { once: true });
+      });
+    }
+    await pause(ms, over.signal);
+    return false;
+  };
+  try {
+    return await Promise.race([task.then(() => true), patience()]);
+  } finally {
+    over.abort();
+  }
 }

@@ -58,18 +58,28 @@ export function writeLease(
     : client.create(LEASE_RESOURCE, lease, { signal });
 }
 
+/** How often a Lease that was written meanwhile is given up anew. */
+const RELEASE_TRIES = 3;
+
 /**
- * Gives the Lease up, so that others need not wait until it lapses. Nobody holds it then. Read anew first, because a
- * renewal that was cut off may have been carried out.
+ * Gives the Lease up, so that others need not wait until it lapses. Nobody holds it then. One write where it is as it was
+ * written last; read anew where it is not, because a renewal that was cut off may have been carried out.
  */
-export async function releaseLease(claim: LeaseClaim): Promise<void> {
+export async function releaseLease(claim: LeaseClaim, last: Lease): Promise<void> {
   const { client, namespace, name, holder } = claim;
-  const held = await client.find(LEASE_RESOURCE, { namespace, name });
-  if (held?.spec?.holderIdentity !== holder) return;
-  const spec = { ...held.spec, holderIdentity: '', leaseDurationSeconds: 1, renewTime: microTime() };
-  const annotations = { ...held.metadata.annotations };
-  for (const key of Object.keys(claim.annotations ?? {})) delete annotations[key];
-  await client.replace(LEASE_RESOURCE, { metadata: { ...held.metadata, annotations }, spec });
+  let held: Lease | undefined = last;
+  for (let tries = 1; held?.spec?.holderIdentity === holder; tries++) {
+    const spec = { ...held.spec, holderIdentity: '', leaseDurationSeconds: 1, renewTime: microTime() };
+    const annotations = { ...held.metadata.annotations };
+    for (const key of Object.keys(claim.annotations ?? {})) delete annotations[key];
+    try {
+      await client.replace(LEASE_RESOURCE, { metadata: { ...held.metadata, annotations }, spec });
+      return;
+    } catch (error) {
+      if (!isKubeError(error, 'conflict', 'not_found') || tries >= RELEASE_TRIES) throw error;
+      held = await client.find(LEASE_RESOURCE, { namespace, name });
+    }
+  }
 }
 
 export interface LeaseKeeperOptions extends LeaseClaim {
@@ -162,7 +172,7 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
       }
       fence.stop();
       if (held && !taken) {
-        await releaseLease(options).catch((error: unknown) =>
+        await releaseLease(options, held).catch((error: unknown) =>
           logger.warn({ lease: name, reason: describeError(error) }, 'cannot release the Lease'),
         );
       }

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { testKube } from '../../local/testing.ts';
 import { silentLogger } from '../logging.ts';
+import { boundClient } from './bound-client.ts';
 import { createKubeClient, type KubeClient } from './client.ts';
 import { createEventRecorder } from './event-recorder.ts';
 import { createFence } from './fence.ts';
@@ -132,6 +133,71 @@ describe('leader election', () => {
       expect(log[i + 1]).toBe(log[i]?.replace('leads', 'ends'));
     }
     expect((await get('one-at-a-time')).spec?.holderIdentity).toBe('');
+  });
+
+  it('hands over by one write, without those who do not end, and lets them write nothing any more', async () => {
+    const stop = new AbortController();
+    const asked: string[] = [];
+    const noting = (what: 'find' | 'get' | 'replace' | 'create') =>
+      ({
+        [what]: (...args: unknown[]) => {
+          if (stop.signal.aborted) asked.push(what);
+          return (client[what] as (...all: unknown[]) => Promise<unknown>)(...args);
+        },
+      }) as Partial<KubeClient>;
+    const noted = {
+      ...client,
+      ...noting('find'),
+      ...noting('get'),
+      ...noting('replace'),
+      ...noting('create'),
+    };
+    const end = Promise.withResolvers<void>();
+    let own: KubeClient | undefined;
+    const election = createLeaderElection({
+      ...{ client: noted, namespace: kube.namespace, name: 'handed-over', identity: 'slow', logger },
+      ...{ leaseDurationMs: 60_000, retryPeriodMs: 20_000, renewDeadlineMs: 50_000, handOverMs: 50 },
+    });
+    let over = false;
+    const running = election
+      .run(stop.signal, async (leadership) => {
+        own = boundClient(client, leadership);
+        const metadata = { name: 'by-the-leader', namespace: kube.namespace };
+        await own.create(LEASE_RESOURCE, { metadata, spec: {} });
+        await end.promise;
+      })
+      .finally(() => {
+        over = true;
+      });
+    const ref = { namespace: kube.namespace, name: 'by-the-leader' };
+    await expect.poll(() => client.find(LEASE_RESOURCE, ref)).toBeDefined();
+    stop.abort(new Error('asked to end'));
+    await expect.poll(async () => (await get('handed-over')).spec?.holderIdentity).toBe('');
+    expect(asked).toEqual(['replace']);
+    // It goes on, and nothing that it does comes to anything.
+    expect(over).toBe(false);
+    await expect(
+      own?.mergePatch(LEASE_RESOURCE, ref, { metadata: { labels: { late: 'x' } } }),
+    ).rejects.toThrow('asked to end');
+    await expect(own?.delete(LEASE_RESOURCE, ref)).rejects.toThrow('asked to end');
+    expect((await client.get(LEASE_RESOURCE, ref)).metadata.labels).toBeUndefined();
+    end.resolve();
+    await running;
+  });
+
+  it('is given up as it stands, where a renewal that was cut off was carried out', async () => {
+    const stop = new AbortController();
+    const election = createLeaderElection({
+      ...{ client, namespace: kube.namespace, name: 'renewed-unseen', identity: 'me', logger },
+      ...{ leaseDurationMs: 60_000, retryPeriodMs: 20_000, renewDeadlineMs: 50_000 },
+    });
+    const running = election.run(stop.signal, until);
+    await expect.poll(() => election.leading).toBe(true);
+    const ref = { namespace: kube.namespace, name: 'renewed-unseen' };
+    await client.mergePatch(LEASE_RESOURCE, ref, { spec: { renewTime: '2026-01-01T00:00:00.000000Z' } });
+    stop.abort();
+    await running;
+    expect((await get('renewed-unseen')).spec?.holderIdentity).toBe('');
   });
 
   it('waits out a leader that vanished, and deposes one that lost the Lease', async () => {

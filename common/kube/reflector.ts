@@ -210,11 +210,12 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
           denied = describeError(error);
           // What was read before may change unseen.
           mustList = true;
-          await pause(jittered(options.optional.retryMs), signal);
+          await pause(jittered(options.optional.retryMs), stop);
           continue;
         }
         logger.warn({ code, reason: describeError(error) }, 'watch interrupted');
-        await backoff.wait(signal);
+        // Whoever wants a fresh list does not wait for it.
+        await backoff.wait(stop);
       }
     }
     healthySince = undefined;

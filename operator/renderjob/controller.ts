@@ -96,7 +96,7 @@ export function createJobController(options: JobControllerOptions): JobControlle
         await attempts.acknowledge(job, signal);
         return job;
       case 'sweep':
-        await sweep(job, action.attempts, action.must);
+        await sweep(job, action.attempts, action.must, signal);
         return job;
       case 'forget':
         facts.forget(uid);
@@ -113,10 +113,16 @@ export function createJobController(options: JobControllerOptions): JobControlle
     }
   }
 
-  async function sweep(job: RenderJob, lost: readonly number[], must: boolean): Promise<void> {
+  async function sweep(
+    job: RenderJob,
+    lost: readonly number[],
+    must: boolean,
+    signal: AbortSignal,
+  ): Promise<void> {
     try {
       const keys = lost.flatMap((attempt) => outputKeys(job, attempt));
-      await Promise.all(keys.map((key) => objects.delete(key)));
+      // A store that does not answer holds up no one who takes over: whoever leads then does it again.
+      await unlessAborted(Promise.all(keys.map((key) => objects.delete(key))), signal);
     } catch (error) {
       if (must) throw error;
       logger.warn(
@@ -173,4 +179,18 @@ export function createJobController(options: JobControllerOptions): JobControlle
       return queue.depth;
     },
   };
+}
+
+/** @throws the signal's reason when it aborts first */
+async function unlessAborted<T>(task: Promise<T>, signal: AbortSignal): Promise<T> {
+  const over = new AbortController();
+  const aborted = new Promise<never>((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true, signal: over.signal });
+  });
+  try {
+    return await Promise.race([task, aborted]);
+  } finally {
+    over.abort();
+  }
 }
