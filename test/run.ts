@@ -14,6 +14,8 @@ import { join, relative } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { describeError } from '../common/errors.ts';
 import { s3ServerBinary } from '../common/objects/testing/s3-server.ts';
+import { hasPython, pythonEnv } from '../gpu-agent/engines/sidecar/testing/python-env.ts';
+import { readerPython } from '../gpu-agent/provenance/testing/read-manifest.ts';
 import { progressPrinter } from '../local/toolchain/progress.ts';
 import { resolveTools } from '../local/toolchain/toolchain.ts';
 import { SERVERS } from '../local/toolchain/tools.ts';
@@ -48,11 +50,19 @@ async function prepareServers(): Promise<boolean> {
     // Helm is what tests of the chart render it with.
     await resolveTools([...SERVERS, 'helm'], { report: progressPrinter(process.stderr) });
     await s3ServerBinary();
-    return true;
   } catch (error) {
     console.error(describeError(error));
     return false;
   }
+  await preparePython();
+  return true;
+}
+
+/** Downloads of hundreds of megabytes, likewise; one that fails is left to the tests that need it, which say so. */
+async function preparePython(): Promise<void> {
+  if (!(await hasPython())) return;
+  for (const make of [pythonEnv, readerPython])
+    await make().catch((error: unknown) => console.error(describeError(error)));
 }
 
 async function runVitest(args: string[]): Promise<number> {

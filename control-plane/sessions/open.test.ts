@@ -27,7 +27,7 @@ afterAll(() => db.close());
 beforeEach(async () => {
   operator = await startScriptedOperator();
   leader = operator.address;
-  allocator = createAllocator({ leases, namespace: 'n', logger: silentLogger(), patienceMs: 1_500 });
+  allocator = allocatorFor(60_000);
 });
 afterEach(async () => {
   allocator.close();
@@ -36,6 +36,10 @@ afterEach(async () => {
   outcomes.length = 0;
 });
 
+/** @param patienceMs short only where no answer comes: any other comes late on a busy machine */
+const allocatorFor = (patienceMs: number) =>
+  createAllocator({ leases, namespace: 'n', logger: silentLogger(), patienceMs });
+
 const leases = {
   get: (name: string) =>
     name === OPERATOR_LEASE && leader !== undefined
@@ -43,7 +47,11 @@ const leases = {
       : undefined,
 };
 
-function opener() {
+function opener(patienceMs?: number) {
+  if (patienceMs) {
+    allocator.close();
+    allocator = allocatorFor(patienceMs);
+  }
   return createOpener({
     database: db.database,
     voices: new Map(),
@@ -202,7 +210,7 @@ test('an operator that does not lead yet, dies or moves is asked again, for the 
 test('nobody leads: refused in words after a while, with nothing left behind', async () => {
   const { accountId } = await db.account(10);
   leader = undefined;
-  await expect(opener().open(voice(accountId), call())).rejects.toMatchObject({
+  await expect(opener(1_500).open(voice(accountId), call())).rejects.toMatchObject({
     code: 'capacity_unavailable',
   });
   expect(await booked(accountId)).toEqual({ reserved: 0n, states: ['refused'] });
@@ -211,7 +219,9 @@ test('nobody leads: refused in words after a while, with nothing left behind', a
 test('an operator that never answers: nothing is set aside, and what it may have made is deleted', async () => {
   const { accountId } = await db.account(10);
   operator.does(() => new Promise(() => {}));
-  await expect(opener().open(voice(accountId), call())).rejects.toMatchObject({ code: 'internal_error' });
+  await expect(opener(1_500).open(voice(accountId), call())).rejects.toMatchObject({
+    code: 'internal_error',
+  });
   expect(await booked(accountId)).toEqual({ reserved: 0n, states: ['refused'] });
   expect(new Set(deleted)).toEqual(new Set([operator.asked[0]?.sessionId]));
 });

@@ -41,8 +41,23 @@ export interface OpenedVoice {
   readonly max_cost_usd: number;
 }
 
+/** Longest that models may take to be warm; on an idle machine it is some seconds. */
+const WARM_WITHIN_MS = 180_000;
+
 /** Waits until the rate card says that live sessions can be opened. Asked without a key: those of `stack.json` are limited. */
-export async function liveOffered({ api: { baseUrl } }: Stack): Promise<void> {
+export async function liveOffered({ api: { baseUrl }, kubectl }: Stack): Promise<void> {
+  // How long that takes is the machine's matter, and what is offered follows soon.
+  await eventually(
+    'the agent to be warm',
+    async () => {
+      const { items } = JSON.parse(await kubectl(['get', 'gpuagents', '-o', 'json'])) as {
+        items: { status?: { live?: { warming?: boolean }[] } }[];
+      };
+      const live = items.flatMap(({ status }) => status?.live ?? []);
+      return live.length > 0 && live.every(({ warming }) => !warming) ? true : undefined;
+    },
+    { withinMs: WARM_WITHIN_MS, everyMs: 500 },
+  );
   const anyone = apiOf({ baseUrl });
   await eventually('live sessions to be offered', async () => {
     const answer = await anyone.get('/pricing');

@@ -134,13 +134,14 @@ export async function startReplicas() {
         const ended = once(child, 'close').then(() => guard.forget(pid));
         running = { child, ended };
         await guard.watch(pid, 'SIGTERM');
+        // Either comes to pass. How soon is the machine's matter: eight processes begin at once, two of which warm up models.
         await eventually(
-          `${name} to be ready`,
+          `${name} to be ready, or ended`,
           async () => {
             if (child.exitCode !== null) return 'ended';
             return (await fetch(`http://127.0.0.1:${health}/readyz`)).ok ? 'ready' : undefined;
           },
-          { everyMs: 50 },
+          { withinMs: Number.POSITIVE_INFINITY, everyMs: 50 },
         );
         if (child.exitCode !== null) throw new Error(`${name} ended: ${JSON.stringify(lines.slice(-3))}`);
       },
