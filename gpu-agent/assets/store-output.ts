@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
+import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { type Dispatcher, request } from 'undici';
 import type { Logger } from '#common/logging.ts';
@@ -94,7 +95,7 @@ async function storeOnce(options: StoreOptions, url: URL, limits: TransferLimits
         ...sink.headers,
         'content-length': String(options.sizeBytes),
       },
-      body: counted(),
+      body: Readable.from(counted(), { objectMode: false }),
     });
     body.on('error', () => {});
     await body.dump({ limit: 16_384 }).catch(() => {});
