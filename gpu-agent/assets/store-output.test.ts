@@ -1,4 +1,5 @@
 import { writeFile } from 'node:fs/promises';
+import { Agent, buildConnector } from 'undici';
 import { describe, expect, it } from 'vitest';
 import { fileSha256, storeOutput } from './store-output.ts';
 import { BODY, failure, IMPATIENT, impatiently, useTransferRig } from './testing/transfer-rig.ts';
@@ -24,6 +25,15 @@ describe('storing', () => {
       sha256: await fileSha256(rig.path, new AbortController().signal),
       headers: { 'content-type': 'image/png', 'x-signed': 'yes', 'content-length': String(BODY.length) },
     });
+  });
+
+  it('loses nothing of a file that could have been read before there is a connection', async () => {
+    const connector = buildConnector({});
+    const slow: buildConnector.connector = (options, done) => void setTimeout(connector, 300, options, done);
+    const own = new Agent({ connect: slow });
+    await put('/out', { dispatcher: own });
+    await own.close();
+    expect(rig.store.stored.get('/out')?.bytes).toBe(BODY.length);
   });
 
   it('sends the content type once when it is signed', async () => {

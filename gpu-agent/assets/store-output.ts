@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
+import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { type Dispatcher, request } from 'undici';
 import type { Logger } from '#common/logging.ts';
@@ -68,10 +69,14 @@ async function storeOnce(options: StoreOptions, url: URL, limits: TransferLimits
   const broken = new AbortController();
   const file = createReadStream(path);
   let sent = 0;
-  file.on('data', (chunk) => {
-    sent += chunk.length;
-    options.onBytes?.(chunk.length);
-  });
+  // Pulled by the client: counted by a listener, the file would be read while there is no connection yet, and lost.
+  async function* counted() {
+    for await (const chunk of file) {
+      sent += chunk.length;
+      options.onBytes?.(chunk.length);
+      yield chunk;
+    }
+  }
   // Until the last byte is read; from then on the time for headers counts.
   const stopWatching = watchRate(
     limits,
@@ -90,7 +95,7 @@ async function storeOnce(options: StoreOptions, url: URL, limits: TransferLimits
         ...sink.headers,
         'content-length': String(options.sizeBytes),
       },
-      body: file,
+      body: Readable.from(counted(), { objectMode: false }),
     });
     body.on('error', () => {});
     await body.dump({ limit: 16_384 }).catch(() => {});
