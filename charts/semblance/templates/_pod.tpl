@@ -170,6 +170,15 @@ readinessProbe:
   failureThreshold: 2
 {{- end -}}
 
+{{/* A service that starts on a node with no time to spare is not to be killed for being slow, which would not make it faster. */}}
+{{- define "semblance.startupProbe" -}}
+startupProbe:
+  httpGet: { path: /healthz, port: health }
+  periodSeconds: 2
+  timeoutSeconds: 5
+  failureThreshold: 150
+{{- end -}}
+
 {{/* Annotations of a Pod: (dict "root" $ "extra" .Values.gateway.podAnnotations "checksums" (dict …)). */}}
 {{- define "semblance.podAnnotations" -}}
 {{- merge (deepCopy (.extra | default dict)) (deepCopy .root.Values.podAnnotations) (.checksums | default dict) | toYaml -}}
