@@ -85,7 +85,12 @@ describe.each(NAMES)('with the values %s, every Pod', (name) => {
       if (/postgres|nats/.test(from)) continue;
       expect(main.livenessProbe.httpGet, from).toEqual({ path: '/healthz', port: 'health' });
       expect(main.readinessProbe.httpGet, from).toEqual({ path: '/readyz', port: 'health' });
+      // Busy nodes start them slowly; so do the models of agents.
       expect(main.startupProbe.httpGet, from).toEqual({ path: '/healthz', port: 'health' });
+      expect(
+        main.startupProbe.periodSeconds * main.startupProbe.failureThreshold,
+        from,
+      ).toBeGreaterThanOrEqual(300);
     }
   });
 });
