@@ -215,6 +215,10 @@ describe('with PostgreSQL, NATS and S3 of the owner', () => {
         `${component}.semblance.internal`,
       ]),
     );
+    for (const { metadata, spec } of ofKind(external, 'Certificate'))
+      expect(spec.secretTemplate.labels, metadata.name).toMatchObject({
+        'app.kubernetes.io/instance': 'rel',
+      });
   });
 
   it('puts labels and annotations on everything, and objects of the owner', () => {

@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { KUBERNETES, MINORS, type Validator, validatorOf } from './schemas.ts';
+import { moduleFiles } from '../../local/toolchain/module-files.ts';
+import { FOREIGN_CRDS, KUBERNETES, MINORS, type Validator, validatorOf } from './schemas.ts';
 import { find, type Manifest, podsOf, render, VALUE_FILES, type ValueFile } from './testing.ts';
 
 /** Kinds that are no part of Kubernetes: an API server that has their definitions judges them (install.test.ts). */
@@ -16,6 +17,14 @@ async function objects(file: ValueFile | undefined, kubeVersion: string): Promis
   }));
   return [...rendered.filter(({ apiVersion }) => !FOREIGN.test(apiVersion)), ...pods];
 }
+
+it('schemas other than those that are pinned are not taken', async () => {
+  const [certificates] = FOREIGN_CRDS;
+  if (!certificates) throw new Error('there are none');
+  await expect(moduleFiles({ ...certificates, sum: 'h1:another' })).rejects.toThrow(
+    'h1:another was expected',
+  );
+});
 
 describe.each(MINORS)('by the schemas of Kubernetes %s', (minor) => {
   let validator: Validator;
