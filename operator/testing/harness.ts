@@ -71,9 +71,16 @@ export async function createHarness(kube?: Awaited<ReturnType<typeof testKube>>)
     timeoutMs: number,
   ): Promise<T | undefined> {
     for (const deadline = Date.now() + timeoutMs; ; ) {
-      const value = await read().catch(() => undefined);
+      let cause: unknown;
+      const value = await read().catch((error: unknown) => {
+        cause = error;
+        return undefined;
+      });
       if (done(value)) return value;
-      if (Date.now() > deadline) throw new Error(`not so within ${timeoutMs} ms: ${JSON.stringify(value)}`);
+      if (Date.now() > deadline) {
+        const last = cause === undefined ? JSON.stringify(value) : String(cause);
+        throw new Error(`not so within ${timeoutMs} ms: ${last}`, { cause });
+      }
       await new Promise((resolve) => setTimeout(resolve, 25));
     }
   }
