@@ -6,31 +6,23 @@ import { type JobStatus, jobEvent } from '#common/events/jobs.ts';
 import { startGrpcServer } from '#common/grpc/server.ts';
 import { expiryCheck, observeExpiry } from '#common/grpc/tls/expiry.ts';
 import type { Tls } from '#common/grpc/tls/tls.ts';
-import { createReflector, type KubeClient, type Reflector } from '#common/kube/index.ts';
+import type { KubeClient, Reflector } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
 import { loadVoices } from '#common/voices/load-voices.ts';
 import type { Voice } from '#common/voices/voice.ts';
-import { AGENTPOOL_RESOURCE, type AgentPool } from '#crds/gen/agentpools.ts';
-import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
-import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
+import type { RenderJob } from '#crds/gen/renderjobs.ts';
 import { createGate } from './accounts/gate.ts';
 import { createEnginesSeen } from './agents/engines-seen.ts';
 import { runChores } from './chores/chores.ts';
 import { keepHouse } from './chores/housekeeping.ts';
 import { type Canceller, createCanceller } from './jobs/cancel.ts';
 import { createJobView } from './jobs/job-view.ts';
-import {
-  ensureRenderJob,
-  type RenderJobOrder,
-  RenderJobRefusedError,
-  readOrder,
-  readRenderJobLimits,
-  renderJobFor,
-} from './jobs/render-jobs.ts';
+import type { RenderJobOrder } from './jobs/render-jobs.ts';
+import { createRenderJobPayer } from './jobs/renderjob-payer.ts';
 import { createSettler, type SettledFacts } from './jobs/settle.ts';
 import { createSubmit } from './jobs/submit.ts';
-import { createTraced, traceSender, traceSettler } from './jobs/traces.ts';
+import { traceSender, traceSettler } from './jobs/traces.ts';
 import { createJobWatcher } from './jobs/watcher.ts';
 import { createRemovals } from './media/removals.ts';
 import { createSignedLinks } from './media/signed-links.ts';
@@ -48,6 +40,7 @@ import { type DatabaseOptions, openDatabase } from './storage/database.ts';
 import { migrateWhenReachable } from './storage/migrate.ts';
 import { createUploads } from './uploads/uploads.ts';
 import { createPreviewChore, PREVIEW_LOOK_MS, type PreviewPace } from './voices/previews.ts';
+import { createReflectors } from './watch/reflectors.ts';
 import { createWatchHub } from './watch/watch-hub.ts';
 import { createWatchStreams } from './watch/watch-stream.ts';
 import { createAddressGuard } from './webhooks/addresses.ts';
@@ -113,28 +106,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const database = openDatabase({ ...options.database, url: options.postgresUrl });
   const metrics = createMetrics(registry, database);
   observeExpiry(registry, options.tls);
-  const reflector = createReflector<RenderJob>({
-    client: kube,
-    resource: RENDERJOB_RESOURCE,
-    namespace,
-    logger,
-    registry,
-  });
-
-  const agents = createReflector<GpuAgent>({
-    client: kube,
-    resource: GPUAGENT_RESOURCE,
-    namespace,
-    logger,
-    registry,
-  });
-  const pools = createReflector<AgentPool>({
-    client: kube,
-    resource: AGENTPOOL_RESOURCE,
-    namespace,
-    logger,
-    registry,
-  });
+  const { reflector, agents, pools } = createReflectors({ kube, namespace, logger, registry });
   const enginesSeen = createEnginesSeen({ database, reflector: agents, pools, logger });
 
   const outbox: Outbox<Contexts> = createOutbox<Contexts>({
@@ -181,28 +153,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     onSettled,
   });
 
-  const limits = remember(() => readRenderJobLimits(database.fast), 1_000);
-
-  async function payRenderJob(jobId: string, handed: RenderJobOrder | undefined) {
-    const order = handed ?? (await readOrder(database.sql, jobId));
-    if (!order || canceller.wasCancelled(jobId)) return void (await canceller.withdraw(jobId));
-    try {
-      const wanted = renderJobFor(order, await limits(), namespace);
-      const uid = await createTraced(database.sql, wanted, (traced) => ensureRenderJob(kube, traced));
-      // Cancelled while it was being made.
-      if (canceller.wasCancelled(jobId)) await canceller.withdraw(jobId);
-      return { renderJobUid: uid };
-    } catch (error) {
-      if (!(error instanceof RenderJobRefusedError)) throw error;
-      logger.error({ err: error, jobId }, `a job cannot be rendered: ${error.message}`);
-      await settler.fail(jobId, undefined, {
-        code: 'processing_failed',
-        message: 'The job could not be started.',
-        reason: 'render_failed',
-      });
-      return;
-    }
-  }
+  const payRenderJob = createRenderJobPayer({ database, kube, canceller, settler, namespace, logger });
 
   const watcher = createJobWatcher({
     database,
@@ -369,18 +320,4 @@ export function eventsReadiness(events: Pick<EventBus, 'check'>): () => string |
 function checkReflector(reflector: Reflector<RenderJob>): void {
   if (!reflector.hasSynced || reflector.healthySince === undefined)
     throw new Error('RenderJobs are not being watched: the Kubernetes API does not answer');
-}
-
-/** A reading that may be this old; a failed one is not kept. */
-function remember<T>(read: () => Promise<T>, maxAgeMs: number): () => Promise<T> {
-  let kept: { readonly value: Promise<T>; readonly at: number } | undefined;
-  return () => {
-    if (kept && performance.now() - kept.at < maxAgeMs) return kept.value;
-    const value = read();
-    kept = { value, at: performance.now() };
-    value.catch(() => {
-      kept = undefined;
-    });
-    return value;
-  };
 }

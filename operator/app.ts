@@ -21,11 +21,12 @@ import { AGENTPOOL_RESOURCE, type AgentPool } from '#crds/gen/agentpools.ts';
 import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
 import { LIVESESSION_RESOURCE, type LiveSession } from '#crds/gen/livesessions.ts';
 import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
-import { createDisruptionWatch } from './agents/disruption-watch.ts';
+import { createDisruptionWatch, DENIED_RETRY_MS } from './agents/disruption-watch.ts';
 import { createLeaseTracker } from './agents/lease-tracker.ts';
 import { allocationService } from './livesession/allocation-service.ts';
+import { poolsTold } from './pools/denied.ts';
 import { POD_INDEXERS } from './pools/observe.ts';
-import { POD_RESOURCE, POOL_LABEL, type Pod } from './pools/pod.ts';
+import { POD_RESOURCE, type Pod } from './pools/pod.ts';
 import type { Packing } from './scheduling/free-slots.ts';
 import { createPriorityClasses } from './scheduling/priority-classes.ts';
 import { createTerm, JOB_INDEXERS, type Term } from './term.ts';
@@ -58,7 +59,7 @@ export interface OperatorOptions {
   readonly advertise?: string | undefined;
   readonly concurrency?: number;
   readonly agentRetentionMs?: number;
-  /** How often Nodes or Pods that RBAC denies are tried again. */
+  /** How often Nodes, Pods or AgentPools that RBAC denies are tried again. */
   readonly deniedRetryMs?: number;
   /** First pause after the Pods of a pool could not be started; doubled each time. Default 10,000. */
   readonly poolFaultPauseMs?: number;
@@ -97,6 +98,8 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   const electionClient = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER, maxInFlight: 4 });
   const allocationClient = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER });
   const common = { client, namespace, logger, registry };
+  /** What all else works without. */
+  const optional = { retryMs: options.deniedRetryMs ?? DENIED_RETRY_MS };
 
   let term: Term | undefined;
   const jobs = createReflector({
@@ -118,12 +121,15 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   const pools = createReflector({
     ...common,
     resource: AGENTPOOL_RESOURCE,
+    optional,
     handlers: routed<AgentPool>(() => term?.pools.poolHandlers),
   });
+  // All of them, for an agent need not be of a pool: one copy for those who look after pools and for those who ask what
+  // becomes of an agent.
   const pods = createReflector({
     ...common,
     resource: POD_RESOURCE,
-    labelSelector: POOL_LABEL,
+    optional,
     indexers: POD_INDEXERS,
     handlers: routed<Pod>(() => term?.pools.podHandlers),
   });
@@ -136,9 +142,8 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   const leaseTracker = createLeaseTracker({ watch: leases, find: (name) => leases.get(name) });
   leases.addHandlers(leaseTracker.handlers);
   const disruptions = createDisruptionWatch({
-    ...{ ...common, agents },
+    ...{ ...common, agents, pods, deniedRetryMs: optional.retryMs },
     onChanged: (agent) => term?.touchAgent(agent),
-    ...(options.deniedRetryMs === undefined ? {} : { deniedRetryMs: options.deniedRetryMs }),
   });
 
   const recorder = createEventRecorder({
@@ -217,6 +222,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       gpuagents: synced('GpuAgents', agents),
       leases: synced('Leases', leases),
       ...disruptions.told,
+      agentpools: poolsTold({ pools, pods }),
       leader() {
         if (!election.leader) throw new Error('no operator leads');
       },
@@ -225,6 +231,14 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       ending() {
         if (ending.signal.aborted) throw new Error('the operator is ending');
       },
+    },
+  });
+
+  gauge(registry, {
+    name: 'semblance_pools_watched',
+    help: 'Whether RBAC lets the operator manage AgentPools: 1, or 0 where it may not read them or Pods.',
+    collect() {
+      this.set(pools.denied === undefined && pods.denied === undefined ? 1 : 0);
     },
   });
 
@@ -255,7 +269,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     agents.run(signal),
     leases.run(signal),
     disruptions.run(signal),
-    // Nothing else waits for these two: without leave to read them there are no pools, and all else works.
+    // Nothing else waits for these two: without leave to read them no pool is managed, and all else works.
     pools.run(signal),
     pods.run(signal),
     priorityClasses.run(signal),

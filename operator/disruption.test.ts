@@ -6,6 +6,7 @@ import { type Allocations, allocationOf, createAllocations } from './testing/all
 import type { Run } from './testing/fake-agent.ts';
 import { createHarness, type Harness } from './testing/harness.ts';
 import { createNodesAndPods, type NodesAndPods, restrictedKubeconfig } from './testing/nodes-and-pods.ts';
+import { conditionOf, poolTools } from './testing/pools.ts';
 
 let harness: Harness;
 let cluster: NodesAndPods;
@@ -122,13 +123,71 @@ it('an operator that may see neither nodes nor Pods works without, says so, and 
   );
   expect(await page('metrics')).toMatch(/semblance_disruption_watched{resource="nodes".*} 0/);
 
-  const read = { apiGroups: [''], resources: ['nodes', 'pods'], verbs: ['get', 'list', 'watch'] };
+  // Nor are there any pools for it, which is told of each.
+  const pools = poolTools(harness);
+  await pools.create('gpu', { replicas: 1 });
+  const told = await pools.until('gpu', (pool) => conditionOf(pool, 'Ready') !== undefined);
+  expect(conditionOf(told, 'Ready')).toMatchObject({
+    ...{ status: 'Unknown', reason: 'PodsForbidden' },
+    message: expect.stringMatching(/^The operator may not read Pods.*pods.*forbidden/),
+  });
+  expect(await page('readyz')).toMatch(/^200\n[\s\S]*agentpools: not managed: .*pods.*forbidden/);
+  expect(await page('metrics')).toMatch(/semblance_pools_watched{.*} 0/);
+
+  const read = { apiGroups: [''], resources: ['nodes', 'pods'], verbs: ['get', 'list', 'watch', 'create'] };
   const withdraw = await allow([read]);
   try {
     await harness.agentUntil('a', readyReason('NodeCordoned'));
     expect(await page('readyz')).toContain('nodes: ok');
+    expect(await page('readyz')).toContain('agentpools: ok');
+    expect(await page('metrics')).toMatch(/semblance_pools_watched{.*} 1/);
+    const managed = await pools.until(
+      'gpu',
+      (pool, pods) => pods.length === 1 && conditionOf(pool, 'Ready')?.reason !== 'PodsForbidden',
+    );
+    expect(managed.status?.desiredReplicas).toBe(1);
     expect(await page('metrics')).toMatch(/semblance_disruption_watched{resource="nodes".*} 1/);
   } finally {
     await withdraw();
   }
 });
+
+it('an operator that may not read AgentPools manages none and says so, and does all else', async () => {
+  const verbs = ['*'];
+  const rules = [
+    {
+      apiGroups: ['semblance.dev'],
+      resources: ['renderjobs', 'livesessions', 'gpuagents'].flatMap(all),
+      verbs,
+    },
+    { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs },
+    { apiGroups: ['events.k8s.io'], resources: ['events'], verbs },
+    { apiGroups: [''], resources: ['pods'], verbs },
+  ];
+  const { path, allow } = await restrictedKubeconfig({ ...harness, rules });
+  await harness.agent({ name: 'a', script: succeed });
+  // With what Pods need where no controllers run.
+  await cluster.pod('a', await cluster.node());
+  const pools = poolTools(harness);
+  await pools.create('gpu', { replicas: 1 });
+  const { healthPort } = await harness.operator({ kubeconfigPath: path, deniedRetryMs: 200 });
+  await harness.job('done');
+  await harness.until('done', phase('Succeeded'));
+  const page = async (name: string) => (await fetch(`http://127.0.0.1:${healthPort}/${name}`)).text();
+  await expect
+    .poll(() => page('readyz'))
+    .toMatch(/agentpools: not managed: .*agentpools.*forbidden[\s\S]*\nok\n$/);
+  expect(await page('metrics')).toMatch(/semblance_pools_watched{.*} 0/);
+  expect((await pools.get('gpu')).status).toBeUndefined();
+
+  const withdraw = await allow([{ apiGroups: ['semblance.dev'], resources: all('agentpools'), verbs }]);
+  try {
+    await pools.until('gpu', (_, pods) => pods.length === 1);
+    expect(await page('readyz')).toContain('agentpools: ok');
+    expect(await page('metrics')).toMatch(/semblance_pools_watched{.*} 1/);
+  } finally {
+    await withdraw();
+  }
+});
+
+const all = (resource: string) => [resource, `${resource}/status`];

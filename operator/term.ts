@@ -45,7 +45,7 @@ export interface TermOptions {
   readonly agents: Reflector<GpuAgent>;
   readonly leases: Reflector<Lease>;
   readonly pools: Reflector<AgentPool>;
-  /** Those of pools. */
+  /** Of the namespace, in pools or not. */
   readonly pods: Reflector<Pod>;
   readonly leaseTracker: LeaseTracker;
   readonly disruptions: DisruptionWatch;

@@ -11,8 +11,6 @@ import {
   type ObjectInfo,
   ObjectNotFoundError,
   type ObjectStore,
-  type SignedLinkOptions,
-  type SignedPut,
   type StoredObject,
 } from './store.ts';
 import { TemporaryFiles } from './temporary-files.ts';
@@ -57,16 +55,15 @@ export interface ObjectsPage {
  * `objects/<2 hex>/<sha-256 of the key>` holds the bytes and, behind them, the content type (see footer.ts). A write
  * goes to `tmp/`, is synced, renamed and the folder synced: after a crash there is the old object or the new one.
  */
-export class DirectoryStore implements ObjectStore {
+export class DirectoryStore extends LinkSigner implements ObjectStore {
   readonly #options: DirectoryStoreOptions;
-  readonly #signer: LinkSigner;
   readonly #temporary: TemporaryFiles;
   readonly #sweeper: NodeJS.Timeout;
   #sweeping: Promise<unknown>;
 
   constructor(options: DirectoryStoreOptions) {
+    super(options);
     this.#options = options;
-    this.#signer = new LinkSigner(options);
     const tmp = join(options.folder, 'tmp');
     mkdirSync(tmp, { recursive: true, mode: 0o770 });
     mkdirSync(join(options.folder, 'objects'), { recursive: true, mode: 0o770 });
@@ -185,17 +182,6 @@ export class DirectoryStore implements ObjectStore {
         yield { name, object };
       }
     }
-  }
-
-  async signGet(key: string, options: SignedLinkOptions): Promise<string> {
-    return this.#signer.get(key, options);
-  }
-
-  async signPut(
-    key: string,
-    options: SignedLinkOptions & { contentType: string; maxBytes: number },
-  ): Promise<SignedPut> {
-    return this.#signer.put(key, options);
   }
 
   /** For the gateway, which serves the links. */

@@ -12,8 +12,6 @@ import {
   ObjectNotFoundError,
   type ObjectStore,
   ObjectStoreError,
-  type SignedLinkOptions,
-  type SignedPut,
   type StoredObject,
 } from './store.ts';
 
@@ -46,15 +44,14 @@ export interface GatewayStoreOptions {
  * The directory store of a gateway, for a process that does not share its folder: every use is a request with a link
  * signed here. Nothing is repeated: callers do that, by `retryable`.
  */
-export class GatewayStore implements ObjectStore {
+export class GatewayStore extends LinkSigner implements ObjectStore {
   readonly #options: GatewayStoreOptions;
-  readonly #signer: LinkSigner;
   readonly #http: HttpExchange;
 
   constructor(options: GatewayStoreOptions) {
-    this.#options = options;
     const { signingKey, publicUrl, internalUrl = options.url } = options;
-    this.#signer = new LinkSigner({ signingKey, publicUrl, internalUrl });
+    super({ signingKey, publicUrl, internalUrl });
+    this.#options = options;
     this.#http = new HttpExchange({ origin: options.url, idleMs: options.idleMs ?? 30_000 });
   }
 
@@ -106,17 +103,6 @@ export class GatewayStore implements ObjectStore {
         yield { key, sizeBytes, storedAt: new Date(storedAt) };
       after = next;
     } while (after !== undefined);
-  }
-
-  async signGet(key: string, options: SignedLinkOptions): Promise<string> {
-    return this.#signer.get(key, options);
-  }
-
-  async signPut(
-    key: string,
-    options: SignedLinkOptions & { contentType: string; maxBytes: number },
-  ): Promise<SignedPut> {
-    return this.#signer.put(key, options);
   }
 
   async close(): Promise<void> {

@@ -9,23 +9,26 @@ export interface LinkSignerOptions {
   readonly internalUrl?: string | undefined;
 }
 
-/** Links to read and write objects that the gateway serves, for whoever has the key they are signed with. */
-export class LinkSigner {
+/** The part of a store that signs links to objects that the gateway serves, for whoever has the key they are signed with. */
+export abstract class LinkSigner {
   readonly #options: LinkSignerOptions;
 
   constructor(options: LinkSignerOptions) {
     this.#options = options;
   }
 
-  /** @throws RangeError when it is no key of an object */
-  get(key: string, options: SignedLinkOptions): string {
+  /** Rejects with a RangeError when it is no key of an object. */
+  async signGet(key: string, options: SignedLinkOptions): Promise<string> {
     checkKey(key);
     const link = signLink(this.#options.signingKey, { method: 'GET', key, expires: expiryOf(options) });
     return this.#originFor(options) + link;
   }
 
-  /** @throws RangeError when it is no key of an object */
-  put(key: string, options: SignedLinkOptions & { contentType: string; maxBytes: number }): SignedPut {
+  /** Rejects with a RangeError when it is no key of an object. */
+  async signPut(
+    key: string,
+    options: SignedLinkOptions & { contentType: string; maxBytes: number },
+  ): Promise<SignedPut> {
     checkKey(key);
     const { contentType, maxBytes } = options;
     const grant = { method: 'PUT', key, expires: expiryOf(options), contentType, maxBytes } as const;

@@ -1,9 +1,10 @@
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createKubeClient } from '#common/kube/index.ts';
+import { createKubeClient, createReflector } from '#common/kube/index.ts';
 import { silentLogger } from '#common/logging.ts';
 import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
 import { testKube } from '../../local/testing.ts';
+import { POD_RESOURCE } from '../pools/pod.ts';
 import { createNodesAndPods, type NodesAndPods } from '../testing/nodes-and-pods.ts';
 import { createDisruptionWatch, type DisruptionWatch } from './disruption-watch.ts';
 
@@ -20,12 +21,14 @@ beforeAll(async () => {
   const { namespace } = kube;
   const client = createKubeClient({ kubeconfigPath: kube.kubeconfigPath, fieldManager: 'semblance-test' });
   cluster = createNodesAndPods({ ...kube, client });
+  const common = { client, namespace, logger: silentLogger(), registry: new Registry() };
+  const pods = createReflector({ ...common, resource: POD_RESOURCE });
   watch = createDisruptionWatch({
-    ...{ client, namespace, logger: silentLogger(), registry: new Registry() },
+    ...{ ...common, pods },
     agents: { get: (name) => known.get(name), list: () => [...known.values()] },
     onChanged: () => {},
   });
-  const running = watch.run(ending.signal);
+  const running = Promise.all([watch.run(ending.signal), pods.run(ending.signal)]);
   await watch.known(ending.signal);
   agent = async (name, node, incarnation) => {
     await client.apply(GPUAGENT_RESOURCE, { metadata: { name, namespace }, spec: {} });

@@ -2,17 +2,11 @@ import type { Registry } from 'prom-client';
 import { createReflector, gauge, type KubeClient, type Reflector } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import type { GpuAgent } from '#crds/gen/gpuagents.ts';
-import {
-  type Disruption,
-  disruptionOf,
-  NODE_RESOURCE,
-  type NodeObject,
-  POD_RESOURCE,
-  type PodObject,
-} from './disruption.ts';
+import type { Pod } from '../pools/pod.ts';
+import { type Disruption, disruptionOf, NODE_RESOURCE, type NodeObject } from './disruption.ts';
 
 /** How often what RBAC denies is tried again. */
-const DENIED_RETRY_MS = 60_000;
+export const DENIED_RETRY_MS = 60_000;
 /** Longest that a start waits to know of nodes and Pods. */
 const SYNC_WITHIN_MS = 5_000;
 /** Processes of which it is remembered that something outside them ended them. */
@@ -26,11 +20,14 @@ export interface DisruptionWatchOptions {
   /** Something about the agent's Pod or node has changed. */
   readonly onChanged: (agent: string) => void;
   readonly agents: Pick<Reflector<GpuAgent>, 'get' | 'list'>;
+  /** All of the namespace, in the pools or not; run by whoever made it. */
+  readonly pods: Pick<Reflector<Pod>, 'addHandlers' | 'denied' | 'get' | 'hasSynced' | 'waitForSync'>;
   readonly deniedRetryMs?: number;
 }
 
-/** Nodes, and the Pods that carry agents. RBAC may deny either: what it says is then left out. */
+/** What Nodes, and the Pods that carry agents, say. RBAC may deny either: what it says is then left out. */
 export interface DisruptionWatch {
+  /** Watches Nodes. */
   run(signal: AbortSignal): Promise<void>;
   /** Resolves when both have been read, or denied, or enough time has passed. */
   known(signal: AbortSignal): Promise<void>;
@@ -42,23 +39,13 @@ export interface DisruptionWatch {
 }
 
 export function createDisruptionWatch(options: DisruptionWatchOptions): DisruptionWatch {
-  const { client, namespace, logger, registry, agents, onChanged } = options;
-  const common = {
-    client,
-    logger,
-    registry,
-    optional: { retryMs: options.deniedRetryMs ?? DENIED_RETRY_MS },
-  };
+  const { client, namespace, logger, registry, agents, pods, onChanged } = options;
   const nodes = createReflector<NodeObject>({
-    ...common,
-    resource: NODE_RESOURCE,
+    ...{ client, logger, registry, resource: NODE_RESOURCE },
+    optional: { retryMs: options.deniedRetryMs ?? DENIED_RETRY_MS },
     handlers: { onAdd: nodeChanged, onUpdate: nodeChanged, onDelete: nodeChanged },
   });
-  const pods = createReflector<PodObject>({
-    ...{ ...common, namespace },
-    resource: POD_RESOURCE,
-    handlers: { onAdd: podChanged, onUpdate: podChanged, onDelete: podChanged },
-  });
+  pods.addHandlers({ onAdd: podChanged, onUpdate: podChanged, onDelete: podChanged });
   /** By process: what was about to end it when it was last looked at. */
   const disrupted = new Map<string, Disruption>();
 
@@ -72,7 +59,7 @@ export function createDisruptionWatch(options: DisruptionWatchOptions): Disrupti
     },
   });
 
-  function podChanged({ metadata: { name = '' } }: PodObject): void {
+  function podChanged({ metadata: { name = '' } }: Pod): void {
     if (agents.get(name)) onChanged(name);
   }
 
@@ -126,9 +113,7 @@ export function createDisruptionWatch(options: DisruptionWatchOptions): Disrupti
   }
 
   return {
-    async run(signal) {
-      await Promise.all([nodes.run(signal), pods.run(signal)]);
-    },
+    run: nodes.run,
     async known(signal) {
       const until = AbortSignal.any([signal, AbortSignal.timeout(SYNC_WITHIN_MS)]);
       await Promise.all([nodes, pods].map((each) => settled(each, until)));

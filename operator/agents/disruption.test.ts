@@ -1,17 +1,18 @@
 import { describe, expect, it } from 'vitest';
-import { disruptionOf, type NodeObject, type PodObject } from './disruption.ts';
+import type { Pod } from '../pools/pod.ts';
+import { disruptionOf, type NodeObject } from './disruption.ts';
 
 const node = (spec: NodeObject['spec']): NodeObject => ({ metadata: { name: 'n1' }, spec });
 const tainted = (key: string, effect: string) => node({ taints: [{ key, effect }] });
-const pod = (more: Partial<PodObject> = {}): PodObject => ({ metadata: { name: 'p1' }, ...more });
-const target = (reason?: string): PodObject['status'] => ({
+const pod = (more: Partial<Pod> = {}): Pod => ({ metadata: { name: 'p1' }, ...more });
+const target = (reason?: string): Pod['status'] => ({
   conditions: [{ type: 'DisruptionTarget', status: 'True' }],
   ...(reason ? { reason } : {}),
 });
 const leaving = pod({ metadata: { name: 'p1', deletionTimestamp: '2026-01-01T00:00:00Z' } });
 
 describe('what a Pod and its node say of the future of an agent', () => {
-  const table: [string, PodObject | undefined, NodeObject | undefined, string | undefined][] = [
+  const table: [string, Pod | undefined, NodeObject | undefined, string | undefined][] = [
     ['neither is known', undefined, undefined, undefined],
     ['both are well', pod(), node({}), undefined],
     ['the Pod is being deleted', leaving, node({}), 'PodTerminating'],

@@ -1,4 +1,5 @@
 import type { KubeObject, ResourceDescriptor } from '#common/kube/index.ts';
+import type { Pod } from '../pools/pod.ts';
 
 /** What the operator reads of a Node. */
 export interface NodeObject extends KubeObject {
@@ -8,28 +9,11 @@ export interface NodeObject extends KubeObject {
   };
 }
 
-/** What the operator reads of a Pod. */
-export interface PodObject extends KubeObject {
-  readonly spec?: { readonly nodeName?: string };
-  readonly status?: {
-    readonly phase?: string;
-    readonly reason?: string;
-    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
-  };
-}
-
 export const NODE_RESOURCE: ResourceDescriptor<NodeObject> = {
   group: '',
   version: 'v1',
   plural: 'nodes',
   kind: 'Node',
-};
-
-export const POD_RESOURCE: ResourceDescriptor<PodObject> = {
-  group: '',
-  version: 'v1',
-  plural: 'pods',
-  kind: 'Pod',
 };
 
 /** Why an agent is given no more work, whatever it says itself. */
@@ -47,10 +31,7 @@ const TAINTS: readonly { readonly key: string; readonly effect?: string }[] = [
 ];
 
 /** What the Pod of an agent and the node it is on say of its future. Pure. */
-export function disruptionOf(
-  pod: PodObject | undefined,
-  node: NodeObject | undefined,
-): Disruption | undefined {
+export function disruptionOf(pod: Pod | undefined, node: NodeObject | undefined): Disruption | undefined {
   const name = pod?.metadata.name;
   if (pod?.metadata.deletionTimestamp) {
     return { reason: 'PodTerminating', message: `Its Pod ${name} is being deleted.` };
@@ -74,7 +55,7 @@ export function disruptionOf(
  * The API's own word that a Pod goes for a reason outside it: evicted on request, preempted, its node shut down. Not an
  * eviction for want of memory or disk, which the Pod's work may have brought about.
  */
-function isDisrupted({ status }: PodObject): boolean {
+function isDisrupted({ status }: Pod): boolean {
   const told = status?.conditions?.some(
     (condition) => condition.type === 'DisruptionTarget' && condition.status === 'True',
   );

@@ -1,24 +1,9 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createKubeClient, type KubeClient } from '#common/kube/index.ts';
+import { describe, expect, it } from 'vitest';
+import { createKubeClient } from '#common/kube/index.ts';
 import { silentLogger } from '#common/logging.ts';
 import { AGENTPOOL_RESOURCE, type AgentPool } from '#crds/gen/agentpools.ts';
-import { testKube } from '../../local/testing.ts';
 import { applyPools } from './pools.ts';
-
-let client: KubeClient;
-let kube: Awaited<ReturnType<typeof testKube>>;
-let namespace: string;
-
-beforeEach(async () => {
-  kube = await testKube();
-  ({ namespace } = kube);
-  client = createKubeClient({ kubeconfigPath: kube.kubeconfigPath, fieldManager: 'semblance-chart' });
-});
-
-afterEach(async () => {
-  await client.close();
-  await kube.close();
-});
+import { client, kube, namespace } from './testing.ts';
 
 const LABELS = { 'app.kubernetes.io/managed-by': 'Helm', 'app.kubernetes.io/instance': 'rel' };
 

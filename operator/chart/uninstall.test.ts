@@ -1,8 +1,6 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { AGENT_CLEANUP_FINALIZER, SETTLEMENT_FINALIZER } from '#common/finalizers.ts';
 import {
-  createKubeClient,
-  type KubeClient,
   type KubeObject,
   LEASE_RESOURCE,
   NAMESPACE_RESOURCE,
@@ -13,30 +11,15 @@ import { AGENTPOOL_RESOURCE } from '#crds/gen/agentpools.ts';
 import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
 import { LIVESESSION_RESOURCE } from '#crds/gen/livesessions.ts';
 import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
-import { testKube } from '../../local/testing.ts';
 import { ELECTION_LEASE } from '../app.ts';
 import { createHarness } from '../testing/harness.ts';
 import { endWithNamespace } from './namespace-end.ts';
 import { DEPLOYMENTS, OWN_RESOURCES, PODS } from './resources.ts';
+import { client, kube, namespace } from './testing.ts';
 import { uninstall } from './uninstall.ts';
 
 /** Nobody is there to wait for. */
 const IMPATIENT = { workMs: 300, agentsMs: 300, servicesMs: 300 };
-
-let client: KubeClient;
-let kube: Awaited<ReturnType<typeof testKube>>;
-let namespace: string;
-
-beforeEach(async () => {
-  kube = await testKube();
-  ({ namespace } = kube);
-  client = createKubeClient({ kubeconfigPath: kube.kubeconfigPath, fieldManager: 'test' });
-});
-
-afterEach(async () => {
-  await client.close();
-  await kube.close();
-});
 
 const make = (resource: ResourceDescriptor<KubeObject>, metadata: object, spec: object) =>
   client.create(resource, { metadata: { namespace, ...metadata }, spec } as Omit<

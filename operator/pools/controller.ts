@@ -15,6 +15,7 @@ import type { PoolWord } from '../scheduling/reasons.ts';
 import { blockedBy } from './blocked.ts';
 import { carryOut } from './carry-out.ts';
 import { shareDemand } from './demand.ts';
+import { deniedStatus } from './denied.ts';
 import { createFaults } from './faults.ts';
 import { createPoolMetrics } from './metrics.ts';
 import { createObserver, type ObserverOptions, podsOf, profileOf } from './observe.ts';
@@ -74,6 +75,7 @@ export function createPoolController(options: PoolControllerOptions): PoolContro
   const outlooks = new Map<string, Outlook>();
   const writtenAt = new Map<string, number>();
   const refused = new Map<string, Set<string>>();
+  let podsKnown = false;
 
   /** What is the pool's share of all that waits, by the present moment of everything. */
   function demandOf(name: string): Demand {
@@ -113,6 +115,12 @@ export function createPoolController(options: PoolControllerOptions): PoolContro
     // The Pods of a pool that goes go with it.
     if (!pool || pool.metadata.deletionTimestamp) {
       forget(name);
+      return undefined;
+    }
+    if (!podsKnown || pods.denied !== undefined) {
+      forget(name);
+      const status = pods.denied === undefined ? undefined : deniedStatus(pool, pods.denied, Date.now());
+      if (status && (await write(pool, status, signal))) tell(pool, status);
       return undefined;
     }
     let snapshot = snapshotOf(pool, podsOf(pods, pool), demandOf(name));
@@ -247,13 +255,22 @@ export function createPoolController(options: PoolControllerOptions): PoolContro
       try {
         // In this order: a claim that is no longer in the pool read has become a Pod that is in the list read after it.
         await pools.resync(signal);
-        await pods.resync(signal);
       } catch (error) {
         if (!signal.aborted) throw error;
         return;
       }
+      // Where Pods are denied this may take for ever, and is to be told meanwhile.
+      const reading = pods.resync(signal).then(
+        () => {
+          podsKnown = true;
+          touchAll();
+        },
+        (error: unknown) => {
+          if (!signal.aborted) throw error;
+        },
+      );
       const ticking = setInterval(touchAll, TICK_MS);
-      const ended = queue.run(signal);
+      const ended = Promise.all([queue.run(signal), reading]);
       touchAll();
       await ended;
       clearInterval(ticking);

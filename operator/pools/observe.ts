@@ -11,6 +11,7 @@ import {
   isPodReady,
   obstacleOf,
   ownerOf,
+  POOL_LABEL,
   type Pod,
   REVISION_LABEL,
   readySince,
@@ -161,7 +162,8 @@ export const podsOf = (pods: Reflector<Pod>, pool: AgentPool): Pod[] =>
   pods.byIndex('pool', pool.metadata.uid ?? '');
 export const POD_INDEXERS = {
   pool: (pod: Pod) => {
-    const owner = ownerOf(pod);
+    // One of which somebody took the label is let go, as a ReplicaSet would.
+    const owner = pod.metadata.labels?.[POOL_LABEL] === undefined ? undefined : ownerOf(pod);
     return owner === undefined ? [] : [owner];
   },
 };

@@ -17,7 +17,7 @@ interface ContainerStatus {
 
 /** What is read of a Pod. */
 export interface Pod extends KubeObject {
-  readonly spec?: unknown;
+  readonly spec?: { readonly nodeName?: string; readonly [field: string]: unknown };
   readonly status?: {
     readonly phase?: string;
     readonly reason?: string;

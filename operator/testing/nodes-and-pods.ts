@@ -4,7 +4,8 @@ import { KubeConfig, KubernetesObjectApi } from '@kubernetes/client-node';
 import { parse, stringify } from 'yaml';
 import type { KubeClient, KubeObject, ResourceDescriptor } from '#common/kube/index.ts';
 import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
-import { NODE_RESOURCE, type NodeObject, POD_RESOURCE, type PodObject } from '../agents/disruption.ts';
+import { NODE_RESOURCE, type NodeObject } from '../agents/disruption.ts';
+import { POD_RESOURCE, type Pod } from '../pools/pod.ts';
 
 const SERVICE_ACCOUNT: ResourceDescriptor<KubeObject> = {
   group: '',
@@ -18,7 +19,7 @@ export interface NodesAndPods {
   node(): Promise<string>;
   cordon(node: string, unschedulable: boolean): Promise<NodeObject>;
   /** A Pod of that name on the node, which the GpuAgent of that name then says it belongs to. */
-  pod(agent: string, node: string): Promise<PodObject>;
+  pod(agent: string, node: string): Promise<Pod>;
   /** Asks for its deletion, which a Pod on a node waits for; with `now`, it is gone. */
   deletePod(name: string, now?: 'now'): Promise<void>;
   close(): Promise<void>;

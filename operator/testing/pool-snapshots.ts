@@ -80,3 +80,26 @@ export function planned(more: Partial<PoolSnapshot>): { desired: number; does: s
     does: [...(create > 0 ? [`+${create}`] : []), ...claims.map((name) => `!${name}`), ...does],
   };
 }
+
+/** What is so, how it stands, how many agents are desired then, and what is done. */
+export type Case = [string, Partial<PoolSnapshot>, number, string[]];
+
+export const replicas = (count: number, status?: AgentPoolStatus, more: Partial<AgentPool['spec']> = {}) =>
+  poolOf({ replicas: count, ...more }, status);
+export const auto = (
+  bounds: Partial<NonNullable<AgentPool['spec']['autoscaling']>>,
+  desiredReplicas?: number,
+  more: Partial<AgentPool['spec']> = {},
+) =>
+  poolOf(
+    { autoscaling: { maxReplicas: 4, ...bounds }, capabilities: ['face-swap'], ...more },
+    desiredReplicas === undefined ? undefined : { desiredReplicas },
+  );
+export const jobs = (count: number, passedOver = 0) => ({
+  ...{ jobs: new Map([['face-swap', count]]), passedOver: new Map([['face-swap', passedOver]]) },
+  opens: new Map(),
+});
+export const opens = (count: number) => ({ ...NO_DEMAND, opens: new Map([['voice', count]]) });
+export const pods = (...names: string[]): PoolPod[] => names.map((name) => podOf(name));
+export const old = (name: string, more: Partial<PoolPod> = {}) => podOf(name, { revision: 'old', ...more });
+export const idleFor = (seconds: number) => agentOf({ idleSince: secondsAgo(seconds) });

@@ -1,106 +1,29 @@
-import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { connect as connectPlain } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type ServerDuplexStream, type ServiceError, status } from '@grpc/grpc-js';
-import { pino } from 'pino';
-import { Registry } from 'prom-client';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { ControlServiceClient, ControlServiceService } from '#proto/semblance/control/v1/control.ts';
-import { writeAtomically } from '../../../local/process/write-atomically.ts';
-import {
-  type Authority,
-  type CertificateOrder,
-  createAuthority,
-  type TlsFiles,
-  writeTlsFiles,
-} from '../../../local/stack/service-certificates.ts';
+import { type ServiceError, status } from '@grpc/grpc-js';
+import { describe, expect, it } from 'vitest';
+import { createAuthority, type TlsFiles } from '../../../local/stack/service-certificates.ts';
 import { ConfigError } from '../../config.ts';
-import { call, createClient } from '../client.ts';
-import { type GrpcServer, startGrpcServer, unary } from '../server.ts';
-import { CALLERS, COMPONENTS, type Component, nameOf } from './components.ts';
-import { expiryCheck, observeExpiry } from './expiry.ts';
-import { openTls, type Tls } from './tls.ts';
-
-const POLL_MS = 20;
-const SERVICE = 'semblance.control.v1.ControlService';
-const DAY_MS = 86_400_000;
-const ago = (days: number) => new Date(Date.now() - days * DAY_MS);
-
-let authority: Authority;
-let stranger: Authority;
-let dir: string;
-const lines: string[] = [];
-const logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) });
-const opened: { close(): unknown }[] = [];
-
-beforeAll(async () => {
-  [authority, stranger] = await Promise.all([createAuthority(), createAuthority()]);
-});
-beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'semblance-tls-'));
-  lines.length = 0;
-});
-afterEach(async () => {
-  for (const each of opened.splice(0).reverse()) await each.close();
-  await rm(dir, { recursive: true });
-});
-
-const issue = (component: Component, more: Partial<CertificateOrder> = {}, by = authority) =>
-  by.issue({ names: [nameOf(component)], ...more });
-
-/** Opens a folder of a component that holds the files. */
-async function open(component: Component, files?: TlsFiles, folder = component as string): Promise<Tls> {
-  await writeTlsFiles(join(dir, folder), files ?? (await issue(component)));
-  const tls = await openTls({ dir: join(dir, folder), component, logger, pollMs: POLL_MS });
-  opened.push(tls);
-  return tls;
-}
-
-/** A server of a component whose one call answers, and whose stream echoes. */
-async function serve(tls: Tls): Promise<GrpcServer> {
-  const server = await startGrpcServer({
-    listen: { host: '127.0.0.1', port: 0 },
-    tls,
-    services: [
-      {
-        name: SERVICE,
-        definition: ControlServiceService,
-        implementation: {
-          getJob: unary(logger, async ({ jobId }: { jobId: string }) => ({
-            job: { id: jobId, status: 'queued' },
-          })),
-          watchJobs(stream: ServerDuplexStream<object, object>) {
-            stream.on('data', () => stream.write({ watch: 1 }));
-            stream.on('end', () => stream.end());
-            stream.on('error', () => {});
-          },
-        },
-      },
-    ],
-  });
-  opened.push(server);
-  return server;
-}
-
-function clientOf(server: GrpcServer, secure?: ReturnType<Tls['to']>): ControlServiceClient {
-  const client = createClient(ControlServiceClient, `127.0.0.1:${server.port}`, undefined, secure);
-  opened.push(client);
-  return client;
-}
-
-async function ask(client: ControlServiceClient, jobId = 'job-1', timeoutMs = 10_000) {
-  const request = { caller: { keySha256: Buffer.alloc(32) }, jobId };
-  return (await call(client.getJob.bind(client), request, { timeoutMs })).job?.id;
-}
-
-const failureOf = (client: ControlServiceClient): Promise<ServiceError> =>
-  ask(client).then(
-    (id) => expect.fail(`was answered: ${id}`),
-    (error) => error,
-  );
-
-const logged = (part: string) => lines.filter((line) => line.includes(part));
+import { startGrpcServer } from '../server.ts';
+import { CALLERS, COMPONENTS, nameOf } from './components.ts';
+import {
+  ago,
+  ask,
+  authority,
+  clientOf,
+  dir,
+  failureOf,
+  issue,
+  logged,
+  logger,
+  open,
+  opened,
+  POLL_MS,
+  serve,
+  stranger,
+} from './testing.ts';
+import { openTls } from './tls.ts';
 
 describe('a server with certificates', () => {
   const cases = COMPONENTS.filter((each) => CALLERS[each].length > 0).flatMap((server) =>
@@ -290,148 +213,3 @@ describe('a start', () => {
     expect(tls.current.notAfter.getTime()).toBeGreaterThan(Date.now());
   });
 });
-
-describe('a renewal', () => {
-  /** As a kubelet lays out a Secret: files are links through `..data`, which is replaced at once. */
-  async function mount(folder: string, files: TlsFiles, version: number): Promise<void> {
-    await writeTlsFiles(join(folder, `..${version}`), files);
-    await symlink(`..${version}`, join(folder, '..data.new'));
-    await rename(join(folder, '..data.new'), join(folder, '..data'));
-    if (version > 1) return;
-    for (const name of ['tls.crt', 'tls.key', 'ca.crt'])
-      await symlink(join('..data', name), join(folder, name));
-  }
-
-  it('reaches new connections of both ends without a failed call, while open ones go on', async () => {
-    const sides = ['control-plane', 'gateway'] as const;
-    for (const side of sides) await mount(join(dir, side), await issue(side), 1);
-    const [server, client] = await Promise.all(
-      sides.map(async (component) => {
-        const tls = await openTls({ dir: join(dir, component), component, logger, pollMs: POLL_MS });
-        opened.push(tls);
-        return tls;
-      }),
-    );
-    const serving = await serve(server as Tls);
-    const to = (client as Tls).to('control-plane');
-    const stream = clientOf(serving, to).watchJobs();
-    let echoes = 0;
-    stream.on('data', () => echoes++);
-
-    let [calls, running] = [0, true];
-    const load = Array.from({ length: 4 }, async (_, lane) => {
-      while (running) {
-        // A connection of its own for each call: the options differ.
-        const options = { ...to.options, 'grpc.primary_user_agent': `lane ${lane} call ${calls}` };
-        const one = createClient(ControlServiceClient, `127.0.0.1:${serving.port}`, undefined, {
-          ...to,
-          options,
-        });
-        expect(await ask(one, `job-${calls}`)).toMatch(/^job-/);
-        one.close();
-        calls++;
-      }
-    });
-    // The new authority is trusted by both before any certificate is of it; then the old one is forgotten.
-    const next = await createAuthority();
-    const rounds: ((side: Component) => Promise<TlsFiles>)[] = [
-      (side) => issue(side),
-      async (side) => ({ ...(await issue(side)), authority: authority.pem + next.pem }),
-      async (side) => ({ ...(await issue(side, {}, next)), authority: authority.pem + next.pem }),
-      (side) => issue(side, {}, next),
-    ];
-    for (const [i, files] of rounds.entries()) {
-      const before = calls;
-      for (const side of sides) await mount(join(dir, side), await files(side), i + 2);
-      await expect.poll(() => logged('was renewed')).toHaveLength(2 * (i + 1));
-      await expect.poll(() => calls).toBeGreaterThan(before + 8);
-      const heard = echoes;
-      stream.write({ request: { $case: 'close', value: 1 } });
-      await expect.poll(() => echoes).toBe(heard + 1);
-    }
-    running = false;
-    await Promise.all(load);
-    stream.cancel();
-    stream.on('error', () => {});
-
-    // Who knows the former authority alone is not let in any more.
-    const former = await open('gateway', await issue('gateway'), 'former');
-    await writeFile(join(dir, 'former', 'ca.crt'), authority.pem + next.pem);
-    await expect.poll(() => former.current.authority.toString()).toContain(next.pem);
-    expect((await failureOf(clientOf(serving, former.to('control-plane')))).code).toBe(status.UNAVAILABLE);
-  });
-
-  it.each([
-    ['tls.crt', 'is cut off'],
-    ['tls.key', 'holds no private key'],
-    ['ca.crt', 'is cut off'],
-  ])(
-    'that finds half of %s keeps what was, says so once, and goes on when it is whole',
-    async (name, why) => {
-      const tls = await open('control-plane');
-      const former = tls.current;
-      const serving = await serve(tls);
-      const gateway = await open('gateway');
-      const client = clientOf(serving, gateway.to('control-plane'));
-      const files = await issue('control-plane');
-      const text =
-        { 'tls.crt': files.certificate, 'tls.key': files.key, 'ca.crt': files.authority }[name] ?? '';
-      // At once: a file that is written in place is empty for a moment, which is another fault.
-      await writeAtomically(join(dir, 'control-plane', name), text.slice(0, text.length / 2));
-      await expect.poll(() => logged('cannot be renewed')).toHaveLength(1);
-      expect(logged('cannot be renewed')[0]).toContain(`${name} ${why}`);
-      expect(tls.current).toBe(former);
-      expect(await ask(client)).toBe('job-1');
-
-      await writeTlsFiles(join(dir, 'control-plane'), files);
-      await expect.poll(() => tls.current.certificate.toString()).toBe(files.certificate);
-      expect(logged('cannot be renewed').length).toBeLessThanOrEqual(2);
-      const later = createClient(ControlServiceClient, `127.0.0.1:${serving.port}`, undefined, {
-        ...gateway.to('control-plane'),
-        options: { ...gateway.to('control-plane').options, 'grpc.primary_user_agent': 'later' },
-      });
-      opened.push(later);
-      expect(await ask(later)).toBe('job-1');
-    },
-  );
-
-  it('by one that has ended, or is for another component, changes nothing', async () => {
-    const tls = await open('agent');
-    const former = tls.current;
-    await writeTlsFiles(join(dir, 'agent'), await issue('agent', { notBefore: ago(2), notAfter: ago(1) }));
-    await expect.poll(() => logged('ended at')).not.toEqual([]);
-    await writeTlsFiles(join(dir, 'agent'), await issue('operator'));
-    await expect.poll(() => logged('it is for DNS:operator')).not.toEqual([]);
-    expect(tls.current).toBe(former);
-  });
-});
-
-describe('the end of a certificate', () => {
-  it('is a metric, and fails the check once it has passed', async () => {
-    const end = new Date(Math.ceil(Date.now() / 1_000) * 1_000 + DAY_MS / 2);
-    const tls = await open('agent', await issue('agent', { notAfter: end }));
-    const registry = new Registry();
-    observeExpiry(registry, tls);
-    const { certificate } = expiryCheck(tls);
-    certificate?.();
-    expect(await registry.metrics()).toContain(
-      `semblance_tls_certificate_not_after_seconds{file="tls.crt"} ${end.getTime() / 1_000}`,
-    );
-    vi.useFakeTimers({ toFake: ['Date'], now: end.getTime() + 1 });
-    try {
-      expect(certificate).toThrow(/the certificate between services ended at/);
-    } finally {
-      vi.useRealTimers();
-    }
-  });
-
-  it('is named and without a value where there is no TLS', async () => {
-    const registry = new Registry();
-    observeExpiry(registry, undefined);
-    expect(await registry.metrics()).not.toContain('file=');
-    expect(await registry.metrics()).toContain('# TYPE semblance_tls_certificate_not_after_seconds gauge');
-    expect(expiryCheck(undefined)).toEqual({});
-  });
-});
-
-afterAll(() => expect(opened).toEqual([]));

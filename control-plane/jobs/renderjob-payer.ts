@@ -1,0 +1,64 @@
+import type { KubeClient } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import type { Database } from '../storage/database.ts';
+import type { Canceller } from './cancel.ts';
+import {
+  ensureRenderJob,
+  type RenderJobOrder,
+  RenderJobRefusedError,
+  readOrder,
+  readRenderJobLimits,
+  renderJobFor,
+} from './render-jobs.ts';
+import type { Settler } from './settle.ts';
+import { createTraced } from './traces.ts';
+
+export interface RenderJobPayerOptions {
+  readonly database: Database;
+  readonly kube: KubeClient;
+  readonly canceller: Canceller;
+  readonly settler: Settler;
+  readonly namespace: string;
+  readonly logger: Logger;
+}
+
+/** Makes the RenderJob that a submit owes. */
+export function createRenderJobPayer(options: RenderJobPayerOptions) {
+  const { database, kube, canceller, settler, namespace, logger } = options;
+  const limits = remember(() => readRenderJobLimits(database.fast), 1_000);
+
+  return async function payRenderJob(jobId: string, handed: RenderJobOrder | undefined) {
+    const order = handed ?? (await readOrder(database.sql, jobId));
+    if (!order || canceller.wasCancelled(jobId)) return void (await canceller.withdraw(jobId));
+    try {
+      const wanted = renderJobFor(order, await limits(), namespace);
+      const uid = await createTraced(database.sql, wanted, (traced) => ensureRenderJob(kube, traced));
+      // Cancelled while it was being made.
+      if (canceller.wasCancelled(jobId)) await canceller.withdraw(jobId);
+      return { renderJobUid: uid };
+    } catch (error) {
+      if (!(error instanceof RenderJobRefusedError)) throw error;
+      logger.error({ err: error, jobId }, `a job cannot be rendered: ${error.message}`);
+      await settler.fail(jobId, undefined, {
+        code: 'processing_failed',
+        message: 'The job could not be started.',
+        reason: 'render_failed',
+      });
+      return;
+    }
+  };
+}
+
+/** A reading that may be this old; a failed one is not kept. */
+function remember<T>(read: () => Promise<T>, maxAgeMs: number): () => Promise<T> {
+  let kept: { readonly value: Promise<T>; readonly at: number } | undefined;
+  return () => {
+    if (kept && performance.now() - kept.at < maxAgeMs) return kept.value;
+    const value = read();
+    kept = { value, at: performance.now() };
+    value.catch(() => {
+      kept = undefined;
+    });
+    return value;
+  };
+}

@@ -1,0 +1,44 @@
+import type { Reflector } from '#common/kube/index.ts';
+import type { AgentPool, AgentPoolStatus } from '#crds/gen/agentpools.ts';
+import { type Condition, withCondition } from '../conditions.ts';
+import type { Pod } from './pod.ts';
+
+type Watched<T extends Pod | AgentPool> = Pick<Reflector<T>, 'denied' | 'hasSynced' | 'healthySince'>;
+
+/**
+ * For `/readyz`: whether pools are managed. An operator that may not is ready all the same, and says so: jobs and sessions
+ * go on with the agents there are, and it may be meant, as with agents that are started otherwise.
+ * @throws while they are to be managed and cannot be read
+ */
+export function poolsTold(of: { readonly pools: Watched<AgentPool>; readonly pods: Watched<Pod> }) {
+  return (): string => {
+    const { pools, pods } = of;
+    const denied = pools.denied ?? pods.denied;
+    if (denied !== undefined) return `not managed: no agent is started, replaced or removed (${denied})`;
+    for (const [name, { hasSynced, healthySince }] of [
+      ['AgentPools', pools],
+      ['Pods', pods],
+    ] as const) {
+      if (!hasSynced) throw new Error(`the list of ${name} has not been read yet`);
+      if (healthySince === undefined) throw new Error(`the watch of ${name} is interrupted`);
+    }
+    return 'ok';
+  };
+}
+
+/** The status of a pool while Pods may not be read: what was known of it stays. Undefined: it says so already. */
+export function deniedStatus(pool: AgentPool, denied: string, now: number): AgentPoolStatus | undefined {
+  const before = pool.status?.conditions as Condition[] | undefined;
+  const ready = {
+    ...({ type: 'Ready', status: 'Unknown', reason: 'PodsForbidden' } as const),
+    message: `The operator may not read Pods, so that it starts, replaces and removes none: ${denied}.`,
+    observedGeneration: pool.metadata.generation ?? 0,
+  };
+  const said = before?.find(({ type }) => type === 'Ready');
+  if (said?.reason === ready.reason && said.observedGeneration === ready.observedGeneration) return undefined;
+  return {
+    ...pool.status,
+    observedGeneration: ready.observedGeneration,
+    conditions: withCondition(before, ready, now).map((each) => ({ ...each })),
+  };
+}

@@ -1,0 +1,83 @@
+import { describe, expect, it } from 'vitest';
+import type { RenderJob } from '#crds/gen/renderjobs.ts';
+import type { AttemptOutput } from '#proto/semblance/agent/v1/agent.ts';
+import { ago, bound, decide, jobOf, output, RUNNING, report, SUCCEEDED } from '../testing/decisions.ts';
+
+type Capability = RenderJob['spec']['capability'];
+const PHOTO = 'face-swap-image';
+
+describe('an output', () => {
+  it('shows the time left in whole seconds, and no longer than it is known', () => {
+    const running = jobOf(bound('Running'));
+    const at = (etaSeconds?: number) => report(RUNNING, { progress: 0.42, stage: 'swap', etaSeconds });
+    expect(decide(running, { facts: { report: at(12.3) } }).status?.etaSeconds).toBe(13);
+    expect(decide(running, { facts: { report: at(Number.POSITIVE_INFINITY) } }).status).not.toHaveProperty(
+      'etaSeconds',
+    );
+    expect(decide(running, { facts: { report: at(1e12) } }).status?.etaSeconds).toBe(604_800);
+    const before = jobOf({ ...bound('Running'), etaSeconds: 13 });
+    expect(decide(before, { facts: { report: at() } }).status).not.toHaveProperty('etaSeconds');
+    const over = report(SUCCEEDED, { output });
+    expect(decide(before, { facts: { report: over } }).status).not.toHaveProperty('etaSeconds');
+  });
+
+  it('never writes what the schema would refuse, whatever an agent says', () => {
+    const wild = report(RUNNING, { progress: Number.NaN, stage: 's'.repeat(500), startedAtMs: -5n });
+    expect(decide(jobOf(bound('Assigned')), { facts: { report: wild } }).status).toMatchObject({
+      progress: '0%',
+      stage: 's'.repeat(64),
+      startTime: ago(5),
+    });
+    const huge = report(SUCCEEDED, {
+      output: {
+        ...output,
+        ...{ engine: 'e'.repeat(500), sha256Hex: 'f'.repeat(500) },
+        stages: Array.from({ length: 99 }, () => ({
+          name: 'n'.repeat(99),
+          milliseconds: -3.7,
+          engine: 'o'.repeat(99),
+        })),
+      },
+    });
+    const written = decide(jobOf(bound('Running')), { facts: { report: huge } }).status?.output;
+    expect(written?.engine).toHaveLength(64);
+    expect(written?.sha256).toHaveLength(64);
+    expect(written?.stages).toHaveLength(32);
+    expect(written?.stages?.[0]).toEqual({
+      name: `${'n'.repeat(63)}…`,
+      milliseconds: 0,
+      engine: `${'o'.repeat(63)}…`,
+    });
+  });
+
+  const second = { unit: 'second', milliUnits: 1_500n } as const;
+  const video = { ...second, key: 'out/u1/2.mp4', contentType: 'video/mp4' } as const;
+  it.each<[string, Capability, Partial<AttemptOutput>, 'taken' | 'refused']>([
+    ['under the key of its type', PHOTO, { key: 'out/u1/2.webp', contentType: 'image/webp' }, 'taken'],
+    ['under the key of another type', PHOTO, { key: 'out/u1/2.png' }, 'refused'],
+    ['under a key that only begins as its own', PHOTO, { key: 'out/u1/2.jpg/../../3.jpg' }, 'refused'],
+    ['under a key with a blank', PHOTO, { key: 'out/u1/2.j pg' }, 'refused'],
+    ['of another attempt', PHOTO, { key: 'out/u1/1.jpg' }, 'refused'],
+    ['of another job', PHOTO, { key: 'out/u2/2.jpg' }, 'refused'],
+    ['without a key', PHOTO, { key: '' }, 'refused'],
+    ['of a type it was given no place for', PHOTO, { contentType: 'video/mp4' }, 'refused'],
+    ['of a type named as a property of every object', PHOTO, { contentType: 'constructor' }, 'refused'],
+    ['of no known unit', PHOTO, { unit: 'banana' }, 'refused'],
+    ['of a picture in seconds', PHOTO, second, 'refused'],
+    ['of a video in seconds', 'face-swap', video, 'taken'],
+    ['of a video in images', 'face-swap', { ...video, unit: 'image', milliUnits: 1_000n }, 'refused'],
+    ['of a video of a day', 'face-swap', { ...video, milliUnits: 86_400_000n }, 'taken'],
+    ['of a video longer than that', 'face-swap', { ...video, milliUnits: 86_400_001n }, 'refused'],
+    ['of a picture that counts as two', PHOTO, { milliUnits: 2_000n }, 'refused'],
+    ['of a measure beyond all numbers', PHOTO, { milliUnits: 2n ** 60n }, 'refused'],
+    ['of a negative measure', PHOTO, { milliUnits: -1n }, 'refused'],
+    ['of a negative size', PHOTO, { sizeBytes: -1n }, 'refused'],
+  ])('%s', (_, capability, wrong, expected) => {
+    const job = jobOf(bound('Running'), { spec: { capability } });
+    const { short, status } = decide(job, {
+      facts: { report: report(SUCCEEDED, { output: { ...output, ...wrong } }) },
+    });
+    expect(short[0]).toBe(expected === 'taken' ? 'Succeeded/Succeeded' : 'Pending/Interrupted');
+    expect(status?.output !== undefined).toBe(expected === 'taken');
+  });
+});
