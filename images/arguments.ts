@@ -27,7 +27,8 @@ const BUILD_USAGE = `
   --base IMAGE       what they stand on, a Debian or Ubuntu with apt; debootstrap: made here of Debian's packages;
                      default: debian:bookworm-slim, or debootstrap where that cannot be fetched
   --build-base IMAGE has Node.js and npm; default: node:…-bookworm-slim
-  --providers DIR    the libonnxruntime_providers_*.so that the agent's image is to have, for CUDA
+  --providers DIR    the libonnxruntime_providers_*.so that the agent's image is to have, for CUDA;
+                     cuda12: fetched from NuGet
   --no-cache         takes over nothing from former builds
   --verbose          shows all that the builder says`;
 
@@ -55,8 +56,8 @@ export async function readArguments<Extra extends string = never>(
   });
   if (values.help) return 'help';
   const { providers } = values;
-  if (typeof providers === 'string' && !existsSync(providers))
-    throw new UsageError(`--providers: there is no folder ${providers}`);
+  if (typeof providers === 'string' && providers !== 'cuda12' && !existsSync(providers))
+    throw new UsageError(`--providers: there is no folder ${providers}; cuda12 fetches them from NuGet`);
   return {
     tag: tagOf(values.tag) ?? (await defaultTag()),
     targets: targetsOf(values.only),

@@ -23,7 +23,7 @@ export type BuildImagesOptions = {
   base?: string | undefined;
   /** Has Node.js and npm; default: the public one. */
   buildBase?: string | undefined;
-  /** Folder of execution providers of onnxruntime that the agent's image gets. */
+  /** Folder of execution providers of onnxruntime that the agent's image gets; `cuda12`: fetched from NuGet. */
   providers?: string | undefined;
   /** Takes over nothing from former builds. */
   cold?: boolean;
@@ -57,7 +57,8 @@ async function buildAll(builder: Builder, options: BuildImagesOptions): Promise<
   const args: Record<string, string> = { ...(bases && { BASE: bases.base, BUILD_BASE: bases.buildBase }) };
   // Parts of other images are built with it wherever the builder does not leave out what a target does not need.
   if (bases?.made) args.NATS = await natsImage(builder, bases.base, signal);
-  if (providers) args.PROVIDERS = await providersImage(builder, providers);
+  if (providers === 'cuda12') args.ONNXRUNTIME_NODE_INSTALL = providers;
+  else if (providers) args.PROVIDERS = await providersImage(builder, providers);
   for (const target of targets) {
     const begun = Date.now();
     const image = imageName(target, tag);

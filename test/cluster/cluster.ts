@@ -52,8 +52,13 @@ export async function clusterDown(dir: string): Promise<void> {
 }
 
 /** Builds the images and gives them to the cluster's node. */
-export async function loadImages(cluster: Cluster, tag: string, say: (line: string) => void): Promise<void> {
-  await using builder = await buildImages({ tag, say });
+export async function loadImages(
+  cluster: Cluster,
+  tag: string,
+  say: (line: string) => void,
+  signal?: AbortSignal,
+): Promise<void> {
+  await using builder = await buildImages({ tag, say, ...(signal ? { signal } : {}) });
   const begun = Date.now();
   const folder = await mkdtemp(join(imagesFolder(), 'archives-'));
   try {

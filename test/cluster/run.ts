@@ -24,6 +24,7 @@ const policies = !process.argv.includes('--no-policies');
 const files = process.argv.slice(2).filter((argument) => !['--keep', '--no-policies'].includes(argument));
 const scratch = mkdtempSync(join(tmpdir(), 'semblance-cluster-report-'));
 const report = join(scratch, 'report.json');
+const building = new AbortController();
 let interrupted = false;
 let passed = 0;
 let failed = 1;
@@ -33,13 +34,14 @@ process.on('SIGTERM', () => onSignal());
 let child: ReturnType<typeof spawn> | undefined;
 function onSignal(): void {
   interrupted = true;
-  // Builders and tests of this run hear a Ctrl-C themselves, and what waits for them goes on to the end below.
+  // Tests of this run hear a Ctrl-C themselves, and what waits for them goes on to the end below.
   child?.kill('SIGTERM');
+  building.abort(new Error('interrupted'));
 }
 
 try {
   const cluster = await clusterUp({ dir, volumes: VOLUMES, policies, say });
-  if (!interrupted) await loadImages(cluster, await defaultTag(), say);
+  if (!interrupted) await loadImages(cluster, await defaultTag(), say, building.signal);
   if (!interrupted) {
     const exit = await vitest();
     const json = JSON.parse(readFileSync(report, 'utf8')) as {
