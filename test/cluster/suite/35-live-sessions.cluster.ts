@@ -1,32 +1,46 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { carrierOf, expectCharged, setRate, streaming, untilHeard } from './live.ts';
-import { cluster, kubectl, pods, untilReady, withApi } from './release.ts';
+import { CHARTS_POOL, makePool, podsOfPool, stands, untilPool } from './pools.ts';
+import { cluster, kubectl, untilReady, withApi } from './release.ts';
 
-/** What an agent gives its live sessions when nothing else is set. */
-const LIVE_DRAIN_S = 30;
+const POOL = 'live';
+/** In place of half a minute. */
+const LIVE_DRAIN_S = 6;
 const stop = new AbortController();
 
 beforeAll(async () => {
   await setRate();
-  await untilReady();
+  await kubectl(['scale', 'agentpool', CHARTS_POOL, '--replicas=0']);
+  await makePool(
+    POOL,
+    { replicas: 1 },
+    { SEMBLANCE_AGENT_LIVE_DRAIN_SECONDS: String(LIVE_DRAIN_S), SEMBLANCE_LIVE_VIDEO_SLOTS: '0' },
+  );
+  await untilPool(POOL, 'its agent is ready', stands(1));
+  await untilPool(CHARTS_POOL, 'nobody is left', stands(0));
 });
 
 afterAll(async () => {
   stop.abort();
   await kubectl(['uncordon', cluster.node]);
+  await kubectl(['delete', 'agentpool', POOL, '--wait=false']);
+  await kubectl(['scale', 'agentpool', CHARTS_POOL, '--replicas=1']);
+  await untilReady();
 });
 
 test('kubectl drain under a live session: its client is told, it is closed and charged, the next one is elsewhere', async () => {
   await withApi(async (api) => {
     const client = await streaming(api, stop.signal);
+    await untilHeard(client, 2_000);
     const former = await carrierOf(client);
     const drainedAt = performance.now();
     const drained = kubectl([
-      ...['drain', cluster.node, '--ignore-daemonsets', '--delete-emptydir-data', '--timeout=55s'],
-      '--pod-selector=app.kubernetes.io/component=agent',
+      ...['drain', cluster.node, '--ignore-daemonsets', '--delete-emptydir-data', '--timeout=50s'],
+      `--pod-selector=semblance.dev/pool=${POOL}`,
     ]);
     const { code, reason, at } = await client.closed;
     const heardOn = client.lastAt - drainedAt;
+    await drained;
     expect([code, reason]).toEqual([1001, expect.stringContaining('going_away')]);
     expect(client.notices).toEqual([{ type: 'ending', reason: 'agent_draining', in_seconds: LIVE_DRAIN_S }]);
     // Sound came until the end, and that was not before what was announced.
@@ -34,7 +48,6 @@ test('kubectl drain under a live session: its client is told, it is closed and c
     const charged = await expectCharged(api, client, { status: 'succeeded', reason: 'cancelled' });
     const ended = Math.round(at - drainedAt);
     console.log(`closed ${ended} ms after kubectl drain began; ${charged} ms charged`);
-    await drained;
 
     await kubectl(['uncordon', cluster.node]);
     const next = await streaming(api, stop.signal);
@@ -43,6 +56,6 @@ test('kubectl drain under a live session: its client is told, it is closed and c
     next.close();
     await next.closed;
     await expectCharged(api, next, { status: 'succeeded', reason: null });
-    expect((await pods('agent')).map(({ metadata }) => metadata.name)).not.toContain(former);
+    expect((await podsOfPool(POOL)).map(({ metadata }) => metadata.name)).not.toContain(former);
   });
 });
