@@ -12,8 +12,10 @@ import { applyCrds } from '../local/crds.ts';
 import { startKube } from '../local/kube.ts';
 import { httpGet } from '../local/process/http-get.ts';
 import { freePort } from '../local/process/ports.ts';
+import { testNats, testPostgres } from '../local/testing.ts';
 import { resolveTools } from '../local/toolchain/toolchain.ts';
 import { createHarness } from './testing/harness.ts';
+import { conditionOf, poolTools } from './testing/pools.ts';
 
 /** Longer than the periods at which operators and agents look at things again; so few jobs are told their place sooner. */
 const QUIET_MS = 10_000;
@@ -48,7 +50,7 @@ async function writesAt(kubeconfigPath: string): Promise<Record<string, number>>
   return counts;
 }
 
-it('writes nothing while nothing changes: two operators, agents, and jobs that wait, run, are suspended or have ended', async () => {
+it('writes nothing while nothing changes: two operators, a control plane, agents, a pool, and jobs that wait, run, are suspended or have ended', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'semblance-quiet-'));
   const binaries = await resolveTools(['etcd', 'kube-apiserver']);
   const kube = await startKube({ binaries, dir, port: await freePort(), durable: false });
@@ -72,6 +74,26 @@ it('writes nothing while nothing changes: two operators, agents, and jobs that w
     },
   });
   const ended = once(real, 'exit');
+  const [database, nats, health] = await Promise.all([testPostgres(), testNats(), freePort()]);
+  const plane = spawn(process.execPath, [join(import.meta.dirname, '../control-plane/main.ts')], {
+    stdio: 'ignore',
+    env: {
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      KUBECONFIG: kubeconfigPath,
+      SEMBLANCE_NAMESPACE: namespace,
+      SEMBLANCE_POSTGRES_URL: database.url,
+      SEMBLANCE_NATS_URL: nats.url,
+      SEMBLANCE_OBJECTS_URL: `file://${join(dir, 'objects')}`,
+      SEMBLANCE_OBJECTS_SIGNING_KEY: '00'.repeat(32),
+      SEMBLANCE_PUBLIC_URL: 'http://127.0.0.1:1',
+      SEMBLANCE_ADMIN_TOKEN: '0123456789abcdef',
+      SEMBLANCE_HEALTH_LISTEN: `127.0.0.1:${health}`,
+    },
+  });
+  const planeEnded = once(plane, 'exit');
+  const planeIsReady = async () =>
+    (await fetch(`http://127.0.0.1:${health}/readyz`).catch(() => undefined))?.ok ?? false;
   try {
     const patient = { election: { leaseDurationMs: 60_000, renewDeadlineMs: 50_000, retryPeriodMs: 500 } };
     await harness.operator(patient);
@@ -95,6 +117,11 @@ it('writes nothing while nothing changes: two operators, agents, and jobs that w
     await harness.job('runs');
     await harness.until('runs', ({ status }) => status?.phase === 'Running');
     await harness.job('suspended', { suspend: true });
+    const pools = poolTools(harness);
+    const autoscaling = { minReplicas: 0, maxReplicas: 2 };
+    await pools.create('none-wanted', { capabilities: ['voice'], autoscaling });
+    await pools.until('none-wanted', (pool) => conditionOf(pool, 'Ready')?.reason === 'ScaledToZero');
+    await expect.poll(planeIsReady, { timeout: 60_000 }).toBe(true);
     const waiting = Array.from({ length: 8 }, (_, i) => `waits-${i}`);
     for (const name of waiting) await harness.job(name);
     for (const name of waiting)
@@ -116,6 +143,7 @@ it('writes nothing while nothing changes: two operators, agents, and jobs that w
     expect(await writesAt(kubeconfigPath)).toEqual(before);
 
     // And they were all there.
+    expect(await planeIsReady()).toBe(true);
     const { items } = await harness.client.list(RENDERJOB_RESOURCE, { namespace });
     expect(Map.groupBy(items, ({ status }) => status?.phase).get('Running')).toHaveLength(1);
     expect(items).toHaveLength(waiting.length + 3);
@@ -125,9 +153,11 @@ it('writes nothing while nothing changes: two operators, agents, and jobs that w
     expect(await writesAt(kubeconfigPath)).not.toEqual(before);
   } finally {
     real.kill('SIGTERM');
-    await ended;
+    plane.kill('SIGTERM');
+    await Promise.all([ended, planeEnded]);
     await harness.close();
     await kube.stop();
+    await Promise.all([database.close(), nats.close()]);
     await rm(dir, { recursive: true, force: true });
   }
 }, 240_000);
