@@ -107,18 +107,18 @@ async function fetchRenderStore(
 
   progress.fetching();
   const fetchBegan = performance.now();
-  const inputs: Record<string, string> = {};
+  // In the order of the request, whichever comes first: checks and manifests name them in it.
+  const inputs = Object.fromEntries(work.inputs.map(({ role }) => [role, join(dir.inputs, role)]));
   const failed = new AbortController();
   const fetchSignal = AbortSignal.any([signal, failed.signal]);
   const fetched = await inSpan('fetch', step, () =>
     Promise.allSettled(
       work.inputs.map(async ({ role, url, maxBytes }) => {
-        const path = join(dir.inputs, role);
         try {
           await fetchInput({
             ...transfer,
             url,
-            path,
+            path: inputs[role] as string,
             maxBytes: Math.min(maxBytes, offer.limits?.maxInputBytes || maxBytes),
             what: `input ${role}`,
             signal: fetchSignal,
@@ -130,7 +130,6 @@ async function fetchRenderStore(
           failed.abort(error);
           throw error;
         }
-        inputs[role] = path;
       }),
     ),
   );
