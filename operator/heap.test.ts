@@ -33,7 +33,7 @@ it('an operator that is run has V8 collect early', async () => {
     });
     const [code] = await once(child, 'exit');
     expect(code).toBe(1);
-    expect(await readFile(noted, 'utf8')).toBe('--optimize-for-size\n');
+    expect(await readFile(noted, 'utf8')).toBe('--optimize-for-size\n--heap-growing-percent=40\n');
   } finally {
     await rm(dir, { recursive: true, force: true });
   }

@@ -114,9 +114,11 @@ export function createTerm(options: TermOptions): Term {
         scheduler.agentChanged(agent);
         if (!report.ref) return;
         const { jobUid, attempt } = report.ref;
-        controller.touch(jobUid);
         orphans.consider(agent, incarnation, jobUid, attempt);
-        if (report.state >= 2) scheduler.touch();
+        if (report.state >= 2) {
+          controller.ended(jobUid);
+          scheduler.touch();
+        } else controller.touch(jobUid);
       },
     },
   });

@@ -62,6 +62,33 @@ describe('the work queue', () => {
     await ended;
   });
 
+  it('works first on what is added so, waiting already, worked on or new', async () => {
+    const began: string[] = [];
+    let release = () => {};
+    const { queue, stop, ended } = queueOf(
+      async (key) => {
+        began.push(key);
+        if (began.length === 1) await new Promise<void>((resolve) => (release = resolve));
+        return undefined;
+      },
+      { concurrency: 1 },
+    );
+    for (const key of ['a', 'b', 'c', 'd']) queue.add(key);
+    queue.addFirst('c');
+    queue.addFirst('new');
+    queue.add('new');
+    // Worked on at present: both ways of adding it count as the more urgent one, in either order.
+    queue.addFirst('a');
+    queue.add('a');
+    expect(queue.depth).toBe(4);
+    release();
+    await queue.idle();
+    expect(began).toEqual(['a', 'c', 'new', 'a', 'b', 'd']);
+    expect(queue.depth).toBe(0);
+    stop.abort();
+    await ended;
+  });
+
   it('retries failures with growing delays, and the key works again at once after a success', async () => {
     const at: number[] = [];
     const { queue, stop, ended } = queueOf(

@@ -22,10 +22,13 @@ export interface WorkQueueOptions {
 
 /**
  * Keys to work on, each once however often it was added. A key added while it is worked on is worked on again
- * afterwards. Nothing but failures is ever slowed down.
+ * afterwards. Nothing but failures is ever slowed down. Whoever adds keys first sees to it that they are few: nothing
+ * else is worked on while there are any.
  */
 export interface WorkQueue {
   add(key: string): void;
+  /** Adds the key before all that were not added so. */
+  addFirst(key: string): void;
   /** Adds the key later; of several such wishes for a key the earliest counts. */
   addAfter(key: string, ms: number): void;
   /** Works until aborted; resolves when the work under way has ended. */
@@ -39,11 +42,12 @@ export interface WorkQueue {
 export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
   const { process, concurrency, name, logger, baseDelayMs = 50, maxDelayMs = 30_000 } = options;
   const metrics = queueMetrics(options.registry ?? new Registry(), name);
-  /** Ready keys with the time they became so, in order. */
+  /** Ready keys with the time they became so, in order, and those that go before them. */
   const ready = new Map<string, number>();
+  const first = new Map<string, number>();
   const working = new Set<string>();
-  /** Keys added again while worked on. */
-  const again = new Set<string>();
+  /** Keys added again while worked on, and how. */
+  const again = new Map<string, (key: string) => void>();
   const delayed = new Map<string, { readonly at: number; readonly timer: NodeJS.Timeout }>();
   const failures = new Map<string, number>();
   let stop: AbortSignal | undefined;
@@ -52,13 +56,28 @@ export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
   function add(key: string): void {
     if (stop?.aborted) return;
     undelay(key);
-    if (working.has(key)) again.add(key);
-    else if (!ready.has(key)) {
-      ready.set(key, performance.now());
-      metrics.depth.set(ready.size);
-      dispatch();
+    if (working.has(key)) again.set(key, again.get(key) ?? add);
+    else if (!ready.has(key) && !first.has(key)) enter(ready, key, performance.now());
+  }
+
+  function addFirst(key: string): void {
+    if (stop?.aborted) return;
+    undelay(key);
+    if (working.has(key)) again.set(key, addFirst);
+    else if (!first.has(key)) {
+      const since = ready.get(key);
+      ready.delete(key);
+      enter(first, key, since ?? performance.now());
     }
   }
+
+  function enter(lane: Map<string, number>, key: string, since: number): void {
+    lane.set(key, since);
+    metrics.depth.set(depth());
+    dispatch();
+  }
+
+  const depth = () => ready.size + first.size;
 
   function undelay(key: string): void {
     clearTimeout(delayed.get(key)?.timer);
@@ -88,12 +107,13 @@ export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
 
   function dispatch(): void {
     while (stop && !stop.aborted && working.size < concurrency) {
-      const next = ready.entries().next().value;
+      const lane = first.size > 0 ? first : ready;
+      const next = lane.entries().next().value;
       if (!next) break;
       const [key, since] = next;
-      ready.delete(key);
+      lane.delete(key);
       working.add(key);
-      metrics.depth.set(ready.size);
+      metrics.depth.set(depth());
       metrics.wait.observe((performance.now() - since) / 1000);
       void work(key, stop);
     }
@@ -116,9 +136,11 @@ export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
     } finally {
       metrics.duration.observe((performance.now() - began) / 1000);
       working.delete(key);
-      if (again.delete(key)) add(key);
+      const addAgain = again.get(key);
+      again.delete(key);
+      addAgain?.(key);
       dispatch();
-      if (working.size === 0 && (ready.size === 0 || signal.aborted)) {
+      if (working.size === 0 && (depth() === 0 || signal.aborted)) {
         for (const resolve of idlers) resolve();
         idlers = [];
       }
@@ -126,12 +148,13 @@ export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
   }
 
   function idle(): Promise<void> {
-    if (working.size === 0 && (ready.size === 0 || stop?.aborted)) return Promise.resolve();
+    if (working.size === 0 && (depth() === 0 || stop?.aborted)) return Promise.resolve();
     return new Promise((resolve) => idlers.push(resolve));
   }
 
   return {
     add,
+    addFirst,
     addAfter,
     async run(signal) {
       stop = signal;
@@ -144,12 +167,13 @@ export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
       for (const key of [...delayed.keys()]) undelay(key);
       await idle();
       ready.clear();
+      first.clear();
       again.clear();
       failures.clear();
       metrics.depth.set(0);
     },
     get depth() {
-      return ready.size;
+      return depth();
     },
     idle,
   };

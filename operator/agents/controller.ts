@@ -14,6 +14,7 @@ import type { LiveTerm } from '../livesession/live-term.ts';
 import type { Scheduler } from '../scheduling/scheduler.ts';
 import { reconcileAgent } from './conditions.ts';
 import type { Fleet } from './fleet.ts';
+import { createTurns } from './turns.ts';
 import { isDraining } from './view.ts';
 
 /** Slots come and go faster than anybody reads them: of one agent they are written so often at most, */
@@ -45,7 +46,7 @@ export interface AgentController {
 export function createAgentController(options: AgentControllerOptions): AgentController {
   const { client, agents, fleet, scheduler, live, recorder, logger } = options;
   const writtenAt = new Map<string, number>();
-  let figuresAfter = 0;
+  const turns = createTurns({ everyMs: WRITE_ANY_EVERY_MS, onTurn: (name) => queue.add(name) });
   const deadSince = new Map<string, number>();
   const labelNames = ['agent'] as const;
   const slots = gauge(options.registry, {
@@ -91,6 +92,7 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
   async function process(name: string, signal: AbortSignal): Promise<{ requeueAfterMs: number } | undefined> {
     const agent = agents.get(name);
     if (!agent) {
+      turns.pass(name);
       writtenAt.delete(name);
       deadSince.delete(name);
       slots.remove({ agent: name });
@@ -112,18 +114,21 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
       const before = ready(agent.status?.conditions);
       const turned = before?.reason !== readiness.reason || before?.message !== readiness.message;
       const own = (writtenAt.get(name) ?? Number.NEGATIVE_INFINITY) + WRITE_EVERY_MS;
+      const wait = turned ? 0 : own - performance.now();
+      if (wait > 0) {
+        turns.pass(name);
+        return { requeueAfterMs: wait };
+      }
       // Of one that takes no work it is of interest at once that it has done its last.
-      const due = turned ? 0 : readiness.ready ? Math.max(own, figuresAfter) : own;
-      const wait = due - performance.now();
-      if (wait > 0) return { requeueAfterMs: wait };
+      if (turned || !readiness.ready) turns.pass(name);
+      else if (!turns.ask(name)) return undefined;
       writtenAt.set(name, performance.now());
-      if (!turned && readiness.ready) figuresAfter = performance.now() + WRITE_ANY_EVERY_MS;
       await write(agent, status, signal);
       if (before?.reason !== readiness.reason) {
         const type = readiness.ready || isDraining(readiness) ? 'Normal' : 'Warning';
         recorder.event(agent, { type, reason: readiness.reason, action: 'Judge', note: readiness.message });
       }
-    }
+    } else turns.pass(name);
     return retire(agent, signal);
   }
 
@@ -174,5 +179,11 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
     maxDelayMs: 10_000,
   });
 
-  return { touch: queue.add, run: queue.run };
+  return {
+    touch: queue.add,
+    async run(signal) {
+      await queue.run(signal);
+      turns.stop();
+    },
+  };
 }

@@ -40,6 +40,8 @@ export interface JobControllerOptions {
 export interface JobController {
   /** Something about the job may have changed. */
   touch(uid: string): void;
+  /** Its attempt has ended: told before anything else is begun, however much waits. */
+  ended(uid: string): void;
   /** The job is gone. */
   forget(uid: string): void;
   run(signal: AbortSignal): Promise<void>;
@@ -173,6 +175,7 @@ export function createJobController(options: JobControllerOptions): JobControlle
 
   return {
     touch: queue.add,
+    ended: queue.addFirst,
     forget: (uid) => progressAt.delete(uid),
     run: queue.run,
     get depth() {
