@@ -11,12 +11,13 @@ import { createAgentService } from './attempts/agent-service.ts';
 import { createAttempts } from './attempts/attempts.ts';
 import { isMeasurable } from './attempts/measured-units.ts';
 import { createContentChecks } from './content-check/content-checks.ts';
+import { endWork } from './ending.ts';
 import { createEnginePools } from './engines/engine-pools.ts';
 import { createEngineSet } from './engines/engine-set.ts';
 // For the threads of live sessions, which could not set it themselves.
 import './engines/models/no-telemetry.ts';
 import { type EngineSource, engineSource, sidecarSource } from './engines/registry.ts';
-import { AGENT_ENDS, createLive } from './live/live.ts';
+import { createLive } from './live/live.ts';
 import type { LiveEngine } from './live/live-engine.ts';
 import type { SessionTableLimits } from './live/sessions/session-table.ts';
 import { createPreviews } from './live/voice/preview/preview.ts';
@@ -298,22 +299,12 @@ async function startParts(
   await Promise.race([registration.settled(signal), failed]);
   logger.info({ incarnation, address, slots: engines.capacity, healthPort: health.port }, 'registered');
 
-  /** Clients are told at once, so that they can go on elsewhere before theirs is ended. */
-  async function endSessions(): Promise<void> {
-    live.sessions.warn({ reason: 'agent_draining', at: performance.now() + settings.liveDrainMs });
-    await live.sessions.idle(AbortSignal.timeout(settings.liveDrainMs));
-    await live.sessions.endAll(AGENT_ENDS);
-  }
-
   let closing: Promise<void> | undefined;
   async function close(): Promise<void> {
     ending = true;
     drain(true);
     registration.changed();
-    await Promise.all([
-      attempts.idle(AbortSignal.timeout(settings.drainMs)).then(() => attempts.endAll('the agent is ending')),
-      endSessions(),
-    ]);
+    await endWork({ attempts, sessions: live.sessions, settings, kube, logger });
     if (service.watches > 0) await attempts.acknowledged(AbortSignal.timeout(ACKNOWLEDGE_MS));
     await undo();
   }

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { call, createClient } from '#common/grpc/client.ts';
 import { newId } from '#common/ids.ts';
+import { NAMESPACE_RESOURCE } from '#common/kube/index.ts';
 import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
 import {
   AgentServiceClient,
@@ -98,6 +99,24 @@ async function session(client: LiveServiceClient, incarnation: string) {
   return relay;
 }
 
+function requestOf(incarnation: string, image: string): StartAttemptRequest {
+  const asked = startRequest(harness.store, incarnation, '', { parameters: {} });
+  asked.inputs = { ...asked.inputs, image: { url: harness.store.url(image), maxBytes: 0n } };
+  return { ...asked, sinks: ['image/jpeg', 'image/png'].map((contentType) => sinkOf(asked, contentType)) };
+}
+
+/** A render that has begun, and waits for its picture until `held` is resolved. */
+async function heldRender(client: AgentServiceClient, incarnation: string) {
+  const held = Promise.withResolvers<void>();
+  harness.store.on('/in/held', async (request, response) => {
+    await held.promise;
+    harness.store.serve(request, response, harness.store.objects.get('/in/image') as Buffer);
+  });
+  const render = requestOf(incarnation, '/in/held');
+  await call(client.startAttempt.bind(client), render, { timeoutMs });
+  return { ref: render.ref, held };
+}
+
 describe('an agent that is asked to end', () => {
   it('lets a render finish, and warns the sessions that it ends, as a process', async () => {
     const { child, exited, resource, incarnation, address } = agent;
@@ -105,22 +124,7 @@ describe('an agent that is asked to end', () => {
     const live = createClient(LiveServiceClient, address);
     try {
       const watching = watch(attempts, incarnation);
-      const held = Promise.withResolvers<void>();
-      harness.store.on('/in/held', async (request, response) => {
-        await held.promise;
-        harness.store.serve(request, response, harness.store.objects.get('/in/image') as Buffer);
-      });
-      const request = (image: string) => {
-        const asked = startRequest(harness.store, incarnation, '', { parameters: {} });
-        asked.inputs = { ...asked.inputs, image: { url: harness.store.url(image), maxBytes: 0n } };
-        return {
-          ...asked,
-          sinks: ['image/jpeg', 'image/png'].map((contentType) => sinkOf(asked, contentType)),
-        };
-      };
-      const render = request('/in/held');
-      const { ref } = render;
-      await call(attempts.startAttempt.bind(attempts), render, { timeoutMs });
+      const { ref, held } = await heldRender(attempts, incarnation);
       await watching.until(ref, ({ stage }) => stage === 'fetch');
       const relay = await session(live, incarnation);
 
@@ -129,7 +133,7 @@ describe('an agent that is asked to end', () => {
       expect(relay.ending()).toEqual({ reason: 'agent_draining', inSeconds: 5 });
       await expect(session(live, incarnation)).rejects.toThrow('the agent takes no new sessions');
       await expect(
-        call(attempts.startAttempt.bind(attempts), request('/in/image'), { timeoutMs }),
+        call(attempts.startAttempt.bind(attempts), requestOf(incarnation, '/in/image'), { timeoutMs }),
       ).rejects.toThrow('the agent takes no new work');
       // Media flows until it is ended.
       relay.send(randomBytes(1_920));
@@ -145,6 +149,39 @@ describe('an agent that is asked to end', () => {
       await call(attempts.acknowledgeAttempt.bind(attempts), { ref, incarnation }, { timeoutMs });
       expect(await exited).toEqual([0, null]);
       expect((await resource())?.status).toMatchObject({ draining: true, slots: 0 });
+    } finally {
+      attempts.close();
+      live.close();
+    }
+  });
+});
+
+describe('an agent whose namespace is being deleted', () => {
+  beforeAll(async () => {
+    agent = await agentProcess({
+      SEMBLANCE_AGENT_SLOTS: '1',
+      SEMBLANCE_LIVE_VOICE_SLOTS: '2',
+      // Longer than the test may take.
+      SEMBLANCE_AGENT_DRAIN_SECONDS: '600',
+      SEMBLANCE_AGENT_LIVE_DRAIN_SECONDS: '600',
+    });
+  });
+
+  it('ends at once with all that it does', async () => {
+    const { child, exited, incarnation, address } = agent;
+    const attempts = createClient(AgentServiceClient, address);
+    const live = createClient(LiveServiceClient, address);
+    try {
+      const watching = watch(attempts, incarnation);
+      const { ref } = await heldRender(attempts, incarnation);
+      await watching.until(ref, ({ stage }) => stage === 'fetch');
+      const relay = await session(live, incarnation);
+      // Without the controllers of a cluster, which would delete what is in it, it stays so.
+      await harness.kube.delete(NAMESPACE_RESOURCE, { name: harness.namespace });
+      child.kill('SIGTERM');
+      await relay.over;
+      expect(relay.ended()).toMatchObject({ reason: EndReason.END_REASON_CANCELLED, goingAway: true });
+      expect(await exited).toEqual([0, null]);
     } finally {
       attempts.close();
       live.close();

@@ -28,6 +28,7 @@ describe('rights', () => {
       'agent',
       [
         'coordination.k8s.io/leases: get create update patch delete',
+        'core/namespaces: get of apps',
         'core/pods: get',
         'semblance.dev/gpuagents/status: get patch',
         'semblance.dev/gpuagents: get list watch create patch',

@@ -50,6 +50,11 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [get]
+{{- /* Its own namespace, to see that it is being deleted. */}}
+- apiGroups: [""]
+  resources: [namespaces]
+  resourceNames: [{{ .Release.Namespace }}]
+  verbs: [get]
 {{- end -}}
 
 {{/* The Jobs that install pools and that clear up before the release goes. */}}

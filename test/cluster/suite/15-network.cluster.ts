@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { addressBeside, reachable } from './reach.ts';
-import { kubectl, list, NAMESPACE, type Pod, pods, upgrade } from './release.ts';
+import { kubectl, NAMESPACE, nodeAddress, type Pod, pods, upgrade } from './release.ts';
 
 const STRANGERS = 'strangers';
 const outside = createServer((socket) => socket.end());
@@ -52,10 +52,7 @@ async function stranger(namespace: string, image: string): Promise<string> {
 beforeAll(async () => {
   outside.listen(0, '0.0.0.0');
   await once(outside, 'listening');
-  const [node] = await list<{ status: { addresses: { type: string; address: string }[] } }>('nodes');
-  const beside = addressBeside(
-    node?.status.addresses.find(({ type }) => type === 'InternalIP')?.address ?? '',
-  );
+  const beside = addressBeside(await nodeAddress());
   const image = (await first('gateway')).spec.containers[0]?.image ?? '';
   await kubectl(['create', 'namespace', STRANGERS]);
   const address = await stranger(STRANGERS, image);

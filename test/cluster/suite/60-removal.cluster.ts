@@ -1,32 +1,43 @@
-import { expect, test } from 'vitest';
+import { afterAll, expect, test } from 'vitest';
 import { longPortrait } from '../../support/media.ts';
 import { renderJob, swapInputs, untilPhaseOrEnd } from '../../support/render-jobs.ts';
 import { leftovers } from './leftovers.ts';
-import { helm, install, kubectl, makeNamespace, NAMESPACE, RELEASE, withApi } from './release.ts';
+import { setRate, streaming } from './live.ts';
+import { helm, install, kubectl, makeNamespace, NAMESPACE, RELEASE, withNodePort } from './release.ts';
 
 const LIMIT_S = 60;
 
-/** Jobs by hand and of the API, running and waiting. */
-async function liveResources(): Promise<void> {
+const stop = new AbortController();
+afterAll(() => stop.abort());
+
+/** Runs `remove` with jobs by hand and of the API, running and waiting, and a session that streams. */
+async function underWay(remove: () => Promise<unknown>): Promise<void> {
   const long = await longPortrait();
-  const inputs = await withApi(async (api) => {
-    const [image, face] = await swapInputs(api, long);
+  await withNodePort(async (api) => {
+    const inputs = await swapInputs(api, long);
+    const [image, face] = inputs;
+    const client = await streaming(api, stop.signal);
     await api.swap({ image_key: image?.key ?? '', face_key: face?.key ?? '' });
-    return [image, face].flatMap((input) => input ?? []);
+    const jobs = Array.from({ length: 3 }, () => renderJob(inputs));
+    for (const job of jobs) await kubectl.apply(job);
+    const [first] = jobs;
+    if (first) await untilPhaseOrEnd(kubectl, first.metadata.name, 'Running');
+    const begun = performance.now();
+    const { 1: end } = await Promise.all([remove(), client.closed]);
+    const ended = ((end.at - begun) / 1_000).toFixed(1);
+    console.log(`the session was closed after ${ended} s: ${end.code} ${end.reason}`);
+    expect([1001, 4003]).toContain(end.code);
   });
-  const jobs = Array.from({ length: 3 }, () => renderJob(inputs));
-  for (const job of jobs) await kubectl.apply(job);
-  const [first] = jobs;
-  if (first) await untilPhaseOrEnd(kubectl, first.metadata.name, 'Running');
 }
 
-test('helm uninstall with jobs under way ends within a minute and leaves the definitions, nothing else', async () => {
-  await liveResources();
-  const begun = Date.now();
-  await helm(['uninstall', RELEASE, '--wait', '--timeout', `${LIMIT_S}s`]);
-  const took = (Date.now() - begun) / 1000;
-  console.log(`helm uninstall took ${took.toFixed(1)} s`);
-  expect(took).toBeLessThan(LIMIT_S);
+test('helm uninstall with jobs and a session under way ends within a minute and leaves the definitions, nothing else', async () => {
+  await underWay(async () => {
+    const begun = Date.now();
+    await helm(['uninstall', RELEASE, '--wait', '--timeout', `${LIMIT_S}s`]);
+    const took = (Date.now() - begun) / 1000;
+    console.log(`helm uninstall took ${took.toFixed(1)} s`);
+    expect(took).toBeLessThan(LIMIT_S);
+  });
   // What belongs to a resource that Helm removed goes a moment after it.
   await expect.poll(leftovers, { timeout: 30_000 }).toEqual([]);
   const everywhere = [
@@ -40,14 +51,16 @@ test('helm uninstall with jobs under way ends within a minute and leaves the def
   expect(definitions).toContain('renderjobs.semblance.dev');
 });
 
-test('a namespace with a release without volumes and jobs under way is deleted within a minute', async () => {
+test('a namespace with a release without volumes, jobs and a session under way is deleted within a minute', async () => {
   await install(['--set=persistence.enabled=false']);
-  await liveResources();
-  const begun = Date.now();
-  await kubectl(['delete', 'namespace', NAMESPACE, `--timeout=${LIMIT_S - 2}s`]);
-  const took = (Date.now() - begun) / 1000;
-  console.log(`deletion of the namespace took ${took.toFixed(1)} s`);
-  expect(took).toBeLessThan(LIMIT_S);
+  await setRate();
+  await underWay(async () => {
+    const begun = Date.now();
+    await kubectl(['delete', 'namespace', NAMESPACE, `--timeout=${LIMIT_S - 2}s`]);
+    const took = (Date.now() - begun) / 1000;
+    console.log(`deletion of the namespace took ${took.toFixed(1)} s`);
+    expect(took).toBeLessThan(LIMIT_S);
+  });
   // And its name can be used again.
   await makeNamespace();
 });

@@ -6,6 +6,7 @@ import { conditionOf } from '../../support/kubectl.ts';
 import { ADMIRAL, ASTRONAUT, longPortrait } from '../../support/media.ts';
 import { renderJob, swapInputs, untilPhase, whileRunning } from '../../support/render-jobs.ts';
 import { leftovers } from './leftovers.ts';
+import { expectCharged, heardMs, setRate, streaming, untilHeard } from './live.ts';
 import { DATABASE, type Outside, type Server, startOutside } from './outside.ts';
 import {
   cluster,
@@ -19,6 +20,7 @@ import {
   untilReady,
   upgrade,
   withApi,
+  withNodePort,
 } from './release.ts';
 
 const BUCKET = 'media';
@@ -45,7 +47,11 @@ beforeAll(async () => {
     `--set=objects.s3.publicEndpoint=https://${cluster.hostAddress}:${outside.s3.port}`,
   ];
 });
-afterAll(() => outside?.close());
+const stop = new AbortController();
+afterAll(async () => {
+  stop.abort();
+  await outside?.close();
+});
 
 /** A name in the cluster for a server that is not in it. */
 async function name(server: string, { port }: Server): Promise<void> {
@@ -179,32 +185,44 @@ test('a job that waits says why; one whose agent is deleted succeeds elsewhere',
   await untilReady();
 });
 
-test('helm upgrade to two of each service replaces those that took from Secrets that have changed since, and loses no job', async () => {
-  const inputs = await withApi((api) => swapInputs(api));
-  const uids = async (components: string[]) =>
-    (await Promise.all(components.map(pods))).flat().map(({ metadata }) => metadata.uid);
-  const before = await uids(SERVICES);
-  const agentsBefore = await uids(['agent']);
-  const jobs = Array.from({ length: 3 }, () => renderJob(inputs));
-  for (const job of jobs) await kubectl.apply(job);
-  let upgraded = false;
-  const least = { gateway: 1, 'control-plane': 1 };
-  const watching = (async () => {
-    while (!upgraded)
-      for (const component of ['gateway', 'control-plane'] as const)
-        least[component] = Math.min(least[component], (await pods(component)).filter(isReady).length);
-  })();
-  const two = ['gateway', 'controlPlane', 'operator'].map((each) => `--set=${each}.replicas=2`);
-  await upgrade(two).finally(() => {
-    upgraded = true;
+test('helm upgrade to two of each service replaces those that took from Secrets that have changed since, and loses no job and no session', async () => {
+  await setRate();
+  await withNodePort(async (api) => {
+    const inputs = await swapInputs(api);
+    const uids = async (components: string[]) =>
+      (await Promise.all(components.map(pods))).flat().map(({ metadata }) => metadata.uid);
+    const before = await uids(SERVICES);
+    const agentsBefore = await uids(['agent']);
+    const client = await streaming(api, stop.signal);
+    const jobs = Array.from({ length: 3 }, () => renderJob(inputs));
+    for (const job of jobs) await kubectl.apply(job);
+    let upgraded = false;
+    const least = { gateway: 1, 'control-plane': 1 };
+    const watching = (async () => {
+      while (!upgraded)
+        for (const component of ['gateway', 'control-plane'] as const)
+          least[component] = Math.min(least[component], (await pods(component)).filter(isReady).length);
+    })();
+    const two = ['gateway', 'controlPlane', 'operator'].map((each) => `--set=${each}.replicas=2`);
+    await upgrade(two).finally(() => {
+      upgraded = true;
+    });
+    await watching;
+    expect(least).toEqual({ gateway: 1, 'control-plane': 1 });
+    for (const each of SERVICES) expect((await pods(each)).filter(isReady), each).toHaveLength(2);
+    for (const { metadata } of jobs)
+      expect((await untilPhase(kubectl, metadata.name, 'Succeeded')).status?.failure).toBeUndefined();
+    expect(await uids(['agent'])).toEqual(agentsBefore);
+    // The gateway that carries the session says so, and stays for it while its successors serve everybody else.
+    const left = () => uids(SERVICES).then((all) => all.filter((uid) => before.includes(uid)).length);
+    expect(client.notices).toEqual([{ type: 'ending', reason: 'gateway_draining', in_seconds: 300 }]);
+    await untilHeard(client, heardMs(client) + 2_000);
+    expect(await left()).toBe(1);
+    client.close();
+    expect(await client.closed).toMatchObject({ code: 1000 });
+    await expectCharged(api, client, { status: 'succeeded', reason: null });
+    await expect.poll(left, { timeout: 60_000, interval: 500 }).toBe(0);
   });
-  await watching;
-  expect(least).toEqual({ gateway: 1, 'control-plane': 1 });
-  for (const each of SERVICES) expect((await pods(each)).filter(isReady), each).toHaveLength(2);
-  expect((await uids(SERVICES)).filter((uid) => before.includes(uid))).toEqual([]);
-  expect(await uids(['agent'])).toEqual(agentsBefore);
-  for (const { metadata } of jobs)
-    expect((await untilPhase(kubectl, metadata.name, 'Succeeded')).status?.failure).toBeUndefined();
 });
 
 test('helm uninstall leaves nothing in the cluster, and all data where the owner keeps it', async () => {

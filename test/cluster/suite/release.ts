@@ -98,8 +98,8 @@ export async function untilReady(): Promise<void> {
   );
 }
 
-/** Runs `use` with the API of the gateway's Service, as a client outside reaches it, and a fresh account with money. */
-export async function withApi<T>(use: (api: Api) => Promise<T>): Promise<T> {
+/** A key of a fresh account with money. */
+async function newKey(): Promise<string> {
   const admin = async (...args: string[]) =>
     JSON.parse(
       await kubectl([
@@ -108,9 +108,15 @@ export async function withApi<T>(use: (api: Api) => Promise<T>): Promise<T> {
       ]),
     ) as Record<string, string>;
   const made = await admin('account', 'create', '--name', `t${Date.now()}`, '--balance-usd', '100');
-  const { api_key: apiKey, key_id: key = '' } = made;
+  const { api_key: apiKey = '', key_id: key = '' } = made;
   // It is polled with: the 60 requests a minute of a new key are used up in four seconds.
   await admin('key', 'limit', '--key', key, '--per-minute', '1000000');
+  return apiKey;
+}
+
+/** Runs `use` with the API of the gateway's Service, as a client outside reaches it, and a fresh account with money. */
+export async function withApi<T>(use: (api: Api) => Promise<T>): Promise<T> {
+  const apiKey = await newKey();
   const forward = spawn(
     cluster.kubectl,
     ['--namespace', NAMESPACE, 'port-forward', `service/${RELEASE}-gateway`, ':8080'],
@@ -127,11 +133,47 @@ export async function withApi<T>(use: (api: Api) => Promise<T>): Promise<T> {
       forward.once('error', reject);
       forward.once('exit', () => reject(new Error(`kubectl port-forward ended: ${said.join('; ')}`)));
     });
-    return await use(apiOf({ baseUrl: `http://127.0.0.1:${port}/api/v1`, apiKey: apiKey ?? '' }));
+    return await use(apiOf({ baseUrl: `http://127.0.0.1:${port}/api/v1`, apiKey }));
   } finally {
     forward.kill();
   }
 }
+
+/**
+ * As `withApi`, at a port of the node: `kubectl port-forward` ends with the Pod that it chose, a client behind a load
+ * balancer does not.
+ */
+export async function withNodePort<T>(use: (api: Api) => Promise<T>): Promise<T> {
+  const apiKey = await newKey();
+  const name = 'outside';
+  await kubectl.apply({
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name },
+    spec: {
+      type: 'NodePort',
+      selector: { 'app.kubernetes.io/instance': RELEASE, 'app.kubernetes.io/component': 'gateway' },
+      ports: [{ port: 8080, targetPort: 'http' }],
+    },
+  });
+  try {
+    const port = await kubectl(['get', 'service', name, '-o', 'jsonpath={.spec.ports[0].nodePort}']);
+    const baseUrl = `http://${await nodeAddress()}:${port}/api/v1`;
+    const answers = async () => (await fetch(`${baseUrl}/pricing`)).ok || undefined;
+    await eventually('the port of the node to answer', answers);
+    return await use(apiOf({ baseUrl, apiKey }));
+  } finally {
+    // With the namespace it may be gone already.
+    await kubectl(['delete', 'service', name, '--ignore-not-found']);
+  }
+}
+
+/** The node's address, of those that the cluster knows the one inside its network. */
+export const nodeAddress = () =>
+  kubectl([
+    ...['get', 'node', cluster.node, '-o'],
+    'jsonpath={.status.addresses[?(@.type=="InternalIP")].address}',
+  ]);
 
 /** The name of the operator's Pod that leads. */
 export async function leader(): Promise<string> {

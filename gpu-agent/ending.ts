@@ -1,0 +1,54 @@
+import { describeError } from '#common/errors.ts';
+import { type KubeClient, NAMESPACE_RESOURCE } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import type { Attempts } from './attempts/attempts.ts';
+import { AGENT_ENDS, type Live } from './live/live.ts';
+import type { AgentSettings } from './settings.ts';
+
+export interface EndWorkOptions {
+  readonly attempts: Pick<Attempts, 'idle' | 'endAll'>;
+  readonly sessions: Pick<Live['sessions'], 'warn' | 'idle' | 'endAll'>;
+  readonly settings: Pick<AgentSettings, 'drainMs' | 'liveDrainMs' | 'namespace'>;
+  readonly kube: KubeClient;
+  readonly logger: Logger;
+}
+
+/**
+ * Gives what is under way the time that the settings say, then ends it. Clients of sessions are told at once, so that
+ * they can go on elsewhere. With a namespace that is being deleted everything ends right away: nobody takes a result
+ * any more, and Kubernetes looks again after so many minutes as a Pod may take if one is still there.
+ */
+export async function endWork(options: EndWorkOptions): Promise<void> {
+  const { attempts, sessions, settings, logger } = options;
+  const { drainMs, liveDrainMs } = settings;
+  const pointless = new AbortController();
+  void namespaceIsGoing(options).then((going) => {
+    if (!going) return;
+    logger.info(
+      { namespace: settings.namespace },
+      'the namespace is being deleted: nobody waits for this work',
+    );
+    pointless.abort();
+  });
+  const within = (ms: number) => AbortSignal.any([AbortSignal.timeout(ms), pointless.signal]);
+  const endSessions = async () => {
+    sessions.warn({ reason: 'agent_draining', at: performance.now() + liveDrainMs });
+    await sessions.idle(within(liveDrainMs));
+    await sessions.endAll(AGENT_ENDS);
+  };
+  await Promise.all([
+    attempts.idle(within(drainMs)).then(() => attempts.endAll('the agent is ending')),
+    endSessions(),
+  ]);
+}
+
+async function namespaceIsGoing({ kube, settings, logger }: EndWorkOptions): Promise<boolean> {
+  try {
+    const found = await kube.find(NAMESPACE_RESOURCE, { name: settings.namespace });
+    return !found || found.metadata.deletionTimestamp !== undefined;
+  } catch (error) {
+    // It may not look, or there is no API: it ends as with any other end.
+    logger.debug({ err: error }, `cannot tell whether the namespace is going: ${describeError(error)}`);
+    return false;
+  }
+}
