@@ -21,8 +21,12 @@ export interface Clearing {
   deleteAll(...resources: readonly Resource[]): Promise<number>;
   /** Takes every finalizer off. @returns how many had any */
   releaseAll(...resources: readonly Resource[]): Promise<number>;
-  /** Ends Pods at once, those too that are ending slowly. @returns how many there were */
-  endPods(pods: Resource, labelSelector: string): Promise<number>;
+  /**
+   * Ends Pods at once, those too that are ending slowly.
+   * @param graceSeconds default 2; with 0 they are no more in the API, while a node goes on ending what it runs
+   * @returns how many there were
+   */
+  endPods(pods: Resource, labelSelector: string, graceSeconds?: number): Promise<number>;
   /** Repeats it until it answers 0, or until the time is up. @returns the last answer */
   until(work: () => Promise<number>, withinMs: number): Promise<number>;
 }
@@ -67,7 +71,7 @@ export function createClearing(client: KubeClient, namespace: string, signal?: A
         await ignoringLoss(client.mergePatch(resource, { namespace, name }, patch, call));
         return true;
       }),
-    async endPods(pods, labelSelector) {
+    async endPods(pods, labelSelector, gracePeriodSeconds = POD_GRACE_SECONDS) {
       const found = await list(pods, labelSelector);
       await Promise.all(
         found.map(({ metadata: { name = '', uid } }) =>
@@ -75,7 +79,7 @@ export function createClearing(client: KubeClient, namespace: string, signal?: A
             client.delete(
               pods,
               { namespace, name },
-              { ...call, gracePeriodSeconds: POD_GRACE_SECONDS, ...(uid ? { uid } : {}) },
+              { ...call, gracePeriodSeconds, ...(uid ? { uid } : {}) },
             ),
           ),
         ),

@@ -23,4 +23,5 @@ export const OWN_RESOURCES: readonly ResourceDescriptor<KubeObject>[] = [
 
 /** Labels of the chart's Pods. */
 export const COMPONENT_LABEL = 'app.kubernetes.io/component';
+export const PRODUCT_LABEL = 'app.kubernetes.io/part-of';
 export const RELEASE_LABEL = 'app.kubernetes.io/instance';

@@ -12,6 +12,7 @@ import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
 import { LIVESESSION_RESOURCE } from '#crds/gen/livesessions.ts';
 import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
 import { ELECTION_LEASE } from '../app.ts';
+import { POOL_LABEL } from '../pools/pod.ts';
 import { createHarness } from '../testing/harness.ts';
 import { endWithNamespace } from './namespace-end.ts';
 import { DEPLOYMENTS, OWN_RESOURCES, PODS } from './resources.ts';
@@ -139,10 +140,30 @@ describe('an operator that ends', () => {
 
   it('holds nothing back when its namespace goes', async () => {
     await abandonedRelease();
+    const account = { group: '', version: 'v1', plural: 'serviceaccounts', kind: 'ServiceAccount' };
+    await make(account, { name: 'default' }, {});
+    // As Kubernetes leaves them while their nodes end what they run.
+    const spec = {
+      ...{ ...podSpec, nodeName: 'node', terminationGracePeriodSeconds: 320 },
+      automountServiceAccountToken: false,
+    };
+    const product = { 'app.kubernetes.io/part-of': 'semblance' };
+    const pods = {
+      agent: { [POOL_LABEL]: 'agents' },
+      gateway: { ...product, ...labels('gateway') },
+      postgres: { ...product, ...labels('postgres') },
+      stranger: labels('gateway'),
+    };
+    for (const [name, labels] of Object.entries(pods)) {
+      await make(PODS, { name, labels }, spec);
+      await client.delete(PODS, { namespace, name });
+    }
     await client.delete(NAMESPACE_RESOURCE, { name: namespace });
     expect(await endWithNamespace({ client, namespace, logger: silentLogger() })).toBe(true);
     for (const resource of OWN_RESOURCES)
       for (const { metadata } of (await client.list(resource, { namespace })).items)
         expect(metadata.finalizers ?? [], metadata.name).toEqual([]);
+    const { items } = await client.list(PODS, { namespace });
+    expect(items.map(({ metadata }) => metadata.name).toSorted()).toEqual(['postgres', 'stranger']);
   });
 });

@@ -52,7 +52,8 @@ test('helm uninstall with jobs and a session under way ends within a minute and 
 });
 
 test('a namespace with a release without volumes, jobs and a session under way is deleted within a minute', async () => {
-  await install(['--set=persistence.enabled=false']);
+  // As gateways have it that are replaced one by one: Kubernetes waits for half of that where it finds one.
+  await install(['--set=persistence.enabled=false', '--set=gateway.liveDrainSeconds=300']);
   await setRate();
   await underWay(async () => {
     const begun = Date.now();
