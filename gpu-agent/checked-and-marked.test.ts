@@ -80,7 +80,7 @@ describe('a content check', () => {
     const { ended, stored, request } = await agent.run();
     expect(ended.state).toBe(SUCCEEDED);
     expect(service.asked.map(({ request: { phase, job, files } }) => ({ phase, job, files }))).toMatchObject([
-      { phase: 'input', job: request.jobName, files: [{ role: 'face' }, { role: 'image' }] },
+      { phase: 'input', job: request.jobName, files: [{ role: 'image' }, { role: 'face' }] },
       { phase: 'output', job: request.jobName, files: [{ role: 'output', content_type: 'image/png' }] },
     ]);
     expect(service.asked[1]?.files.output?.bytes.equals(stored as Buffer)).toBe(true);

@@ -16,7 +16,7 @@ export interface EndWorkOptions {
 /**
  * Gives what is under way the time that the settings say, then ends it. Clients of sessions are told at once, so that
  * they can go on elsewhere. With a namespace that is being deleted everything ends right away: nobody takes a result
- * any more, and Kubernetes looks again after so many minutes as a Pod may take if one is still there.
+ * any more.
  */
 export async function endWork(options: EndWorkOptions): Promise<void> {
   const { attempts, sessions, settings, logger } = options;
