@@ -1,5 +1,5 @@
 import { describeError } from '#common/errors.ts';
-import { type KubeClient, NAMESPACE_RESOURCE } from '#common/kube/index.ts';
+import { isNamespaceGoing, type KubeClient } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import type { Attempts } from './attempts/attempts.ts';
 import { AGENT_ENDS, type Live } from './live/live.ts';
@@ -22,7 +22,7 @@ export async function endWork(options: EndWorkOptions): Promise<void> {
   const { attempts, sessions, settings, logger } = options;
   const { drainMs, liveDrainMs } = settings;
   const pointless = new AbortController();
-  void namespaceIsGoing(options).then((going) => {
+  void nobodyWaits(options).then((going) => {
     if (!going) return;
     logger.info(
       { namespace: settings.namespace },
@@ -42,10 +42,9 @@ export async function endWork(options: EndWorkOptions): Promise<void> {
   ]);
 }
 
-async function namespaceIsGoing({ kube, settings, logger }: EndWorkOptions): Promise<boolean> {
+async function nobodyWaits({ kube, settings, logger }: EndWorkOptions): Promise<boolean> {
   try {
-    const found = await kube.find(NAMESPACE_RESOURCE, { name: settings.namespace });
-    return !found || found.metadata.deletionTimestamp !== undefined;
+    return await isNamespaceGoing(kube, settings.namespace);
   } catch (error) {
     // It may not look, or there is no API: it ends as with any other end.
     logger.debug({ err: error }, `cannot tell whether the namespace is going: ${describeError(error)}`);

@@ -8,6 +8,7 @@ export { createLeaderElection, type LeaderElection } from './leader-election.ts'
 export { createLeaseKeeper, type LeaseKeeper, type LeaseKeeperOptions } from './lease.ts';
 export { createLimiter, type Limiter } from './limiter.ts';
 export { counter, gauge, histogram } from './metrics.ts';
+export { isNamespaceGoing } from './namespace.ts';
 export { createReflector, type Reflector, type ReflectorOptions } from './reflector.ts';
 export * from './resources.ts';
 export { createWorkQueue, type WorkQueue, type WorkQueueOptions } from './work-queue.ts';

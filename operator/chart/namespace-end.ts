@@ -1,4 +1,4 @@
-import { type KubeClient, NAMESPACE_RESOURCE } from '#common/kube/index.ts';
+import { isNamespaceGoing, type KubeClient } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
 import { POOL_LABEL } from '../pools/pod.ts';
 import { createClearing } from './clearing.ts';
@@ -18,8 +18,7 @@ export async function endWithNamespace(options: {
   readonly logger: Logger;
 }): Promise<boolean> {
   const { client, namespace, logger } = options;
-  const found = await client.find(NAMESPACE_RESOURCE, { name: namespace });
-  if (found && !found.metadata.deletionTimestamp) return false;
+  if (!(await isNamespaceGoing(client, namespace))) return false;
   const clearing = createClearing(client, namespace);
   const agents = await clearing.endPods(PODS, POOL_LABEL, 0);
   const gateways = await clearing.endPods(PODS, `${PRODUCT_LABEL}=semblance,${COMPONENT_LABEL}=gateway`, 0);
