@@ -55,6 +55,8 @@ export interface GatewayTiming {
   readonly uploadRateWindow: number;
   /** Longest time for a JSON body to arrive. */
   readonly body: number;
+  /** Longest that a client may take nothing of a file it asked for. */
+  readonly readIdle: number;
   /** How long bytes nobody wants are thrown away after an early answer. */
   readonly linger: number;
   /** How long it serves on once it is to end, and is no longer ready. */
@@ -76,6 +78,7 @@ const TIMING: GatewayTiming = {
   uploadTotal: 3_600_000,
   uploadRateWindow: 60_000,
   body: 30_000,
+  readIdle: 60_000,
   linger: 15_000,
   serveOn: 0,
   liveDrain: 0,
@@ -145,6 +148,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       leastBytesPerSecond: LEAST_BYTES_PER_SECOND,
     },
     bodyTimeoutMs: timing.body,
+    readIdleMs: timing.readIdle,
     signal: uploadsEnd.signal,
     tryPage: options.tryPage ?? false,
   });

@@ -55,6 +55,8 @@ export interface RoutesOptions {
   /** Of uploads, and of what agents hand in. */
   readonly bodyLimits: BodyLimits;
   readonly bodyTimeoutMs: number;
+  /** Longest that a client of /files may take nothing of what it asked for, milliseconds. */
+  readonly readIdleMs: number;
   readonly signal: AbortSignal;
   /** Whether the page to try live sessions with is served. */
   readonly tryPage: boolean;
@@ -68,7 +70,7 @@ export interface RoutesOptions {
  */
 export function routeTable(options: RoutesOptions): Route[] {
   const { control, store, logger, metrics, limits, underWay, streams } = options;
-  const { bodyLimits, bodyTimeoutMs, signal, publicUrl } = options;
+  const { bodyLimits, bodyTimeoutMs, readIdleMs, signal, publicUrl } = options;
   const routes: Route[] = [
     {
       method: 'post',
@@ -143,7 +145,7 @@ export function routeTable(options: RoutesOptions): Route[] {
   if (store instanceof DirectoryStore) {
     const path = `${FILES_PATH}/{key}`;
     routes.push(
-      { method: 'get', path, handler: readFile({ store }), operation: readFileOperation },
+      { method: 'get', path, handler: readFile({ store, readIdleMs }), operation: readFileOperation },
       { method: 'put', path, handler: writeFile({ store, bodyLimits, signal }), operation: 'internal' },
       { method: 'delete', path, handler: deleteFile({ store }), operation: 'internal' },
       { method: 'get', path: FILES_PATH, handler: listFiles({ store }), operation: 'internal' },

@@ -4,7 +4,7 @@ import { readdir } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { parseRaw, sendRaw, startTestGateway, type TestGateway } from '../testing/test-gateway.ts';
 
 let t: TestGateway;
@@ -144,6 +144,42 @@ describe('GET /files', () => {
       socket.destroy();
     }
     await expect.poll(openFiles).toBeLessThanOrEqual(before);
+  });
+
+  it('cuts clients that take nothing more, and not those that are slow', async () => {
+    const own = await startTestGateway({ timing: { readIdle: 3_000 } });
+    onTestFinished(() => own.close());
+    // More than the kernels of both ends keep.
+    const large = randomBytes(48_000_000);
+    await own.store.put('outputs/large', Readable.from([large]), { contentType: 'video/mp4' });
+    const url = new URL(own.local(await own.store.signGet('outputs/large', { expiresInSeconds: 60 })));
+    const ask = async () => {
+      const socket = connect(own.port, '127.0.0.1');
+      onTestFinished(() => void socket.destroy());
+      socket.write(`GET ${url.pathname}${url.search} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+      let bytes = 0;
+      socket.on('data', (chunk) => {
+        bytes += chunk.length;
+      });
+      socket.on('error', () => {});
+      await once(socket, 'data');
+      socket.pause();
+      return { socket, bytes: () => bytes };
+    };
+    const [stuck, slow] = [await ask(), await ask()];
+    for (let i = 0; i < 6; i++) {
+      slow.socket.resume();
+      while (slow.bytes() < (i + 1) * 3_000_000) await once(slow.socket, 'data');
+      slow.socket.pause();
+      await delay(800);
+    }
+    await expect.poll(() => own.registry.metrics()).toMatch(/semblance_gateway_connections 1\n/);
+    const ended = [once(stuck.socket, 'close'), once(slow.socket, 'close')];
+    stuck.socket.resume();
+    slow.socket.resume();
+    await Promise.all(ended);
+    expect(stuck.bytes()).toBeLessThan(large.length);
+    expect(slow.bytes()).toBeGreaterThan(large.length);
   });
 });
 

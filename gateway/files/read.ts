@@ -12,8 +12,14 @@ import { extensionOf } from '../uploads/media-types.ts';
 import { requireGrant, sayObject } from './links.ts';
 import { type ByteRange, ifRangeHolds, isNotModified, parseRange, type Validators } from './range.ts';
 
+export interface ReadFileOptions {
+  readonly store: DirectoryStore;
+  /** A client that takes nothing for so long, milliseconds, is cut off, so that nobody holds files open for ever. */
+  readonly readIdleMs: number;
+}
+
 /** GET and HEAD of a signed link of the directory store, with single ranges and validators. */
-export function readFile({ store }: { readonly store: DirectoryStore }): Handler {
+export function readFile({ store, readIdleMs }: ReadFileOptions): Handler {
   return async (ctx) => {
     const grant = requireGrant(ctx, 'GET', store);
     const object = await openObject(ctx, store, grant.key);
@@ -41,6 +47,7 @@ export function readFile({ store }: { readonly store: DirectoryStore }): Handler
         return;
       }
       streaming = true;
+      ctx.res.setTimeout(readIdleMs, () => ctx.res.destroy());
       await send(object, range, ctx.res);
     } finally {
       if (!streaming) await object.close();
