@@ -2,7 +2,7 @@ import type { Capability } from '#common/capabilities.ts';
 
 const NEWSCODES = 'http://cv.iptc.org/newscodes/digitalsourcetype/';
 /** Media of a person or a camera in which a part was made by a trained model. */
-const EDITED = `${NEWSCODES}compositeWithTrainedAlgorithmicMedia`;
+export const EDITED = `${NEWSCODES}compositeWithTrainedAlgorithmicMedia`;
 /** Media made as a whole by an algorithm that was trained on recorded media. */
 export const GENERATED = `${NEWSCODES}trainedAlgorithmicMedia`;
 

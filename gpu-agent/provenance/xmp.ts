@@ -2,12 +2,14 @@ export interface XmpFacts {
   readonly digitalSourceType: string;
   /** Program that made the file, with its version. */
   readonly creatorTool: string;
-  /** Names this file; the manifest carries the same. */
-  readonly instanceId: string;
+  /** Names this file, where it is one; the manifest carries the same. */
+  readonly instanceId?: string;
 }
 
 /** An XMP packet that says how the media came to be. IPTC's source type has no other home: IIM knows no such field. */
 export function xmpPacket(facts: XmpFacts): Uint8Array {
+  const { digitalSourceType, creatorTool, instanceId } = facts;
+  const named = instanceId === undefined ? '' : ` xmpMM:InstanceID="${escaped(instanceId)}"`;
   const lines = [
     '<?xpacket begin="\uFEFF" id="W5M0MpCehiHzreSzNTczkc9d"?>',
     '<x:xmpmeta xmlns:x="adobe:ns:meta/">',
@@ -16,9 +18,8 @@ export function xmpPacket(facts: XmpFacts): Uint8Array {
     '    xmlns:Iptc4xmpExt="http://iptc.org/std/Iptc4xmpExt/2008-02-29/"',
     '    xmlns:xmp="http://ns.adobe.com/xap/1.0/"',
     '    xmlns:xmpMM="http://ns.adobe.com/xap/1.0/mm/"',
-    `    Iptc4xmpExt:DigitalSourceType="${escaped(facts.digitalSourceType)}"`,
-    `    xmp:CreatorTool="${escaped(facts.creatorTool)}"`,
-    `    xmpMM:InstanceID="${escaped(facts.instanceId)}"/>`,
+    `    Iptc4xmpExt:DigitalSourceType="${escaped(digitalSourceType)}"`,
+    `    xmp:CreatorTool="${escaped(creatorTool)}"${named}/>`,
     ' </rdf:RDF>',
     '</x:xmpmeta>',
     '<?xpacket end="r"?>',

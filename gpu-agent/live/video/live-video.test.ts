@@ -189,6 +189,9 @@ describe('a stream', () => {
     const metadata = await sharp(done.picture).metadata();
     expect(metadata).toMatchObject({ width: 480, height: 360 });
     expect(metadata.orientation ?? 1).toBe(1);
+    // Whoever keeps the picture can tell that it is not as the camera took it.
+    expect(metadata.xmpAsString).toContain('digitalsourcetype/compositeWithTrainedAlgorithmicMedia"');
+    expect(metadata.xmpAsString).toContain('xmp:CreatorTool="Semblance ');
     const nobody = await sharp(await uniform())
       .rotate(270)
       .withMetadata({ orientation: 6 })
@@ -196,7 +199,9 @@ describe('a stream', () => {
       .toBuffer();
     const through = await stream.transform(nobody);
     expect(through.swapped).toBe(false);
-    expect(await sharp(through.picture).metadata()).toMatchObject({ width: 480, height: 360 });
+    const plain = await sharp(through.picture).metadata();
+    expect(plain).toMatchObject({ width: 480, height: 360 });
+    expect(plain.xmp).toBeUndefined();
   });
 
   it('goes on after pictures that are none, and after the caller gives one too many', async () => {

@@ -36,9 +36,15 @@ export async function decodePicture(picture: Uint8Array): Promise<Pixels> {
   }
 }
 
-/** Tables made for the picture would take a third of all the time and save few bytes: the usual ones are used. */
-export async function encodePicture({ width, height, data }: Omit<Pixels, 'turned'>): Promise<Uint8Array> {
-  return sharp(data, { raw: { width, height, channels: 3 } })
-    .jpeg({ quality: QUALITY, optimiseCoding: false })
-    .toBuffer();
+/**
+ * Tables made for the picture would take a third of all the time and save few bytes: the usual ones are used.
+ * @param xmp metadata that the picture is to carry
+ */
+export async function encodePicture(
+  { width, height, data }: Omit<Pixels, 'turned'>,
+  xmp?: string,
+): Promise<Uint8Array> {
+  const picture = sharp(data, { raw: { width, height, channels: 3 } });
+  if (xmp !== undefined) picture.withXmp(xmp);
+  return picture.jpeg({ quality: QUALITY, optimiseCoding: false }).toBuffer();
 }

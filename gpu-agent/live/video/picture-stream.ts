@@ -2,6 +2,9 @@ import type { SwapSource } from '../../engines/builtin/video-swap/swap-protocol.
 import type { SwapThreads } from '../../engines/builtin/video-swap/swap-threads.ts';
 import type { FaceFinder } from '../../engines/builtin/vision/face-finder.ts';
 import type { FaceRecogniser } from '../../engines/builtin/vision/face-recogniser.ts';
+import { EDITED } from '../../provenance/source-types.ts';
+import { xmpPacket } from '../../provenance/xmp.ts';
+import { AGENT_VERSION } from '../../version.ts';
 import { LiveFaces } from './live-faces.ts';
 import { LiveSwaps } from './live-swaps.ts';
 import { decodePicture, encodePicture } from './picture-codec.ts';
@@ -10,6 +13,11 @@ import type { TransformedPicture } from './types.ts';
 
 /** Pictures smaller than this, in pixels of the shorter side, show no face that could be swapped. */
 const SMALLEST_SIDE = 64;
+
+/** Says in every picture with a swap that there is one. The pictures of a stream are no files with names of their own. */
+const MARK = Buffer.from(
+  xmpPacket({ digitalSourceType: EDITED, creatorTool: `Semblance ${AGENT_VERSION}` }),
+).toString();
 
 export interface PictureStreamOptions {
   readonly finder: FaceFinder;
@@ -50,7 +58,7 @@ export class PictureStream {
     for (const rect of this.#swaps.draw(frame, placed, ms)) {
       writeBack(data, width, frame, this.#before, rect);
     }
-    return { picture: await encodePicture(pixels), faces: placed.length, swapped: true };
+    return { picture: await encodePicture(pixels, MARK), faces: placed.length, swapped: true };
   }
 
   close(): void {
