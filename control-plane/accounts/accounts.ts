@@ -3,7 +3,13 @@ import { ApiError } from '#common/errors.ts';
 import { newId, newSecret } from '#common/ids.ts';
 import type { Micros } from '#common/money.ts';
 import { isPlainText } from '#common/plain-text.ts';
-import type { AccountView, CreateAccountResponse, KeyView } from '#proto/semblance/admin/v1/admin.ts';
+import type {
+  AccountEntry,
+  AccountView,
+  CreateAccountResponse,
+  KeyView,
+} from '#proto/semblance/admin/v1/admin.ts';
+import { limitOf } from '../audit/audit.ts';
 import { topUp } from '../billing/ledger.ts';
 import { isStorable, type Sql, type Transaction } from '../storage/sql.ts';
 
@@ -64,7 +70,7 @@ export async function revokeKey(sql: Transaction, keyId: string): Promise<KeyVie
         KeyRow[]
       >`update api_keys set revoked_at = coalesce(revoked_at, now()) where id = ${keyId} returning *`
     : [];
-  return keyView(rows[0], keyId);
+  return changedKey(rows[0], keyId);
 }
 
 /** @throws ApiError not_found, invalid_input */
@@ -74,7 +80,16 @@ export async function limitKey(sql: Transaction, keyId: string, perMinute: numbe
   const rows = isStorable(keyId)
     ? await sql<KeyRow[]>`update api_keys set per_minute = ${perMinute} where id = ${keyId} returning *`
     : [];
-  return keyView(rows[0], keyId);
+  return changedKey(rows[0], keyId);
+}
+
+/** Keys of an account, the newest first; those revoked as well. @throws ApiError not_found */
+export async function listKeys(sql: Transaction, accountId: string): Promise<KeyView[]> {
+  await requireAccount(sql, accountId);
+  const rows = await sql<
+    KeyRow[]
+  >`select * from api_keys where account_id = ${accountId} order by created_at desc, id desc`;
+  return rows.map(keyView);
 }
 
 export interface Limits {
@@ -127,6 +142,24 @@ export async function showAccount(sql: Transaction, accountId: string): Promise<
   };
 }
 
+/** Accounts whose name holds `search`, the newest first. @throws ApiError invalid_input */
+export async function listAccounts(
+  sql: Transaction,
+  of: { search?: string; limit: number },
+): Promise<AccountEntry[]> {
+  const { search = '' } = of;
+  const limit = limitOf(of.limit);
+  if (!isStorable(search)) return [];
+  const rows = await sql<(Omit<AccountEntry, 'createdAt'> & { createdAt: Date })[]>`
+    select a.id as "accountId", a.name, a.created_at as "createdAt", b.available_micros as "balanceMicros",
+           b.held_micros as "holdsMicros", b.reserved_micros as "reservedMicros",
+           (select count(*)::int from api_keys k where k.account_id = a.id and k.revoked_at is null) as keys
+    from accounts a join account_balances b on b.account_id = a.id
+    where position(lower(${search}) in lower(a.name)) > 0
+    order by a.created_at desc, a.id desc limit ${limit}`;
+  return rows.map((row) => ({ ...row, createdAt: row.createdAt.toISOString() }));
+}
+
 /** @throws ApiError not_found */
 export async function requireAccount(sql: Transaction, accountId: string): Promise<void> {
   const rows = isStorable(accountId) ? await sql`select 1 from accounts where id = ${accountId}` : [];
@@ -138,15 +171,21 @@ interface KeyRow {
   readonly id: string;
   readonly account_id: string;
   readonly per_minute: number;
+  readonly created_at: Date;
   readonly revoked_at: Date | null;
 }
 
-function keyView(row: KeyRow | undefined, keyId: string): KeyView {
+function changedKey(row: KeyRow | undefined, keyId: string): KeyView {
   if (!row) throw new ApiError('not_found', `There is no key ${JSON.stringify(keyId.slice(0, 80))}.`);
+  return keyView(row);
+}
+
+function keyView(row: KeyRow): KeyView {
   return {
     keyId: row.id,
     accountId: row.account_id,
     perMinute: row.per_minute,
     revokedAt: row.revoked_at?.toISOString(),
+    createdAt: row.created_at.toISOString(),
   };
 }

@@ -52,17 +52,49 @@ test('keys are made, limited and revoked, with effect on the next call', async (
     key_id: key.key_id,
     account_id: answer.account_id,
     per_minute: 1,
+    created_at: expect.stringMatching(/^\d{4}-.*Z$/),
     revoked_at: null,
   });
   await expect(authorize()).rejects.toMatchObject({ code: 'rate_limited' });
   expect((await json('key', 'revoke', '--key', key.key_id)).answer.revoked_at).toMatch(/^\d{4}-.*Z$/);
   await expect(authorize()).rejects.toMatchObject({ code: 'unauthorized' });
+  const { answer: keys } = await json('key', 'list', '--account', answer.account_id);
+  expect(keys).toMatchObject([
+    { key_id: key.key_id, per_minute: 1, revoked_at: expect.stringMatching(/^\d{4}-.*Z$/) },
+    { key_id: answer.key_id, account_id: answer.account_id, revoked_at: null },
+  ]);
+  expect(JSON.stringify(keys)).not.toContain('sk_live_');
+});
+
+test('accounts are found by a part of their name, the newest first, with their balances', async () => {
+  const make = async (name: string, balance: string) =>
+    (await json('account', 'create', '--name', name, '--balance-usd', balance)).answer.account_id;
+  const first = await make('Zuse 100%', '4');
+  const second = await make('konrad ZUSE', '0.000001');
+  const list = async (...flags: string[]) => (await json('account', 'list', ...flags)).answer;
+  const entries = [
+    expect.objectContaining({ account_id: second, name: 'konrad ZUSE', balance: 0.000001, keys: 1 }),
+    {
+      ...{ account_id: first, name: 'Zuse 100%', balance: 4, holds: 0, reserved: 0, keys: 1 },
+      created_at: expect.stringMatching(/^\d{4}-.*Z$/),
+    },
+  ];
+  expect(await list('--search', 'zuse')).toEqual(entries);
+  expect(await list('--search', 'zuse', '--limit', '1')).toEqual(entries.slice(0, 1));
+  expect((await list()).slice(0, 2)).toEqual(entries);
+  // Nothing in it is a pattern.
+  expect(await list('--search', '100%')).toEqual(entries.slice(1));
+  expect(await list('--search', 'z%e')).toEqual([]);
+  expect(await json('account', 'list', '--limit', '1001')).toMatchObject({
+    ...{ code: 1, answer: { error: { code: 'invalid_input' } } },
+  });
+  expect((await json('key', 'list', '--account', 'acct-none')).answer.error.code).toBe('not_found');
 });
 
 test.each([
   [['account', 'create'], 2, 'usage', 'needs --name'],
   [['account', 'frobnicate'], 2, 'usage', 'There is no command "account frobnicate"'],
-  [['account'], 2, 'usage', 'There is no command "account"'],
+  [['rates'], 2, 'usage', 'There is no command "rates"'],
   [['usage'], 2, 'usage', 'usage list needs --account'],
   [['usage', '--account', 'acct-none'], 1, 'not_found', 'acct-none'],
   [['account', 'create', '--name', 'x', '--colour', 'red'], 2, 'usage', '"--colour" means nothing'],

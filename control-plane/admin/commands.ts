@@ -1,5 +1,6 @@
 import { CAPABILITY_NAMES } from '#common/capabilities.ts';
 import { microsToUsd } from '#common/money.ts';
+import { ACCOUNT_COMMANDS } from './account-commands.ts';
 import type { AdminCalls } from './connection.ts';
 import { RECORD_COMMANDS } from './record-commands.ts';
 import { SESSION_COMMANDS } from './session-commands.ts';
@@ -16,7 +17,6 @@ export interface Command extends CommandSpec {
 }
 
 const account: FlagSpec = { name: 'account', value: 'ID', required: true, help: 'the account (acct-…)' };
-const key: FlagSpec = { name: 'key', value: 'ID', required: true, help: 'the id of the key (key-…)' };
 
 const capability = (name: string): FlagSpec => ({
   name,
@@ -28,80 +28,7 @@ const optional = (name: string, value: unknown) => (value === undefined ? {} : {
 
 /** What the service owner can do, by noun and verb. */
 export const COMMANDS: readonly Command[] = [
-  {
-    name: 'account create',
-    help: 'Makes an account with one API key, which is shown this once.',
-    flags: [
-      { name: 'name', value: 'N', required: true, help: 'what to call it, 1 to 200 characters' },
-      { name: 'balance-usd', value: 'X', required: false, help: 'a first top-up, at most six decimals' },
-    ],
-    async run(flags, calls) {
-      const answer = await calls.invoke('createAccount', {
-        name: flags.get('name'),
-        balanceMicros: (usdFlag(flags, 'balance-usd') ?? 0n).toString(),
-      });
-      return { account_id: answer.accountId, key_id: answer.keyId, api_key: answer.apiKey };
-    },
-  },
-  {
-    name: 'account topup',
-    help: 'Books money that came in.',
-    flags: [
-      account,
-      { name: 'usd', value: 'X', required: true, help: 'the amount, at most six decimals' },
-      {
-        name: 'reference',
-        value: 'R',
-        required: false,
-        help: 'a top-up sent again under the same reference is booked once',
-      },
-    ],
-    run: async (flags, calls) =>
-      accountAnswer(
-        await calls.invoke('topUpAccount', {
-          accountId: flags.get('account'),
-          amountMicros: usdFlag(flags, 'usd')?.toString(),
-          ...(flags.has('reference') ? { reference: flags.get('reference') } : {}),
-        }),
-      ),
-  },
-  {
-    name: 'account show',
-    help: 'Shows balance and holds, and whether the books, recomputed from their entries, agree.',
-    flags: [account],
-    run: async (flags, calls) =>
-      accountAnswer(await calls.invoke('showAccount', { accountId: flags.get('account') })),
-  },
-  {
-    name: 'key create',
-    help: 'Makes one more API key, which is shown this once.',
-    flags: [account],
-    async run(flags, calls) {
-      const answer = await calls.invoke('createKey', { accountId: flags.get('account') });
-      return { key_id: answer.keyId, api_key: answer.apiKey };
-    },
-  },
-  {
-    name: 'key revoke',
-    help: 'Ends a key, from the next call on and for good.',
-    flags: [key],
-    run: async (flags, calls) => keyAnswer(await calls.invoke('revokeKey', { keyId: flags.get('key') })),
-  },
-  {
-    name: 'key limit',
-    help: 'Sets how many requests a minute a key may send.',
-    flags: [
-      key,
-      { name: 'per-minute', value: 'N', required: true, help: 'a whole number from 1 to 1000000' },
-    ],
-    run: async (flags, calls) =>
-      keyAnswer(
-        await calls.invoke('limitKey', {
-          keyId: flags.get('key'),
-          perMinute: wholeFlag(flags, 'per-minute'),
-        }),
-      ),
-  },
+  ...ACCOUNT_COMMANDS,
   ...(['enable', 'disable'] as const).map(
     (verb): Command => ({
       name: `capability ${verb}`,
@@ -214,29 +141,5 @@ function deliveryAnswer(view: Record<string, unknown>): Record<string, unknown> 
     event: view.event,
     state: view.state,
     attempts: attempts.map(({ at, status, error }) => ({ at, status: status ?? null, error: error ?? null })),
-  };
-}
-
-function accountAnswer(answer: Record<string, unknown>): Record<string, unknown> {
-  const view = answer.account as Record<string, string | boolean>;
-  const usd = (micros: unknown) => microsToUsd(BigInt(micros as string));
-  return {
-    account_id: view.accountId,
-    name: view.name,
-    balance: usd(view.balanceMicros),
-    holds: usd(view.holdsMicros),
-    holds_open: view.holdsOpen,
-    reserved: usd(view.reservedMicros),
-    ledger_ok: view.ledgerOk,
-  };
-}
-
-function keyAnswer(answer: Record<string, unknown>): Record<string, unknown> {
-  const view = answer.key as Record<string, string | number | undefined>;
-  return {
-    key_id: view.keyId,
-    account_id: view.accountId,
-    per_minute: view.perMinute,
-    revoked_at: view.revokedAt ?? null,
   };
 }

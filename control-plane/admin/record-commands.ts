@@ -1,5 +1,13 @@
 import type { Command } from './commands.ts';
-import { type FlagSpec, type Flags, settingFlag, UsageError, wholeFlag, yesFlag } from './usage.ts';
+import {
+  type FlagSpec,
+  type Flags,
+  LIST_LIMIT,
+  listLimit,
+  settingFlag,
+  UsageError,
+  yesFlag,
+} from './usage.ts';
 
 const ofAccount: FlagSpec = {
   name: 'account',
@@ -7,7 +15,6 @@ const ofAccount: FlagSpec = {
   required: false,
   help: 'of this account alone (acct-…)',
 };
-const limit: FlagSpec = { name: 'limit', value: 'N', required: false, help: '1 to 1000; 100 when left out' };
 
 const given = (flags: Flags, flag: string, field: string) =>
   flags.has(flag) ? { [field]: flags.get(flag) } : {};
@@ -60,7 +67,7 @@ export const RECORD_COMMANDS: readonly Command[] = [
       ofAccount,
       { name: 'from', value: 'T', required: false, help: 'a date or a time, 2026-01-31T12:00:00Z' },
       { name: 'to', value: 'T', required: false, help: 'the first moment that is not asked for any more' },
-      limit,
+      LIST_LIMIT,
     ],
     async run(flags, calls) {
       const { entries } = await calls.invoke('listAudit', {
@@ -85,7 +92,7 @@ export const RECORD_COMMANDS: readonly Command[] = [
   {
     name: 'media list',
     help: 'Lists files that were deleted, by whom and when, the newest first.',
-    flags: [ofAccount, limit],
+    flags: [ofAccount, LIST_LIMIT],
     async run(flags, calls) {
       const { deletions } = await calls.invoke('listMedia', {
         ...given(flags, 'account', 'accountId'),
@@ -131,10 +138,4 @@ export const RECORD_COMMANDS: readonly Command[] = [
 
 function shownValue(setting: Row): number | null {
   return setting.value === undefined ? null : Number(setting.value);
-}
-
-function listLimit(flags: Flags): number {
-  const asked = wholeFlag(flags, 'limit');
-  if (asked === 0) throw new UsageError('--limit is from 1 to 1000');
-  return asked ?? 0;
 }

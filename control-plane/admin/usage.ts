@@ -127,3 +127,18 @@ export function yesFlag(flags: Flags, name: string): boolean {
   if (text !== 'yes' && text !== 'no') throw new UsageError(`--${name} must be yes or no, not "${text}"`);
   return text === 'yes';
 }
+
+/** How many entries of a list are shown. */
+export const LIST_LIMIT: FlagSpec = {
+  name: 'limit',
+  value: 'N',
+  required: false,
+  help: '1 to 1000; 100 when left out',
+};
+
+/** @returns 0 when left out */
+export function listLimit(flags: Flags): number {
+  const asked = wholeFlag(flags, 'limit');
+  if (asked === 0) throw new UsageError('--limit is from 1 to 1000');
+  return asked ?? 0;
+}

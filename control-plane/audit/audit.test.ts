@@ -64,6 +64,8 @@ async function requests() {
   const range = {};
   const reads = {
     ShowAccount: () => invoke(admin.showAccount.bind(admin), { accountId }),
+    ListAccounts: () => invoke(admin.listAccounts.bind(admin), { search: 'a', limit: 0 }),
+    ListKeys: () => invoke(admin.listKeys.bind(admin), { accountId }),
     ListDeliveries: () => invoke(admin.listDeliveries.bind(admin), { accountId }),
     ListUsage: () => invoke(admin.listUsage.bind(admin), { accountId, range, limit: 1 }),
     SummarizeUsage: () => invoke(admin.summarizeUsage.bind(admin), { accountId, range }),

@@ -5,7 +5,7 @@ import { type CallContext, type GrpcService, unary } from '#common/grpc/server.t
 import type { Logger } from '#common/logging.ts';
 import type { Voice } from '#common/voices/voice.ts';
 import { type AdminServiceServer, AdminServiceService } from '#proto/semblance/admin/v1/admin.ts';
-import { requireAccount, showAccount } from '../accounts/accounts.ts';
+import { listAccounts, listKeys, requireAccount, showAccount } from '../accounts/accounts.ts';
 import * as changes from '../admin/changes.ts';
 import { listSettings } from '../admin/settings.ts';
 import { ACTOR_KEY, actorFrom } from '../audit/actor.ts';
@@ -85,9 +85,13 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
     showAccount: guarded('ShowAccount', async ({ accountId }) => ({
       account: await showAccount(sql, accountId),
     })),
+    listAccounts: guarded('ListAccounts', async (request) => ({
+      accounts: await listAccounts(sql, request),
+    })),
     createKey: changing('CreateKey', changes.keyCreated),
     revokeKey: changing('RevokeKey', changes.keyRevoked),
     limitKey: changing('LimitKey', changes.keyLimited),
+    listKeys: guarded('ListKeys', async ({ accountId }) => ({ keys: await listKeys(sql, accountId) })),
     showSecret: changing('ShowSecret', changes.secretShown),
     rotateSecret: changing('RotateSecret', changes.secretRotated),
     listDeliveries: guarded('ListDeliveries', async ({ accountId }) => {
