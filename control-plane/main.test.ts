@@ -106,15 +106,22 @@ test('two that start at once on an empty database bring its schema forward once,
   await pg.close();
 });
 
-test('a database of a newer release ends it with the reason', async () => {
+test('a database of a newer release ends it with the reason, unless that may be run behind', async () => {
   const pg = await testPostgres();
   await migrate(pg.url);
+  const known = (await readMigrations()).length;
   const sql = openSql({ url: pg.url, maxConnections: 1, settings: {}, deadlineMs: 5_000 });
-  await sql`insert into schema_migrations (version, name, digest) values (999, '0999-later.sql', 'x')`;
+  await sql`insert into schema_migrations (version, name, digest) values (${known + 1}, '0999-later.sql', 'x')`;
+  const refused = await start({ SEMBLANCE_POSTGRES_URL: pg.url });
+  expect(await refused.exited).toBe(1);
+  expect(refused.output()).toContain('run the newer release');
+  await sql`update schema_migrations set compatible_from = ${known} where version = ${known + 1}`;
+  const { child, exited, output } = await start({ SEMBLANCE_POSTGRES_URL: pg.url });
+  await untilTrue(() => output().includes('"ahead":["0999-later.sql"]'), 'it runs behind', PATIENCE_MS);
+  expect(child.exitCode).toBeNull();
+  child.kill('SIGTERM');
+  expect(await exited).toBe(0);
   await sql.end();
-  const { exited, output } = await start({ SEMBLANCE_POSTGRES_URL: pg.url });
-  expect(await exited).toBe(1);
-  expect(output()).toContain('run the newer release');
   await pg.close();
 });
 

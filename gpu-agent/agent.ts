@@ -194,7 +194,7 @@ async function startParts(
   started.push(() => live.close());
 
   const kubeOptions = { kubeconfigPath: settings.kubeconfig, fieldManager: FIELD_MANAGER };
-  const kube = createKubeClient({ ...kubeOptions, requestTimeoutMs: 5_000 });
+  const kube = createKubeClient({ ...kubeOptions, requestTimeoutMs: 5_000, logger });
   started.push(() => kube.close());
   const leaseKube = createKubeClient({ ...kubeOptions, requestTimeoutMs: 2_000 });
   started.push(() => leaseKube.close());

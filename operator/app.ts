@@ -93,10 +93,10 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   const registry = options.registry ?? createRegistry('operator');
   observeExpiry(registry, options.tls);
   const { kubeconfigPath } = options;
-  const client = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER });
+  const client = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER, logger });
   // Its own connections: no burst of other writes may hold up the renewals.
   const electionClient = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER, maxInFlight: 4 });
-  const allocationClient = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER });
+  const allocationClient = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER, logger });
   const common = { client, namespace, logger, registry };
   /** What all else works without. */
   const optional = { retryMs: options.deniedRetryMs ?? DENIED_RETRY_MS };

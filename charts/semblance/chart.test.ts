@@ -328,6 +328,8 @@ describe('what cannot work is refused', () => {
       'that no container of pools.agents.sidecars offers',
     ],
     [{ surprise: 1 }, "additional properties 'surprise' not allowed"],
+    // As `helm upgrade --reuse-values` leaves it out where the former chart had no such value.
+    [{ caBundle: null }, "missing property 'caBundle'"],
     [{ 'gateway.replica': 2 }, "additional properties 'replica' not allowed"],
     [{ 'image.tag': 'latest' }, '/image/tag'],
     [{ 'image.registry': 'https://example.com' }, '/image/registry'],

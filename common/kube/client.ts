@@ -1,5 +1,7 @@
 import { setMaxListeners } from 'node:events';
+import type { Logger } from '../logging.ts';
 import { createCredentials } from './credentials.ts';
+import { createDeclaredApply } from './declared.ts';
 import { errorOfWatch, isKubeError, KubeError } from './errors.ts';
 import { linesOf } from './lines.ts';
 import {
@@ -32,6 +34,8 @@ export interface KubeClientOptions {
   readonly maxRepeats?: number;
   /** Ends every request and watch. */
   readonly signal?: AbortSignal;
+  /** Told which fields of a status the cluster's definitions do not have. */
+  readonly logger?: Logger;
 }
 
 export interface CallOptions {
@@ -101,7 +105,8 @@ export interface KubeClient {
   ): Promise<T>;
   /**
    * Server-side apply, taking fields over from other managers. `uid` and `resourceVersion` in the metadata are
-   * preconditions (`conflict`). Without a subresource and without `uid`, creates what is missing.
+   * preconditions (`conflict`). Without a subresource and without `uid`, creates what is missing. Fields of a status that
+   * the cluster's definition of the resource does not have are left out.
    */
   apply<T extends KubeObject>(
     resource: ResourceDescriptor<T>,
@@ -161,6 +166,7 @@ export function createKubeClient(options: KubeClientOptions): KubeClient {
     kind: resource.kind,
   });
 
+  const declared = createDeclaredApply(options.logger);
   const get: KubeClient['get'] = (resource, ref, { signal } = {}) =>
     transport.request({ method: 'GET', path: objectPath(resource, ref), signal });
 
@@ -221,14 +227,16 @@ export function createKubeClient(options: KubeClientOptions): KubeClient {
         signal,
       }),
     apply: (resource, object, { subresource, fieldManager: manager = fieldManager, signal } = {}) =>
-      transport.request({
-        method: 'PATCH',
-        path: objectPath(resource, refOf(object), subresource),
-        query: { fieldManager: manager, force: true },
-        contentType: 'application/apply-patch+yaml',
-        body: typed(resource, object),
-        signal,
-      }),
+      declared(resource, object, (body) =>
+        transport.request({
+          method: 'PATCH',
+          path: objectPath(resource, refOf(object), subresource),
+          query: { fieldManager: manager, force: true },
+          contentType: 'application/apply-patch+yaml',
+          body: typed(resource, body),
+          signal,
+        }),
+      ),
     mergePatch: (resource, ref, patch, { subresource, signal } = {}) =>
       transport.request({
         method: 'PATCH',

@@ -1,8 +1,9 @@
 import postgres from 'postgres';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { silentLogger } from '#common/logging.ts';
 import { testPostgres } from '../../local/testing.ts';
 import {
+  compatibleFrom,
   MigrationChangedError,
   migrate,
   migrateWhenReachable,
@@ -24,7 +25,9 @@ afterAll(async () => {
 
 test('processes that start together apply each migration once', async () => {
   const wanted = await readMigrations();
-  const applied = (await Promise.all(Array.from({ length: 5 }, () => migrate(pg.url)))).flat();
+  const applied = (await Promise.all(Array.from({ length: 5 }, () => migrate(pg.url)))).flatMap(
+    (each) => each.applied,
+  );
   expect(applied).toEqual(wanted.map(({ name }) => name));
   const rows = await sql`select version from schema_migrations order by version`;
   expect(rows.map(({ version }) => version)).toEqual(wanted.map(({ version }) => version));
@@ -37,7 +40,7 @@ test('a migration that fails leaves nothing, and the next start goes on from the
   await expect(migrate(pg.url, [...wanted, broken])).rejects.toThrow('division by zero');
   expect(await sql`select 1 from pg_class where relname = 'half_done'`).toHaveLength(0);
   const mended = { version, name: 'mended.sql', sql: 'create table half_done ();' };
-  expect(await migrate(pg.url, [...wanted, mended])).toEqual(['mended.sql']);
+  expect((await migrate(pg.url, [...wanted, mended])).applied).toEqual(['mended.sql']);
 });
 
 test('a schema newer than the release is refused, at once and for good', async () => {
@@ -70,4 +73,35 @@ test('a migration edited after it was applied is refused', async () => {
   const wanted = await readMigrations();
   const edited = [...wanted, { version: wanted.length + 1, name: 'mended.sql', sql: 'select 2' }];
   await expect(migrate(pg.url, edited)).rejects.toThrow(MigrationChangedError);
+});
+
+describe('the first line of a migration', () => {
+  const from = (first: string) =>
+    compatibleFrom({ version: 17, name: '0017-x.sql', sql: `${first}\nselect 1;` });
+
+  test.each([
+    ['-- compatible-from: 0016', 16],
+    ['-- compatible-from: 0003', 3],
+    ['-- What it is about.', 17],
+    ['create table a ();', 17],
+  ])('%s', (first, expected) => {
+    expect(from(first)).toBe(expected);
+  });
+
+  test.each([
+    '-- compatible-from: 16',
+    '-- compatible-from: 0017',
+    '-- compatible-from: 0018',
+    '-- compatible-from: 0000',
+    '-- compatible-from:0016',
+    '--compatible-from: 0016',
+    '-- Compatible with 0016',
+  ])('is refused: %s', (first) => {
+    expect(() => from(first)).toThrow('0017-x.sql begins with');
+  });
+
+  test('of those that are applied already is no mark', async () => {
+    const frozen = (await readMigrations()).slice(0, 16);
+    expect(frozen.map(compatibleFrom)).toEqual(frozen.map(({ version }) => version));
+  });
 });

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describeError } from '#common/errors.ts';
 import type { Logger } from '#common/logging.ts';
 import { createRefusals } from '#common/refusals.ts';
-import { openSql, runScript, sqlState } from './sql.ts';
+import { openSql, runScript, sqlState, type Transaction } from './sql.ts';
 
 const FOLDER = join(import.meta.dirname, 'migrations');
 /** One number for the whole database: whoever holds this advisory lock migrates. */
@@ -13,7 +13,7 @@ const LOCK = 7_362_652_636_266_223n;
 /** No such user or no way in for it, and the wrong password. */
 const NOT_LET_IN = ['28000', '28P01'];
 
-/** The database was migrated by a newer release; running an older one on it could damage the books. */
+/** A newer release migrated the database to what older ones could damage the books on. */
 export class SchemaTooNewError extends Error {
   override readonly name = 'SchemaTooNewError';
   readonly code = 'schema_too_new';
@@ -33,6 +33,32 @@ export interface Migration {
   readonly sql: string;
 }
 
+/** What a start found and did. */
+export interface Migrated {
+  /** Names of the migrations applied by it. */
+  readonly applied: readonly string[];
+  /** Names of migrations of newer releases, on whose schema this one may run. */
+  readonly ahead: readonly string[];
+}
+
+const MARK = /^-- compatible-from: (\d{4})$/;
+
+/**
+ * The oldest schema whose releases may run on what a migration makes, by its first line, `-- compatible-from: 0016`.
+ * Without such a line it is its own: no release from before it may.
+ * @throws Error when the line is one that was meant and is none
+ */
+export function compatibleFrom({ version, name, sql }: Migration): number {
+  const [first = ''] = sql.split(/\r?\n/, 1);
+  const from = Number(MARK.exec(first)?.[1] ?? version);
+  const meant = /^\W*compatib/i.test(first);
+  if (meant && !(from >= 1 && from < version))
+    throw new Error(
+      `${name} begins with "${first}": write "-- compatible-from: NNNN" with the number of an earlier migration`,
+    );
+  return from;
+}
+
 /** The numbered files of a folder, `0001-name.sql`, in order and without gaps. */
 export async function readMigrations(folder = FOLDER): Promise<Migration[]> {
   const names = (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort();
@@ -40,56 +66,80 @@ export async function readMigrations(folder = FOLDER): Promise<Migration[]> {
     names.map(async (name, index) => {
       const version = Number(/^(\d{4})-[a-z0-9-]+\.sql$/.exec(name)?.[1]);
       if (version !== index + 1) throw new Error(`migration ${name} is misnamed or out of sequence`);
-      return { version, name, sql: await readFile(join(folder, name), 'utf8') };
+      const migration = { version, name, sql: await readFile(join(folder, name), 'utf8') };
+      compatibleFrom(migration);
+      return migration;
     }),
   );
 }
 
+type Applied = { version: number; name: string; digest: string; compatible_from: number | null };
+
 /**
  * Brings the schema forward to what this release needs. Each migration runs in one transaction with its record, all
- * of them under an advisory lock, so that any number of processes may start at once.
- * @returns the names of the migrations applied by this call
+ * of them under an advisory lock, so that any number of processes, of this release and of others, may start at once.
  * @throws SchemaTooNewError, MigrationChangedError
  */
-export async function migrate(url: string, migrations?: readonly Migration[]): Promise<string[]> {
+export async function migrate(url: string, migrations?: readonly Migration[]): Promise<Migrated> {
   const wanted = migrations ?? (await readMigrations());
   const sql = openSql({ url, maxConnections: 1, settings: { TimeZone: 'UTC' }, deadlineMs: 0 });
   try {
     return await sql.begin(async (tx) => {
-      await tx`select pg_advisory_xact_lock(${LOCK})`;
+      // Should this process be killed, the server stops at once and gives the lock back, not when its statement is done.
       await tx`
-        create table if not exists schema_migrations (
-          version int primary key,
-          name text not null,
-          digest text not null,
-          applied_at timestamptz not null default now()
-        )`;
-      const applied = await tx<{ version: number; name: string; digest: string }[]>`
-        select version, name, digest from schema_migrations order by version`;
-      const newest = applied.at(-1);
-      if (newest && newest.version > wanted.length) {
-        throw new SchemaTooNewError(
-          `the database is at schema ${newest.version} (${newest.name}), this release knows ${wanted.length}: run the newer release`,
-        );
-      }
-      const done: string[] = [];
+        select set_config(name, '1s', true) from pg_settings where name = 'client_connection_check_interval'`;
+      await tx`select pg_advisory_xact_lock(${LOCK})`;
+      await prepareRecords(tx);
+      const records = await tx<Applied[]>`
+        select version, name, digest, compatible_from from schema_migrations order by version`;
+      const ahead = records.slice(wanted.length);
+      for (const record of ahead) refuseUnlessCompatible(record, wanted.length);
+      const applied: string[] = [];
       for (const migration of wanted) {
+        const { version, name } = migration;
         const digest = await digestOf(migration.sql);
-        const before = applied[migration.version - 1];
+        const before = records[version - 1];
         if (before) {
           if (before.digest !== digest)
-            throw new MigrationChangedError(`${migration.name} was changed after it had been applied`);
+            throw new MigrationChangedError(`${name} was changed after it had been applied`);
           continue;
         }
         await runScript(tx, migration.sql);
-        await tx`insert into schema_migrations (version, name, digest) values (${migration.version}, ${migration.name}, ${digest})`;
-        done.push(migration.name);
+        await tx`
+          insert into schema_migrations (version, name, digest, compatible_from)
+          values (${version}, ${name}, ${digest}, ${compatibleFrom(migration)})`;
+        applied.push(name);
       }
-      return done;
+      return { applied, ahead: ahead.map(({ name }) => name) };
     });
   } finally {
     await sql.end();
   }
+}
+
+async function prepareRecords(tx: Transaction): Promise<void> {
+  await tx`
+    create table if not exists schema_migrations (
+      version int primary key,
+      name text not null,
+      digest text not null,
+      applied_at timestamptz not null default now()
+    )`;
+  // Looked for first: even a column that is there is not added without waiting for a backup that reads the table.
+  const [column] = await tx`
+    select 1 from pg_attribute
+    where attrelid = 'schema_migrations'::regclass and attname = 'compatible_from' and not attisdropped`;
+  // Null where a release recorded the migration that knew no marks: none of those had one.
+  if (!column) await tx`alter table schema_migrations add column compatible_from int`;
+}
+
+/** @param known newest schema that this release knows */
+function refuseUnlessCompatible({ version, name, compatible_from: from }: Applied, known: number): void {
+  if ((from ?? version) <= known) return;
+  throw new SchemaTooNewError(
+    `the database has ${name} of a newer release, on which releases before it cannot run; this one knows schema ${known}: ` +
+      'run the newer release again, or restore a backup from before it',
+  );
 }
 
 /**
@@ -101,13 +151,19 @@ export async function migrateWhenReachable(
   logger: Logger,
   signal: AbortSignal,
   onFault: (why: string) => void = () => {},
+  migrations?: readonly Migration[],
 ): Promise<void> {
   const refusals = createRefusals('SEMBLANCE_POSTGRES_URL');
   for (let attempt = 0; ; attempt++) {
     signal.throwIfAborted();
     try {
-      const applied = await migrate(url);
+      const { applied, ahead } = await migrate(url, migrations);
       if (applied.length > 0) logger.info({ applied }, 'migrated the database');
+      if (ahead.length > 0)
+        logger.info(
+          { ahead },
+          'the schema of the database is of a newer release, and this one may run on it',
+        );
       return;
     } catch (error) {
       if (error instanceof SchemaTooNewError || error instanceof MigrationChangedError) throw error;

@@ -32,7 +32,7 @@ export async function install(more: readonly string[] = []): Promise<void> {
 }
 
 export async function upgrade(more: readonly string[]): Promise<void> {
-  await helm(['upgrade', RELEASE, CHART, '--reuse-values', '--wait', '--timeout', '5m', ...more]);
+  await helm(['upgrade', RELEASE, CHART, '--reset-then-reuse-values', '--wait', '--timeout', '5m', ...more]);
   await untilReady();
 }
 
