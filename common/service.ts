@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ConfigError } from './config.ts';
 import { describeError } from './errors.ts';
 import type { Logger } from './logging.ts';
+import { endEarlyNoMore } from './process/end-early.ts';
 import { startTracing, stopTracing } from './tracing/tracing.ts';
 
 /** Time a start that is asked to end is given to undo what it began. */
@@ -54,6 +55,7 @@ export function runService(
   };
 
   process.on('SIGTERM', () => void end('SIGTERM'));
+  endEarlyNoMore();
   process.on('SIGINT', () => void end('SIGINT'));
   process.on('uncaughtException', (error) => fail(error, 'uncaught exception'));
   process.on('unhandledRejection', (error) => fail(error, 'unhandled rejection'));

@@ -321,6 +321,8 @@ describe('what cannot work is refused', () => {
     [{ 'gateway.autoscaling.enabled': true }, 'cannot share the object volume'],
     [{ 'ingress.enabled': true }, 'ingress.host'],
     [{ 'httpRoute.enabled': true }, 'httpRoute.parentRefs'],
+    [{ 'httpRoute.enabled': true, 'httpRoute.parentRefs': [{ name: 'public' }] }, 'publicUrl is needed'],
+    [{ 'ingress.enabled': true, 'ingress.host': '*.example.com' }, 'publicUrl is needed'],
     [{ 'pools.agents.engines': ['onnx'] }, 'pools.agents.models.existingClaim'],
     [{ 'pools.agents.autoscaling.enabled': true }, 'set pools.agents.capabilities'],
     [

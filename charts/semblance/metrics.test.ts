@@ -101,6 +101,8 @@ describe('monitors', () => {
       expect(service.spec.ports).toEqual([{ name: 'health', port: 8081, targetPort: 'health' }]);
       expect(selected(external, { matchLabels: service.spec.selector })).toHaveLength(1);
     }
+    // Else the Service's name would take the place of the label `service`, by which alerts and dashboard choose.
+    expect(spec.endpoints).toEqual([expect.objectContaining({ port: 'health', honorLabels: true })]);
     expect(find(external, 'PodMonitor', 'rel-semblance-agents')).toBeDefined();
   });
 });

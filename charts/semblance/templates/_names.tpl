@@ -65,15 +65,19 @@ http://{{ include "semblance.fullname" . }}-gateway.{{ .Release.Namespace }}.svc
 {{ include "semblance.fullname" . }}-control-plane.{{ .Release.Namespace }}.svc:9090
 {{- end -}}
 
-{{- define "semblance.publicUrl" -}}
-{{- $hostnames := .Values.httpRoute.hostnames -}}
+{{/* Hosts with a wildcard name no place. Empty: nothing says where clients reach the gateway. */}}
+{{- define "semblance.publicUrlFound" -}}
+{{- $hostnames := list -}}
+{{- range .Values.httpRoute.hostnames }}{{ if not (hasPrefix "*" .) }}{{ $hostnames = append $hostnames . }}{{ end }}{{ end -}}
 {{- if .Values.publicUrl -}}
 {{- .Values.publicUrl -}}
-{{- else if and .Values.ingress.enabled .Values.ingress.host -}}
+{{- else if and .Values.ingress.enabled .Values.ingress.host (not (hasPrefix "*" .Values.ingress.host)) -}}
 {{- printf "%s://%s" (ternary "https" "http" (not (empty .Values.ingress.tlsSecret))) .Values.ingress.host -}}
 {{- else if and .Values.httpRoute.enabled $hostnames -}}
 {{- printf "https://%s" (first $hostnames) -}}
-{{- else -}}
-http://localhost:8080
 {{- end -}}
+{{- end -}}
+
+{{- define "semblance.publicUrl" -}}
+{{ include "semblance.publicUrlFound" . | default "http://localhost:8080" }}
 {{- end -}}

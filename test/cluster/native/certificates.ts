@@ -23,47 +23,19 @@ export type Certificates = {
   apiserver: { cert: string; key: string };
   /** Of the administrator, and by which kube-apiserver speaks to the kubelet. */
   admin: { cert: string; key: string };
+  /** By which kube-apiserver speaks to servers of APIServices; of an authority that issues nothing else. */
+  aggregator: { authority: string; cert: string; key: string };
   serviceAccountKey: string;
 };
+
+/** Of the subject that the requests of kube-apiserver bear. */
+export const AGGREGATOR = 'aggregator';
 
 /** An authority for one cluster, and what it issued. Gives the paths of the files. */
 export async function makeCertificates(dir: string, address: string): Promise<Certificates> {
   const file = (name: string) => join(dir, name);
-  const keys = await newKeys();
-  const authority = await X509CertificateGenerator.createSelfSigned({
-    name: 'CN=semblance-test-cluster',
-    ...validity(),
-    keys,
-    signingAlgorithm: KEY,
-    extensions: [
-      new BasicConstraintsExtension(true, undefined, true),
-      new KeyUsagesExtension(KeyUsageFlags.keyCertSign | KeyUsageFlags.digitalSignature, true),
-    ],
-  });
-  const issue = async (name: string, subject: string, names: string[], addresses: string[]) => {
-    const own = await newKeys();
-    const alternative = [
-      ...names.map((value) => ({ type: 'dns' as const, value })),
-      ...addresses.map((value) => ({ type: 'ip' as const, value })),
-    ];
-    const certificate = await X509CertificateGenerator.create({
-      subject,
-      issuer: authority.subject,
-      ...validity(),
-      publicKey: own.publicKey,
-      signingKey: keys.privateKey,
-      signingAlgorithm: KEY,
-      extensions: [
-        new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
-        new ExtendedKeyUsageExtension([ExtendedKeyUsage.serverAuth, ExtendedKeyUsage.clientAuth]),
-        ...(alternative.length ? [new SubjectAlternativeNameExtension(alternative)] : []),
-      ],
-    });
-    return {
-      cert: await save(file(`${name}.crt`), certificate),
-      key: await saveKey(file(`${name}.key`), own),
-    };
-  };
+  const own = await newAuthority(dir, 'authority', 'CN=semblance-test-cluster');
+  const front = await newAuthority(dir, 'aggregator-authority', 'CN=semblance-test-aggregator');
   const domain = 'kubernetes.default.svc.cluster.local'.split('.');
   const serviceNames = [1, 2, 3, 5].map((parts) => domain.slice(0, parts).join('.'));
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
@@ -73,16 +45,59 @@ export async function makeCertificates(dir: string, address: string): Promise<Ce
     { mode: 0o600 },
   );
   return {
-    authority: await save(file('authority.crt'), authority),
-    apiserver: await issue(
+    authority: own.file,
+    apiserver: await own.issue(
       'apiserver',
       'CN=kube-apiserver',
       ['localhost', ...serviceNames],
       ['127.0.0.1', address, '10.96.0.1'],
     ),
-    admin: await issue('admin', 'CN=semblance-test, O=system:masters', [], []),
+    admin: await own.issue('admin', 'CN=semblance-test, O=system:masters', [], []),
+    aggregator: {
+      authority: front.file,
+      ...(await front.issue('aggregator', `CN=${AGGREGATOR}`, [], [])),
+    },
     serviceAccountKey: file('service-account.key'),
   };
+}
+
+async function newAuthority(dir: string, name: string, subject: string) {
+  const keys = await newKeys();
+  const certificate = await X509CertificateGenerator.createSelfSigned({
+    name: subject,
+    ...validity(),
+    keys,
+    signingAlgorithm: KEY,
+    extensions: [
+      new BasicConstraintsExtension(true, undefined, true),
+      new KeyUsagesExtension(KeyUsageFlags.keyCertSign | KeyUsageFlags.digitalSignature, true),
+    ],
+  });
+  const issue = async (name: string, subject: string, names: string[], addresses: string[]) => {
+    const its = await newKeys();
+    const alternative = [
+      ...names.map((value) => ({ type: 'dns' as const, value })),
+      ...addresses.map((value) => ({ type: 'ip' as const, value })),
+    ];
+    const issued = await X509CertificateGenerator.create({
+      subject,
+      issuer: certificate.subject,
+      ...validity(),
+      publicKey: its.publicKey,
+      signingKey: keys.privateKey,
+      signingAlgorithm: KEY,
+      extensions: [
+        new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
+        new ExtendedKeyUsageExtension([ExtendedKeyUsage.serverAuth, ExtendedKeyUsage.clientAuth]),
+        ...(alternative.length ? [new SubjectAlternativeNameExtension(alternative)] : []),
+      ],
+    });
+    return {
+      cert: await save(join(dir, `${name}.crt`), issued),
+      key: await saveKey(join(dir, `${name}.key`), its),
+    };
+  };
+  return { file: await save(join(dir, `${name}.crt`), certificate), issue };
 }
 
 function newKeys(): Promise<webcrypto.CryptoKeyPair> {

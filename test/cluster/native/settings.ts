@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { stringify } from 'yaml';
-import type { Certificates } from './certificates.ts';
+import { AGGREGATOR, type Certificates } from './certificates.ts';
 
 export const NODE = 'node-1';
 export const CLUSTER_DNS = '10.96.0.10';
@@ -52,6 +52,14 @@ export const apiserverArgs = (address: string, certificates: Certificates) => [
   `--kubelet-client-key=${certificates.admin.key}`,
   '--kubelet-preferred-address-types=InternalIP',
   '--service-account-issuer=https://kubernetes.default.svc',
+  // For APIServices, such as metrics-server's.
+  `--requestheader-client-ca-file=${certificates.aggregator.authority}`,
+  `--requestheader-allowed-names=${AGGREGATOR}`,
+  '--requestheader-username-headers=X-Remote-User',
+  '--requestheader-group-headers=X-Remote-Group',
+  '--requestheader-extra-headers-prefix=X-Remote-Extra-',
+  `--proxy-client-cert-file=${certificates.aggregator.cert}`,
+  `--proxy-client-key-file=${certificates.aggregator.key}`,
   `--service-account-key-file=${certificates.serviceAccountKey}`,
   `--service-account-signing-key-file=${certificates.serviceAccountKey}`,
   '--service-cluster-ip-range=10.96.0.0/16',
@@ -126,7 +134,8 @@ export const kubeletText = ({ socket, cgroup }: Paths, certificates: Certificate
     resolvConf: '',
     authentication: {
       anonymous: { enabled: false },
-      webhook: { enabled: false },
+      // Tokens of service accounts, such as metrics-server's.
+      webhook: { enabled: true },
       x509: { clientCAFile: certificates.authority },
     },
     authorization: { mode: 'AlwaysAllow' },

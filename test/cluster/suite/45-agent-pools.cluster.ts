@@ -21,9 +21,11 @@ import {
   stands,
   untilPool,
 } from './pools.ts';
-import { kubectl, untilReady, withApi } from './release.ts';
+import { agents, kubectl, untilReady, withApi } from './release.ts';
 
 const IDLE_S = 4;
+/** In place of half a minute. */
+const LIVE_DRAIN_S = 3;
 const stop = new AbortController();
 
 beforeAll(async () => {
@@ -34,7 +36,8 @@ beforeAll(async () => {
 
 afterAll(async () => {
   stop.abort();
-  await kubectl(['delete', 'agentpool', 'demand', 'image', 'huge', '--ignore-not-found', '--timeout=50s']);
+  const made = ['demand', 'image', 'huge', 'hand', 'need'];
+  await kubectl(['delete', 'agentpool', ...made, '--ignore-not-found', '--timeout=50s']);
   await kubectl(['scale', 'agentpool', CHARTS_POOL, '--replicas=1']);
   await untilReady();
 });
@@ -120,6 +123,56 @@ test('a pool from nothing to two agents and back, by what its sessions need', as
   });
   // It waits for three agents, one after the other.
 }, 900_000);
+
+test('two pools of one capability; one of them is deleted under a live session', async () => {
+  const env = {
+    SEMBLANCE_LIVE_VOICE_SLOTS: '1',
+    SEMBLANCE_LIVE_VIDEO_SLOTS: '0',
+    SEMBLANCE_AGENT_LIVE_DRAIN_SECONDS: String(LIVE_DRAIN_S),
+  };
+  const autoscaling = { minReplicas: 1, maxReplicas: 2, bufferSlots: 0, idleSeconds: 600 };
+  await makePool('hand', { capabilities: ['voice'], replicas: 1 }, env);
+  await makePool('need', { capabilities: ['voice'], autoscaling }, env);
+  for (const pool of ['hand', 'need']) await untilPool(pool, 'its agent is ready', stands(1));
+  await withApi(async (api) => {
+    const clients = [await streaming(api, stop.signal), await streaming(api, stop.signal)];
+    const carriers = await Promise.all(clients.map(carrierOf));
+    const on = (pool: string) => {
+      const client = clients[carriers.findIndex((name) => name.startsWith(`${pool}-`))];
+      if (!client) throw new Error(`no session is with an agent of ${pool}: ${carriers}`);
+      return client;
+    };
+    const [told, other] = [on('hand'), on('need')];
+
+    // What a third session lacks is for the pool that scales itself alone.
+    expect(await asked(api)).toBe('capacity_warming');
+    await untilPool('need', 'it starts another', ({ status }) => status?.desiredReplicas === 2);
+    expect((await poolOf('hand')).status).toMatchObject({ desiredReplicas: 1, replicas: 1, busyReplicas: 1 });
+    // Which nobody scales besides.
+    await expect(kubectl(['scale', 'agentpool', 'need', '--replicas=1'])).rejects.toThrow(
+      /replicas and autoscaling exclude each other/,
+    );
+
+    const deletedAt = performance.now();
+    await kubectl(['delete', 'agentpool', 'hand', '--timeout=20s']);
+    const { code, reason } = await told.closed;
+    console.log(`closed ${Math.round(performance.now() - deletedAt)} ms after its pool was deleted`);
+    expect([code, reason]).toEqual([1001, expect.stringContaining('going_away')]);
+    expect(told.notices).toEqual([{ type: 'ending', reason: 'agent_draining', in_seconds: LIVE_DRAIN_S }]);
+    expect(told.lastAt - deletedAt).toBeGreaterThan(LIVE_DRAIN_S * 1_000 - 500);
+    await expectCharged(api, told, { status: 'succeeded', reason: 'cancelled' });
+    await eventually('its Pod and its GpuAgent to be gone', async () => {
+      const left = [...(await podsOfPool('hand')), ...(await agents())].map(({ metadata }) => metadata.name);
+      return !left.some((name) => name.startsWith('hand-')) || undefined;
+    });
+
+    await untilHeard(other, heardMs(other) + 1_000);
+    expect(other.notices).toEqual([]);
+    other.close();
+    await other.closed;
+    await expectCharged(api, other, { status: 'succeeded', reason: null });
+  });
+});
 
 test('a pool that cannot start agents says why; a HorizontalPodAutoscaler scales it all the same', async () => {
   await makePool('image', { replicas: 1 }, {}, ({ spec: { containers } }) => {

@@ -1,0 +1,79 @@
+import { loadConfig } from '#common/config.ts';
+import { createNatsBus } from '#common/events/nats-bus.ts';
+import { openTls } from '#common/grpc/tls/tls.ts';
+import { createRegistry, startHealthServer } from '#common/health.ts';
+import { createKubeClient } from '#common/kube/index.ts';
+import { createLogger } from '#common/logging.ts';
+import { openObjectStore } from '#common/objects/open.ts';
+import { checkAtStart } from '#common/objects/start-check.ts';
+import { runService } from '#common/service.ts';
+import { loadVoices, voiceDirectories } from '#common/voices/load-voices.ts';
+import { controlPlaneShape } from './config.ts';
+import { startControlPlane } from './control-plane.ts';
+
+const logger = createLogger({
+  service: 'control-plane',
+  level: process.env.SEMBLANCE_LOG_LEVEL || 'info',
+});
+
+runService(logger, async () => {
+  const config = loadConfig(controlPlaneShape);
+  const voices = await loadVoices(voiceDirectories(config));
+  const registry = createRegistry('control-plane');
+  if (!config.SEMBLANCE_INTERNAL_TOKEN && !config.SEMBLANCE_TLS_DIR) {
+    logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: whoever reaches the gRPC port may call it');
+  }
+  const events = createNatsBus({
+    ...{ url: config.SEMBLANCE_NATS_URL, caFile: config.SEMBLANCE_NATS_CA },
+    ...{ name: 'control-plane', logger },
+  });
+  const kube = createKubeClient({
+    kubeconfigPath: config.KUBECONFIG,
+    fieldManager: 'semblance-control-plane',
+    requestTimeoutMs: 5_000,
+  });
+  const objects = openObjectStore({
+    url: config.SEMBLANCE_OBJECTS_URL,
+    signingKey: config.SEMBLANCE_OBJECTS_SIGNING_KEY,
+    publicUrl: config.SEMBLANCE_PUBLIC_URL,
+    internalUrl: config.SEMBLANCE_OBJECTS_INTERNAL_URL,
+  });
+  const stored = checkAtStart(objects, logger);
+  const tls = await openTls({ dir: config.SEMBLANCE_TLS_DIR, component: 'control-plane', logger });
+  const controlPlane = await startControlPlane({
+    listen: config.SEMBLANCE_CONTROL_LISTEN,
+    postgresUrl: config.SEMBLANCE_POSTGRES_URL,
+    events,
+    kube,
+    namespace: config.SEMBLANCE_NAMESPACE,
+    objects,
+    adminToken: config.SEMBLANCE_ADMIN_TOKEN,
+    internalToken: config.SEMBLANCE_INTERNAL_TOKEN,
+    tls,
+    logger,
+    registry,
+    voices,
+    webhooks: { allow: config.SEMBLANCE_WEBHOOK_ALLOW },
+  });
+  const health = await startHealthServer({
+    listen: config.SEMBLANCE_HEALTH_LISTEN,
+    service: 'control-plane',
+    ready: { ...controlPlane.ready, ...stored.ready },
+    registry,
+  });
+  logger.info({ port: controlPlane.port, health: health.port }, 'control plane is up');
+  // A schema that is too new, or a password that is wrong, no waiting mends: uncaught, it ends the process and says why.
+  void controlPlane.migrated.catch((error: { retryable?: boolean }) => {
+    if (error.retryable === false) throw error;
+  });
+  return async () => {
+    await controlPlane.close();
+    await events.close();
+    stored.close();
+    await kube.close();
+    await objects.close();
+    tls?.close();
+    // The last, for it says all the while that the service is not ready.
+    await health.close();
+  };
+});

@@ -1,0 +1,76 @@
+import { loadConfig } from '#common/config.ts';
+import { describeError } from '#common/errors.ts';
+import { expiryCheck, observeExpiry } from '#common/grpc/tls/expiry.ts';
+import { openTls } from '#common/grpc/tls/tls.ts';
+import { createRegistry, startHealthServer } from '#common/health.ts';
+import { createLogger } from '#common/logging.ts';
+import { openObjectStore } from '#common/objects/open.ts';
+import { checkAtStart } from '#common/objects/start-check.ts';
+import { runService } from '#common/service.ts';
+import { drainTimes, gatewayShape } from './config.ts';
+import { startGateway } from './gateway.ts';
+
+const logger = createLogger({
+  service: 'gateway',
+  level: process.env.SEMBLANCE_LOG_LEVEL || 'info',
+  gatherMs: 100,
+});
+
+/** Time for everything but the drain: requests under way, last reports, what is open. */
+const END_MS = 10_000;
+
+function configOrExit() {
+  try {
+    return loadConfig(gatewayShape);
+  } catch (error) {
+    process.stderr.write(`${describeError(error)}\n`);
+    process.exit(1);
+  }
+}
+
+const config = configOrExit();
+const drain = drainTimes(config);
+
+async function start(): Promise<() => Promise<void>> {
+  const store = openObjectStore({
+    url: config.SEMBLANCE_OBJECTS_URL,
+    signingKey: config.SEMBLANCE_OBJECTS_SIGNING_KEY,
+    publicUrl: config.SEMBLANCE_PUBLIC_URL,
+    internalUrl: config.SEMBLANCE_OBJECTS_INTERNAL_URL,
+  });
+  const objects = checkAtStart(store, logger);
+  const registry = createRegistry('gateway');
+  const tls = await openTls({ dir: config.SEMBLANCE_TLS_DIR, component: 'gateway', logger });
+  observeExpiry(registry, tls);
+  const gateway = await startGateway({
+    listen: config.SEMBLANCE_GATEWAY_LISTEN,
+    controlAddress: config.SEMBLANCE_CONTROL_ADDRESS,
+    internalToken: config.SEMBLANCE_INTERNAL_TOKEN,
+    tls,
+    store,
+    logger,
+    registry,
+    tryPage: config.SEMBLANCE_TRY_PAGE === 'on',
+    publicUrl: config.SEMBLANCE_PUBLIC_URL,
+    timing: { serveOn: drain.serve, liveDrain: drain.live },
+  });
+  const health = await startHealthServer({
+    listen: config.SEMBLANCE_HEALTH_LISTEN,
+    service: 'gateway',
+    registry,
+    ready: { 'control plane': () => gateway.ready(), ...objects.ready, ...expiryCheck(tls) },
+  });
+  logger.info(
+    { port: gateway.port, healthPort: health.port, control: config.SEMBLANCE_CONTROL_ADDRESS },
+    'serving',
+  );
+  return async () => {
+    await gateway.close();
+    objects.close();
+    await store.close();
+    await health.close();
+    tls?.close();
+  };
+}
+
+runService(logger, start, drain.serve + drain.live + END_MS);

@@ -1,0 +1,36 @@
+import { describeError } from '#common/errors.ts';
+import { openTls } from '#common/grpc/tls/tls.ts';
+import { createLogger } from '#common/logging.ts';
+import { runService } from '#common/service.ts';
+import { startAgent } from './agent.ts';
+import { type AgentSettings, loadSettings } from './settings.ts';
+
+/** Time for everything but the drain: last results, the farewell to the API, engine processes, files. */
+const END_MS = 12_000;
+
+function settingsOrExit(): AgentSettings {
+  try {
+    return loadSettings();
+  } catch (error) {
+    process.stderr.write(`${describeError(error)}\n`);
+    process.exit(1);
+  }
+}
+
+const settings = settingsOrExit();
+const logger = createLogger({ service: 'gpu-agent', level: settings.logLevel });
+
+runService(
+  logger,
+  async (signal) => {
+    const tls = await openTls({ dir: settings.tlsDir, component: 'agent', logger });
+    const agent = await startAgent({ settings, logger, signal, tls });
+    agent.failed.catch(async (error: unknown) => {
+      logger.fatal({ err: error }, `the agent cannot go on: ${describeError(error)}`);
+      await agent.close();
+      logger.flush(() => process.exit(1));
+    });
+    return agent.close;
+  },
+  settings.drainMs + END_MS,
+);

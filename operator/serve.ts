@@ -1,0 +1,95 @@
+import './heap.ts';
+import { randomBytes } from 'node:crypto';
+import { hostname } from 'node:os';
+import { ConfigError, loadConfig } from '#common/config.ts';
+import { describeError } from '#common/errors.ts';
+import { openTls } from '#common/grpc/tls/tls.ts';
+import { createKubeClient } from '#common/kube/index.ts';
+import { createLogger } from '#common/logging.ts';
+import { openObjectStore } from '#common/objects/open.ts';
+import { checkAtStart } from '#common/objects/start-check.ts';
+import { runService } from '#common/service.ts';
+import { FIELD_MANAGER, startOperator } from './app.ts';
+import { endWithNamespace } from './chart/namespace-end.ts';
+import { operatorShape } from './config.ts';
+
+/** Time to end: hands the lead over, and clears a namespace that is being deleted of thousands of jobs. */
+const END_MS = 25_000;
+
+const logger = createLogger({ service: 'operator', level: process.env.SEMBLANCE_LOG_LEVEL || 'info' });
+
+const main = async () => {
+  const config = loadConfig(operatorShape);
+  const listen = config.SEMBLANCE_OPERATOR_LISTEN;
+  const advertise = config.SEMBLANCE_OPERATOR_ADVERTISE;
+  if (['0.0.0.0', '::', '*'].includes(listen.host) && !advertise) {
+    throw new ConfigError(
+      'The environment is not usable:\n  SEMBLANCE_OPERATOR_ADVERTISE: must say where others reach the operator when it listens on every address',
+    );
+  }
+  if (!config.SEMBLANCE_INTERNAL_TOKEN && !config.SEMBLANCE_TLS_DIR)
+    logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: whoever reaches the gRPC port may call it');
+  const objects = openObjectStore({
+    url: config.SEMBLANCE_OBJECTS_URL,
+    signingKey: config.SEMBLANCE_OBJECTS_SIGNING_KEY,
+    publicUrl: config.SEMBLANCE_PUBLIC_URL,
+    internalUrl: config.SEMBLANCE_OBJECTS_INTERNAL_URL,
+  });
+  const stored = checkAtStart(objects, logger);
+  const tls = await openTls({ dir: config.SEMBLANCE_TLS_DIR, component: 'operator', logger });
+  const operator = await startOperator({
+    kubeconfigPath: config.KUBECONFIG,
+    namespace: config.SEMBLANCE_NAMESPACE,
+    objects,
+    ready: stored.ready,
+    internalToken: config.SEMBLANCE_INTERNAL_TOKEN,
+    tls,
+    logger,
+    identity:
+      config.SEMBLANCE_OPERATOR_IDENTITY ??
+      `${hostname()}-${process.pid}-${randomBytes(3).toString('hex')}`.toLowerCase(),
+    healthListen: config.SEMBLANCE_HEALTH_LISTEN,
+    listen,
+    advertise,
+    concurrency: config.SEMBLANCE_OPERATOR_CONCURRENCY,
+    agentRetentionMs: config.SEMBLANCE_OPERATOR_AGENT_RETENTION_SECONDS * 1_000,
+    weights: config.SEMBLANCE_ACCOUNT_WEIGHTS,
+    packing: config.SEMBLANCE_OPERATOR_PACKING,
+    election: {
+      leaseDurationMs: config.SEMBLANCE_OPERATOR_LEASE_SECONDS * 1_000,
+      renewDeadlineMs: config.SEMBLANCE_OPERATOR_RENEW_DEADLINE_SECONDS * 1_000,
+      retryPeriodMs: config.SEMBLANCE_OPERATOR_RENEW_SECONDS * 1_000,
+    },
+  });
+  logger.info(
+    { health: operator.healthPort, address: operator.address, namespace: config.SEMBLANCE_NAMESPACE },
+    'started',
+  );
+  // What ends the operator for good ends the process, which is then started anew.
+  operator.failed.catch((error: unknown) =>
+    queueMicrotask(() => {
+      throw error;
+    }),
+  );
+  return async () => {
+    await operator.close();
+    stored.close();
+    await objects.close();
+    tls?.close();
+    await releaseNamespace(config.KUBECONFIG, config.SEMBLANCE_NAMESPACE);
+  };
+};
+
+async function releaseNamespace(kubeconfigPath: string | undefined, namespace: string): Promise<void> {
+  const client = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER, requestTimeoutMs: 2_000 });
+  try {
+    await endWithNamespace({ client, namespace, logger });
+  } catch (error) {
+    // It may not look, or there is no API any more: it ends all the same.
+    logger.debug({ err: error }, `cannot tell whether the namespace is going: ${describeError(error)}`);
+  } finally {
+    await client.close();
+  }
+}
+
+runService(logger, main, END_MS);
