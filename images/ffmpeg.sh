@@ -10,6 +10,9 @@ set -eu
 # By the names of ffmpeg's configure, which are those of the programs but for `mpeg` (mpegps), `f32le` (pcm_f32le) and
 # the decoder `msmpeg4` (msmpeg4v3).
 DEMUXERS='mov matroska avi mpegts mpegps mpegvideo ogg mp3 wav flac aac aiff amr amrnb amrwb nut'
+# By these ffmpeg tells what a stream is of which a transport stream does not say it (fmt_id_type in libavformat/demux.c);
+# the agent opens no file with them. Those of codecs that are not accepted are there so that none is taken for another.
+PROBES='aac ac3 aptx dts dvbsub dvbtxt eac3 h264 hevc loas m4v mjpeg_2000 mp3 mpegvideo truehd'
 DECODERS='h264 hevc mpeg4 mpeg1video mpeg2video mpegvideo msmpeg4v2 msmpeg4v3 h263 h263p
   vp8 vp9 libdav1d theora mjpeg prores dnxhd dvvideo rawvideo ffv1 huffyuv ffvhuff utvideo qtrle
   aac aac_latm mp3 mp3float mp2 mp2float mp1 mp1float ac3 eac3 dca truehd opus vorbis flac alac amrnb amrwb speex wmav2
@@ -60,7 +63,7 @@ components() { for name in $2; do printf -- '--enable-%s=%s\n' "$1" "$name"; don
 ./configure --prefix=/usr/local --extra-version="${version##*-}" --toolchain=hardened \
   --disable-everything --disable-autodetect --disable-network --disable-avdevice --disable-doc --disable-debug \
   --disable-ffplay --enable-gpl --enable-pthreads $(printf -- '--enable-%s\n' $LIBRARIES) \
-  $(components demuxer "$DEMUXERS") $(components decoder "$DECODERS") $(components parser "$PARSERS") \
+  $(components demuxer "$DEMUXERS $PROBES") $(components decoder "$DECODERS") $(components parser "$PARSERS") \
   $(components encoder "$ENCODERS") $(components muxer "$MUXERS") $(components bsf "$BSFS") \
   $(components filter "$FILTERS") $(components protocol "$PROTOCOLS") > configured 2>&1 || { cat configured; exit 1; }
 # A name that this version does not know is only warned of, and what lacks a library is left out without a word.
@@ -72,7 +75,7 @@ check() {
       { echo "ffmpeg $version cannot be built with the $1 $name"; missing=1; }
   done
 }
-check demuxer "$DEMUXERS"; check decoder "$DECODERS"; check parser "$PARSERS"; check encoder "$ENCODERS"
+check demuxer "$DEMUXERS $PROBES"; check decoder "$DECODERS"; check parser "$PARSERS"; check encoder "$ENCODERS"
 check muxer "$MUXERS"; check bsf "$BSFS"; check filter "$FILTERS"; check protocol "$PROTOCOLS"
 [ "$missing" = 0 ]
 # In assembly where the processor has any.
