@@ -33,7 +33,18 @@ export function unfinished(exit: ToolExit, what: string): RenderError | EngineIn
     return tooLarge('has larger frames than are taken.');
   if (exit.code !== 0 && /Cannot allocate memory|std::bad_alloc/.test(exit.stderr))
     return tooLarge('needs more memory to decode than is given to one.');
+  if (lacksDecoder(exit))
+    return new RenderError('unsupported_format', `${what} is of a kind that is not accepted.`, {
+      cause: causeOf(exit),
+    });
   return undefined;
 }
+
+/**
+ * Whether an ffmpeg that was built without a decoder for an input says so. One that has more decoders than are accepted
+ * refuses the input before, when it is looked into.
+ */
+export const lacksDecoder = ({ stderr }: Pick<ToolExit, 'stderr'>) =>
+  /^(.*\] )?(Decoder \(codec .*\) not found|Decoding requested, but no decoder found)/m.test(stderr);
 
 const causeOf = (exit: ToolExit) => new Error(`exit ${exit.code ?? exit.signal}: ${exit.stderr.trim()}`);

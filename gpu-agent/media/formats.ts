@@ -4,13 +4,13 @@ import { resolve } from 'node:path';
 const words = (...lines: string[]): string[] => lines.join(' ').split(' ');
 
 /** Demuxers by ffmpeg's names. None of them opens another file: no playlists, no lists of pictures, no scripts. */
-const DEMUXERS = words(
+export const DEMUXERS: readonly string[] = words(
   'mov mp4 m4a 3gp 3g2 mj2 matroska webm avi mpegts mpeg mpegvideo ogg',
   'mp3 wav flac aac aiff amr amrnb amrwb',
 );
 
 /** Decoders by ffmpeg's names. */
-const DECODERS = words(
+export const DECODERS: readonly string[] = words(
   'h264 hevc mpeg4 mpeg1video mpeg2video mpegvideo msmpeg4 msmpeg4v2 h263 h263p',
   'vp8 vp9 libvpx libvpx-vp9 libdav1d libaom-av1 av1 theora mjpeg prores dnxhd',
   'dvvideo rawvideo ffv1 huffyuv ffvhuff utvideo qtrle',

@@ -1,5 +1,5 @@
 import { RenderError } from '../engines/engine.ts';
-import { interrupted } from './failure.ts';
+import { interrupted, lacksDecoder } from './failure.ts';
 import { COPIED_AUDIO, inputArgs } from './formats.ts';
 import type { Kit } from './kit.ts';
 import { measureWritten } from './measure.ts';
@@ -62,7 +62,10 @@ async function attempt(kit: Kit, whole: Whole, codec: readonly string[]): Promis
   if (exit.code !== 0 || exit.stderr.includes('Error writing trailer')) {
     const cause = exit.stderr || exit.signal;
     if (sound && codec !== COPY) {
-      throw new RenderError('unsupported_format', 'The sound is damaged and cannot be decoded.', { cause });
+      const why = lacksDecoder(exit)
+        ? 'is of a kind that is not accepted'
+        : 'is damaged and cannot be decoded';
+      throw new RenderError('unsupported_format', `The sound ${why}.`, { cause });
     }
     throw new RenderError('processing_failed', 'Picture and sound could not be put into one file.', {
       cause,
