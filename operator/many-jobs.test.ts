@@ -1,3 +1,4 @@
+import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
 import type { FakeAgent, Ledger, Run } from './testing/fake-agent.ts';
@@ -96,5 +97,60 @@ describe('many jobs', () => {
     // Six were dispatched or finished; of the others at most what the budget of 25 writes a second allows.
     expect(touched).toBeLessThanOrEqual(6 + 25 * (seconds + 1));
     expect(touched).toBeLessThan(150);
+  }, 120_000);
+
+  it('are begun after the end of another is told, however many of them are to be begun first', async () => {
+    const runs: Run[] = [];
+    const swap = (video: string) => ({
+      capability: 'face-swap' as const,
+      inputs: [
+        { name: 'video', key: `api/test/${video}.mp4` },
+        { name: 'face', key: 'api/test/face.jpg' },
+      ],
+    });
+    await harness.agent({ name: 'ending', slots: 1, script: (run) => void runs.push(run) });
+    const script = (run: Run) => run.succeed();
+    await harness.agent({ name: 'beginning', slots: 40, capabilities: ['face-swap'], script });
+    // The one worker of the queue is held up where it would ask the store for links.
+    const reached = Promise.withResolvers<void>();
+    const opened = Promise.withResolvers<void>();
+    const objects = {
+      ...harness.objects,
+      async signGet(...args: Parameters<typeof harness.objects.signGet>) {
+        if (args[0] === 'api/test/held.mp4') {
+          reached.resolve();
+          await opened.promise;
+        }
+        return harness.objects.signGet(...args);
+      },
+    };
+    const registry = new Registry();
+    const depth = async () => {
+      const { values = [] } = (await registry.getSingleMetric('semblance_queue_depth')?.get()) ?? {};
+      return values.find(({ labels }) => labels.queue === 'renderjobs')?.value;
+    };
+    const states = await harness.history();
+    const names = Array.from({ length: 12 }, (_, i) => `begins-${i}`);
+    try {
+      await harness.operator({ concurrency: 1, objects, registry });
+      await harness.job('ending');
+      await harness.until('ending', ({ status }) => status?.phase === 'Running');
+      await harness.job('held', swap('held'));
+      await reached.promise;
+      for (const name of names) await harness.job(name, swap('other'));
+      await expect.poll(depth, { timeout: 40_000 }).toBe(names.length);
+      runs[0]?.succeed();
+      await expect.poll(depth, { timeout: 40_000 }).toBe(names.length + 1);
+    } finally {
+      opened.resolve();
+    }
+
+    const versionOf = async (name: string, phase: string) => {
+      const is = ({ status }: RenderJob) => status?.phase === phase;
+      await expect.poll(() => states(name).some(is), { timeout: 40_000 }).toBe(true);
+      return Number(states(name).find(is)?.metadata.resourceVersion);
+    };
+    const told = await versionOf('ending', 'Succeeded');
+    for (const name of names) expect(await versionOf(name, 'Assigned'), name).toBeGreaterThan(told);
   }, 120_000);
 });

@@ -10,7 +10,6 @@ import {
   ofKind,
   podsOf,
   poolsOf,
-  refusal,
   render,
   VALUE_FILES,
 } from './testing.ts';
@@ -19,10 +18,9 @@ const REPOSITORY = join(import.meta.dirname, '..', '..');
 
 let nothing: Manifest[];
 let external: Manifest[];
-let gpu: Manifest[];
 
 beforeAll(async () => {
-  [nothing, external, gpu] = await Promise.all([render(), render('external'), render('gpu')]);
+  [nothing, external] = await Promise.all([render(), render('external')]);
 });
 
 const names = (manifests: readonly Manifest[], kind: string) =>
@@ -254,44 +252,6 @@ describe('sockets of four hours and films of 500 MiB', () => {
   });
 });
 
-describe('pools', () => {
-  const pool = (name: string) => poolsOf(gpu).find(({ metadata }) => metadata.name === name) as Manifest;
-
-  it('are those that are not left out, each by its own values', () => {
-    expect(poolsOf(gpu).map(({ metadata }) => metadata.name)).toEqual(['agents', 'live', 'models', 'python']);
-    expect(pool('live').spec.replicas).toBeUndefined();
-    expect(pool('live').spec.autoscaling).toEqual({
-      minReplicas: 0,
-      maxReplicas: 8,
-      bufferSlots: 2,
-      idleSeconds: 300,
-    });
-    expect(pool('models').spec).not.toHaveProperty('replicas');
-    expect(pool('models').spec).not.toHaveProperty('autoscaling');
-    expect(pool('agents').spec.replicas).toBe(2);
-  });
-
-  it('are given GPUs as a resource', () => {
-    const { spec } = pool('models').spec.template;
-    const gpus = { 'nvidia.com/mig-1g.10gb': '1' };
-    expect(spec.containers[0].resources).toMatchObject({ limits: gpus, requests: gpus });
-    expect(spec).toMatchObject({
-      runtimeClassName: 'nvidia',
-      nodeSelector: { 'example.com/gpu': 'true' },
-      tolerations: [{ key: 'nvidia.com/gpu' }],
-      priorityClassName: 'batch',
-      terminationGracePeriodSeconds: 620,
-    });
-  });
-
-  it('are given GPUs as claims, and sidecars', () => {
-    const { spec } = pool('python').spec.template;
-    expect(spec.resourceClaims).toEqual([{ name: 'gpu', resourceClaimTemplateName: 'one-gpu' }]);
-    expect(spec.containers[0].resources.claims).toEqual([{ name: 'gpu' }]);
-    expect(spec.containers.map(({ name }: { name: string }) => name)).toEqual(['agent', 'engine']);
-  });
-});
-
 describe('resource definitions', () => {
   it("are the repository's, and stay when the release goes unless told otherwise", async () => {
     const files = (await readdir(join(REPOSITORY, 'crds'))).filter((name) => name.endsWith('.yaml')).sort();
@@ -311,57 +271,5 @@ describe('resource definitions', () => {
     expect(going).toHaveLength(files.length);
     for (const { metadata } of going) expect(metadata.annotations ?? {}).toEqual({});
     expect(ofKind(await render('plain'), 'CustomResourceDefinition')).toEqual([]);
-  });
-});
-
-describe('what cannot work is refused', () => {
-  it.each([
-    [{ 'gateway.replicas': 2 }, 'More than one gateway cannot share the object volume'],
-    [{ 'gateway.replicas': 2, 'objects.volume.accessMode': 'ReadWriteMany' }, 'this would be an emptyDir'],
-    [{ 'gateway.autoscaling.enabled': true }, 'cannot share the object volume'],
-    [{ 'ingress.enabled': true }, 'ingress.host'],
-    [{ 'httpRoute.enabled': true }, 'httpRoute.parentRefs'],
-    [{ 'httpRoute.enabled': true, 'httpRoute.parentRefs': [{ name: 'public' }] }, 'publicUrl is needed'],
-    [{ 'ingress.enabled': true, 'ingress.host': '*.example.com' }, 'publicUrl is needed'],
-    [{ 'pools.agents.engines': ['onnx'] }, 'pools.agents.models.existingClaim'],
-    [{ 'pools.agents.autoscaling.enabled': true }, 'set pools.agents.capabilities'],
-    [
-      { 'agents.sidecarSockets': ['/run/semblance/a/e.sock'] },
-      'that no container of pools.agents.sidecars offers',
-    ],
-    [{ surprise: 1 }, "additional properties 'surprise' not allowed"],
-    // As `helm upgrade --reuse-values` leaves it out where the former chart had no such value.
-    [{ caBundle: null }, "missing property 'caBundle'"],
-    [{ 'gateway.replica': 2 }, "additional properties 'replica' not allowed"],
-    [{ 'image.tag': 'latest' }, '/image/tag'],
-    [{ 'image.registry': 'https://example.com' }, '/image/registry'],
-    [{ 'global.imageRegistry': 'a registry' }, '/global/imageRegistry'],
-    [{ 'image.digest': 'sha256:12' }, '/image/digest'],
-    [{ 'tls.mode': 'on' }, '/tls/mode'],
-    [{ publicUrl: 'https://example.com/semblance' }, '/publicUrl'],
-    [{ 'pools.Agents': {} }, 'Agents'],
-    [{ 'pools.agents.slots': 0 }, '/pools/agents/slots'],
-    [{ 'agents.terminationGracePeriodSeconds': 10 }, '/agents/terminationGracePeriodSeconds'],
-    [{ extraEnv: [{ value: 'x' }] }, '/extraEnv/0'],
-    [{ 'objects.s3.existingSecret': 's3' }, 'set objects.s3.bucket'],
-    [{ 'objects.s3.endpoint': 'https://s3.example.com' }, 'set objects.s3.bucket'],
-    [{ 'objects.s3.endpoint': 's3.example.com:9000' }, '/objects/s3/endpoint'],
-    [{ 'objects.s3.endpoint': 'https://s3.example.com/bucket' }, '/objects/s3/endpoint'],
-    [{ 'objects.s3.publicEndpoint': 'https://id:key@s3.example.com' }, '/objects/s3/publicEndpoint'],
-    [{ 'objects.s3.bucket': 'My_Bucket' }, '/objects/s3/bucket'],
-    [{ 'objects.s3.prefix': 'a b' }, '/objects/s3/prefix'],
-    [{ 'caBundle.existingSecret': 'a', 'caBundle.existingConfigMap': 'b' }, 'of a Secret or of a ConfigMap'],
-  ])('%j: %s', async (sets, reason) => {
-    expect(await refusal({ 'tls.mode': 'off', ...sets })).toContain(reason);
-  });
-
-  it('two gateways are taken with a claim that both can mount', async () => {
-    const sets = {
-      'gateway.replicas': 2,
-      'objects.volume.accessMode': 'ReadWriteMany',
-      'persistence.enabled': true,
-    };
-    const gateway = find(await render('plain', sets), 'Deployment', 'rel-semblance-gateway');
-    expect(gateway.spec).toMatchObject({ replicas: 2, strategy: { type: 'RollingUpdate' } });
   });
 });

@@ -3,7 +3,7 @@ import { status } from '@grpc/grpc-js';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createClient } from '#common/grpc/client.ts';
 import { startTcpProxy } from '#common/testing/tcp-proxy.ts';
-import { EndReason, LiveServiceClient, SessionState } from '#proto/semblance/live/v1/live.ts';
+import { EndReason, LiveServiceClient } from '#proto/semblance/live/v1/live.ts';
 import { until } from '../testing/harness.ts';
 import { type HttpStore, startHttpStore } from '../testing/http-store.ts';
 import { DEFAULT_SESSION_LIMITS } from './sessions/session-table.ts';
@@ -251,82 +251,6 @@ describe('time', () => {
     const { streamedMs = 0 } = hasty.live.sessions.get(long) ?? {};
     expect(streamedMs).toBeGreaterThan(0);
     expect(streamedMs).toBeLessThan(performance.now() - began);
-  });
-});
-
-describe('newest wins', () => {
-  it('with a slow engine: older pictures are thrown away and counted, and all are accounted for', async () => {
-    const id = await claim();
-    const relay = rig.relay(id);
-    await relay.ready;
-    let release = () => {};
-    state.held = new Promise((resolve) => (release = resolve));
-    for (let k = 0; k < 40; k++) relay.send(picture(k));
-    await until(() => stateOf(id)?.received === 40, 'all received');
-    release();
-    state.held = undefined;
-    const first = await relay.next();
-    const newest = await relay.next();
-    expect([first.sequence, newest.sequence]).toEqual([1n, 40n]);
-    expect(newest.data).toEqual(Buffer.from(picture(39)));
-    await until(() => stateOf(id)?.converted === 2, 'counted');
-    expect(stateOf(id)).toMatchObject({ received: 40, converted: 2, dropped: 38 });
-    await relay.close();
-  });
-
-  it('with a slow reader: what it finds when it reads again is few and then new', async () => {
-    const id = await claim();
-    const relay = rig.relay(id);
-    await relay.ready;
-    relay.call.pause();
-    const frames = 400;
-    for (let k = 0; k < frames; k++) {
-      relay.send(picture(k % 251, 100_000));
-      if (k % 20 === 0) await delay(5);
-    }
-    await until(() => stateOf(id)?.received === frames, 'all received');
-    const before = stateOf(id);
-    expect(before?.dropped).toBeGreaterThan(frames - 40);
-    relay.call.resume();
-    await until(() => relay.media.at(-1)?.sequence === BigInt(frames), 'the newest');
-    const { received = 0, converted = 0, dropped = 0 } = stateOf(id) ?? {};
-    expect([received, converted + dropped]).toEqual([frames, frames]);
-    await relay.close();
-  });
-});
-
-describe('watching', () => {
-  it('begins with everything held, tells of each state at once, and of progress every two seconds', async () => {
-    const held = await claim();
-    const watch = rig.watch();
-    const first = await watch.first;
-    expect(first.snapshot).toBe(true);
-    expect(first.sessions.find(({ sessionId }) => sessionId === held)?.state).toBe(
-      SessionState.SESSION_STATE_CLAIMED,
-    );
-    const relay = rig.relay(held);
-    await relay.ready;
-    const from = watch.messages.length;
-    const began = performance.now();
-    while (performance.now() - began < 2_600) {
-      relay.send(picture(1));
-      await relay.next();
-      await delay(10);
-    }
-    await relay.close();
-    await until(() => watch.of(held)?.state === SessionState.SESSION_STATE_ENDED, 'told of the end');
-    const seen = watch.messages
-      .slice(from)
-      .flatMap(({ sessions }) => sessions.filter((each) => each.sessionId === held));
-    // Streaming, one progress or two, ended.
-    expect(seen.length).toBeGreaterThanOrEqual(3);
-    expect(seen.length).toBeLessThanOrEqual(4);
-    expect(seen.at(-1)?.converted).toBe(seen.at(-1)?.received);
-    expect(Number(seen.at(-1)?.streamedMs)).toBeGreaterThan(2_000);
-    const other = rig.client.watchSessions({ incarnation: 'other' });
-    const error = await new Promise((resolve) => other.on('error', resolve).resume());
-    expect(error).toMatchObject({ code: status.FAILED_PRECONDITION });
-    watch.cancel();
   });
 });
 

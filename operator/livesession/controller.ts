@@ -27,7 +27,7 @@ const MAX_STEPS = 12;
 
 export interface SessionControllerOptions {
   readonly client: KubeClient;
-  readonly sessions: Reflector<LiveSession>;
+  readonly sessions: Pick<Reflector<LiveSession>, 'get' | 'note'>;
   readonly book: SlotBook;
   readonly links: LiveLinks;
   readonly fateOf: (place: Place) => AgentFate;
@@ -114,19 +114,19 @@ export function createSessionController(options: SessionControllerOptions): Sess
       }
       case 'delete':
         if (session)
-          await client.delete(LIVESESSION_RESOURCE, refOf(session), { uid: session.metadata.uid, signal });
+          await client.delete(LIVESESSION_RESOURCE, refOf(session), { ...versionOf(session), signal });
     }
   }
 
+  /** Conditional on the version it was decided from: what a later leader has written is not overwritten. */
   async function write(
     session: LiveSession,
     status: LiveSessionStatus,
     signal: AbortSignal,
   ): Promise<LiveSession> {
-    const { uid } = session.metadata;
     const written = await client.apply(
       LIVESESSION_RESOURCE,
-      { metadata: { ...refOf(session), uid }, status },
+      { metadata: { ...refOf(session), ...versionOf(session) }, status },
       { subresource: 'status', signal },
     );
     writtenAt.set(session.metadata.name ?? '', performance.now());
@@ -167,10 +167,21 @@ export function createSessionController(options: SessionControllerOptions): Sess
         }
       }
     } catch (error) {
-      // Gone, or another of the same name: the watch is about to say so.
-      if (isKubeError(error, 'conflict', 'not_found')) return { requeueAfterMs: 500 };
+      if (isKubeError(error, 'conflict', 'not_found')) {
+        // Gone, or another of the same name: the watch is about to say so.
+        return { requeueAfterMs: (await refresh(name, signal)) ? 5 : 500 };
+      }
       throw error;
     }
+  }
+
+  /** Reads the session anew, for when a write met a later version. @returns false when it is gone */
+  async function refresh(name: string, signal: AbortSignal): Promise<boolean> {
+    const known = sessions.get(name);
+    const found = known && (await client.find(LIVESESSION_RESOURCE, refOf(known), { signal }));
+    const same = found !== undefined && found.metadata.uid === known?.metadata.uid;
+    if (same) sessions.note(found);
+    return same;
   }
 
   function forget(name: string): void {
@@ -191,3 +202,4 @@ export function createSessionController(options: SessionControllerOptions): Sess
 }
 
 const refOf = ({ metadata }: LiveSession) => ({ namespace: metadata.namespace, name: metadata.name ?? '' });
+const versionOf = ({ metadata: { uid, resourceVersion } }: LiveSession) => ({ uid, resourceVersion });

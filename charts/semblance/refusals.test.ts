@@ -1,0 +1,54 @@
+import { describe, expect, it } from 'vitest';
+import { find, refusal, render } from './testing.ts';
+
+describe('what cannot work is refused', () => {
+  it.each([
+    [{ 'gateway.replicas': 2 }, 'More than one gateway cannot share the object volume'],
+    [{ 'gateway.replicas': 2, 'objects.volume.accessMode': 'ReadWriteMany' }, 'this would be an emptyDir'],
+    [{ 'gateway.autoscaling.enabled': true }, 'cannot share the object volume'],
+    [{ 'ingress.enabled': true }, 'ingress.host'],
+    [{ 'httpRoute.enabled': true }, 'httpRoute.parentRefs'],
+    [{ 'httpRoute.enabled': true, 'httpRoute.parentRefs': [{ name: 'public' }] }, 'publicUrl is needed'],
+    [{ 'ingress.enabled': true, 'ingress.host': '*.example.com' }, 'publicUrl is needed'],
+    [{ 'pools.agents.engines': ['onnx'] }, 'pools.agents.models.existingClaim'],
+    [{ 'pools.agents.autoscaling.enabled': true }, 'set pools.agents.capabilities'],
+    [
+      { 'agents.sidecarSockets': ['/run/semblance/a/e.sock'] },
+      'that no container of pools.agents.sidecars offers',
+    ],
+    [{ surprise: 1 }, "additional properties 'surprise' not allowed"],
+    // As `helm upgrade --reuse-values` leaves it out where the former chart had no such value.
+    [{ caBundle: null }, "missing property 'caBundle'"],
+    [{ 'gateway.replica': 2 }, "additional properties 'replica' not allowed"],
+    [{ 'image.tag': 'latest' }, '/image/tag'],
+    [{ 'image.registry': 'https://example.com' }, '/image/registry'],
+    [{ 'global.imageRegistry': 'a registry' }, '/global/imageRegistry'],
+    [{ 'image.digest': 'sha256:12' }, '/image/digest'],
+    [{ 'tls.mode': 'on' }, '/tls/mode'],
+    [{ publicUrl: 'https://example.com/semblance' }, '/publicUrl'],
+    [{ 'pools.Agents': {} }, 'Agents'],
+    [{ 'pools.agents.slots': 0 }, '/pools/agents/slots'],
+    [{ 'agents.terminationGracePeriodSeconds': 10 }, '/agents/terminationGracePeriodSeconds'],
+    [{ extraEnv: [{ value: 'x' }] }, '/extraEnv/0'],
+    [{ 'objects.s3.existingSecret': 's3' }, 'set objects.s3.bucket'],
+    [{ 'objects.s3.endpoint': 'https://s3.example.com' }, 'set objects.s3.bucket'],
+    [{ 'objects.s3.endpoint': 's3.example.com:9000' }, '/objects/s3/endpoint'],
+    [{ 'objects.s3.endpoint': 'https://s3.example.com/bucket' }, '/objects/s3/endpoint'],
+    [{ 'objects.s3.publicEndpoint': 'https://id:key@s3.example.com' }, '/objects/s3/publicEndpoint'],
+    [{ 'objects.s3.bucket': 'My_Bucket' }, '/objects/s3/bucket'],
+    [{ 'objects.s3.prefix': 'a b' }, '/objects/s3/prefix'],
+    [{ 'caBundle.existingSecret': 'a', 'caBundle.existingConfigMap': 'b' }, 'of a Secret or of a ConfigMap'],
+  ])('%j: %s', async (sets, reason) => {
+    expect(await refusal({ 'tls.mode': 'off', ...sets })).toContain(reason);
+  });
+
+  it('two gateways are taken with a claim that both can mount', async () => {
+    const sets = {
+      'gateway.replicas': 2,
+      'objects.volume.accessMode': 'ReadWriteMany',
+      'persistence.enabled': true,
+    };
+    const gateway = find(await render('plain', sets), 'Deployment', 'rel-semblance-gateway');
+    expect(gateway.spec).toMatchObject({ replicas: 2, strategy: { type: 'RollingUpdate' } });
+  });
+});
