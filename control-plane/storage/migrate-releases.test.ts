@@ -92,8 +92,9 @@ describe('an older release', () => {
 
 test('releases that start together, in whatever order, apply each migration once', async () => {
   for (let round = 0; round < 3; round++) {
-    const starts = await Promise.all([1, 2, 3, 2, 3, 2].map((release) => start(Math.max(release, 2))));
-    const applied = starts.flatMap((each) => each.applied);
+    const starts = await Promise.all([2, 3, 2, 3, 2, 3].map(start));
+    // Which of them comes to which is chance.
+    const applied = starts.flatMap((each) => each.applied).sort();
     expect(applied).toEqual(round === 0 ? all.slice(0, 3).map(({ name }) => name) : []);
   }
 });

@@ -129,15 +129,16 @@ async function prepareRecords(tx: Transaction): Promise<void> {
   const [column] = await tx`
     select 1 from pg_attribute
     where attrelid = 'schema_migrations'::regclass and attname = 'compatible_from' and not attisdropped`;
-  // Null where a release recorded the migration that knew no marks: none of those had one.
+  // Null in records of a release that knew no marks.
   if (!column) await tx`alter table schema_migrations add column compatible_from int`;
 }
 
 /** @param known newest schema that this release knows */
 function refuseUnlessCompatible({ version, name, compatible_from: from }: Applied, known: number): void {
-  if ((from ?? version) <= known) return;
+  const oldest = from ?? version;
+  if (oldest <= known) return;
   throw new SchemaTooNewError(
-    `the database has ${name} of a newer release, on which releases before it cannot run; this one knows schema ${known}: ` +
+    `the database has ${name} of a newer release, and runs with releases of schema ${oldest} or later; this one is of ${known}: ` +
       'run the newer release again, or restore a backup from before it',
   );
 }
