@@ -22,8 +22,19 @@ interface Figures {
 
 /** Figures that are read from the database when they are asked for; absent while it does not answer. */
 export function storedFigures(registers: Registry[], database: Database): void {
+  /*
+   * Once for all that are asked for together. Each waits for it: one that did not would tell what was read for the scrape
+   * before, and 0 at the first, as if books had not been audited since 1970.
+   */
+  let reading: Promise<void> | undefined;
+  const collect = () => {
+    reading ??= refresh().finally(() => {
+      reading = undefined;
+    });
+    return reading;
+  };
   const gauge = <L extends string = never>(name: string, help: string, labelNames: L[] = []) =>
-    new Gauge<L>({ name, help, labelNames, registers });
+    new Gauge<L>({ name, help, labelNames, registers, collect });
   const held = gauge('semblance_money_held_micros', 'Sum of all pending holds, in micro-dollars.');
   const reserved = gauge(
     'semblance_money_reserved_micros',
@@ -52,39 +63,35 @@ export function storedFigures(registers: Registry[], database: Database): void {
     'semblance_ledger_audited_timestamp_seconds',
     'When the books of all accounts were last recomputed.',
   );
-  const single = [held, reserved, backlog, late, removals, faults, belowZero, auditedAt];
+  const oldest = gauge('semblance_outbox_oldest_seconds', 'Age of the oldest debt of the outbox.');
+  const single = [held, reserved, backlog, late, removals, faults, belowZero, auditedAt, oldest];
 
-  new Gauge({
-    name: 'semblance_outbox_oldest_seconds',
-    help: 'Age of the oldest debt of the outbox.',
-    registers,
-    async collect() {
-      const [row] = await read(database).catch(() => []);
-      if (!row) {
-        for (const figure of [...single, this]) figure.remove();
-        for (const figure of [jobs, sessions, owed]) figure.reset();
-        return;
-      }
-      held.set(Number(row.held));
-      reserved.set(Number(row.reserved));
-      for (const state of ['opening', 'open', 'connected'] as const) sessions.set({ state }, row[state]);
-      jobs.set({ status: 'queued' }, row.queued);
-      jobs.set({ status: 'processing' }, row.processing);
-      owed.set({ kind: 'renderjob' }, row.renderjobs);
-      owed.set({ kind: 'event' }, row.events);
-      this.set(row.owed_since);
-      backlog.set(row.webhooks);
-      late.set(row.webhooks_late);
-      removals.set(row.removals);
-      if (row.audited_at === null) {
-        for (const figure of [faults, belowZero, auditedAt]) figure.remove();
-        return;
-      }
-      faults.set(row.faults ?? 0);
-      belowZero.set(row.below_zero ?? 0);
-      auditedAt.set(row.audited_at);
-    },
-  });
+  async function refresh(): Promise<void> {
+    const [row] = await read(database).catch(() => []);
+    if (!row) {
+      for (const figure of single) figure.remove();
+      for (const figure of [jobs, sessions, owed]) figure.reset();
+      return;
+    }
+    held.set(Number(row.held));
+    reserved.set(Number(row.reserved));
+    for (const state of ['opening', 'open', 'connected'] as const) sessions.set({ state }, row[state]);
+    jobs.set({ status: 'queued' }, row.queued);
+    jobs.set({ status: 'processing' }, row.processing);
+    owed.set({ kind: 'renderjob' }, row.renderjobs);
+    owed.set({ kind: 'event' }, row.events);
+    oldest.set(row.owed_since);
+    backlog.set(row.webhooks);
+    late.set(row.webhooks_late);
+    removals.set(row.removals);
+    if (row.audited_at === null) {
+      for (const figure of [faults, belowZero, auditedAt]) figure.remove();
+      return;
+    }
+    faults.set(row.faults ?? 0);
+    belowZero.set(row.below_zero ?? 0);
+    auditedAt.set(row.audited_at);
+  }
 }
 
 function read({ fast }: Database): Promise<Figures[]> {
