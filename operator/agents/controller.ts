@@ -6,6 +6,7 @@ import {
   isKubeError,
   type KubeClient,
   LEASE_RESOURCE,
+  type Lease,
   type Reflector,
 } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
@@ -14,6 +15,7 @@ import type { LiveTerm } from '../livesession/live-term.ts';
 import type { Scheduler } from '../scheduling/scheduler.ts';
 import { reconcileAgent } from './conditions.ts';
 import type { Fleet } from './fleet.ts';
+import type { LeaseTracker } from './lease-tracker.ts';
 import { createTurns } from './turns.ts';
 import { isDraining } from './view.ts';
 
@@ -24,9 +26,11 @@ const WRITE_ANY_EVERY_MS = 200;
 
 export interface AgentControllerOptions {
   readonly client: KubeClient;
-  readonly agents: Reflector<GpuAgent>;
-  readonly fleet: Fleet;
-  readonly scheduler: Scheduler;
+  readonly agents: Pick<Reflector<GpuAgent>, 'get' | 'note'>;
+  readonly leases: Pick<Reflector<Lease>, 'get'>;
+  readonly leaseTracker: Pick<LeaseTracker, 'stateOf'>;
+  readonly fleet: Pick<Fleet, 'viewOf' | 'fateOf'>;
+  readonly scheduler: Pick<Scheduler, 'usedOn'>;
   readonly live: Pick<LiveTerm, 'usedOn'>;
   readonly recorder: EventRecorder;
   readonly logger: Logger;
@@ -150,11 +154,16 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
   ): Promise<{ requeueAfterMs: number } | undefined> {
     const { name = '', namespace, uid, resourceVersion, creationTimestamp = '' } = agent.metadata;
     const { incarnation } = agent.status ?? {};
+    const lease = options.leases.get(name);
     const young = Date.now() - Date.parse(creationTimestamp) < options.retentionMs;
-    const dead = incarnation ? fleet.fateOf(name, incarnation) === 'lost' : !young;
+    const gone = incarnation ? fleet.fateOf(name, incarnation) === 'lost' : !young;
+    // Whoever holds the Lease is about to register.
+    const dead = gone && !isHeld(name, lease);
     if (!dead || options.hasWork(name)) {
       deadSince.delete(name);
-      return incarnation || dead ? undefined : { requeueAfterMs: options.retentionMs };
+      // No event tells when that is so no more.
+      const silent = !dead && (gone || !incarnation);
+      return silent ? { requeueAfterMs: options.retentionMs } : undefined;
     }
     const since = deadSince.get(name) ?? performance.now();
     deadSince.set(name, since);
@@ -162,12 +171,23 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
     if (left > 0) return { requeueAfterMs: left };
     try {
       await client.delete(GPUAGENT_RESOURCE, { name, namespace }, { uid, resourceVersion, signal });
-      await client.delete(LEASE_RESOURCE, { name, namespace }, { signal });
+      if (lease) await removeLease(lease, signal);
       logger.info({ agent: name }, 'removed an agent that has been gone for long');
     } catch (error) {
       if (!isKubeError(error, 'conflict')) throw error;
     }
     return undefined;
+  }
+
+  function isHeld(name: string, lease: Lease | undefined): boolean {
+    const holder = lease?.spec?.holderIdentity;
+    return holder ? options.leaseTracker.stateOf(name, holder) !== 'lost' : false;
+  }
+
+  /** As it was when it had lapsed: a process of the same name may have taken it over or made another meanwhile. */
+  async function removeLease({ metadata }: Lease, signal: AbortSignal): Promise<void> {
+    const { name = '', namespace, uid, resourceVersion } = metadata;
+    await client.delete(LEASE_RESOURCE, { name, namespace }, { uid, resourceVersion, signal });
   }
 
   const queue = createWorkQueue({

@@ -51,7 +51,7 @@ export interface ViewOptions {
   /** The stream of its attempts is open and has told everything it holds. */
   readonly connected: boolean;
   /** Why the stream is not open, when it is not. */
-  readonly fault?: string;
+  readonly fault?: string | undefined;
   /** Its Pod or its node is going. */
   readonly disruption?: Disruption | undefined;
 }
