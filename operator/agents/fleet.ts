@@ -20,8 +20,8 @@ export interface FleetEvents {
 }
 
 export interface FleetOptions {
-  readonly agents: Reflector<GpuAgent>;
-  readonly leases: LeaseTracker;
+  readonly agents: Pick<Reflector<GpuAgent>, 'get' | 'list'>;
+  readonly leases: Pick<LeaseTracker, 'stateOf'>;
   readonly disruptions: Pick<DisruptionWatch, 'of' | 'endOf'>;
   readonly internalToken?: string | undefined;
   readonly tls?: Tls | undefined;
@@ -91,6 +91,12 @@ export function createFleet(options: FleetOptions): Fleet {
     });
     const done = made.run(AbortSignal.any([signal, stop.signal]));
     connections.set(name, { link: made, stop, done });
+  }
+
+  /** There is no such agent any more; another of its name begins anew. */
+  function forget(name: string): void {
+    disconnect(name);
+    paused.delete(name);
   }
 
   function disconnect(name: string): void {
@@ -164,7 +170,7 @@ export function createFleet(options: FleetOptions): Fleet {
       if (!running || running.aborted) return;
       const agent = agents.get(name);
       if (agent) connect(agent, running);
-      else disconnect(name);
+      else forget(name);
       judge(name);
     },
     views: () => agents.list().map(look),
@@ -180,6 +186,7 @@ export function createFleet(options: FleetOptions): Fleet {
       return link?.incarnation === incarnation ? link : undefined;
     },
     pause(name, ms) {
+      if (!agents.get(name)) return;
       paused.set(name, performance.now() + ms);
       setTimeout(() => events.onChanged(name), ms + 1).unref();
     },
