@@ -109,7 +109,9 @@ it('removes the Lease of a dead process with it, but not one that another proces
   const { controller, asked, ended } = controllerOf({ agents, leases, stateOf: () => 'lost' });
   for (const name of names) controller.touch(name);
   await expect
-    .poll(() => asked.filter((each) => each.startsWith('Lease')).toSorted(), { timeout: 20_000 })
+    .poll(() => [...new Set(asked)].filter((each) => each.startsWith('Lease')).toSorted(), {
+      timeout: 20_000,
+    })
     .toEqual(['Lease alone', 'Lease anew', 'Lease over']);
   const holders = await Promise.all(
     names.map(async (name) => (await client.find(LEASE_RESOURCE, ref(name)))?.spec?.holderIdentity),
@@ -141,4 +143,52 @@ it('leaves the resource of a dead process to another that holds its Lease and is
   ending.abort(new Error('the test ends'));
   await ended;
   expect(await client.find(GPUAGENT_RESOURCE, ref('next'))).toBeDefined();
+});
+
+it('tells of the ordinary life of an agent by Normal events, and by a Warning when something is wrong', async () => {
+  const agents = new Map<string, GpuAgent>();
+  const leases = new Map<string, Lease>();
+  const faults = new Map<string, string | undefined>();
+  let state: LeaseState = 'held';
+  const { controller, events, ended } = controllerOf({
+    ...{ agents, leases, faults, stateOf: () => state, retentionMs: 3_600_000 },
+  });
+  const told = async (name: string, ...expected: string[]) => {
+    controller.touch(name);
+    const mine = () =>
+      events.filter((each) => each.startsWith(`${name}: `)).map((each) => each.slice(name.length + 2));
+    await expect.poll(mine, { timeout: 20_000 }).toEqual(expected);
+  };
+  const registered = async (name: string, draining = false) => {
+    const status = { incarnation: 'first', address: '127.0.0.1:1', slots: 1, draining };
+    const by = { subresource: 'status', fieldManager: 'semblance-agent' } as const;
+    agents.set(name, await client.apply(GPUAGENT_RESOURCE, { metadata: ref(name), status }, by));
+  };
+
+  for (const name of ['sound', 'broken']) {
+    agents.set(name, await client.apply(GPUAGENT_RESOURCE, { metadata: ref(name), spec: {} }));
+    leases.set(name, await leaseOf(name, 'first'));
+    faults.set(name, undefined);
+    await told(name, 'Normal NotRegistered');
+    await registered(name);
+    await told(name, 'Normal NotRegistered', 'Normal Unreachable');
+  }
+  const begun = ['Normal NotRegistered', 'Normal Unreachable'];
+  faults.delete('sound');
+  await told('sound', ...begun, 'Normal Ready');
+  await registered('sound', true);
+  await told('sound', ...begun, 'Normal Ready', 'Normal Draining');
+  // It cannot be reached after all, which is not told again and again.
+  faults.set('broken', 'refused');
+  await told('broken', ...begun, 'Warning Unreachable');
+  faults.set('broken', 'no route');
+  await told('broken', ...begun, 'Warning Unreachable');
+
+  state = 'lost';
+  const { metadata, spec } = leases.get('sound') as Lease;
+  leases.set('sound', { metadata, spec: { ...spec, holderIdentity: '' } } as Lease);
+  await told('sound', ...begun, 'Normal Ready', 'Normal Draining', 'Normal HeartbeatLost');
+  await told('broken', ...begun, 'Warning Unreachable', 'Warning HeartbeatLost');
+  ending.abort(new Error('the test ends'));
+  await ended;
 });

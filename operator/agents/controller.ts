@@ -17,7 +17,7 @@ import { reconcileAgent } from './conditions.ts';
 import type { Fleet } from './fleet.ts';
 import type { LeaseTracker } from './lease-tracker.ts';
 import { createTurns } from './turns.ts';
-import { isDraining } from './view.ts';
+import { isDraining, type Readiness } from './view.ts';
 
 /** Slots come and go faster than anybody reads them: of one agent they are written so often at most, */
 const WRITE_EVERY_MS = 1_000;
@@ -52,6 +52,8 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
   const writtenAt = new Map<string, number>();
   const turns = createTurns({ everyMs: WRITE_ANY_EVERY_MS, onTurn: (name) => queue.add(name) });
   const deadSince = new Map<string, number>();
+  /** As what the readiness of each was last told. */
+  const toldAs = new Map<string, 'Normal' | 'Warning'>();
   const labelNames = ['agent'] as const;
   const slots = gauge(options.registry, {
     name: 'semblance_agent_slots',
@@ -99,6 +101,7 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
       turns.pass(name);
       writtenAt.delete(name);
       deadSince.delete(name);
+      toldAs.delete(name);
       slots.remove({ agent: name });
       slotsUsed.remove({ agent: name });
       showLive(name, new Map(), () => 0);
@@ -128,12 +131,20 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
       else if (!turns.ask(name)) return undefined;
       writtenAt.set(name, performance.now());
       await write(agent, status, signal);
-      if (before?.reason !== readiness.reason) {
-        const type = readiness.ready || isDraining(readiness) ? 'Normal' : 'Warning';
+      const type = isOrdinary(name, readiness) ? 'Normal' : 'Warning';
+      if (before?.reason !== readiness.reason || (toldAs.get(name) ?? type) !== type)
         recorder.event(agent, { type, reason: readiness.reason, action: 'Judge', note: readiness.message });
-      }
+      toldAs.set(name, type);
     } else turns.pass(name);
     return retire(agent, signal);
+  }
+
+  /** Whether it is so in the life of an agent of which nothing is wrong. */
+  function isOrdinary(name: string, readiness: Readiness): boolean {
+    if (readiness.ready || readiness.starting || isDraining(readiness)) return true;
+    const lease = options.leases.get(name);
+    // Its process gave the Lease up when it had ended its work; who is cut off cannot.
+    return readiness.reason === 'HeartbeatLost' && lease !== undefined && !lease.spec?.holderIdentity;
   }
 
   async function write(agent: GpuAgent, status: object, signal: AbortSignal): Promise<void> {
