@@ -81,6 +81,26 @@ describe('the fleet', () => {
     expect([tick(), fleet.view('b')]).toEqual([['b'], undefined]);
   });
 
+  it('makes nothing anew of an agent of which nothing has changed', () => {
+    const { fleet, reads, set, tick } = world(Array.from({ length: 50 }, (_, i) => `agent-${i}`));
+    tick();
+    const views = fleet.views();
+    const before = reads.count;
+    tick(8);
+    const perLook = (reads.count - before) / (8 * 50);
+    set('agent-7', 5);
+    tick();
+    expect(
+      fleet
+        .views()
+        .map((view, i) => view === views[i])
+        .filter((same) => !same),
+    ).toEqual([false]);
+    expect(fleet.view('agent-7')?.slots).toBe(5);
+    // Its incarnation, to ask for its Lease.
+    expect(perLook).toBe(1);
+  });
+
   it('forgets that an agent is left alone when the agent is gone', () => {
     const { fleet, agents, set } = world(['a']);
     fleet.pause('a', HOUR_MS);
