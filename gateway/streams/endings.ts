@@ -11,6 +11,8 @@ interface Kind {
   readonly code: number;
   /** Of the usage entry; undefined: the caller ended it. */
   readonly reason?: SessionEndReason;
+  /** For what the client sent. */
+  readonly fault?: true;
 }
 
 const KINDS = {
@@ -18,11 +20,11 @@ const KINDS = {
   closed: { code: 1000 },
   /** It went without closing it. */
   gone: { code: 1006 },
-  protocol_error: { code: 1002 },
-  unsupported_data: { code: CLOSE_CODES.unsupportedData },
-  invalid_payload: { code: CLOSE_CODES.invalidPayload },
-  too_fast: { code: CLOSE_CODES.tooFast },
-  too_big: { code: CLOSE_CODES.tooBig },
+  protocol_error: { code: 1002, fault: true },
+  unsupported_data: { code: CLOSE_CODES.unsupportedData, fault: true },
+  invalid_payload: { code: CLOSE_CODES.invalidPayload, fault: true },
+  too_fast: { code: CLOSE_CODES.tooFast, fault: true },
+  too_big: { code: CLOSE_CODES.tooBig, fault: true },
   going_away: { code: CLOSE_CODES.goingAway, reason: 'cancelled' },
   render_failed: { code: CLOSE_CODES.renderFailed, reason: 'render_failed' },
   session_limit_reached: { code: CLOSE_CODES.limitReached, reason: 'session_limit_reached' },
@@ -37,6 +39,12 @@ export const codeOf = ({ name }: Ending): number => KINDS[name].code;
 export function reasonOf({ name }: Ending): SessionEndReason | undefined {
   const kind: Kind = KINDS[name];
   return kind.reason;
+}
+
+/** What the client did that it was closed for; undefined: nothing. */
+export function faultOf(ending: Ending): string | undefined {
+  const kind: Kind = KINDS[ending.name];
+  return kind.fault && closeReason(ending);
 }
 
 /** What a close frame has room for, less the code. */

@@ -29,8 +29,8 @@ export interface Relay {
   send(sequence: bigint, data: Buffer, written: () => void): void;
   pause(): void;
   resume(): void;
-  /** The session is over; the listener hears no more. */
-  close(reason: SessionEndReason | undefined): void;
+  /** The session is over; the listener hears no more. @param fault what the client did that it was closed for */
+  close(reason: SessionEndReason | undefined, fault?: string): void;
 }
 
 /** The agent refused or ended the session before it was ready. */
@@ -142,10 +142,10 @@ function relayOf(call: Call, ready: RelayReady, listen: (listener: RelayListener
       void call.write({ request: { $case: 'media', value: { sequence, data } } }, written),
     pause: () => void call.pause(),
     resume: () => void call.resume(),
-    close(reason) {
+    close(reason, fault = '') {
       listen(SILENT);
       if (call.writableEnded || call.destroyed) return;
-      call.write({ request: { $case: 'close', value: { reason: toEndReason(reason) } } });
+      call.write({ request: { $case: 'close', value: { reason: toEndReason(reason), fault } } });
       call.end();
       // What still comes is thrown away, so that the end of the stream is heard.
       call.resume();

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
 import { END_REASONS } from '#common/live-session.ts';
 import { Allowance } from './allowance.ts';
-import { closeReason, codeOf, type Ending, endingFor, reasonOf } from './endings.ts';
+import { closeReason, codeOf, type Ending, endingFor, faultOf, reasonOf } from './endings.ts';
 import { createInput, type Input } from './input.ts';
 import type { MediaFormat } from './media-format.ts';
 import type { Meter } from './meter.ts';
@@ -189,7 +189,7 @@ export class Stream implements Reported {
     this.#ended = true;
     clearTimeout(this.#limit);
     const { ws, relay, onEnd } = this.#o;
-    relay.close(reasonOf(ending));
+    relay.close(reasonOf(ending), faultOf(ending));
     this.#output.stop();
     if (ws.readyState === ws.OPEN) {
       // The client's answer to the close frame is to be heard.

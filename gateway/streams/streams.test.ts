@@ -173,6 +173,9 @@ describe('by a clock that the test moves', () => {
     client.ws.send(CHUNK);
     const { code, reason } = await client.end();
     expect([code, reason]).toEqual([1008, 'too_fast: more than 48000 samples a second']);
+    // Which is told to the agent, too, and is nobody's end of the session but the caller's.
+    await expect.poll(() => relay.fault).toBe('too_fast: more than 48000 samples a second');
+    expect(relay.closed).toBe(EndReason.END_REASON_UNSPECIFIED);
     expect(relay.received).toHaveLength(150);
   });
 

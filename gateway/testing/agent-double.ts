@@ -33,6 +33,8 @@ export class RelayDouble {
   readonly received: Buffer[] = [];
   /** Reason of the close that came. */
   closed: EndReason | undefined;
+  /** What it said that the client had done. */
+  fault: string | undefined;
   /** The stream is over, by whichever side. */
   over = false;
   /** Sequence numbers of what came and was not answered. */
@@ -121,7 +123,7 @@ export class AgentDouble {
         this.relays.push(relay);
         if (!this.onOpen?.(relay)) call.write({ response: { $case: 'ready', value: this.ready } });
       } else if (request?.$case === 'close') {
-        if (relay) relay.closed = request.value.reason;
+        if (relay) Object.assign(relay, { closed: request.value.reason, fault: request.value.fault });
       } else if (request?.$case === 'media' && relay) {
         const { sequence, data } = request.value;
         if (this.keep) relay.received.push(data);

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { SessionState } from '#proto/semblance/live/v1/live.ts';
+import { EndReason, SessionState } from '#proto/semblance/live/v1/live.ts';
 import { until } from '../testing/harness.ts';
 import { type LiveRig, startLiveRig } from './testing/live-rig.ts';
 import { createTestLiveEngine } from './testing/test-live-engine.ts';
@@ -94,6 +94,19 @@ describe('watching', () => {
     const other = rig.client.watchSessions({ incarnation: 'other' });
     const error = await new Promise((resolve) => other.on('error', resolve).resume());
     expect(error).toMatchObject({ code: status.FAILED_PRECONDITION });
+    watch.cancel();
+  });
+
+  it('tells what the client did that the gateway closed it for', async () => {
+    const id = await claim();
+    const watch = rig.watch();
+    await watch.first;
+    const relay = rig.relay(id);
+    await relay.ready;
+    const fault = 'too_fast: more than 500 messages a second';
+    await relay.close(EndReason.END_REASON_UNSPECIFIED, fault);
+    await until(() => watch.of(id)?.state === SessionState.SESSION_STATE_ENDED, 'told of the end');
+    expect(watch.of(id)).toMatchObject({ reason: EndReason.END_REASON_UNSPECIFIED, fault });
     watch.cancel();
   });
 });

@@ -6,6 +6,7 @@ import {
   isKubeError,
   type KubeClient,
   LEASE_RESOURCE,
+  type Lease,
   type Reflector,
 } from '#common/kube/index.ts';
 import type { Logger } from '#common/logging.ts';
@@ -14,8 +15,9 @@ import type { LiveTerm } from '../livesession/live-term.ts';
 import type { Scheduler } from '../scheduling/scheduler.ts';
 import { reconcileAgent } from './conditions.ts';
 import type { Fleet } from './fleet.ts';
+import type { LeaseTracker } from './lease-tracker.ts';
 import { createTurns } from './turns.ts';
-import { isDraining } from './view.ts';
+import { isDraining, type Readiness } from './view.ts';
 
 /** Slots come and go faster than anybody reads them: of one agent they are written so often at most, */
 const WRITE_EVERY_MS = 1_000;
@@ -24,9 +26,11 @@ const WRITE_ANY_EVERY_MS = 200;
 
 export interface AgentControllerOptions {
   readonly client: KubeClient;
-  readonly agents: Reflector<GpuAgent>;
-  readonly fleet: Fleet;
-  readonly scheduler: Scheduler;
+  readonly agents: Pick<Reflector<GpuAgent>, 'get' | 'note'>;
+  readonly leases: Pick<Reflector<Lease>, 'get'>;
+  readonly leaseTracker: Pick<LeaseTracker, 'stateOf'>;
+  readonly fleet: Pick<Fleet, 'viewOf' | 'fateOf'>;
+  readonly scheduler: Pick<Scheduler, 'usedOn'>;
   readonly live: Pick<LiveTerm, 'usedOn'>;
   readonly recorder: EventRecorder;
   readonly logger: Logger;
@@ -48,6 +52,8 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
   const writtenAt = new Map<string, number>();
   const turns = createTurns({ everyMs: WRITE_ANY_EVERY_MS, onTurn: (name) => queue.add(name) });
   const deadSince = new Map<string, number>();
+  /** As what the readiness of each was last told. */
+  const toldAs = new Map<string, 'Normal' | 'Warning'>();
   const labelNames = ['agent'] as const;
   const slots = gauge(options.registry, {
     name: 'semblance_agent_slots',
@@ -95,6 +101,7 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
       turns.pass(name);
       writtenAt.delete(name);
       deadSince.delete(name);
+      toldAs.delete(name);
       slots.remove({ agent: name });
       slotsUsed.remove({ agent: name });
       showLive(name, new Map(), () => 0);
@@ -124,12 +131,20 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
       else if (!turns.ask(name)) return undefined;
       writtenAt.set(name, performance.now());
       await write(agent, status, signal);
-      if (before?.reason !== readiness.reason) {
-        const type = readiness.ready || isDraining(readiness) ? 'Normal' : 'Warning';
+      const type = isOrdinary(name, readiness) ? 'Normal' : 'Warning';
+      if (before?.reason !== readiness.reason || (toldAs.get(name) ?? type) !== type)
         recorder.event(agent, { type, reason: readiness.reason, action: 'Judge', note: readiness.message });
-      }
+      toldAs.set(name, type);
     } else turns.pass(name);
     return retire(agent, signal);
+  }
+
+  /** Whether it is so in the life of an agent of which nothing is wrong. */
+  function isOrdinary(name: string, readiness: Readiness): boolean {
+    if (readiness.ready || readiness.starting || isDraining(readiness)) return true;
+    const lease = options.leases.get(name);
+    // Its process gave the Lease up when it had ended its work; who is cut off cannot.
+    return readiness.reason === 'HeartbeatLost' && lease !== undefined && !lease.spec?.holderIdentity;
   }
 
   async function write(agent: GpuAgent, status: object, signal: AbortSignal): Promise<void> {
@@ -150,11 +165,16 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
   ): Promise<{ requeueAfterMs: number } | undefined> {
     const { name = '', namespace, uid, resourceVersion, creationTimestamp = '' } = agent.metadata;
     const { incarnation } = agent.status ?? {};
+    const lease = options.leases.get(name);
     const young = Date.now() - Date.parse(creationTimestamp) < options.retentionMs;
-    const dead = incarnation ? fleet.fateOf(name, incarnation) === 'lost' : !young;
+    const gone = incarnation ? fleet.fateOf(name, incarnation) === 'lost' : !young;
+    // Whoever holds the Lease is about to register.
+    const dead = gone && !isHeld(name, lease);
     if (!dead || options.hasWork(name)) {
       deadSince.delete(name);
-      return incarnation || dead ? undefined : { requeueAfterMs: options.retentionMs };
+      // No event tells when that is so no more.
+      const silent = !dead && (gone || !incarnation);
+      return silent ? { requeueAfterMs: options.retentionMs } : undefined;
     }
     const since = deadSince.get(name) ?? performance.now();
     deadSince.set(name, since);
@@ -162,12 +182,23 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
     if (left > 0) return { requeueAfterMs: left };
     try {
       await client.delete(GPUAGENT_RESOURCE, { name, namespace }, { uid, resourceVersion, signal });
-      await client.delete(LEASE_RESOURCE, { name, namespace }, { signal });
+      if (lease) await removeLease(lease, signal);
       logger.info({ agent: name }, 'removed an agent that has been gone for long');
     } catch (error) {
       if (!isKubeError(error, 'conflict')) throw error;
     }
     return undefined;
+  }
+
+  function isHeld(name: string, lease: Lease | undefined): boolean {
+    const holder = lease?.spec?.holderIdentity;
+    return holder ? options.leaseTracker.stateOf(name, holder) !== 'lost' : false;
+  }
+
+  /** As it was when it had lapsed: a process of the same name may have taken it over or made another meanwhile. */
+  async function removeLease({ metadata }: Lease, signal: AbortSignal): Promise<void> {
+    const { name = '', namespace, uid, resourceVersion } = metadata;
+    await client.delete(LEASE_RESOURCE, { name, namespace }, { uid, resourceVersion, signal });
   }
 
   const queue = createWorkQueue({

@@ -7,7 +7,7 @@ import type { AgentFate } from '../renderjob/types.ts';
 import type { DisruptionWatch } from './disruption-watch.ts';
 import type { LeaseTracker } from './lease-tracker.ts';
 import { type AgentLink, createAgentLink } from './link.ts';
-import { type AgentView, viewOf } from './view.ts';
+import { type AgentView, type ViewOptions, viewOf } from './view.ts';
 
 /** How often Leases are judged anew: what lapses makes no event. */
 const TICK_MS = 250;
@@ -20,8 +20,8 @@ export interface FleetEvents {
 }
 
 export interface FleetOptions {
-  readonly agents: Reflector<GpuAgent>;
-  readonly leases: LeaseTracker;
+  readonly agents: Pick<Reflector<GpuAgent>, 'get' | 'list'>;
+  readonly leases: Pick<LeaseTracker, 'stateOf'>;
   readonly disruptions: Pick<DisruptionWatch, 'of' | 'endOf'>;
   readonly internalToken?: string | undefined;
   readonly tls?: Tls | undefined;
@@ -48,6 +48,12 @@ export interface Fleet {
   isPaused(agent: string): boolean;
 }
 
+/** What was made of an agent, and of what. */
+interface Looked {
+  readonly from: ViewOptions;
+  readonly view: AgentView;
+}
+
 interface Connection {
   readonly link: AgentLink;
   readonly stop: AbortController;
@@ -58,8 +64,10 @@ export function createFleet(options: FleetOptions): Fleet {
   const { agents, leases, logger, events } = options;
   const connections = new Map<string, Connection>();
   const paused = new Map<string, number>();
+  /** So that a look at an agent of which nothing has changed, which is nearly every one, costs next to nothing. */
+  const looked = new Map<string, Looked>();
   /** What was last told of each agent, to tell changes only. */
-  const told = new Map<string, string>();
+  const told = new Map<string, { view: AgentView; readonly sign: string }>();
   let running: AbortSignal | undefined;
 
   function connect(agent: GpuAgent, signal: AbortSignal): void {
@@ -93,47 +101,60 @@ export function createFleet(options: FleetOptions): Fleet {
     connections.set(name, { link: made, stop, done });
   }
 
+  /** There is no such agent any more; another of its name begins anew. */
+  function forget(name: string): void {
+    disconnect(name);
+    paused.delete(name);
+    looked.delete(name);
+  }
+
   function disconnect(name: string): void {
     connections.get(name)?.stop.abort(new Error('another process of the agent, or none'));
     connections.delete(name);
   }
 
   /** Tells when what is made of the agent has changed. */
-  function judge(name: string): void {
-    const agent = agents.get(name);
-    const view = agent && look(agent);
-    const { resourceVersion: _, ...metadata } = agent?.metadata ?? {};
-    const sign = view
-      ? JSON.stringify([
-          view.incarnation,
-          view.slots,
-          [...view.costs],
-          [...(view.memory ?? [])],
-          view.memoryMib,
-          [...view.live],
-          view.address,
-          view.readiness,
-          metadata.uid,
-          fateOf(name, view.incarnation),
-        ])
-      : '';
-    if (told.get(name) === sign) return;
-    if (view) told.set(name, sign);
-    else told.delete(name);
-    events.onChanged(name);
+  function judge(name: string, agent = agents.get(name)): void {
+    if (!agent) {
+      if (told.delete(name)) events.onChanged(name);
+      return;
+    }
+    const view = look(agent);
+    const before = told.get(name);
+    // Made of the same, its fate is the same too.
+    if (before?.view === view) return;
+    const sign = JSON.stringify([
+      view.incarnation,
+      view.slots,
+      [...view.costs],
+      [...(view.memory ?? [])],
+      view.memoryMib,
+      [...view.live],
+      view.address,
+      view.readiness,
+      agent.metadata.uid,
+      fateOf(name, view.incarnation),
+    ]);
+    told.set(name, { view, sign });
+    if (before?.sign !== sign) events.onChanged(name);
   }
 
   function look(agent: GpuAgent): AgentView {
     const name = agent.metadata.name ?? '';
     const { link } = connections.get(name) ?? {};
     const incarnation = agent.status?.incarnation ?? '';
-    return viewOf({
+    const from: ViewOptions = {
       agent,
       lease: leases.stateOf(name, incarnation),
       connected: link?.incarnation === incarnation && link.connected,
       fault: link?.fault,
       disruption: options.disruptions.of(agent),
-    });
+    };
+    const before = looked.get(name);
+    if (before && isSame(before.from, from)) return before.view;
+    const view = viewOf(from);
+    looked.set(name, { from, view });
+    return view;
   }
 
   function fateOf(name: string, incarnation: string): AgentFate {
@@ -149,7 +170,7 @@ export function createFleet(options: FleetOptions): Fleet {
       running = signal;
       for (const agent of agents.list()) connect(agent, signal);
       const ticking = setInterval(() => {
-        for (const { metadata } of agents.list()) judge(metadata.name ?? '');
+        for (const agent of agents.list()) judge(agent.metadata.name ?? '', agent);
       }, TICK_MS);
       await new Promise<void>((resolve) => {
         if (signal.aborted) resolve();
@@ -164,7 +185,7 @@ export function createFleet(options: FleetOptions): Fleet {
       if (!running || running.aborted) return;
       const agent = agents.get(name);
       if (agent) connect(agent, running);
-      else disconnect(name);
+      else forget(name);
       judge(name);
     },
     views: () => agents.list().map(look),
@@ -180,6 +201,7 @@ export function createFleet(options: FleetOptions): Fleet {
       return link?.incarnation === incarnation ? link : undefined;
     },
     pause(name, ms) {
+      if (!agents.get(name)) return;
       paused.set(name, performance.now() + ms);
       setTimeout(() => events.onChanged(name), ms + 1).unref();
     },
@@ -191,4 +213,16 @@ export function createFleet(options: FleetOptions): Fleet {
       return false;
     },
   };
+}
+
+function isSame(a: ViewOptions, b: ViewOptions): boolean {
+  return (
+    // Never changed, but replaced.
+    a.agent === b.agent &&
+    a.lease === b.lease &&
+    a.connected === b.connected &&
+    a.fault === b.fault &&
+    a.disruption?.reason === b.disruption?.reason &&
+    a.disruption?.message === b.disruption?.message
+  );
 }

@@ -43,6 +43,8 @@ export interface Readiness {
     | 'Unreachable'
     | Disruption['reason'];
   readonly message: string;
+  /** It is new, and nothing has gone wrong yet. */
+  readonly starting?: true;
 }
 
 export interface ViewOptions {
@@ -51,7 +53,7 @@ export interface ViewOptions {
   /** The stream of its attempts is open and has told everything it holds. */
   readonly connected: boolean;
   /** Why the stream is not open, when it is not. */
-  readonly fault?: string;
+  readonly fault?: string | undefined;
   /** Its Pod or its node is going. */
   readonly disruption?: Disruption | undefined;
 }
@@ -93,7 +95,7 @@ function readinessOf({ agent, lease, connected, fault, disruption }: ViewOptions
   const { status, spec } = agent;
   const no = (reason: Readiness['reason'], message: string) => ({ ready: false, reason, message });
   if (!status?.incarnation || !status.address) {
-    return no('NotRegistered', 'No process has registered under this name.');
+    return { ...no('NotRegistered', 'No process has registered under this name.'), starting: true };
   }
   if (lease === 'lost')
     return no('HeartbeatLost', 'Its Lease has lapsed or was released; its work was given to others.');
@@ -105,7 +107,9 @@ function readinessOf({ agent, lease, connected, fault, disruption }: ViewOptions
   if (status.draining)
     return no('Draining', 'The process is ending: running work is finished, none is added.');
   if (!connected) {
-    return no('Unreachable', `The operator cannot reach it at ${status.address}: ${fault ?? 'connecting'}.`);
+    const cannot = `The operator cannot reach it at ${status.address}`;
+    if (fault !== undefined) return no('Unreachable', `${cannot}: ${fault}.`);
+    return { ...no('Unreachable', `${cannot}: connecting.`), starting: true };
   }
   return { ready: true, reason: 'Ready', message: `Takes work at ${status.address}.` };
 }

@@ -51,7 +51,11 @@ function world(agents: Record<string, { slots: number; warming?: boolean; outloo
         ({ agent }) => agent,
         (error: { code?: string; message: string }) => error.code ?? error.message,
       );
-  return { placer, book, set, acquire, waiting };
+  const remove = (name: string) => {
+    candidates.delete(name);
+    placer.touch(name);
+  };
+  return { placer, book, set, remove, acquire, waiting };
 }
 
 const place = (agent: string) => ({ agent, incarnation: `${agent}-1` });
@@ -129,4 +133,16 @@ it('asks no agent for a session that it may still hold', async () => {
   const { acquire, book } = world({ a: { slots: 9 }, b: { slots: 1 } });
   book.doom(place('a'), 's', 'voice');
   expect(await acquire('s')).toBe('b');
+});
+
+it('forgets that an agent is left alone when the agent is gone', async () => {
+  const { placer, set, remove, acquire } = world({ a: { slots: 2 } });
+  placer.pause('a', HOUR_MS);
+  placer.pause('a', HOUR_MS, 'voice');
+  remove('a');
+  // Of one that is gone already.
+  placer.pause('a', HOUR_MS);
+  set('a', { slots: 2 });
+  placer.touch('a');
+  expect(await acquire('s', { until: performance.now() })).toBe('a');
 });

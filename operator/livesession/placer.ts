@@ -66,6 +66,12 @@ export function createPlacer(options: PlacerOptions): Placer {
     return false;
   }
 
+  /** There is no such agent any more; another of its name begins anew. */
+  function forget(agent: string): void {
+    candidates.delete(agent);
+    for (const key of pauses.keys()) if (key === agent || key.startsWith(`${agent}/`)) pauses.delete(key);
+  }
+
   function pick(capability: string, wish?: Wish): Candidate | undefined {
     return choose(
       candidates.values(),
@@ -108,11 +114,12 @@ export function createPlacer(options: PlacerOptions): Placer {
     touch(agent) {
       const candidate = options.candidate(agent);
       if (candidate) candidates.set(agent, candidate);
-      else candidates.delete(agent);
+      else forget(agent);
       pumpAll();
     },
     freed: pump,
     pause(agent, ms, capability) {
+      if (!candidates.has(agent)) return;
       pauses.set(capability === undefined ? agent : `${agent}/${capability}`, performance.now() + ms);
       const timer = setTimeout(() => {
         timers.delete(timer);

@@ -41,7 +41,7 @@ function sessionOf(
 }
 
 const reportOf = (state: SessionState, more: Partial<SessionStatus> = {}): SessionStatus => ({
-  ...{ sessionId: 's', capability: 'voice', state, streamedMs: 0n, reason: 0, goingAway: false },
+  ...{ sessionId: 's', capability: 'voice', state, streamedMs: 0n, reason: 0, goingAway: false, fault: '' },
   ...{ received: 0n, converted: 0n, dropped: 0n },
   ...more,
 });
@@ -154,6 +154,19 @@ describe('a session that ends', () => {
       type: word === 'render_failed' ? 'Warning' : 'Normal',
       reason: condition,
     });
+  });
+
+  it('says that it was closed for what its client sent', () => {
+    const fault = 'too_fast: more than 500 messages a second';
+    const { short, status, write } = decide(sessionOf(told('Streaming')), [
+      holding(reportOf(ENDED, { fault })),
+    ]);
+    expect(short).toEqual(['Ended/False/Closed/']);
+    const message = `The gateway closed it for what its client sent (${fault}).`;
+    expect(status?.conditions?.[0]?.message).toBe(message);
+    expect(write?.event).toMatchObject({ type: 'Normal', reason: 'Closed' });
+    const closed = decide(sessionOf(told('Streaming')), [holding(reportOf(ENDED))]);
+    expect(closed.status?.conditions?.[0]?.message).toBe('The client closed it.');
   });
 
   it('says that its agent was drained', () => {

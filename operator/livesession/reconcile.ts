@@ -195,6 +195,10 @@ function endOf(report: SessionStatus): End {
     const message = 'Its agent was ended, and gave it time to end before.';
     return { conditionReason: 'AgentDrained', message, reason };
   }
+  if (report.fault) {
+    const message = `The gateway closed it for what its client sent (${report.fault}).`;
+    return { conditionReason: 'Closed', message, reason };
+  }
   const [conditionReason, message] = ENDS[reason ?? 'closed'];
   return { conditionReason, message, reason };
 }

@@ -201,6 +201,7 @@ function held(sessionId: string, capability: string): SessionStatus {
       streamedMs: 0n,
       reason: 0,
       goingAway: false,
+      fault: '',
     },
     ...{ received: 0n, converted: 0n, dropped: 0n },
   };

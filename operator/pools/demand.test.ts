@@ -88,6 +88,14 @@ describe('opens that found no slot', () => {
     now = 96_000;
     expect(opens.demand()).toEqual(new Map());
   });
+
+  it('count however many others of the account found one before', () => {
+    const opens = createRefusedOpens(() => 0);
+    opens.refused('voice', 'a');
+    for (let i = 0; i < 4; i++) opens.opened('voice', 'a');
+    opens.refused('voice', 'a');
+    expect(opens.demand()).toEqual(new Map([['voice', 1]]));
+  });
 });
 
 describe('what one agent holds', () => {

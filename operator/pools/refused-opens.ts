@@ -1,6 +1,9 @@
 /** How long an open that found no slot counts as demand: whoever was told to try again in about a minute has by then. */
 const REMEMBERED_MS = 90_000;
-/** Who tries again after this long is not counted twice. */
+/**
+ * Who tries again after this long is not counted twice. Who does so sooner is: an account has many users, and nothing tells
+ * one that tries again from another who wants a session too.
+ */
 const BUCKET_MS = 5_000;
 /** Of opens remembered; more are worth no more agents. */
 const MAX_REMEMBERED = 20_000;
@@ -42,8 +45,11 @@ export function createRefusedOpens(clock: () => number = () => performance.now()
       remembered++;
     },
     opened(capability, account) {
-      for (const [at, count] of opens.get(keyOf(capability, account)) ?? []) {
-        opens.get(keyOf(capability, account))?.set(at, count - 1);
+      const buckets = opens.get(keyOf(capability, account)) ?? new Map<number, number>();
+      for (const [at, count] of buckets) {
+        // Those that never were refused are no credit for one that will be.
+        if (count === 0) continue;
+        buckets.set(at, count - 1);
         remembered--;
       }
     },

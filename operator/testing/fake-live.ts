@@ -112,6 +112,7 @@ export function createFakeLive(options: FakeLiveOptions): FakeLive {
       ...{ sessionId, capability, state, streamedMs: 0n, received: 0n, converted: 0n, dropped: 0n },
       reason: EndReason.END_REASON_UNSPECIFIED,
       goingAway: false,
+      fault: '',
     };
     sessions.set(sessionId, { status: told, slot, entry });
     most.set(capability, Math.max(most.get(capability) ?? 0, used + 1));

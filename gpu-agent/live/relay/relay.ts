@@ -127,7 +127,8 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
       else refuse(status.INVALID_ARGUMENT, 'media came before open');
     } else if (request.$case === 'close') {
       const reason = fromEndReason(request.value.reason);
-      void endedByCaller({ reason, message: 'the gateway closed the relay' });
+      const fault = request.value.fault.slice(0, 123);
+      void endedByCaller({ reason, message: 'the gateway closed the relay', ...(fault && { fault }) });
     } else if (session) {
       void endedByCaller({ reason: 'render_failed', message: 'the relay was opened twice' });
     } else open(request.value);

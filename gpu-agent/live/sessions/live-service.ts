@@ -125,5 +125,6 @@ function statusOf(session: LiveSession): SessionStatus {
     dropped: BigInt(session.dropped),
     reason: toEndReason(session.state === 'ended' ? session.end?.reason : undefined),
     goingAway: session.state === 'ended' && session.end?.goingAway === true,
+    fault: (session.state === 'ended' && session.end?.fault) || '',
   };
 }

@@ -27,6 +27,8 @@ export interface SessionEnd {
   readonly message: string;
   /** The agent's process ends, and with it the session, which did nothing wrong. */
   readonly goingAway?: boolean;
+  /** What the client did that the gateway closed its socket for. */
+  readonly fault?: string;
 }
 
 export interface SessionClaim {

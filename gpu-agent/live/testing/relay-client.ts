@@ -29,7 +29,7 @@ export interface RelayClient {
   /** The next converted message. Rejects when the relay ends without one. */
   next(): Promise<Media>;
   /** Ends the session; resolves when the agent has ended the call. */
-  close(reason?: EndReason): Promise<void>;
+  close(reason?: EndReason, fault?: string): Promise<void>;
 }
 
 export function openRelay(client: LiveServiceClient, open: RelayOpen): RelayClient {
@@ -80,8 +80,8 @@ export function openRelay(client: LiveServiceClient, open: RelayOpen): RelayClie
         });
       }
     },
-    async close(reason = EndReason.END_REASON_UNSPECIFIED) {
-      call.write({ request: { $case: 'close', value: { reason } } });
+    async close(reason = EndReason.END_REASON_UNSPECIFIED, fault = '') {
+      call.write({ request: { $case: 'close', value: { reason, fault } } });
       if (!status) await once(call, 'status');
     },
   };

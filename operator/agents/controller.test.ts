@@ -1,0 +1,194 @@
+import { Registry } from 'prom-client';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { createKubeClient, type KubeClient, LEASE_RESOURCE, type Lease } from '#common/kube/index.ts';
+import { silentLogger } from '#common/logging.ts';
+import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
+import { testKube } from '../../local/testing.ts';
+import { createAgentController } from './controller.ts';
+import type { LeaseState } from './view.ts';
+import { viewOf } from './view.ts';
+
+let kube: Awaited<ReturnType<typeof testKube>>;
+let client: KubeClient;
+let ending: AbortController;
+
+beforeEach(async () => {
+  kube = await testKube();
+  client = createKubeClient({ kubeconfigPath: kube.kubeconfigPath, fieldManager: 'semblance-operator' });
+  ending = new AbortController();
+});
+
+afterEach(async () => {
+  ending.abort(new Error('the test ends'));
+  await client.close();
+  await kube.close();
+});
+
+const ref = (name: string) => ({ name, namespace: kube.namespace });
+
+async function agentOf(name: string): Promise<GpuAgent> {
+  await client.apply(GPUAGENT_RESOURCE, { metadata: ref(name), spec: {} });
+  const status = { incarnation: 'first', address: '127.0.0.1:1', slots: 1 };
+  return client.apply(GPUAGENT_RESOURCE, { metadata: ref(name), status }, { subresource: 'status' });
+}
+
+const leaseOf = (name: string, holder: string): Promise<Lease> =>
+  client.create(LEASE_RESOURCE, { metadata: ref(name), spec: { holderIdentity: holder } } as Lease);
+
+/** A controller over local copies that are as they were given, at the real API. */
+function controllerOf(of: {
+  agents: Map<string, GpuAgent>;
+  leases: Map<string, Lease>;
+  stateOf: (holder: string) => LeaseState;
+  /** Of the connection to each. */
+  faults?: Map<string, string | undefined>;
+  retentionMs?: number;
+}) {
+  const { agents, leases, stateOf, faults, retentionMs = 1 } = of;
+  const asked: string[] = [];
+  const events: string[] = [];
+  const recording: KubeClient = {
+    ...client,
+    async delete(resource, object, options) {
+      const done = client.delete(resource, object, options);
+      await done.catch(() => {});
+      asked.push(`${resource.kind} ${object.name}`);
+      return done;
+    },
+  };
+  const controller = createAgentController({
+    client: recording,
+    agents: {
+      get: (name) => agents.get(name),
+      // As the watch would tell.
+      note(agent) {
+        const { name = '' } = agent.metadata;
+        agents.set(name, agent);
+        controller.touch(name);
+      },
+    },
+    leases: { get: (name) => leases.get(name) },
+    leaseTracker: { stateOf: (_, holder) => stateOf(holder) },
+    fleet: {
+      viewOf(agent) {
+        const { name = '' } = agent.metadata;
+        const lease = stateOf(agent.status?.incarnation ?? '');
+        return viewOf({ agent, lease, connected: !faults?.has(name), fault: faults?.get(name) });
+      },
+      fateOf: (_, incarnation) => (stateOf(incarnation) === 'lost' ? 'lost' : 'connected'),
+    },
+    scheduler: { usedOn: () => 0 },
+    live: { usedOn: () => new Map() },
+    recorder: {
+      event: ({ metadata }, { type, reason }) => void events.push(`${metadata.name}: ${type} ${reason}`),
+      run: async () => {},
+    },
+    logger: silentLogger(),
+    registry: new Registry(),
+    retentionMs,
+    hasWork: () => false,
+  });
+  const ended = controller.run(ending.signal);
+  return { controller, asked, events, ended };
+}
+
+it('removes the Lease of a dead process with it, but not one that another process has taken over or made', async () => {
+  const names = ['alone', 'over', 'anew'];
+  const agents = new Map<string, GpuAgent>();
+  const leases = new Map<string, Lease>();
+  for (const name of names) {
+    agents.set(name, await agentOf(name));
+    leases.set(name, await leaseOf(name, 'first'));
+  }
+  // Another process comes, and the local copies do not show it yet.
+  const over = leases.get('over') as Lease;
+  await client.replace(LEASE_RESOURCE, { ...over, spec: { ...over.spec, holderIdentity: 'second' } });
+  await client.delete(LEASE_RESOURCE, ref('anew'));
+  await leaseOf('anew', 'second');
+
+  const { controller, asked, ended } = controllerOf({ agents, leases, stateOf: () => 'lost' });
+  for (const name of names) controller.touch(name);
+  await expect
+    .poll(() => [...new Set(asked)].filter((each) => each.startsWith('Lease')).toSorted(), {
+      timeout: 20_000,
+    })
+    .toEqual(['Lease alone', 'Lease anew', 'Lease over']);
+  const holders = await Promise.all(
+    names.map(async (name) => (await client.find(LEASE_RESOURCE, ref(name)))?.spec?.holderIdentity),
+  );
+  expect(holders).toEqual([undefined, 'second', 'second']);
+  ending.abort(new Error('the test ends'));
+  await ended;
+});
+
+it('leaves the resource of a dead process to another that holds its Lease and is about to register', async () => {
+  const agents = new Map([
+    ['next', await agentOf('next')],
+    ['dead', await agentOf('dead')],
+  ]);
+  const leases = new Map([
+    ['next', await leaseOf('next', 'second')],
+    ['dead', await leaseOf('dead', 'first')],
+  ]);
+  const { controller, asked, ended } = controllerOf({
+    agents,
+    leases,
+    stateOf: (of) => (of === 'first' ? 'lost' : 'held'),
+  });
+  controller.touch('next');
+  controller.touch('dead');
+  // Both are looked at in turn, and again as long as they are there.
+  await expect.poll(() => asked, { timeout: 20_000 }).toContain('Lease dead');
+  expect(asked.filter((each) => each.endsWith('next'))).toEqual([]);
+  ending.abort(new Error('the test ends'));
+  await ended;
+  expect(await client.find(GPUAGENT_RESOURCE, ref('next'))).toBeDefined();
+});
+
+it('tells of the ordinary life of an agent by Normal events, and by a Warning when something is wrong', async () => {
+  const agents = new Map<string, GpuAgent>();
+  const leases = new Map<string, Lease>();
+  const faults = new Map<string, string | undefined>();
+  let state: LeaseState = 'held';
+  const { controller, events, ended } = controllerOf({
+    ...{ agents, leases, faults, stateOf: () => state, retentionMs: 3_600_000 },
+  });
+  const told = async (name: string, ...expected: string[]) => {
+    controller.touch(name);
+    const mine = () =>
+      events.filter((each) => each.startsWith(`${name}: `)).map((each) => each.slice(name.length + 2));
+    await expect.poll(mine, { timeout: 20_000 }).toEqual(expected);
+  };
+  const registered = async (name: string, draining = false) => {
+    const status = { incarnation: 'first', address: '127.0.0.1:1', slots: 1, draining };
+    const by = { subresource: 'status', fieldManager: 'semblance-agent' } as const;
+    agents.set(name, await client.apply(GPUAGENT_RESOURCE, { metadata: ref(name), status }, by));
+  };
+
+  for (const name of ['sound', 'broken']) {
+    agents.set(name, await client.apply(GPUAGENT_RESOURCE, { metadata: ref(name), spec: {} }));
+    leases.set(name, await leaseOf(name, 'first'));
+    faults.set(name, undefined);
+    await told(name, 'Normal NotRegistered');
+    await registered(name);
+    await told(name, 'Normal NotRegistered', 'Normal Unreachable');
+  }
+  const begun = ['Normal NotRegistered', 'Normal Unreachable'];
+  faults.delete('sound');
+  await told('sound', ...begun, 'Normal Ready');
+  await registered('sound', true);
+  await told('sound', ...begun, 'Normal Ready', 'Normal Draining');
+  // It cannot be reached after all, which is not told again and again.
+  faults.set('broken', 'refused');
+  await told('broken', ...begun, 'Warning Unreachable');
+  faults.set('broken', 'no route');
+  await told('broken', ...begun, 'Warning Unreachable');
+
+  state = 'lost';
+  const { metadata, spec } = leases.get('sound') as Lease;
+  leases.set('sound', { metadata, spec: { ...spec, holderIdentity: '' } } as Lease);
+  await told('sound', ...begun, 'Normal Ready', 'Normal Draining', 'Normal HeartbeatLost');
+  await told('broken', ...begun, 'Warning Unreachable', 'Warning HeartbeatLost');
+  ending.abort(new Error('the test ends'));
+  await ended;
+});
