@@ -46,6 +46,22 @@ describe('an agent', () => {
     expect(agent.stops).toEqual([]);
   });
 
+  it('is shown as it is again after somebody wrote something else there', async () => {
+    await harness.agent({ name: 'one', script: forever });
+    await harness.operator();
+    const { status, metadata } = await harness.agentUntil('one', readyReason('Ready'));
+    const conditions = status?.conditions?.map((each) => ({
+      ...each,
+      status: 'False',
+      reason: 'Overwritten',
+    }));
+    const ref = { namespace: harness.namespace, name: 'one' };
+    const patch = { metadata: { uid: metadata.uid }, status: { conditions, slotsUsed: 7 } };
+    await harness.client.mergePatch(GPUAGENT_RESOURCE, ref, patch, { subresource: 'status' });
+    const shown = await harness.agentUntil('one', readyReason('Ready'));
+    expect(shown.status?.slotsUsed).toBe(0);
+  });
+
   it('that is killed has its work taken over by another within its Lease and a margin', async () => {
     const victim = await harness.agent({ name: 'a', leaseSeconds: 8, script: forever });
     await harness.operator();

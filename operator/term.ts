@@ -202,6 +202,12 @@ export function createTerm(options: TermOptions): Term {
     if (attemptOf(job) !== attemptOf(old ?? job)) facts.forget(uid, attemptOf(job));
   }
 
+  function agentSeen({ metadata: { name = '' } }: GpuAgent): void {
+    fleet.touch(name);
+    // What others have made of what the operator says there is put right.
+    agentController.touch(name);
+  }
+
   return {
     jobHandlers: {
       onAdd: (job) => seen(job),
@@ -219,11 +225,7 @@ export function createTerm(options: TermOptions): Term {
         scheduler.touch();
       },
     },
-    agentHandlers: {
-      onAdd: ({ metadata }) => fleet.touch(metadata.name ?? ''),
-      onUpdate: ({ metadata }) => fleet.touch(metadata.name ?? ''),
-      onDelete: ({ metadata }) => fleet.touch(metadata.name ?? ''),
-    },
+    agentHandlers: { onAdd: agentSeen, onUpdate: agentSeen, onDelete: agentSeen },
     live,
     touchAgent: fleet.touch,
     pools,

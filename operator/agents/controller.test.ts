@@ -29,7 +29,8 @@ const ref = (name: string) => ({ name, namespace: kube.namespace });
 async function agentOf(name: string): Promise<GpuAgent> {
   await client.apply(GPUAGENT_RESOURCE, { metadata: ref(name), spec: {} });
   const status = { incarnation: 'first', address: '127.0.0.1:1', slots: 1 };
-  return client.apply(GPUAGENT_RESOURCE, { metadata: ref(name), status }, { subresource: 'status' });
+  const by = { subresource: 'status', fieldManager: 'semblance-agent' } as const;
+  return client.apply(GPUAGENT_RESOURCE, { metadata: ref(name), status }, by);
 }
 
 const leaseOf = (name: string, holder: string): Promise<Lease> =>
@@ -47,8 +48,15 @@ function controllerOf(of: {
   const { agents, leases, stateOf, faults, retentionMs = 1 } = of;
   const asked: string[] = [];
   const events: string[] = [];
+  let writes = 0;
   const recording: KubeClient = {
     ...client,
+    async apply(resource, object, options) {
+      const done = client.apply(resource, object, options);
+      await done.catch(() => {});
+      writes++;
+      return done;
+    },
     async delete(resource, object, options) {
       const done = client.delete(resource, object, options);
       await done.catch(() => {});
@@ -89,7 +97,7 @@ function controllerOf(of: {
     hasWork: () => false,
   });
   const ended = controller.run(ending.signal);
-  return { controller, asked, events, ended };
+  return { controller, asked, events, writes: () => writes, ended };
 }
 
 it('removes the Lease of a dead process with it, but not one that another process has taken over or made', async () => {
@@ -189,6 +197,39 @@ it('tells of the ordinary life of an agent by Normal events, and by a Warning wh
   leases.set('sound', { metadata, spec: { ...spec, holderIdentity: '' } } as Lease);
   await told('sound', ...begun, 'Normal Ready', 'Normal Draining', 'Normal HeartbeatLost');
   await told('broken', ...begun, 'Warning Unreachable', 'Warning HeartbeatLost');
+  ending.abort(new Error('the test ends'));
+  await ended;
+});
+
+it('does not overwrite with an older view of an agent what a later leader has written of it', async () => {
+  const agents = new Map([['one', await agentOf('one')]]);
+  const { metadata } = agents.get('one') as GpuAgent;
+  const condition = {
+    type: 'Ready',
+    status: 'False',
+    reason: 'NodeCordoned',
+    message: 'Its node is cordoned.',
+  } as const;
+  const status = { conditions: [{ ...condition, lastTransitionTime: new Date().toISOString() }] };
+  const told = await client.apply(
+    GPUAGENT_RESOURCE,
+    { metadata: ref('one'), status },
+    { subresource: 'status' },
+  );
+  const { controller, events, writes, ended } = controllerOf({
+    ...{ agents, leases: new Map(), stateOf: () => 'held' as const, retentionMs: 3_600_000 },
+  });
+  controller.touch('one');
+  await expect.poll(writes, { timeout: 20_000 }).toBeGreaterThan(1);
+  const { resourceVersion } = (await client.get(GPUAGENT_RESOURCE, ref('one'))).metadata;
+  expect([resourceVersion, events]).toEqual([told.metadata.resourceVersion, []]);
+  expect(metadata.resourceVersion).not.toBe(resourceVersion);
+  // Once it has seen that, it says what it thinks of it.
+  agents.set('one', told);
+  const reason = async () =>
+    (await client.get(GPUAGENT_RESOURCE, ref('one'))).status?.conditions?.[0]?.reason;
+  await expect.poll(reason, { timeout: 20_000 }).toBe('Ready');
+  await expect.poll(() => events).toEqual(['one: Normal Ready']);
   ending.abort(new Error('the test ends'));
   await ended;
 });

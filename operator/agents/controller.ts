@@ -24,6 +24,9 @@ const WRITE_EVERY_MS = 1_000;
 /** and of all agents together. */
 const WRITE_ANY_EVERY_MS = 200;
 
+/** A write that lost against a later one is tried again on what the watch brings. */
+const CONFLICT_MS = 100;
+
 export interface AgentControllerOptions {
   readonly client: KubeClient;
   readonly agents: Pick<Reflector<GpuAgent>, 'get' | 'note'>;
@@ -130,7 +133,7 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
       if (turned || !readiness.ready) turns.pass(name);
       else if (!turns.ask(name)) return undefined;
       writtenAt.set(name, performance.now());
-      await write(agent, status, signal);
+      if (!(await write(agent, status, signal))) return { requeueAfterMs: CONFLICT_MS };
       const type = isOrdinary(name, readiness) ? 'Normal' : 'Warning';
       if (before?.reason !== readiness.reason || (toldAs.get(name) ?? type) !== type)
         recorder.event(agent, { type, reason: readiness.reason, action: 'Judge', note: readiness.message });
@@ -147,14 +150,19 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
     return readiness.reason === 'HeartbeatLost' && lease !== undefined && !lease.spec?.holderIdentity;
   }
 
-  async function write(agent: GpuAgent, status: object, signal: AbortSignal): Promise<void> {
-    const { name = '', namespace, uid } = agent.metadata;
+  /**
+   * Conditional on the version it was decided from: what a later leader has written is not overwritten.
+   * @returns false when somebody wrote meanwhile, or it is gone
+   */
+  async function write(agent: GpuAgent, status: object, signal: AbortSignal): Promise<boolean> {
+    const { name = '', namespace, uid, resourceVersion } = agent.metadata;
     try {
-      const object = { metadata: { name, namespace, uid }, status };
+      const object = { metadata: { name, namespace, uid, resourceVersion }, status };
       agents.note(await client.apply(GPUAGENT_RESOURCE, object, { subresource: 'status', signal }));
+      return true;
     } catch (error) {
-      // Deleted meanwhile: the watch will say so.
-      if (!isKubeError(error, 'not_found', 'conflict')) throw error;
+      if (isKubeError(error, 'not_found', 'conflict')) return false;
+      throw error;
     }
   }
 
