@@ -112,6 +112,12 @@ describe('a gateway that ends', () => {
   });
 });
 
+it('a control plane that ends still answers for a while, well within its grace', () => {
+  const { spec } = find(nothing, 'Deployment', 'rel-semblance-control-plane').spec.template;
+  expect(spec.containers[0].lifecycle).toEqual({ preStop: { sleep: { seconds: 5 } } });
+  expect(spec.terminationGracePeriodSeconds).toBe(30);
+});
+
 describe('with PostgreSQL, NATS and S3 of the owner', () => {
   it('brings none of its own and makes no secret', () => {
     expect(ofKind(external, 'StatefulSet')).toEqual([]);
