@@ -1,7 +1,7 @@
 import { backoffMs } from '#common/kube/index.ts';
 import { AttemptState } from '#proto/semblance/agent/v1/agent.ts';
 import type { JobSnapshot } from './reconcile.ts';
-import { etaOf, failureOf, outputOf, percent, startTimeOf } from './report.ts';
+import { began, etaOf, failureOf, outputOf, percent } from './report.ts';
 import { attemptOf, finish, PLACE, phaseOf, type StatusChange, statusWith } from './status.ts';
 import type { Action, Decision } from './types.ts';
 
@@ -28,7 +28,14 @@ export function decideActive(snapshot: JobSnapshot): Decision {
       return succeeded(snapshot, report);
     case AttemptState.ATTEMPT_STATE_FAILED: {
       const failure = failureOf(report);
-      const change = { phase: 'Failed', reason: 'WorkFailed', message: failure.message, failure } as const;
+      const set = began(job, report, now);
+      const change = {
+        phase: 'Failed',
+        reason: 'WorkFailed',
+        message: failure.message,
+        set,
+        failure,
+      } as const;
       return { actions: [finish(job, now, change), { type: 'acknowledge' }] };
     }
     case AttemptState.ATTEMPT_STATE_INTERRUPTED:
@@ -43,10 +50,10 @@ export function decideActive(snapshot: JobSnapshot): Decision {
 
 /** When the present attempt has had its time, in Unix milliseconds. */
 function deadlineOf({ job }: JobSnapshot): number {
-  const began = Date.parse(job.status?.startTime ?? '');
-  return Number.isNaN(began)
+  const from = Date.parse(job.status?.startTime ?? '');
+  return Number.isNaN(from)
     ? Number.POSITIVE_INFINITY
-    : began + (job.spec.activeDeadlineSeconds ?? 3_600) * 1000;
+    : from + (job.spec.activeDeadlineSeconds ?? 3_600) * 1000;
 }
 
 function succeeded(snapshot: JobSnapshot, report: NonNullable<JobSnapshot['facts']['report']>): Decision {
@@ -56,7 +63,7 @@ function succeeded(snapshot: JobSnapshot, report: NonNullable<JobSnapshot['facts
   const took = (output.stages ?? []).reduce((sum, { milliseconds }) => sum + milliseconds, 0);
   const by = output.engine ? ` by ${output.engine}` : '';
   const message = `Rendered on ${job.status?.agent}${by}${took > 0 ? ` in ${(took / 1000).toFixed(2)} s` : ''}.`;
-  const set = { output, ...(job.status?.startTime ? {} : { startTime: startTimeOf(report, now) }) };
+  const set = { output, ...began(job, report, now) };
   return {
     actions: [
       finish(job, now, { phase: 'Succeeded', reason: 'Succeeded', message, set }),
@@ -67,7 +74,7 @@ function succeeded(snapshot: JobSnapshot, report: NonNullable<JobSnapshot['facts
 
 /** A fault of engine or store ended it: counts against backoffLimit. */
 function interrupted(snapshot: JobSnapshot, why: string): Decision {
-  const { job, now } = snapshot;
+  const { job, now, facts } = snapshot;
   if (job.spec.suspend || isPastDeadline(snapshot)) return stopped(snapshot);
   const interruptions = (job.status?.interruptions ?? 0) + 1;
   const limit = job.spec.backoffLimit ?? 2;
@@ -79,7 +86,7 @@ function interrupted(snapshot: JobSnapshot, why: string): Decision {
           phase: 'Failed',
           reason: 'BackoffLimitExceeded',
           message,
-          set: { interruptions },
+          set: { interruptions, ...(facts.report ? began(job, facts.report, now) : {}) },
           failure: UNCOMPLETED,
         }),
         { type: 'acknowledge' },
@@ -215,14 +222,14 @@ function going(snapshot: JobSnapshot): Decision {
   if (report) {
     const progress = percent(report);
     const eta = etaOf(report);
-    const began = phaseOf(job) === 'Running';
-    if (began && job.status?.progress === progress && job.status.stage === (report.stage || undefined)) {
+    const running = phaseOf(job) === 'Running';
+    if (running && job.status?.progress === progress && job.status.stage === (report.stage || undefined)) {
       return { actions: [], requeueAfterMs };
     }
-    const young = began ? 0 : (facts.heardAt ?? 0) + RUNNING_AFTER_MS - now;
+    const young = running ? 0 : (facts.heardAt ?? 0) + RUNNING_AFTER_MS - now;
     if (young > 0) return { actions: [], requeueAfterMs: Math.min(young, left) };
     // Where it stands is worth a write a second; that it runs is worth one as soon as it lasts.
-    if (began && !progressDue) return { actions: [], requeueAfterMs: Math.min(1_000, left) };
+    if (running && !progressDue) return { actions: [], requeueAfterMs: Math.min(1_000, left) };
     const status = statusWith(job, now, {
       phase: 'Running',
       reason: 'Running',
@@ -231,7 +238,7 @@ function going(snapshot: JobSnapshot): Decision {
         progress,
         ...(report.stage ? { stage: report.stage.slice(0, 64) } : {}),
         ...(eta === undefined ? {} : { etaSeconds: eta }),
-        ...(job.status?.startTime ? {} : { startTime: startTimeOf(report, now) }),
+        ...began(job, report, now),
       },
       clear: [
         ...(report.stage ? [] : (['stage'] as const)),

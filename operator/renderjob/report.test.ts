@@ -1,10 +1,43 @@
 import { describe, expect, it } from 'vitest';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
+import type { RenderJob, RenderJobStatus } from '#crds/gen/renderjobs.ts';
 import type { AttemptOutput } from '#proto/semblance/agent/v1/agent.ts';
-import { ago, bound, decide, jobOf, output, RUNNING, report, SUCCEEDED } from '../testing/decisions.ts';
+import {
+  ago,
+  bound,
+  decide,
+  FAILED,
+  INTERRUPTED,
+  jobOf,
+  NOW,
+  output,
+  RUNNING,
+  report,
+  SUCCEEDED,
+} from '../testing/decisions.ts';
 
 type Capability = RenderJob['spec']['capability'];
 const PHOTO = 'face-swap-image';
+
+describe('when it began', () => {
+  it.each([
+    [SUCCEEDED, { output }, {}],
+    [FAILED, {}, {}],
+    [INTERRUPTED, {}, { spec: { backoffLimit: 0 } }],
+  ])('is said with the end of what was never written as running: %s', (state, more, overrides) => {
+    const status = (before: RenderJobStatus) =>
+      decide(jobOf(before, overrides), { facts: { report: report(state, more) } }).status;
+    expect(status(bound('Assigned'))).toMatchObject({ startTime: ago(5), completionTime: ago(0) });
+    expect(status(bound('Running', { startTime: ago(7) }))).toMatchObject({ startTime: ago(7) });
+  });
+
+  it.each([
+    ['of the future', NOW + 1],
+    ['of long ago', NOW - 60_000],
+  ])('is now where its agent says a time %s', (_, at) => {
+    const started = report(RUNNING, { startedAtMs: BigInt(at) });
+    expect(decide(jobOf(bound('Assigned')), { facts: { report: started } }).status?.startTime).toBe(ago(0));
+  });
+});
 
 describe('an output', () => {
   it('shows the time left in whole seconds, and no longer than it is known', () => {
@@ -26,7 +59,7 @@ describe('an output', () => {
     expect(decide(jobOf(bound('Assigned')), { facts: { report: wild } }).status).toMatchObject({
       progress: '0%',
       stage: 's'.repeat(64),
-      startTime: ago(5),
+      startTime: ago(0),
     });
     const huge = report(SUCCEEDED, {
       output: {

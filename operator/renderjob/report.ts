@@ -83,8 +83,12 @@ export function etaOf({ etaSeconds }: AttemptStatus): number | undefined {
   return Math.min(604_800, Math.max(0, Math.ceil(etaSeconds)));
 }
 
-/** When the agent began, by its clock where that is credible, else now. */
-export function startTimeOf(report: AttemptStatus, now: number): string {
+/**
+ * When the attempt began, by its agent's clock where that is credible, else now; nothing where the resource says it
+ * already. What ends at once was never written as running, so it is said with the end as well.
+ */
+export function began({ status }: RenderJob, report: AttemptStatus, now: number): { startTime?: string } {
+  if (status?.startTime) return {};
   const at = Number(report.startedAtMs);
-  return new Date(at > now - 60_000 && at <= now ? at : now).toISOString();
+  return { startTime: new Date(at > now - 60_000 && at <= now ? at : now).toISOString() };
 }

@@ -34,8 +34,10 @@ export function jobOf(
   };
 }
 
+/** Of an attempt; one that is only assigned has not been written to have begun. */
 export const bound = (phase: RenderJobStatus['phase'], more: RenderJobStatus = {}): RenderJobStatus => ({
-  ...{ phase, attempt: 2, agent: 'one', agentIncarnation: 'i1', startTime: ago(5) },
+  ...{ phase, attempt: 2, agent: 'one', agentIncarnation: 'i1' },
+  ...(phase === 'Assigned' ? {} : { startTime: ago(5) }),
   ...more,
 });
 
