@@ -1,5 +1,6 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Pool } from 'undici';
 import { quantile } from '../lib/section.ts';
 
 export interface OfferedLoad {
@@ -14,38 +15,92 @@ export interface OfferedLoad {
 
 /**
  * GETs at an even rate, whether or not earlier ones were answered, so that a pause of the server counts against all
- * that were due during it (an "open loop"). autocannon's rates are bursts at the beginning of each second.
+ * that were due during it (an "open loop"). autocannon's rates are bursts at the beginning of each second. Made of bare
+ * sockets and of arrays that are there from the beginning: a client that leaves much to collect has pauses of its own, of
+ * tens of milliseconds, which would be counted to the server.
  * @returns p99 from when a request was due until its answer was read, milliseconds, and answers a second
  * @throws Error when any answer is not 200
  */
 export async function offeredLoad(options: OfferedLoad): Promise<{ perSecond: number; p99: number }> {
-  const { origin, paths, headers, perSecond, seconds, connections } = options;
-  const pool = new Pool(origin, { connections, pipelining: 1, allowH2: false });
+  const { origin, paths, headers, perSecond, seconds } = options;
+  const { hostname, port, host } = new URL(origin);
+  const lines = Object.entries({ host, ...headers }).map(([name, value]) => `${name}: ${value}\r\n`);
+  const requests = paths.map((path) => Buffer.from(`GET ${path} HTTP/1.1\r\n${lines.join('')}\r\n`));
   const total = perSecond * seconds;
-  const times: number[] = [];
-  const answers: Promise<void>[] = [];
-  const get = async (path: string, due: number) => {
-    const { statusCode, body } = await pool.request({ method: 'GET', path, headers });
-    await body.dump();
-    if (statusCode !== 200) throw new Error(`${origin} answered ${statusCode}`);
-    times.push(performance.now() - due);
-  };
+  const times = new Float64Array(total);
+  const sockets = await Promise.all(
+    Array.from({ length: options.connections }, async () => {
+      const socket = connect({ host: hostname, port: Number(port), noDelay: true });
+      await once(socket, 'connect');
+      return socket;
+    }),
+  );
+  const free = [...sockets];
+  let sent = 0;
+  let answered = 0;
+  let failed: Error | undefined;
   const began = performance.now();
+  const dueAt = (i: number) => began + (i / perSecond) * 1000;
+
+  const send = () => {
+    // The first is due at once, so that the one of number i is sent when it is due and not one period later.
+    const due = Math.min(total, 1 + Math.floor(((performance.now() - began) / 1000) * perSecond));
+    while (sent < due) {
+      const socket = free.pop();
+      if (!socket) return;
+      asked.set(socket, sent);
+      socket.write(requests[sent++ % requests.length] as Buffer);
+    }
+  };
+  const asked = new Map<Socket, number>();
+  for (const socket of sockets) {
+    onAnswers(socket, (error) => {
+      if (error) failed ??= new Error(`${origin} ${error}`);
+      times[answered++] = performance.now() - dueAt(asked.get(socket) ?? 0);
+      free.push(socket);
+      send();
+    });
+  }
   try {
-    while (answers.length < total) {
-      // The first is due at once, so that the one of number i is sent when it is due and not one period later.
-      const dueBy = Math.min(total, 1 + Math.floor(((performance.now() - began) / 1000) * perSecond));
-      while (answers.length < dueBy) {
-        const i = answers.length;
-        const answer = get(paths[i % paths.length] as string, began + (i / perSecond) * 1000);
-        answer.catch(() => undefined);
-        answers.push(answer);
-      }
+    while (answered < total && !failed) {
+      send();
       await delay(1);
     }
-    await Promise.all(answers);
-    return { perSecond: total / ((performance.now() - began) / 1000), p99: quantile(times, 0.99) };
+    if (failed) throw failed;
+    return {
+      perSecond: total / ((performance.now() - began) / 1000),
+      p99: quantile([...times], 0.99),
+    };
   } finally {
-    await pool.close();
+    for (const socket of sockets) socket.destroy();
   }
+}
+
+/** Tells of each answer on a connection when its last byte was read, and of what is wrong with it. */
+function onAnswers(socket: Socket, answered: (error?: string) => void): void {
+  let head = '';
+  /** Bytes of the body that are still to come; negative while the head is read. */
+  let left = -1;
+  let wrong: string | undefined;
+  socket.on('data', (chunk) => {
+    let at = 0;
+    if (left < 0) {
+      const before = head.length;
+      head += chunk.toString('latin1');
+      const end = head.indexOf('\r\n\r\n');
+      if (end < 0) return;
+      at = end + 4 - before;
+      const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1];
+      if (!head.startsWith('HTTP/1.1 200 ')) wrong = `answered ${head.slice(0, 20)}`;
+      else if (length === undefined) wrong = 'answered without a length';
+      left = Number(length ?? 0);
+      head = '';
+    }
+    left -= chunk.length - at;
+    if (left > 0) return;
+    left = -1;
+    answered(wrong);
+  });
+  socket.on('close', () => answered('closed a connection'));
+  socket.on('error', () => {});
 }
