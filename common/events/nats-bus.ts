@@ -68,6 +68,8 @@ export function createNatsBus(options: NatsBusOptions): EventBus {
     pingInterval: 5_000,
     maxPingOut: 2,
     ignoreAuthErrorAbort: true,
+    // Otherwise each publication makes two more errors, for a trace that only one that fails would show.
+    noAsyncTraces: true,
   }).then(async (got) => {
     if (closing.signal.aborted) return await got.close();
     connection = got;

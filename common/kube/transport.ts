@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Dispatcher, errors as undiciErrors } from 'undici';
 import type { Credentials } from './credentials.ts';
 import { errorOfAnswer, KubeError } from './errors.ts';
+import { createLimit } from './limit.ts';
 import { createLimiter } from './limiter.ts';
 
 export interface TransportOptions {
@@ -92,12 +93,16 @@ export function createTransport(options: TransportOptions): Transport {
   }
 
   return {
-    request<T>(request: KubeRequest) {
-      const own = request.signal ? [request.signal, ...stops] : stops;
-      return limiter.run(() => {
-        const signal = AbortSignal.any([...own, AbortSignal.timeout(options.requestTimeoutMs)]);
-        return answer<T>(request, signal);
-      }, AbortSignal.any(own));
+    async request<T>(request: KubeRequest) {
+      const limit = createLimit(request.signal ? [request.signal, ...stops] : stops);
+      try {
+        return await limiter.run(() => {
+          limit.expireIn(options.requestTimeoutMs);
+          return answer<T>(request, limit.signal);
+        }, limit.signal);
+      } finally {
+        limit.end();
+      }
     },
     async stream(request, idleMs) {
       const signal = AbortSignal.any(request.signal ? [request.signal, ...stops] : stops);
