@@ -1,3 +1,9 @@
+import { getEventListeners, once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
 import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
@@ -126,8 +132,53 @@ describe('the client', () => {
     await expect(capped.version()).rejects.toMatchObject({ code: 'unavailable', retryable: true });
   });
 
-  it('says that nothing answers, in time', async () => {
+  it('leaves nothing on the signal of whoever asked, answered or refused', async () => {
+    const { signal } = new AbortController();
+    const answered = client.version({ signal });
+    expect(getEventListeners(signal, 'abort').length).toBeGreaterThan(0);
+    await answered;
+    const nobody = { name: 'nobody', namespace };
+    await expect(client.get(RENDERJOB_RESOURCE, nobody, { signal })).rejects.toMatchObject({
+      code: 'not_found',
+    });
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
+  });
+
+  it('asks nothing for whom it is over already', async () => {
     const aborted = AbortSignal.abort(new Error('enough'));
     await expect(client.version({ signal: aborted })).rejects.toThrow('enough');
+  });
+
+  it('says that nothing answers, in time', async () => {
+    const silent = createServer(() => {}).listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const dir = await mkdtemp(join(tmpdir(), 'semblance-kube-'));
+    const kubeconfigPath = join(dir, 'config');
+    const server = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    const config = {
+      clusters: [{ name: 'c', cluster: { server, 'insecure-skip-tls-verify': true } }],
+      users: [{ name: 'u', user: { token: 't' } }],
+      contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+      'current-context': 'x',
+    };
+    await writeFile(kubeconfigPath, JSON.stringify(config));
+    const patient = createKubeClient({
+      kubeconfigPath,
+      fieldManager: 'semblance-test',
+      requestTimeoutMs: 200,
+    });
+    try {
+      const asked = patient.version();
+      await expect(asked).rejects.toMatchObject({
+        ...{ code: 'timeout', retryable: true },
+        // By the limit of the whole request: undici's own is later.
+        cause: { name: 'TimeoutError' },
+      });
+    } finally {
+      await patient.close();
+      silent.closeAllConnections();
+      silent.close();
+      await rm(dir, { recursive: true });
+    }
   });
 });

@@ -13,13 +13,16 @@ export interface OfferedLoad {
   readonly connections: number;
 }
 
+/** How long after the last request was due its answer may come. */
+const PATIENCE_MS = 30_000;
+
 /**
  * GETs at an even rate, whether or not earlier ones were answered, so that a pause of the server counts against all
  * that were due during it (an "open loop"). autocannon's rates are bursts at the beginning of each second. Made of bare
- * sockets and of arrays that are there from the beginning: a client that leaves much to collect has pauses of its own, of
+ * sockets, connected before, and of arrays that are there from the beginning: a client that leaves much to collect has pauses of its own, of
  * tens of milliseconds, which would be counted to the server.
  * @returns p99 from when a request was due until its answer was read, milliseconds, and answers a second
- * @throws Error when any answer is not 200
+ * @throws Error when any answer is not 200, or does not come
  */
 export async function offeredLoad(options: OfferedLoad): Promise<{ perSecond: number; p99: number }> {
   const { origin, paths, headers, perSecond, seconds } = options;
@@ -36,6 +39,8 @@ export async function offeredLoad(options: OfferedLoad): Promise<{ perSecond: nu
     }),
   );
   const free = [...sockets];
+  /** Which request is under way on a connection. */
+  const asked = new Map<Socket, number>();
   let sent = 0;
   let answered = 0;
   let failed: Error | undefined;
@@ -52,7 +57,6 @@ export async function offeredLoad(options: OfferedLoad): Promise<{ perSecond: nu
       socket.write(requests[sent++ % requests.length] as Buffer);
     }
   };
-  const asked = new Map<Socket, number>();
   for (const socket of sockets) {
     onAnswers(socket, (error) => {
       if (error) failed ??= new Error(`${origin} ${error}`);
@@ -63,14 +67,13 @@ export async function offeredLoad(options: OfferedLoad): Promise<{ perSecond: nu
   }
   try {
     while (answered < total && !failed) {
+      if (performance.now() > dueAt(total) + PATIENCE_MS)
+        throw new Error(`${origin} left ${total - answered} of ${total} requests unanswered`);
       send();
       await delay(1);
     }
     if (failed) throw failed;
-    return {
-      perSecond: total / ((performance.now() - began) / 1000),
-      p99: quantile([...times], 0.99),
-    };
+    return { perSecond: total / ((performance.now() - began) / 1000), p99: quantile([...times], 0.99) };
   } finally {
     for (const socket of sockets) socket.destroy();
   }
