@@ -5,15 +5,18 @@ const BATCH = 200;
 
 export interface BooksFault {
   readonly accountId: string;
-  /** What was recomputed and what is stored, in micro-dollars: {available, held, spent, topped up, held again, reserved}. */
+  /**
+   * What was recomputed and what is stored, in micro-dollars: {available, held, spent, topped up, held again, reserved,
+   * and the number of open holds}.
+   */
   readonly expected: string;
   readonly found: string;
 }
 
 /**
- * Recomputes the balances of every account from the transfers alone and compares them with what is stored, and the pending
- * holds with those of unsettled jobs, and what is reserved with the blocks of open sessions. What `ledger_faults` does for one account, as far as it can be done for all of
- * them again and again.
+ * Recomputes the balances of every account and its open holds from the transfers alone and compares them with what is
+ * stored, and the pending holds with those of unsettled jobs, and what is reserved with the blocks of open sessions. What
+ * `ledger_faults` does for one account, as far as it can be done for all of them again and again.
  */
 export async function auditBooks(
   sql: Sql,
@@ -29,7 +32,7 @@ export async function auditBooks(
       { account_id: string; expected: string; found: string; agrees: boolean; debtor: boolean }[]
     >`
       with batch as (
-        select account_id, available_micros, held_micros, spent_micros, topped_up_micros, reserved_micros
+        select account_id, available_micros, held_micros, spent_micros, topped_up_micros, reserved_micros, holds_open
         from account_balances
         where account_id > ${last} order by account_id limit ${BATCH}
       ), booked as (
@@ -39,7 +42,8 @@ export async function auditBooks(
                coalesce(sum(amount_micros) filter (where credit = 'held'), 0)
                  - coalesce(sum(amount_micros) filter (where debit = 'held'), 0) as held,
                coalesce(sum(amount_micros) filter (where credit = 'revenue'), 0) as spent,
-               coalesce(sum(amount_micros) filter (where debit = 'funding'), 0) as topped_up
+               coalesce(sum(amount_micros) filter (where debit = 'funding'), 0) as topped_up,
+               count(*) filter (where kind = 'hold') - count(*) filter (where kind in ('capture', 'release')) as open
         from ledger_transfers t where t.account_id in (select account_id from batch) group by t.account_id
       ), pending as (
         select j.account_id, sum(j.hold_micros) as held from jobs j
@@ -50,9 +54,9 @@ export async function auditBooks(
       ), compared as (
         select s.account_id,
                array[coalesce(b.available, 0), coalesce(b.held, 0), coalesce(b.spent, 0), coalesce(b.topped_up, 0),
-                     coalesce(b.held, 0), coalesce(o.reserved, 0)] as expected,
+                     coalesce(b.held, 0), coalesce(o.reserved, 0), coalesce(b.open, 0)] as expected,
                array[s.available_micros::numeric, s.held_micros, s.spent_micros, s.topped_up_micros,
-                     coalesce(p.held, 0), s.reserved_micros] as found
+                     coalesce(p.held, 0), s.reserved_micros, s.holds_open] as found
         from batch s left join booked b using (account_id) left join pending p using (account_id)
              left join blocks o using (account_id)
       )

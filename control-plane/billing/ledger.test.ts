@@ -130,5 +130,9 @@ test('recomputing the books finds what was tampered with behind their back', asy
   expect(await tamper(`update account_balances set reserved_micros = reserved_micros + 1 ${where}`)).toEqual([
     'reserved balance',
   ]);
+  for (const wrong of [0, 2])
+    expect(await tamper(`update account_balances set holds_open = ${wrong} ${where}`)).toEqual([
+      'open holds',
+    ]);
   expect(await db.faults(account.accountId)).toEqual([]);
 });

@@ -3,15 +3,18 @@ import { testPostgres } from '../../local/testing.ts';
 import { createAccount, hashKey, limitKey } from '../accounts/accounts.ts';
 import { createSubmit, type Submission } from '../jobs/submit.ts';
 import { openDatabase } from './database.ts';
-import { migrate } from './migrate.ts';
+import { migrate, readMigrations } from './migrate.ts';
 
 /** Limits for tests of something else: those of operation end statements, and locks held, on a machine that stands still. */
 export const PATIENT = { statementTimeoutMs: 20_000, deadlineMs: 25_000, connectMs: 20_000 } as const;
 
-/** A migrated database of its own, and what tests of the books do with it again and again. */
-export async function testDatabase() {
+/**
+ * A migrated database of its own, and what tests of the books do with it again and again.
+ * @param schema number of the last migration. Default: all of them.
+ */
+export async function testDatabase(schema?: number) {
   const pg = await testPostgres();
-  await migrate(pg.url);
+  await migrate(pg.url, (await readMigrations()).slice(0, schema));
   const database = openDatabase({ url: pg.url, ...PATIENT });
   const { sql } = database;
   return {
@@ -51,6 +54,12 @@ export async function testDatabase() {
         from account_balances where account_id = ${accountId}`;
       if (!row) throw new Error('no such account');
       return row;
+    },
+    /** Jobs in flight as a submit reads them. */
+    async holdsOpen(accountId: string) {
+      const [row] = await sql<{ n: number }[]>`
+        select holds_open as n from account_balances where account_id = ${accountId}`;
+      return row?.n;
     },
     async faults(accountId: string) {
       return [...(await sql`select fault, expected::text, found::text from ledger_faults(${accountId})`)];
