@@ -1,5 +1,5 @@
 import type { Picture, RgbImage } from '../vision/picture.ts';
-import { LIGHT, relight } from './light.ts';
+import { KIND, LIGHT, relight } from './light.ts';
 import { BundleRow, bundle, type Plane, plane } from './plane.ts';
 import type { SourceFace } from './source-face.ts';
 import type { SwapPlan } from './swap-face.ts';
@@ -22,7 +22,7 @@ export function compose(picture: Picture, plan: SwapPlan, source: SourceFace): v
   const before = region(picture, originX, originY, endX, endY);
   const rgb = new Float32Array(3);
   const kept = new Float32Array(3);
-  const kind = { eye: 0, lips: 0, feature: 0, grey: source.grey };
+  const kind = new Float32Array(KIND.count);
   const grain = plan.grainShare;
   const fields = bundle([
     plan.alpha,
@@ -61,11 +61,11 @@ export function compose(picture: Picture, plan: SwapPlan, source: SourceFace): v
         const sourceX = between(values, i + DIRECT, j + DIRECT, u) * by;
         const sourceY = between(values, i + DIRECT + 1, j + DIRECT + 1, u) * by;
         sampleRgb(source.image, sourceX, sourceY, rgb);
-        kind.eye = between(values, i + 2, j + 2, u);
-        kind.lips = between(values, i + 3, j + 3, u);
-        kind.feature = between(values, i + 4, j + 4, u);
+        kind[KIND.eye] = between(values, i + 2, j + 2, u);
+        kind[KIND.lips] = between(values, i + 3, j + 3, u);
+        kind[KIND.feature] = between(values, i + 4, j + 4, u);
         lightRow.read((px - originX + 0.5) * toLight, light);
-        relight(light, kind, rgb);
+        relight(light, kind, source.grey, rgb);
         if (tone) applyTone(tone, rgb);
         if (grain > 0) addGrain(rgb, before, px - originX, py - originY, grain);
       }

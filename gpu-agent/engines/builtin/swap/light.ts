@@ -162,25 +162,30 @@ const SATURATION_LIMIT = 1.25;
 const DEEP = 0.82;
 const SOFTENING = 2;
 
-/** What a pixel of the new face is, each from 0 to 1. */
-export interface PixelKind {
+/**
+ * Places of what a pixel of the new face is, each from 0 to 1. In a typed array, since each number written into an object
+ * is a new one to the garbage collector.
+ */
+export const KIND = {
   /** Inside an eye, whose white and iris have a colour of their own. */
-  readonly eye: number;
+  eye: 0,
   /** On the lips, which may be of another colour than skin. */
-  readonly lips: number;
+  lips: 1,
   /** On a feature, which may be much darker than skin. */
-  feature: number;
-  /** The source has no colour of its own. */
-  readonly grey: boolean;
-}
+  feature: 2,
+  count: 3,
+} as const;
 
 /**
  * Lights one colour of the new face as the old one was lit. Relief is laid over the new local mean nearly as it was,
  * since multiplying it would blow up noise; what is much darker than the skin around it (pupils, brows, nostrils) is
  * multiplied, since adding would make it grey. The colour of skin is held near that of the skin that was there, so
  * that coloured light on the source leaves no patches.
+ * @param light of this place, the fields of {@link LIGHT}
+ * @param kind the fields of {@link KIND}
+ * @param grey whether the source has no colour of its own
  */
-export function relight(light: Float32Array, kind: PixelKind, rgb: Float32Array): void {
+export function relight(light: Float32Array, kind: Float32Array, grey: boolean, rgb: Float32Array): void {
   let r = rgb[0] as number;
   let g = rgb[1] as number;
   let b = rgb[2] as number;
@@ -190,7 +195,7 @@ export function relight(light: Float32Array, kind: PixelKind, rgb: Float32Array)
   const blue = (light[LIGHT.blueGain] as number) - 1;
   // Deep wrinkles would look drawn on under another light: skin much darker than around it is brought nearer to it.
   const own = luma(r, g, b) / ((light[LIGHT.sourceLevel] as number) + 1);
-  const depth = (DEEP - own) * (1 - kind.feature);
+  const depth = (DEEP - own) * (1 - (kind[KIND.feature] as number));
   if (depth > 0) {
     const softer = (own + depth - depth / (1 + SOFTENING * depth)) / Math.max(own, 0.05);
     r *= softer;
@@ -199,7 +204,8 @@ export function relight(light: Float32Array, kind: PixelKind, rgb: Float32Array)
   }
   const dark = 1 - smoothstep(0.35, 0.8, luma(r, g, b) / ((light[LIGHT.sourceLevel] as number) + 1));
   // Where the two lights differ much in colour, the white of an eye follows; else it keeps its own colour.
-  const { eye, lips } = kind;
+  const eye = kind[KIND.eye] as number;
+  const lips = kind[KIND.lips] as number;
   const cast = smoothstep(0.1, 0.4, Math.max(Math.abs(red), Math.abs(blue)));
   const follow = 0.5 + 0.4 * cast;
   const eyeGain = eye > 0 ? gain ** 0.8 : gain;
@@ -220,7 +226,7 @@ export function relight(light: Float32Array, kind: PixelKind, rgb: Float32Array)
   const s1 = (k1 - skinLevel) * ratio;
   const s2 = (k2 - skinLevel) * ratio;
   const skinHold = SKIN_COLOUR + (CAST_COLOUR - SKIN_COLOUR) * cast;
-  const hold = kind.grey ? 1 - 0.8 * eye : skinHold * (1 - lips) * (1 - 0.5 * eye);
+  const hold = grey ? 1 - 0.8 * eye : skinHold * (1 - lips) * (1 - 0.5 * eye);
   const c0 = (o0 - brightness) * (1 - hold) + s0 * hold;
   const c1 = (o1 - brightness) * (1 - hold) + s1 * hold;
   const c2 = (o2 - brightness) * (1 - hold) + s2 * hold;

@@ -1,3 +1,4 @@
+import { boxPasses } from './box-passes.ts';
 import { floats } from './scratch.ts';
 
 /** Fields over a grid of pixels, and the few filters that the swap needs. All in plain typed arrays. */
@@ -162,33 +163,8 @@ export function blur(source: Plane, sigma: number): Plane {
   out.data.set(source.data);
   if (sigma < 0.3) return out;
   const radius = Math.max(1, Math.round((Math.sqrt(6 * sigma * sigma + 1) - 1) / 2));
-  const line = new Float32Array(Math.max(width, height));
-  for (let pass = 0; pass < 2; pass++) {
-    for (let y = 0; y < height; y++) boxLine(out.data, y * width, 1, width, radius, line);
-    for (let x = 0; x < width; x++) boxLine(out.data, x, width, height, radius, line);
-  }
+  for (let pass = 0; pass < 2; pass++) boxPasses(out.data, width, height, radius);
   return out;
-}
-
-function boxLine(
-  data: Float32Array,
-  start: number,
-  step: number,
-  n: number,
-  r: number,
-  line: Float32Array,
-): void {
-  for (let i = 0; i < n; i++) line[i] = data[start + i * step] as number;
-  const first = line[0] as number;
-  const last = line[n - 1] as number;
-  let sum = first * r;
-  for (let i = 0; i < r; i++) sum += i < n ? (line[i] as number) : last;
-  const scale = 1 / (2 * r + 1);
-  for (let i = 0; i < n; i++) {
-    sum += i + r < n ? (line[i + r] as number) : last;
-    data[start + i * step] = sum * scale;
-    sum -= i - r >= 0 ? (line[i - r] as number) : first;
-  }
 }
 
 /** Value between pixels, the edge repeating; x and y are continuous (pixel i's centre is i + 0.5). */

@@ -16,7 +16,7 @@ export function edgeStrength(image: RgbImage, sigma: number): Plane {
         const i = y * width + x;
         const dx = (data[i + 1] as number) - (data[i - 1] as number);
         const dy = (data[i + width] as number) - (data[i - width] as number);
-        out.data[i] = (out.data[i] as number) + Math.hypot(dx, dy) / 2;
+        out.data[i] = (out.data[i] as number) + Math.sqrt(dx * dx + dy * dy) / 2;
       }
     }
   }

@@ -1,5 +1,5 @@
 import { evenRect, fromRgbFactors, type Rect, regionToRgb } from '../../../media/yuv.ts';
-import { LIGHT, relight } from '../swap/light.ts';
+import { KIND, LIGHT, relight } from '../swap/light.ts';
 import { blur, distanceInside, fillPolygon, type Plane, plane, sample, smoothstep } from '../swap/plane.ts';
 import { withScratch } from '../swap/scratch.ts';
 import { flatten, type SourceFace } from '../swap/source-face.ts';
@@ -78,26 +78,27 @@ function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, fa
   const { y0, yr, yg, yb, ur, ug, ub, vr, vg, vb } = fromRgbFactors(frame, color);
   const rgb = new Float32Array(3);
   const light = new Float32Array(LIGHT.count);
-  const kind = { eye: 0, lips: 0, feature: 0, grey: source.grey };
+  const kind = new Float32Array(KIND.count);
   const scale = source.visibleScale;
   for (let y = box.y; y < box.y + box.height; y++) {
     if (y % 2 === 0) sums.fill(0);
     for (let x = box.x; x < box.x + box.width; x++) {
       const at = placeOf(where, (x + 0.5) * scale, (y + 0.5) * scale);
       if (!at) continue;
-      kind.lips = sample(plan.lips, at.x, at.y);
-      // The mouth's inside is drawn anew in each frame; here only brows that the source does not show count.
-      const kept = kind.lips > 0.05 ? 0 : sample(plan.keep, at.x, at.y);
+      const lips = sample(plan.lips, at.x, at.y);
+      // The mouth's inside is drawn anew in each frame; here only what the source does not show counts: brows, cheeks.
+      const kept = lips > 0.05 ? 0 : sample(plan.keep, at.x, at.y);
       const edge = sample(within, (x + 0.5) * scale, (y + 0.5) * scale);
       const share = sample(shown, at.x, at.y) * (1 - kept) * edge;
       const i = (y * image.width + x) * 3;
       rgb[0] = image.data[i] as number;
       rgb[1] = image.data[i + 1] as number;
       rgb[2] = image.data[i + 2] as number;
-      kind.eye = sample(plan.eyes, at.x, at.y);
-      kind.feature = sample(plan.features, at.x, at.y);
+      kind[KIND.eye] = sample(plan.eyes, at.x, at.y);
+      kind[KIND.lips] = lips;
+      kind[KIND.feature] = sample(plan.features, at.x, at.y);
       readLight(plan, at.x, at.y, light);
-      relight(light, kind, rgb);
+      relight(light, kind, source.grey, rgb);
       if (plan.tone) applyTone(plan.tone, rgb);
       const [r, g, b] = [clamp(rgb[0] as number), clamp(rgb[1] as number), clamp(rgb[2] as number)];
       luma[y * size + x] = packed((y0 + yr * r + yg * g + yb * b) * share, 255 * share);
