@@ -18,7 +18,7 @@ export interface CoverThresholds {
  * A part of either face that is wrongly taken for something in front costs likeness: filled in on the source, kept on
  * the target. Hair dragged along with a source is seen at once, so it needs a little less evidence there.
  */
-export const SOURCE_COVER: CoverThresholds = { weak: 1.3, clear: 2, margin: 0.012 };
+export const SOURCE_COVER: CoverThresholds = { weak: 1.3, clear: 2, margin: 0.016 };
 export const TARGET_COVER: CoverThresholds = { weak: 1.45, clear: 2, margin: 0.01 };
 /** Frames are thin and often half transparent. */
 const FRAME = 0.95;

@@ -1,10 +1,10 @@
 import { type Face, POINTS } from '../vision/face-mesh.ts';
 import { cropRgb, type Picture, type RgbImage, squareCrop, toCrop } from '../vision/picture.ts';
 import { findCover, SOURCE_COVER } from './cover.ts';
-import { faceZones, plainSkin } from './face-zones.ts';
-import { fillHidden, pushPull } from './fill.ts';
+import { faceZones } from './face-zones.ts';
 import { blur, grow, type Plane, plane } from './plane.ts';
 import { withScratch } from './scratch.ts';
+import { wholeFace } from './whole-face.ts';
 
 /** Extent of the patch relative to the face's width. */
 const EXTENT = 1.6;
@@ -63,23 +63,11 @@ function analyse(picture: Picture, face: Face, targetWidth: number): SourceFace 
     visible.data[i] = 1 - Math.max(front, (frame.data[i] as number) * (1 - (open.data[i] as number)));
   }
   const visibleScale = analysisWidth / faceWidth;
-  const skin = plainSkin(zones);
-  const known = plane(visible.width, visible.height);
-  const deep = grow(zones.face, -0.02 * analysisWidth);
-  for (let i = 0; i < known.data.length; i++) {
-    const seen = (visible.data[i] as number) > 0.97 ? (deep.data[i] as number) : 0;
-    known.data[i] = seen * ((skin.data[i] as number) > 0 ? 1 : 0);
-  }
-  const smooth = pushPull(coarse.image, known);
-  const filled = {
-    image: fillHidden(image, smooth, visible, visibleScale),
-    coarse: fillHidden(coarse.image, smooth, visible, 1),
-  };
+  const cut = { image, coarse: coarse.image, points: coarse.points, zones, visible, scale: visibleScale };
   return {
-    ...filled,
+    ...wholeFace(cut, analysisWidth),
     points,
     faceWidth,
-    visible,
     clean: cover.clean,
     visibleScale,
     glasses: cover.hasGlasses,

@@ -13,6 +13,7 @@ import { withScratch } from './scratch.ts';
 import { mixShape } from './shape.ts';
 import { flatten, type SourceFace } from './source-face.ts';
 import { findTone, type Tone } from './tone.ts';
+import { turnedAway } from './turned-away.ts';
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from './warp-map.ts';
 
 /** Width of a face on the work grid; finer faces are analysed at this width and composed at their own. */
@@ -27,6 +28,8 @@ const FOREHEAD_FEATHER = 0.07;
 /** Bands in which the light must match closely, and in which the relief fades into the target's: shares of the width. */
 const LIGHT_EDGE = [0.01, 0.063] as const;
 const RELIEF_EDGE = [0.03, 0.155] as const;
+/** How far from the outline the target's own cheek may stay where the source turns its away, as shares of the width. */
+const TURNED_AWAY = [0.12, 0.2] as const;
 
 /** Everything known about one swap on the work grid, ready to be composed. */
 export interface SwapPlan {
@@ -112,6 +115,7 @@ export function planSwap(
   const distance = distanceInside(zones.replaced);
   const inside = distanceInside(zones.face);
   const withinForehead = distanceInside(withForehead(zones, direct, { source, clean }, faceWidth));
+  const away = turnedAway(direct, faceWidth);
   const alpha = plane(width, height);
   const keep = plane(width, height);
   const edge = plane(width, height);
@@ -148,7 +152,10 @@ export function planSwap(
     const missing = direct.covered.data[i]
       ? (1 - (softShown.data[i] as number)) * (brows.data[i] as number)
       : 1;
-    keep.data[i] = Math.max(mouth.data[i] as number, missing);
+    const beside =
+      (away.data[i] as number) *
+      (1 - smoothstep(TURNED_AWAY[0] * faceWidth, TURNED_AWAY[1] * faceWidth, inside.data[i] as number));
+    keep.data[i] = Math.max(mouth.data[i] as number, missing, beside);
   }
   lap('mask');
   const light = compareLight(target, source, { zones, direct, own, covered, shown, edge, rim }, faceWidth);

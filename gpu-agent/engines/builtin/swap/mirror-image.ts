@@ -1,0 +1,65 @@
+import type { RgbImage } from '../vision/picture.ts';
+import { blur, type Plane, plane, sample } from './plane.ts';
+import type { WarpMap } from './warp-map.ts';
+
+/** Width of the surroundings that count as the light of a place, as a share of the face's. */
+const LIGHT_AROUND = 0.08;
+/** Most by which a colour is made lighter to fit the place it comes to. */
+const MOST_GAIN = 2.5;
+
+/** What takes the place of the hidden parts of a face, on the coarse grid of its patch. */
+export interface MirrorImage {
+  /** Share of the mirror image. */
+  readonly share: Plane;
+  readonly map: WarpMap;
+  /** Smooth colour of the skin: red, green, blue. */
+  readonly light: readonly Plane[];
+}
+
+/**
+ * The mirror image of a face for its hidden parts.
+ * @param skin the face's skin, features and hidden parts filled in
+ */
+export function mirrorImage(share: Plane, map: WarpMap, skin: RgbImage, faceWidth: number): MirrorImage {
+  const light = channels(skin).map((channel) => blur(channel, LIGHT_AROUND * faceWidth));
+  return { share, map, light };
+}
+
+/**
+ * Puts a face's mirror image in place of its hidden parts, in the light of the side on which it comes to lie.
+ * @param scale pixels of the coarse grid per pixel of the image
+ */
+export function withMirrorImage(
+  image: RgbImage,
+  { share, map, light }: MirrorImage,
+  scale: number,
+): RgbImage {
+  const { width, height } = image;
+  const data = new Float32Array(image.data);
+  const seen = channels(image);
+  for (let y = 0, o = 0; y < height; y++) {
+    for (let x = 0; x < width; x++, o += 3) {
+      const gx = (x + 0.5) * scale;
+      const gy = (y + 0.5) * scale;
+      const part = sample(share, gx, gy);
+      // Places between which and the outline the map says nothing cannot be read between pixels.
+      if (part < 0.004 || sample(map.covered, gx, gy) < 0.999) continue;
+      const mx = sample(map.x, gx, gy);
+      const my = sample(map.y, gx, gy);
+      for (const [c, level] of light.entries()) {
+        const gain = (sample(level, gx, gy) + 2) / (sample(level, mx, my) + 2);
+        const value = sample(seen[c] as Plane, mx / scale, my / scale) * Math.min(MOST_GAIN, gain);
+        data[o + c] = (data[o + c] as number) * (1 - part) + value * part;
+      }
+    }
+  }
+  return { width, height, data };
+}
+
+function channels({ width, height, data }: RgbImage): Plane[] {
+  return [0, 1, 2].map((c) => {
+    const out = plane(width, height);
+    for (let i = 0; i < out.data.length; i++) out.data[i] = data[i * 3 + c] as number;
+    return out;
+  });
+}
