@@ -146,12 +146,11 @@ function mean(values: Plane, area: Plane): number {
 }
 
 /**
- * Takes coloured light off a picture of a face; brightness stays.
+ * Takes coloured light off a picture of a face, which it changes; brightness stays.
  * @param scale pixels of the grid on which it was found per pixel of the image
  */
-export function withoutCast(image: RgbImage, { red, blue }: ColourCast, scale: number): RgbImage {
-  const { width, height } = image;
-  const data = new Float32Array(image.data);
+export function takeOffCast(image: RgbImage, { red, blue }: ColourCast, scale: number): void {
+  const { width, height, data } = image;
   const toCast = scale / COARSENESS;
   for (let y = 0, o = 0; y < height; y++) {
     for (let x = 0; x < width; x++, o += 3) {
@@ -160,7 +159,9 @@ export function withoutCast(image: RgbImage, { red, blue }: ColourCast, scale: n
       const tooRed = sample(red, gx, gy);
       const tooBlue = sample(blue, gx, gy);
       if (Math.abs(tooRed) + Math.abs(tooBlue) < 0.005) continue;
-      const [r0, g0, b0] = [data[o] as number, data[o + 1] as number, data[o + 2] as number];
+      const r0 = data[o] as number;
+      const g0 = data[o + 1] as number;
+      const b0 = data[o + 2] as number;
       const r = Math.max(0, (r0 + DARK) * Math.exp(-tooRed) - DARK);
       const b = Math.max(0, (b0 + DARK) * Math.exp(-tooBlue) - DARK);
       const level = (luma(r0, g0, b0) + 1) / (luma(r, g0, b) + 1);
@@ -169,5 +170,4 @@ export function withoutCast(image: RgbImage, { red, blue }: ColourCast, scale: n
       data[o + 2] = b * level;
     }
   }
-  return { width, height, data };
 }

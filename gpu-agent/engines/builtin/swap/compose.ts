@@ -1,4 +1,4 @@
-import type { Picture, RgbImage } from '../vision/picture.ts';
+import { type Picture, sampleRgb } from '../vision/picture.ts';
 import { KIND, LIGHT, relight } from './light.ts';
 import { BundleRow, bundle, type Plane, plane } from './plane.ts';
 import type { SourceFace } from './source-face.ts';
@@ -211,24 +211,5 @@ function sampleSamples(image: Samples, x: number, y: number, out: Float32Array):
     const top = (data[k] as number) * (1 - u) + (data[k + right] as number) * u;
     const bottom = (data[k + down] as number) * (1 - u) + (data[k + down + right] as number) * u;
     out[c] = (top * (1 - v) + bottom * v) * unit;
-  }
-}
-
-/** Catmull-Rom would ring at hard edges; bilinear is what the patch's own resolution calls for. */
-function sampleRgb(image: RgbImage, x: number, y: number, out: Float32Array): void {
-  const { width, height, data } = image;
-  const px = Math.min(width - 1, Math.max(0, x - 0.5));
-  const py = Math.min(height - 1, Math.max(0, y - 0.5));
-  const x0 = px | 0;
-  const y0 = py | 0;
-  const right = x0 + 1 < width ? 3 : 0;
-  const down = y0 + 1 < height ? width * 3 : 0;
-  const u = px - x0;
-  const v = py - y0;
-  const i = (y0 * width + x0) * 3;
-  for (let c = 0; c < 3; c++) {
-    const top = (data[i + c] as number) * (1 - u) + (data[i + right + c] as number) * u;
-    const bottom = (data[i + down + c] as number) * (1 - u) + (data[i + down + right + c] as number) * u;
-    out[c] = top * (1 - v) + bottom * v;
   }
 }

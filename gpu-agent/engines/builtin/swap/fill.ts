@@ -13,13 +13,12 @@ const FIELDS = 4;
 
 /**
  * Continues what is seen of a face into the parts that hair, a hand or a frame hides, smoothly: known colours are
- * averaged down a pyramid and fill what is unknown on the way up (push-pull; Gortler et al. 1996).
+ * averaged down a pyramid and fill what is unknown on the way up (push-pull; Gortler et al. 1996). Changes the image.
  * @param visible 1 where the patch shows the face, on the grid of `coarse`
  * @param scale pixels of `visible` per pixel of `image`
  */
-export function fillHidden(image: RgbImage, smooth: RgbImage, visible: Plane, scale: number): RgbImage {
-  const { width, height } = image;
-  const data = new Float32Array(image.data);
+export function fillHidden(image: RgbImage, smooth: RgbImage, visible: Plane, scale: number): void {
+  const { width, height, data } = image;
   const { width: w, height: h } = smooth;
   for (let y = 0; y < height; y++) {
     const gy = Math.min(h - 1, Math.max(0, (y + 0.5) * scale - 0.5));
@@ -48,7 +47,6 @@ export function fillHidden(image: RgbImage, smooth: RgbImage, visible: Plane, sc
       }
     }
   }
-  return { width, height, data };
 }
 
 export function pushPull(image: RgbImage, visible: Plane): RgbImage {

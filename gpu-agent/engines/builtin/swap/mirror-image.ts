@@ -1,4 +1,4 @@
-import type { RgbImage } from '../vision/picture.ts';
+import { type RgbImage, sampleRgb } from '../vision/picture.ts';
 import { blur, type Plane, plane, sample } from './plane.ts';
 import type { WarpMap } from './warp-map.ts';
 
@@ -26,34 +26,31 @@ export function mirrorImage(share: Plane, map: WarpMap, skin: RgbImage, faceWidt
 }
 
 /**
- * Puts a face's mirror image in place of its hidden parts, in the light of the side on which it comes to lie.
+ * Puts a face's mirror image in place of its hidden parts, in the light of the side on which it comes to lie. Changes
+ * the image.
  * @param scale pixels of the coarse grid per pixel of the image
  */
-export function withMirrorImage(
-  image: RgbImage,
-  { share, map, light }: MirrorImage,
-  scale: number,
-): RgbImage {
-  const { width, height } = image;
-  const data = new Float32Array(image.data);
-  const seen = channels(image);
+export function showOtherSide(image: RgbImage, { share, map, light }: MirrorImage, scale: number): void {
+  const { width, height, data } = image;
+  const rgb = new Float32Array(3);
   for (let y = 0, o = 0; y < height; y++) {
     for (let x = 0; x < width; x++, o += 3) {
       const gx = (x + 0.5) * scale;
       const gy = (y + 0.5) * scale;
       const part = sample(share, gx, gy);
-      // Places between which and the outline the map says nothing cannot be read between pixels.
+      // Beside the outline the map knows nothing, and cannot be read between pixels.
       if (part < 0.004 || sample(map.covered, gx, gy) < 0.999) continue;
       const mx = sample(map.x, gx, gy);
       const my = sample(map.y, gx, gy);
-      for (const [c, level] of light.entries()) {
-        const gain = (sample(level, gx, gy) + 2) / (sample(level, mx, my) + 2);
-        const value = sample(seen[c] as Plane, mx / scale, my / scale) * Math.min(MOST_GAIN, gain);
-        data[o + c] = (data[o + c] as number) * (1 - part) + value * part;
+      sampleRgb(image, mx / scale, my / scale, rgb);
+      for (let c = 0; c < 3; c++) {
+        const level = light[c] as Plane;
+        const gain = Math.min(MOST_GAIN, (sample(level, gx, gy) + 2) / (sample(level, mx, my) + 2));
+        const was = data[o + c] as number;
+        data[o + c] = was + ((rgb[c] as number) * gain - was) * part;
       }
     }
   }
-  return { width, height, data };
 }
 
 function channels({ width, height, data }: RgbImage): Plane[] {

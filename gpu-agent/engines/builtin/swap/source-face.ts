@@ -4,7 +4,7 @@ import { findCover, SOURCE_COVER } from './cover.ts';
 import { faceZones } from './face-zones.ts';
 import { blur, grow, type Plane, plane } from './plane.ts';
 import { withScratch } from './scratch.ts';
-import { wholeFace } from './whole-face.ts';
+import { makeWhole } from './whole-face.ts';
 
 /** Extent of the patch relative to the face's width. */
 const EXTENT = 1.6;
@@ -63,15 +63,19 @@ function analyse(picture: Picture, face: Face, targetWidth: number): SourceFace 
     visible.data[i] = 1 - Math.max(front, (frame.data[i] as number) * (1 - (open.data[i] as number)));
   }
   const visibleScale = analysisWidth / faceWidth;
+  const grey = isGrey(coarse.image);
   const cut = { image, coarse: coarse.image, points: coarse.points, zones, visible, scale: visibleScale };
+  const shown = makeWhole(cut, analysisWidth);
   return {
-    ...wholeFace(cut, analysisWidth),
+    image,
+    coarse: coarse.image,
     points,
     faceWidth,
+    visible: shown,
     clean: cover.clean,
     visibleScale,
     glasses: cover.hasGlasses,
-    grey: isGrey(coarse.image),
+    grey,
   };
 }
 

@@ -1,10 +1,10 @@
 import type { RgbImage } from '../vision/picture.ts';
-import { findCast, withoutCast } from './colour-cast.ts';
+import { findCast, takeOffCast } from './colour-cast.ts';
 import { type FaceZones, plainSkin } from './face-zones.ts';
 import { fillHidden, pushPull } from './fill.ts';
 import { findHidden } from './hidden.ts';
 import { mirrorMap } from './mirror.ts';
-import { mirrorImage, withMirrorImage } from './mirror-image.ts';
+import { mirrorImage, showOtherSide } from './mirror-image.ts';
 import { grow, type Plane, plane } from './plane.ts';
 
 /** From which `visible` on a pixel shows the face and nothing else. */
@@ -17,7 +17,7 @@ const LIPS_GROWN = 0.02;
 /** A face cut out of its picture. */
 export interface CutFace {
   readonly image: RgbImage;
-  /** The same on a coarser grid, on which the rest is given. */
+  /** The same on a coarser grid, on which the rest is given; the same image if it is no finer than that. */
   readonly coarse: RgbImage;
   /** Mesh in pixels of `coarse`, stride 3. */
   readonly points: Float32Array;
@@ -29,17 +29,19 @@ export interface CutFace {
 }
 
 /**
- * A face as it is by itself: without the coloured light that falls on a part of it, what strands of hair and deep
- * shadows hide taken from its other side, and the rest of what is hidden filled in smoothly. `visible` is 1 also where
- * the other side stands for it.
+ * Makes both images of a face show it as it is by itself: without the coloured light that falls on a part of it, what
+ * strands of hair and deep shadows hide taken from its other side, and the rest of what is hidden filled in smoothly.
+ * They are changed in place: a large face takes a hundred megabytes.
  * @param faceWidth in pixels of `coarse`
+ * @returns where they show the face, or its other side in its place
  */
-export function wholeFace(
-  cut: CutFace,
-  faceWidth: number,
-): { image: RgbImage; coarse: RgbImage; visible: Plane } {
-  const { zones, scale } = cut;
+export function makeWhole(cut: CutFace, faceWidth: number): Plane {
+  const { coarse, zones, scale } = cut;
   const { width, height } = cut.visible;
+  const both = (change: (image: RgbImage, to: number) => void): void => {
+    change(coarse, 1);
+    if (cut.image !== coarse) change(cut.image, scale);
+  };
   const plain = plainSkin(zones);
   const deep = grow(zones.face, -RIM * faceWidth);
   const skin = plane(width, height);
@@ -50,9 +52,8 @@ export function wholeFace(
     if (!zones.lips.data[i]) skin.data[i] = 1;
     else if (red.data[i] && !zones.mouth.data[i]) lips.data[i] = 1;
   }
-  const cast = findCast(cut.coarse, { skin, lips }, faceWidth);
-  const even = (image: RgbImage, to: number): RgbImage => (cast ? withoutCast(image, cast, to) : image);
-  const coarse = even(cut.coarse, 1);
+  const cast = findCast(coarse, { skin, lips }, faceWidth);
+  if (cast) both((image, to) => takeOffCast(image, cast, to));
 
   const map = mirrorMap(cut.points, cut.visible);
   const share = findHidden(coarse, { zones, plain, skin, visible: cut.visible, mirror: map }, faceWidth);
@@ -66,11 +67,10 @@ export function wholeFace(
     visible.data[i] = Math.max(cut.visible.data[i] as number, mirrored);
   }
   const smooth = pushPull(coarse, known);
-  const other = anyHidden ? mirrorImage(share, map, smooth, faceWidth) : undefined;
-  const whole = (image: RgbImage, to: number): RgbImage =>
-    fillHidden(other ? withMirrorImage(image, other, to) : image, smooth, visible, to);
-  const wholeCoarse = whole(coarse, 1);
-  // A small face is no finer than the grid on which it is analysed.
-  const image = cut.image === cut.coarse ? wholeCoarse : whole(even(cut.image, scale), scale);
-  return { image, coarse: wholeCoarse, visible };
+  if (anyHidden) {
+    const other = mirrorImage(share, map, smooth, faceWidth);
+    both((image, to) => showOtherSide(image, other, to));
+  }
+  both((image, to) => fillHidden(image, smooth, visible, to));
+  return visible;
 }

@@ -223,3 +223,25 @@ export function shrink(picture: Picture, width: number, height: number): Picture
   }
   return { width, height, channels: 3, data: out };
 }
+
+/**
+ * Red, green and blue between pixels, the edge repeating. Catmull-Rom would ring at hard edges; bilinear is what a
+ * patch's own resolution calls for.
+ */
+export function sampleRgb(image: RgbImage, x: number, y: number, out: Float32Array): void {
+  const { width, height, data } = image;
+  const px = Math.min(width - 1, Math.max(0, x - 0.5));
+  const py = Math.min(height - 1, Math.max(0, y - 0.5));
+  const x0 = px | 0;
+  const y0 = py | 0;
+  const right = x0 + 1 < width ? 3 : 0;
+  const down = y0 + 1 < height ? width * 3 : 0;
+  const u = px - x0;
+  const v = py - y0;
+  const i = (y0 * width + x0) * 3;
+  for (let c = 0; c < 3; c++) {
+    const top = (data[i + c] as number) * (1 - u) + (data[i + right + c] as number) * u;
+    const bottom = (data[i + down + c] as number) * (1 - u) + (data[i + down + right + c] as number) * u;
+    out[c] = top * (1 - v) + bottom * v;
+  }
+}
