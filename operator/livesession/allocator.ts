@@ -127,8 +127,13 @@ export function createAllocator(options: AllocatorOptions): Allocator {
     const until = performance.now() + WAIT_FOR_SLOT_MS;
     const inputs = await signed(request);
     const refused = new Set<string>();
+    let credited = false;
     for (;;) {
       const place = await placer.acquire({ session, capability, refused, until, signal });
+      // Before the agent says that the slot is taken: else a pool would see it taken and the session waiting still, and
+      // start an agent for nobody. One that finds none in the end counts again as refused.
+      if (!credited) options.opens?.opened(capability, request.account);
+      credited = true;
       const asked = {
         ...{ sessionId: session, incarnation: place.incarnation, capability, ticketSha256, settings, inputs },
         ...{ connectDeadlineSeconds, maxDurationSeconds, requestId },
@@ -198,10 +203,7 @@ export function createAllocator(options: AllocatorOptions): Allocator {
     const answer = bind(request, givenUp.signal, term, traceparent);
     answer
       .then(
-        () => {
-          note('allocated');
-          options.opens?.opened(capability, request.account);
-        },
+        () => note('allocated'),
         (error: unknown) => {
           const code = error instanceof ApiError ? error.code : '';
           const full = code === 'capacity_warming' || code === 'capacity_unavailable';

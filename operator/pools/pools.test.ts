@@ -148,6 +148,33 @@ describe('a pool that scales by work', () => {
     allocations.close();
   });
 
+  it('starts no second agent for sessions that have the slots of the first, however long binding them takes', async () => {
+    await harness.operator();
+    const allocations = createAllocations(harness);
+    await tools.create('gpu', scaled({ idleSeconds: 300 }));
+    await tools.until('gpu', ({ status }) => status?.desiredReplicas === 0);
+    const open = (session: string, account: string) =>
+      allocations.allocate(allocationOf(session, { account }));
+    await expect(open('s1', 'acc-1')).rejects.toThrow();
+    await tools.until('gpu', stands(1));
+    const { live } = kubelet.agents.get(kubelet.made[0] ?? '') ?? {};
+    if (!live) throw new Error('no agent was started');
+    // The agent says that its slots are taken before it answers, and so may the API server before it answers a write.
+    live.beforeAnswer = () => new Promise((resolve) => setTimeout(resolve, 1_300));
+    // Who never was refused has the first slot; who was has the last.
+    for (const [session, account, used] of [
+      ['s2', 'acc-2', 1],
+      ['s3', 'acc-1', 2],
+    ] as const) {
+      const opened = open(session, account);
+      await tools.until('gpu', ({ status }) => status?.slotsUsed === used);
+      await opened;
+    }
+    expect((await tools.get('gpu')).status?.desiredReplicas).toBe(1);
+    expect(kubelet.made).toHaveLength(1);
+    allocations.close();
+  });
+
   it('drains those beyond a maximum that is lowered below what is used', async () => {
     await harness.operator();
     await tools.create('gpu', scaled({ idleSeconds: 300 }));
