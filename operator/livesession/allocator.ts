@@ -127,13 +127,11 @@ export function createAllocator(options: AllocatorOptions): Allocator {
     const until = performance.now() + WAIT_FOR_SLOT_MS;
     const inputs = await signed(request);
     const refused = new Set<string>();
-    let credited = false;
     for (;;) {
       const place = await placer.acquire({ session, capability, refused, until, signal });
-      // Before the agent says that the slot is taken: else a pool would see it taken and the session waiting still, and
-      // start an agent for nobody. One that finds none in the end counts again as refused.
-      if (!credited) options.opens?.opened(capability, request.account);
-      credited = true;
+      // As soon as the slot counts as taken: else a pool would see it taken and the session waiting still, and start an
+      // agent for nobody. Once, whoever refuses it after that; one that finds none in the end counts as refused again.
+      if (refused.size === 0) options.opens?.opened(capability, request.account);
       const asked = {
         ...{ sessionId: session, incarnation: place.incarnation, capability, ticketSha256, settings, inputs },
         ...{ connectDeadlineSeconds, maxDurationSeconds, requestId },

@@ -11,7 +11,7 @@ const MAX_REMEMBERED = 20_000;
 /** Live sessions that were opened and found no slot. */
 export interface RefusedOpens {
   refused(capability: string, account: string): void;
-  /** The account got a session: one that it was refused before is not waited for any more. */
+  /** The account found a slot: a session that it was refused before is not waited for any more. */
   opened(capability: string, account: string): void;
   /** Sessions waited for, by capability: of each account as many as it asked for within a few seconds at most. */
   demand(): Map<string, number>;

@@ -39,13 +39,18 @@ const blueness = ([, g, b]: Rgb): number => b / g;
 /** Blue light on the right side of a face. */
 const halfBlue = (x: number): Rgb => (x > 50 ? [0.75, 0.9, 1.6] : [1, 1, 1]);
 
+function evened(image: RgbImage): RgbImage {
+  const cast = findCast(image, { skin, lips }, SIZE);
+  if (!cast) throw new Error('none was found');
+  const even = { ...image, data: image.data.slice() };
+  takeOffCast(even, cast, 1);
+  return even;
+}
+
 describe('coloured light on a part of a face', () => {
   it('is taken off the skin, whose brightness stays', () => {
     const image = lit(halfBlue);
-    const cast = findCast(image, { skin, lips }, SIZE);
-    if (!cast) throw new Error('none was found');
-    const even = { ...image, data: image.data.slice() };
-    takeOffCast(even, cast, 1);
+    const even = evened(image);
     expect(blueness(at(image, 80, 30)) / blueness(at(image, 20, 30))).toBeGreaterThan(1.7);
     expect(blueness(at(even, 80, 30)) / blueness(at(even, 20, 30))).toBeLessThan(1.08);
     for (const x of [20, 80]) expect(luma(...at(even, x, 30))).toBeCloseTo(luma(...at(image, x, 30)), -0.5);
@@ -53,10 +58,7 @@ describe('coloured light on a part of a face', () => {
 
   it('is taken off the lips, which keep a colour of their own', () => {
     const image = lit(halfBlue);
-    const cast = findCast(image, { skin, lips }, SIZE);
-    if (!cast) throw new Error('none was found');
-    const even = { ...image, data: image.data.slice() };
-    takeOffCast(even, cast, 1);
+    const even = evened(image);
     expect(blueness(at(image, 62, 75)) / blueness(at(image, 38, 75))).toBeGreaterThan(1.7);
     expect(blueness(at(even, 62, 75)) / blueness(at(even, 38, 75))).toBeLessThan(1.15);
     const redness = ([r, g]: Rgb): number => r / g;
