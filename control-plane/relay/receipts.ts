@@ -43,20 +43,10 @@ export function createReceipts({ database, lingerMs = 20, maxSize = 256 }: Recei
   async function write(paid: Receipt[]): Promise<void> {
     const created = paid.filter(({ renderJobUid }) => renderJobUid !== undefined);
     const ids = paid.map(({ id }) => id.toString());
-    // Jobs are locked in the order of ids, as settlements lock them: the two never wait for each other in a circle.
+    const jobs = created.map(({ jobId }) => jobId);
+    const uids = created.map((receipt) => receipt.renderJobUid as string);
     // Losing this to a crash of the server loses nothing: the debt is paid again, without effect.
-    if (created.length === 0) await database.fast`delete from outbox where id = any(${ids}::bigint[])`;
-    else
-      await database.fast`
-        with settled as (
-          delete from outbox where id = any(${ids}::bigint[])
-        ), made as (
-          select j.id, q.uid
-          from unnest(${created.map(({ jobId }) => jobId)}::text[], ${created.map((receipt) => receipt.renderJobUid as string)}::text[]) as q(job, uid)
-          join jobs j on j.id = q.job
-          where j.renderjob_uid is null order by j.id for no key update of j
-        )
-        update jobs j set renderjob_uid = made.uid, renderjob_at = now() from made where j.id = made.id`;
+    await database.fast`select record_payments(${ids}::bigint[], ${jobs}::text[], ${uids}::text[])`;
   }
 
   return {
