@@ -91,8 +91,9 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
     maxSize: 32,
     divisible: (error) => sqlState(error) !== undefined,
     run: (batch) => database.sql<Row[]>`
-      select (s.result).*, j.hold_micros from settle_jobs(${database.sql.json(batch)}::jsonb) s
-      left join jobs j on j.id = (${batch.map(({ job }) => job)}::text[])[s.place] order by s.place`,
+      select (s.result).*,
+        (select j.hold_micros from jobs j where j.id = (${batch.map(({ job }) => job)}::text[])[s.place]) as hold_micros
+      from settle_jobs(${database.sql.json(batch)}::jsonb) s order by s.place`,
   });
 
   async function settle(

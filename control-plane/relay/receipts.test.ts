@@ -36,29 +36,3 @@ test('receipts that come in any order never wait in a circle with a batch of set
     select id, renderjob_uid from jobs where id = any(${ids}::text[])`;
   expect(rows.filter(({ id, renderjob_uid: uid }) => uid === `uid-${id}`)).toHaveLength(ids.length);
 });
-
-test('what was paid is recorded by indexes, by a plan kept since the tables were empty', async () => {
-  const account = await db.account();
-  const { jobId } = await db.submitter()(account.submission());
-  const [debt] = await db.sql<
-    { id: bigint }[]
-  >`select id from outbox where job_id = ${jobId} and kind = 'renderjob'`;
-  // There are few jobs: to the planner, reading the tables whole is the cheapest.
-  const scans = await db.sql.begin(async (tx) => {
-    const soFar = async () => {
-      const rows = await tx<{ relname: string; seq_scan: bigint }[]>`
-        select relname, seq_scan from pg_stat_xact_user_tables where relname in ('jobs', 'outbox') order by relname`;
-      return rows.map(({ relname, seq_scan: times }) => [relname, Number(times)]);
-    };
-    const debts = [debt?.id, ...Array.from({ length: 40 }, (_, n) => 1_000_000 + n)].map(String);
-    const before = await soFar();
-    for (let times = 0; times < 8; times++)
-      await tx`select record_payments(${debts}::bigint[], ${[jobId]}::text[], array['uid-a'])`;
-    return { before, after: await soFar() };
-  });
-  expect(scans.after).toEqual(scans.before);
-  const [left] = await db.sql<{ uid: string; owed: number }[]>`
-    select renderjob_uid uid, (select count(*)::int from outbox o where o.job_id = j.id and kind = 'renderjob') owed
-    from jobs j where id = ${jobId}`;
-  expect(left).toEqual({ uid: 'uid-a', owed: 0 });
-});

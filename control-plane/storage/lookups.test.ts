@@ -1,0 +1,131 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { silentLogger } from '#common/logging.ts';
+import type { ObjectStore } from '#common/objects/store.ts';
+import { createGate } from '../accounts/gate.ts';
+import { createSettler } from '../jobs/settle.ts';
+import { createReceipts } from '../relay/receipts.ts';
+import { reserveSession, type SessionRig, sessionRig, told } from '../sessions/testing.ts';
+import { runScript } from './sql.ts';
+
+/** Ended before the test begins. To the planner, reading this many is cheaper than looking up a batch of guessed size. */
+const OTHERS = 150;
+/** Rows of a table that may be read for what is done to one of them: it is found, locked, written and looked at again. */
+const ENOUGH = 25;
+
+/** After so many runs of a statement its plan is kept. */
+const RUNS = 12;
+
+let rig: SessionRig;
+let account: Awaited<ReturnType<SessionRig['db']['account']>>;
+let submit: ReturnType<SessionRig['db']['submitter']>;
+
+beforeAll(async () => {
+  rig = await sessionRig();
+  account = await rig.db.account(1_000);
+  submit = rig.db.submitter();
+  // Nobody gathers statistics meanwhile: the planner knows as much as it does in the first minutes.
+  const unwatched = ['jobs', 'outbox', 'sessions'].map(
+    (table) => `alter table ${table} set (autovacuum_enabled = off);`,
+  );
+  await rig.db.sql.begin((transaction) => runScript(transaction, unwatched.join('\n')));
+  for (let n = 0; n < OTHERS; n++) {
+    const { jobId } = await submit(account.submission());
+    await rig.db
+      .sql`select settle_job(${jobId}, null, null, 'processing_failed', 'It failed.', 'render_failed', null)`;
+    const session = await rig.streaming(account.accountId);
+    await rig.db.sql`select settle_session(${session}, 'ended', null)`;
+  }
+});
+afterAll(() => rig.db.close());
+
+/** Rows of a table that the control plane's connections have read so far. */
+async function rowsRead(table: string): Promise<number> {
+  const { sql, fast } = rig.db.database;
+  // Each connection tells what it has counted when it is asked to; all of them are asked, as none comes twice at once.
+  await Promise.all([
+    ...Array.from(
+      { length: sql.pressure().open },
+      () => sql`select pg_stat_force_next_flush(), pg_sleep(0.1)`,
+    ),
+    ...Array.from(
+      { length: fast.pressure().open },
+      () => fast`select pg_stat_force_next_flush(), pg_sleep(0.1)`,
+    ),
+  ]);
+  const [row] = await sql<{ n: bigint }[]>`
+    select seq_tup_read + idx_tup_fetch as n from pg_stat_user_tables where relname = ${table}`;
+  return Number(row?.n);
+}
+
+const jobsMade = async (count: number) =>
+  Promise.all(Array.from({ length: count }, async () => (await submit(account.submission())).jobId));
+const FAILED = { code: 'processing_failed', message: 'It failed.', reason: 'render_failed' } as const;
+
+/** What is done again and again to one of many, by the table that it is about. */
+const operations: Record<string, [table: string, begin: () => Promise<() => Promise<unknown>>]> = {
+  'a settlement': [
+    'jobs',
+    async () => {
+      const objects = {} as ObjectStore;
+      const { fail } = createSettler({ ...rig.db, objects, logger: silentLogger(), onSettled() {} });
+      const jobs = await jobsMade(RUNS);
+      return () => fail(jobs.pop() as string, undefined, FAILED);
+    },
+  ],
+  'a payment recorded': [
+    'jobs',
+    async () => {
+      const receipts = createReceipts({ ...rig.db, lingerMs: 0 });
+      const jobs = await jobsMade(RUNS);
+      return () => receipts.record({ id: -1n, jobId: jobs.pop() as string, renderJobUid: 'uid-1' });
+    },
+  ],
+  'a debt recorded as paid': [
+    'outbox',
+    async () => {
+      const receipts = createReceipts({ ...rig.db, lingerMs: 0 });
+      const paid = async () => {
+        const debts = Array.from({ length: 40 }, (_, n) => -1n - BigInt(n));
+        await Promise.all(debts.map((id) => receipts.record({ id, jobId: '', renderJobUid: undefined })));
+      };
+      return paid;
+    },
+  ],
+  'a message with reads of 16 jobs': [
+    'jobs',
+    async () => {
+      const gate = createGate(rig.db.database);
+      const asks = (await jobsMade(16)).map((jobId) => ({ caller: account.caller, jobId }));
+      return () => gate.admitAll(asks);
+    },
+  ],
+  'a report of a session': [
+    'sessions',
+    async () => {
+      const id = await rig.streaming(account.accountId);
+      let streamedMs = 0;
+      return () => rig.report([told(id, ++streamedMs)]);
+    },
+  ],
+  'a session refused': [
+    'sessions',
+    async () => {
+      const sessions: string[] = [];
+      for (let n = 0; n < RUNS; n++) sessions.push((await reserveSession(rig.db.sql, account.accountId)).id);
+      return () => rig.db.sql`select refuse_sessions(array[${sessions.pop()}])`;
+    },
+  ],
+};
+
+test.for(Object.entries(operations))(
+  '%s reads what it is about, however much else there is',
+  async ([, [table, begin]]) => {
+    const work = await begin();
+    // When plans are kept.
+    for (let run = 1; run < RUNS; run++) await work();
+    const before = await rowsRead(table);
+    await work();
+    const read = (await rowsRead(table)) - before;
+    expect(read).toBeLessThan(ENOUGH);
+  },
+);
