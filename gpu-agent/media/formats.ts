@@ -9,16 +9,26 @@ export const DEMUXERS: readonly string[] = words(
   'mp3 wav flac aac aiff amr amrnb amrwb',
 );
 
-/** Decoders by ffmpeg's names. */
-export const DECODERS: readonly string[] = words(
-  'h264 hevc mpeg4 mpeg1video mpeg2video mpegvideo msmpeg4 msmpeg4v2 h263 h263p',
-  'vp8 vp9 libvpx libvpx-vp9 libdav1d libaom-av1 av1 theora mjpeg prores dnxhd',
-  'dvvideo rawvideo ffv1 huffyuv ffvhuff utvideo qtrle',
+/** Decoders of sound by ffmpeg's names. */
+const SOUND_DECODERS = words(
   'aac aac_latm mp3 mp3float mp2 mp2float mp1 mp1float ac3 eac3 dca truehd opus libopus',
   'vorbis libvorbis flac alac amrnb amrwb libopencore_amrnb libopencore_amrwb speex libspeex wmav2',
   'adpcm_ms adpcm_ima_wav adpcm_ima_qt pcm_u8 pcm_s8 pcm_s16le pcm_s16be pcm_s24le pcm_s24be pcm_s32le',
   'pcm_s32be pcm_f32le pcm_f32be pcm_f64le pcm_f64be pcm_alaw pcm_mulaw pcm_bluray pcm_dvd',
 );
+
+/** Decoders by ffmpeg's names. */
+export const DECODERS: readonly string[] = [
+  ...words(
+    'h264 hevc mpeg4 mpeg1video mpeg2video mpegvideo msmpeg4 msmpeg4v2 h263 h263p',
+    'vp8 vp9 libvpx libvpx-vp9 libdav1d libaom-av1 av1 theora mjpeg prores dnxhd',
+    'dvvideo rawvideo ffv1 huffyuv ffvhuff utvideo qtrle',
+  ),
+  ...SOUND_DECODERS,
+];
+
+/** Sound that is taken in, by ffmpeg's names of codecs, of which three are not those of their decoders. */
+export const SOUND: ReadonlySet<string> = new Set([...SOUND_DECODERS, 'dts', 'amr_nb', 'amr_wb']);
 
 /**
  * Decoders of subtitles. ffprobe opens one for every track it finds and gives up where it may not; none is fed anything,

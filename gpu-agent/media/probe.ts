@@ -1,5 +1,6 @@
 import { RenderError } from '../engines/engine.ts';
 import { isResolvable, resolveColor } from './color.ts';
+import { SOUND } from './formats.ts';
 import { pickStream, type RawStream, unsupported } from './headers.ts';
 import type { Kit } from './kit.ts';
 import type { OpenFile } from './open-files.ts';
@@ -53,7 +54,7 @@ export async function probe(
 /** The sound of a file, with the beginning of its picture beside it; undefined for a file without sound. */
 export async function probeSound(kit: Kit, path: string, signal: AbortSignal): Promise<Sound | undefined> {
   const file = await kit.open(path, signal);
-  const stream = pickStream(file.streams, 'audio');
+  const stream = pickSound(file);
   if (!stream) return undefined;
   const startUs = startOf(stream, file);
   const sound = { stream: stream.index, codec: stream.codec_name ?? 'unknown', zeroUs: startUs };
@@ -69,7 +70,7 @@ export async function probeSound(kit: Kit, path: string, signal: AbortSignal): P
 }
 
 async function probeAudio(kit: Kit, file: OpenFile, signal: AbortSignal): Promise<Probed> {
-  const stream = pickStream(file.streams, 'audio');
+  const stream = pickSound(file);
   if (!stream) throw unsupported('The file has no sound track that can be decoded.');
   const times = await file.times(stream, signal);
   refuseCutOff(stream, file, times, 'The sound');
@@ -86,7 +87,7 @@ async function probeVideo(kit: Kit, file: OpenFile, signal: AbortSignal): Promis
   refuseCutOff(stream, file, times, 'The video');
   const durationSec = times.durationUs / 1e6;
   if (durationSec > kit.limits.maxDurationSec) throw tooLong(kit, durationSec);
-  const audio = pickStream(file.streams, 'audio');
+  const audio = pickSound(file);
   const video = describeVideo(kit, stream, times, audio ? startOf(audio, file) : undefined);
   const size = uprightSize(video.coded, aspect(stream.sample_aspect_ratio), video.quarterTurns);
   refuseLarge(kit, size);
@@ -110,6 +111,23 @@ async function probeVideo(kit: Kit, file: OpenFile, signal: AbortSignal): Promis
     },
     video,
   };
+}
+
+/**
+ * The track that is heard. One that cannot be decoded is refused now, not when its picture has been made; one that is
+ * not even known by name is refused rather than left out, unless there is another.
+ */
+function pickSound(file: OpenFile): RawStream | undefined {
+  const stream = pickStream(file.streams, 'audio');
+  const track = stream ?? file.streams.find(({ codec_type: type }) => type === 'audio');
+  const codec = track?.codec_name ?? 'unknown';
+  if (track && !SOUND.has(codec)) {
+    const named = codec === 'unknown' ? '' : ` (${codec})`;
+    throw unsupported(
+      `The sound is of a kind that is not accepted${named}. Convert it to AAC, or upload the file without sound.`,
+    );
+  }
+  return stream;
 }
 
 /** Microseconds in the file's own time at which a stream begins, by its header. */

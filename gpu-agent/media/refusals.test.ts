@@ -65,6 +65,23 @@ describe('refused as unsupported', () => {
     expect(await fate(file)).toBe('unsupported_format');
   });
 
+  it.each([
+    ['mhm1', ' (mpegh_3d_audio)'],
+    ['ac-4', ''],
+  ])('sound that cannot be decoded (%s), before any of the picture is made', async (kind, named) => {
+    const bytes = await readFile(clip);
+    bytes.write(kind, bytes.indexOf('mp4a'), 'latin1');
+    bytes.write('free', bytes.indexOf('esds'), 'latin1');
+    const file = await text(`${kind}.mp4`, bytes);
+    for (const need of ['video', 'audio'] as const)
+      await expect(rig.media.probe(file, need, rig.signal)).rejects.toMatchObject({
+        code: 'unsupported_format',
+        message: `The sound is of a kind that is not accepted${named}. Convert it to AAC, or upload the file without sound.`,
+      });
+    const two = await rig.make('two.mp4', `-i ${file} -i ${clip} -map 0:0 -map 1:1 -c copy`);
+    expect(await fate(two)).toBe(50);
+  });
+
   it('sound alone as a video, and a cover picture beside it; pictures alone as sound', async () => {
     const sound = await rig.make('sound.m4a', `${beeps(1)} -c:a aac`);
     const cover = await rig.make(
