@@ -1,13 +1,10 @@
-import { microsToUsd } from '#common/money.ts';
 import type { Command } from './commands.ts';
-import { type FlagSpec, LIST_LIMIT, listLimit, usdFlag, wholeFlag } from './usage.ts';
+import { type FlagSpec, LIST_LIMIT, listLimit, usdFlag, usdOf, wholeFlag } from './usage.ts';
 
 type Row = Record<string, unknown>;
 
 const account: FlagSpec = { name: 'account', value: 'ID', required: true, help: 'the account (acct-…)' };
 const key: FlagSpec = { name: 'key', value: 'ID', required: true, help: 'the id of the key (key-…)' };
-
-const usd = (micros: unknown) => microsToUsd(BigInt(micros as string));
 
 /** Accounts and the keys that call for them. */
 export const ACCOUNT_COMMANDS: readonly Command[] = [
@@ -76,9 +73,9 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
         account_id: view.accountId,
         name: view.name,
         created_at: view.createdAt,
-        balance: usd(view.balanceMicros),
-        holds: usd(view.holdsMicros),
-        reserved: usd(view.reservedMicros),
+        balance: usdOf(view.balanceMicros),
+        holds: usdOf(view.holdsMicros),
+        reserved: usdOf(view.reservedMicros),
         keys: view.keys,
       }));
     },
@@ -129,10 +126,10 @@ function accountAnswer(answer: Row): Row {
   return {
     account_id: view.accountId,
     name: view.name,
-    balance: usd(view.balanceMicros),
-    holds: usd(view.holdsMicros),
+    balance: usdOf(view.balanceMicros),
+    holds: usdOf(view.holdsMicros),
     holds_open: view.holdsOpen,
-    reserved: usd(view.reservedMicros),
+    reserved: usdOf(view.reservedMicros),
     ledger_ok: view.ledgerOk,
   };
 }

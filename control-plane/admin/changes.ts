@@ -57,15 +57,13 @@ export interface Changed<Response> {
   readonly endedSession?: string;
 }
 
-const usd = (micros: bigint) => microsToUsd(micros);
-
 export async function accountCreated(
   tx: Transaction,
   { name, balanceMicros }: CreateAccountRequest,
 ): Promise<Changed<CreateAccountResponse>> {
   const response = await createAccountIn(tx, { name, balanceMicros });
   const { accountId, keyId } = response;
-  const after = { name: name.trim(), balance_usd: usd(balanceMicros), key_id: keyId };
+  const after = { name: name.trim(), balance_usd: microsToUsd(balanceMicros), key_id: keyId };
   return { response, audit: { accountId, subject: accountId, after } };
 }
 
@@ -83,8 +81,13 @@ export async function accountToppedUp(
     audit: {
       accountId,
       subject: accountId,
-      before: { balance_usd: usd(row?.available ?? 0n) },
-      after: { balance_usd: usd(account.balanceMicros), usd: usd(amountMicros), reference, booked },
+      before: { balance_usd: microsToUsd(row?.available ?? 0n) },
+      after: {
+        balance_usd: microsToUsd(account.balanceMicros),
+        usd: microsToUsd(amountMicros),
+        reference,
+        booked,
+      },
     },
   };
 }
@@ -215,7 +218,9 @@ export async function ratesSet(
       select version, rates, minimum_micros from rates
       where capability = ${capability} and account_id is not distinct from ${accountId ?? null}
       order by version desc limit 1`;
-    return row && { version: Number(row.version), rates: row.rates, minimum_usd: usd(row.minimum_micros) };
+    return (
+      row && { version: Number(row.version), rates: row.rates, minimum_usd: microsToUsd(row.minimum_micros) }
+    );
   };
   if (accountId !== undefined) await requireAccount(tx, accountId);
   const before = isStorable(capability) ? await current() : undefined;

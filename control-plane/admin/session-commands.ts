@@ -1,6 +1,5 @@
-import { microsToUsd } from '#common/money.ts';
 import type { Command } from './commands.ts';
-import { yesFlag } from './usage.ts';
+import { usdOf, yesFlag } from './usage.ts';
 
 type Row = Record<string, unknown>;
 
@@ -33,7 +32,6 @@ export const SESSION_COMMANDS: readonly Command[] = [
 ];
 
 function sessionAnswer(view: Row): Row {
-  const usd = (micros: unknown) => microsToUsd(BigInt(micros as string));
   return {
     session_id: view.sessionId,
     account_id: view.accountId,
@@ -43,9 +41,9 @@ function sessionAnswer(view: Row): Row {
     asked_at: view.askedAt,
     ended_at: view.endedAt ?? null,
     max_duration_sec: view.maxDurationSeconds,
-    max_cost_usd: usd(view.maxCostMicros),
+    max_cost_usd: usdOf(view.maxCostMicros),
     streamed_sec: Number(view.streamedMs) / 1000,
-    charged_usd: view.chargedMicros === undefined ? null : usd(view.chargedMicros),
+    charged_usd: view.chargedMicros === undefined ? null : usdOf(view.chargedMicros),
     reason: view.reason ?? null,
   };
 }

@@ -1,4 +1,4 @@
-import { type Micros, parseUsd } from '#common/money.ts';
+import { type Micros, microsToUsd, parseUsd } from '#common/money.ts';
 
 /** The command line does not say what to do; `message` tells how it would. */
 export class UsageError extends Error {
@@ -87,6 +87,9 @@ export function usage(commands: readonly CommandSpec[]): string {
   });
   return `Usage: npm run --silent admin -- <noun> <verb> --flag value … [--actor NAME] [--json]\n\n${lines.join('\n')}`;
 }
+
+/** Micro-dollars of an answer, which has 64-bit numbers as text, in USD. */
+export const usdOf = (micros: unknown): number => microsToUsd(BigInt(micros as string));
 
 /** An amount in USD, in micro-dollars. @throws UsageError */
 export function usdFlag(flags: Flags, name: string): Micros | undefined {

@@ -78,10 +78,10 @@ function readiness(snapshot: PoolSnapshot, { desired, kept }: Plan): Told {
     observedGeneration: pool.metadata.generation ?? 0,
   });
   if (desired === 0) {
-    const waits = pool.spec.autoscaling
+    const why = pool.spec.autoscaling
       ? `; one is started when work for ${pool.spec.capabilities?.join(', ') ?? 'it'} waits`
-      : '';
-    return say('True', 'ScaledToZero', `No agent is wanted${waits}.`);
+      : ': spec.replicas is 0';
+    return say('True', 'ScaledToZero', `No agent is wanted${why}.`);
   }
   if (ready.length >= desired)
     return say('True', 'AgentsReady', `${ready.length} of ${count(desired)} take work.`);

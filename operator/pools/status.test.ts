@@ -1,0 +1,25 @@
+import { expect, test } from 'vitest';
+import { auto, jobs, replicas, snapshotWith } from '../testing/pool-snapshots.ts';
+import { reconcile } from './reconcile.ts';
+import { statusOf } from './status.ts';
+import type { PoolSnapshot } from './types.ts';
+
+const readyOf = (given: Partial<PoolSnapshot>) => {
+  const snapshot = snapshotWith(given);
+  const { conditions } = statusOf(snapshot, reconcile(snapshot), []);
+  return conditions?.find(({ type }) => type === 'Ready');
+};
+
+test('a pool without agents says why it has none, and what would start one', () => {
+  expect(readyOf({ pool: auto({}, 0) })).toMatchObject({
+    status: 'True',
+    reason: 'ScaledToZero',
+    message: expect.stringMatching(/^No agent is wanted; one is started when work for .+ waits\.$/),
+  });
+  // Work that waits for it changes nothing: somebody has said how many there are to be.
+  expect(readyOf({ pool: replicas(0), demand: jobs(1) })).toMatchObject({
+    status: 'True',
+    reason: 'ScaledToZero',
+    message: 'No agent is wanted: spec.replicas is 0.',
+  });
+});
