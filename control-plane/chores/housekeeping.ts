@@ -99,7 +99,10 @@ export async function keepHouse(options: HousekeepingOptions, signal: AbortSigna
   }
 }
 
-/** Rows that one statement deletes. */
+/**
+ * Rows that one statement deletes. The oldest first: in that order an index says at once when there are no more, where
+ * otherwise all that is young would be looked through.
+ */
 const BATCH = 5_000;
 
 /** Forgets Idempotency-Keys that are older than the setting says, which is a day at least. */
@@ -107,17 +110,19 @@ export function removeOldKeys(sql: Sql): Promise<void> {
   return untilFewer(
     () => sql`
       delete from idempotency_keys where (account_id, key) in (
-        select i.account_id, i.key from idempotency_keys i cross join settings s
-        where i.created_at < now() - s.idempotency_seconds * interval '1 second' limit ${BATCH}) returning 1`,
+        select account_id, key from idempotency_keys
+        where created_at < now() - (select idempotency_seconds from settings) * interval '1 second'
+        order by created_at limit ${BATCH}) returning 1`,
   );
 }
 
 /** A trace is of use for as long as somebody may look at it; what is kept here only joins its parts. */
-function removeOldTraces(sql: Sql): Promise<void> {
+export function removeOldTraces(sql: Sql): Promise<void> {
   return untilFewer(
     () => sql`
       delete from job_traces where job_id in (
-        select job_id from job_traces where created_at < now() - interval '7 days' limit ${BATCH}) returning 1`,
+        select job_id from job_traces where created_at < now() - interval '7 days'
+        order by created_at limit ${BATCH}) returning 1`,
   );
 }
 

@@ -27,8 +27,8 @@ export function createRetention({ database, removals, keysInUse }: RetentionOpti
     if (!inUse) return 0;
     const due = await sql<{ account_id: string; file_keys: string[] }[]>`
       select d.account_id, array_agg(d.file_key) as file_keys from (
-        select u.account_id, u.file_key from uploads u cross join settings s
-        where u.completed_at < now() - s.upload_retention_seconds * interval '1 second'
+        select u.account_id, u.file_key from uploads u
+        where u.completed_at < now() - (select upload_retention_seconds from settings) * interval '1 second'
           and u.file_key <> all(${inUse}::text[])
           and not exists (
             select 1 from jobs j, jsonb_each_text(j.inputs) i
@@ -50,9 +50,10 @@ export function createRetention({ database, removals, keysInUse }: RetentionOpti
   async function expireOutputs(): Promise<number> {
     const rows = await sql`
       with picked as (
-        select j.id, j.account_id, j.output_key, j.output_size_bytes from jobs j cross join settings s
-        where j.output_key is not null and j.settled_at < now() - s.output_retention_seconds * interval '1 second'
-        order by j.settled_at limit ${BATCH} for no key update of j skip locked
+        select j.id, j.account_id, j.output_key, j.output_size_bytes from jobs j
+        where j.output_key is not null
+          and j.settled_at < now() - (select output_retention_seconds from settings) * interval '1 second'
+        order by j.settled_at limit ${BATCH} for no key update skip locked
       ), cleared as (
         update jobs j set output_key = null, output_removed_at = now() from picked p where j.id = p.id
       )

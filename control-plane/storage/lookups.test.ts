@@ -38,25 +38,6 @@ beforeAll(async () => {
 });
 afterAll(() => rig.db.close());
 
-/** Rows of a table that the control plane's connections have read so far. */
-async function rowsRead(table: string): Promise<number> {
-  const { sql, fast } = rig.db.database;
-  // Each connection tells what it has counted when it is asked to; all of them are asked, as none comes twice at once.
-  await Promise.all([
-    ...Array.from(
-      { length: sql.pressure().open },
-      () => sql`select pg_stat_force_next_flush(), pg_sleep(0.1)`,
-    ),
-    ...Array.from(
-      { length: fast.pressure().open },
-      () => fast`select pg_stat_force_next_flush(), pg_sleep(0.1)`,
-    ),
-  ]);
-  const [row] = await sql<{ n: bigint }[]>`
-    select seq_tup_read + idx_tup_fetch as n from pg_stat_user_tables where relname = ${table}`;
-  return Number(row?.n);
-}
-
 const jobsMade = async (count: number) =>
   Promise.all(Array.from({ length: count }, async () => (await submit(account.submission())).jobId));
 const FAILED = { code: 'processing_failed', message: 'It failed.', reason: 'render_failed' } as const;
@@ -123,9 +104,9 @@ test.for(Object.entries(operations))(
     const work = await begin();
     // When plans are kept.
     for (let run = 1; run < RUNS; run++) await work();
-    const before = await rowsRead(table);
+    const before = await rig.db.rowsRead(table);
     await work();
-    const read = (await rowsRead(table)) - before;
+    const read = (await rig.db.rowsRead(table)) - before;
     expect(read).toBeLessThan(ENOUGH);
   },
 );

@@ -64,6 +64,20 @@ export async function testDatabase(schema?: number) {
     async faults(accountId: string) {
       return [...(await sql`select fault, expected::text, found::text from ledger_faults(${accountId})`)];
     },
+    /** Rows of a table that the control plane's connections have read so far. */
+    async rowsRead(table: string): Promise<number> {
+      // Each connection tells what it has counted when it is asked to; all of them are asked, as none comes twice at once.
+      const asked = [sql, database.fast].flatMap((pool) =>
+        Array.from(
+          { length: pool.pressure().open },
+          () => pool`select pg_stat_force_next_flush(), pg_sleep(0.1)`,
+        ),
+      );
+      await Promise.all(asked);
+      const [row] = await sql<{ n: bigint }[]>`
+        select seq_tup_read + idx_tup_fetch as n from pg_stat_user_tables where relname = ${table}`;
+      return Number(row?.n);
+    },
     async close() {
       await database.close();
       await pg.close();

@@ -97,10 +97,10 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
   async function sweep(signal: AbortSignal, graceSeconds = 900): Promise<number> {
     const late = await sql<{ file_key: string }[]>`
       update uploads set abandoned_at = now() where file_key in (
-        select u.file_key from uploads u cross join settings s
-        where u.completed_at is null and u.abandoned_at is null
-          and u.reserved_at < now() - s.upload_reservation_seconds * interval '1 second'
-        order by u.reserved_at limit 500 for update of u skip locked
+        select file_key from uploads
+        where completed_at is null and abandoned_at is null
+          and reserved_at < now() - (select upload_reservation_seconds from settings) * interval '1 second'
+        order by reserved_at limit 500 for update skip locked
       ) returning file_key`;
     let failures = 0;
     /** One that cannot be deleted waits for the next sweep; several, and the store has failed. */
@@ -116,9 +116,12 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
       }
     };
     for (const { file_key } of late) await erased(file_key);
+    // None was abandoned before it was reserved: the age of reservations has an index, that of abandonments none.
     const gone = await sql<{ file_key: string }[]>`
       select file_key from uploads
-      where completed_at is null and abandoned_at < now() - ${graceSeconds} * interval '1 second' limit 500`;
+      where completed_at is null and abandoned_at < now() - ${graceSeconds} * interval '1 second'
+        and reserved_at < now() - ${graceSeconds} * interval '1 second'
+      order by reserved_at limit 500`;
     let ended = 0;
     for (const { file_key } of gone) {
       if (!(await erased(file_key))) continue;

@@ -1,13 +1,13 @@
 import type { Sql } from '../storage/sql.ts';
 
 /**
- * Accounts with signing secrets, and jobs of theirs that run, each with one of the callbacks in turn; for tests and
- * benchmarks of many. Settling one owes its delivery, as it does in operation.
+ * Accounts with signing secrets, and jobs of theirs that run, each with one of the callbacks in turn (null: none); for
+ * tests and benchmarks of many. Settling one owes its delivery, as it does in operation.
  * @returns ids of the jobs, in order: job i has callback i and account i, counted round
  */
 export async function seedJobs(
   sql: Sql,
-  callbacks: readonly string[],
+  callbacks: readonly (string | null)[],
   jobs: number,
   accounts = 20,
 ): Promise<string[]> {
