@@ -33,8 +33,9 @@ import { createAdminService } from './rpc/admin-service.ts';
 import { createControlService } from './rpc/control-service.ts';
 import { createJobCalls } from './rpc/job-calls.ts';
 import { createMediaCalls } from './rpc/media-calls.ts';
-import { createReadStreams } from './rpc/read-streams.ts';
+import { createMessageStreams, type MessageStreamsOptions } from './rpc/message-streams.ts';
 import { createSessionCalls } from './rpc/session-calls.ts';
+import { readTogether, submitTogether } from './rpc/together.ts';
 import { createSessions, type SessionTiming } from './sessions/sessions.ts';
 import { type DatabaseOptions, openDatabase } from './storage/database.ts';
 import { migrateWhenReachable } from './storage/migrate.ts';
@@ -185,7 +186,12 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const watchHub = createWatchHub({ database, view, events, reflector, namespace, logger, registry });
   const gate = createGate(database);
   const watchStreams = createWatchStreams({ gate, database, hub: watchHub, logger });
-  const readStreams = createReadStreams({ gate, view, logger, onAnswered: metrics.read });
+  const streamsOf = <Request, Result>(
+    method: string,
+    answer: MessageStreamsOptions<Request, Result>['answer'],
+  ) => createMessageStreams({ method, answer, logger, onAnswered: metrics.answered(method) });
+  const readStreams = streamsOf('ReadJobs', readTogether(gate, view));
+  const submitStreams = streamsOf('SubmitJobs', submitTogether({ gate, submit: submits.run, logger }));
   const { allow = [], timeoutMs, ...pace } = options.webhooks ?? {};
   const webhooks = createWebhookWorker({
     database,
@@ -208,6 +214,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     database,
     gate,
     readJobs: readStreams.handle,
+    submitJobs: submitStreams.handle,
     uploads,
     submit: submits.run,
     view,
@@ -293,6 +300,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       ending = true;
       watchStreams.end();
       readStreams.end();
+      submitStreams.end();
       await server.close();
       stop.abort(new Error('the control plane ends'));
       await work.catch(() => {});

@@ -11,8 +11,8 @@ type Handler<Request, Response> = (request: Request, context: CallContext) => Pr
 export interface Metrics {
   /** Measures a call: how long, and with which code it ended. */
   timed<Request, Response>(method: string, handler: Handler<Request, Response>): Handler<Request, Response>;
-  /** A message of reads was answered. */
-  read(seconds: number, code: string): void;
+  /** A message of many requests was answered. */
+  answered(method: string): (seconds: number, code: string) => void;
   submitted(outcome: string, capability: string, holdMicros: bigint): void;
   settled(facts: SettledFacts): void;
   readonly sessions: SessionMetrics;
@@ -118,7 +118,7 @@ export function createMetrics(registry: Registry, database: Database): Metrics {
         inFlight.dec();
       }
     },
-    read: (seconds, code) => calls.observe({ method: 'ReadJobs', code }, seconds),
+    answered: (method) => (seconds, code) => calls.observe({ method, code }, seconds),
     submitted(outcome, capability, holdMicros) {
       submits.inc({ capability, outcome });
       holds.inc({ capability }, Number(holdMicros));

@@ -60,7 +60,7 @@ async function serveStreams(onMessage: () => void, tokens: { asked: string; sent
         name: 'semblance.control.v1.ControlService',
         definition: ControlServiceService,
         token: tokens.asked,
-        implementation: { readJobs: handle, watchJobs: handle },
+        implementation: { readJobs: handle, submitJobs: handle, watchJobs: handle },
       },
     ],
   });
@@ -208,7 +208,7 @@ describe('the token of an installation', () => {
   it('is asked of streams too, before anything that comes on them is handled', async () => {
     let handled = 0;
     const stranger = await serveStreams(() => handled++, { asked, sent: 'another token' });
-    for (const stream of [stranger.readJobs(), stranger.watchJobs()]) {
+    for (const stream of [stranger.readJobs(), stranger.submitJobs(), stranger.watchJobs()]) {
       (stream as ClientDuplexStream<object, object>).write({ number: 1, requests: [] });
       const failure = await new Promise<ServiceError>((resolve) => stream.once('error', resolve));
       expect(failure.code).toBe(status.UNAUTHENTICATED);

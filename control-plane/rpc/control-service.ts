@@ -20,8 +20,8 @@ import type { Database } from '../storage/database.ts';
 import type { Uploads } from '../uploads/uploads.ts';
 import type { JobCalls } from './job-calls.ts';
 import type { MediaCalls } from './media-calls.ts';
-import type { ReadStreams } from './read-streams.ts';
 import type { SessionCalls } from './session-calls.ts';
+import { answerTo, submissionOf } from './together.ts';
 
 export interface ControlServiceOptions {
   readonly logger: Logger;
@@ -35,7 +35,8 @@ export interface ControlServiceOptions {
   readonly sessionCalls: SessionCalls;
   readonly metrics: Metrics;
   readonly watchJobs: ControlServiceServer['watchJobs'];
-  readonly readJobs: ReadStreams['handle'];
+  readonly readJobs: ControlServiceServer['readJobs'];
+  readonly submitJobs: ControlServiceServer['submitJobs'];
   /** The moment whose week, month and year a balance speaks of. Default: the database's clock. */
   readonly now?: () => Date;
 }
@@ -47,17 +48,7 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
 
   async function submitJob(request: SubmitJobRequest, { trailers, traceparent }: CallContext) {
     const { accountId } = await gate.admit(request.caller, trailers);
-    const { capability, inputs, parameters, callbackUrl, idempotencyKey } = request;
-    const { jobId, replayed } = await submit({
-      accountId,
-      capability,
-      inputs,
-      parameters,
-      callbackUrl,
-      idempotencyKey,
-      traceparent,
-    });
-    return { id: jobId, status: 'queued', statusUrl: `/api/v1/jobs/${jobId}`, replayed };
+    return answerTo(await submit({ ...submissionOf(request, accountId), traceparent }));
   }
 
   async function getJob(request: GetJobRequest, { trailers }: CallContext) {
@@ -100,6 +91,7 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
       return {};
     }),
     submitJob: timed('SubmitJob', submitJob),
+    submitJobs: options.submitJobs,
     estimateJob: timed('EstimateJob', jobCalls.estimateJob),
     cancelJob: timed('CancelJob', jobCalls.cancelJob),
     getJob: timed('GetJob', getJob),

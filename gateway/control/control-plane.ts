@@ -1,8 +1,9 @@
-import type { Metadata, ServiceError } from '@grpc/grpc-js';
+import { type Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import type { ApiError } from '#common/errors.ts';
 import { call, createClient } from '#common/grpc/client.ts';
 import { fromServiceError } from '#common/grpc/status.ts';
 import type { Tls } from '#common/grpc/tls/tls.ts';
+import { tracer } from '#common/tracing/tracing.ts';
 import {
   type AbortUploadRequest,
   type AuthorizeRequest,
@@ -37,18 +38,24 @@ import {
   type SessionVerdict,
   type SubmitJobRequest,
   type SubmitJobResponse,
+  type SubmitJobResult,
   type SummarizeUsageRequest,
   type SummarizeUsageResponse,
 } from '#proto/semblance/control/v1/control.ts';
 import { RATE_LIMIT_KEY, setRateLimitHeaders } from '../auth/rate-limit.ts';
 import type { GatewayContext } from '../http/context.ts';
 import type { GatewayMetrics } from '../metrics.ts';
-import { createJobReads, refusalIn } from './job-reads.ts';
+import { createGather, refusalIn } from './gather.ts';
 import { createJobWatches, type OpenWatch, type WatchListener, type WatchRefusal } from './job-watches.ts';
-import { createReadStream } from './read-stream.ts';
+import { createMessageStream } from './message-stream.ts';
 
 /** A service that does not answer in this time counts as down. */
 const TIMEOUT_MS = 5_000;
+
+/** Reads in one message. */
+const READS = 128;
+/** Submits in one message, which may hold 4 MiB; the fields of one are bounded to some 30 kB together. */
+const SUBMITS = 32;
 
 /** A session may wait for a slot that is about to be free. */
 const OPEN_SESSION_MS = 15_000;
@@ -140,15 +147,40 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     }
   }
 
-  const readStream = createReadStream({ open: () => client.readJobs() });
-  const readJob = createJobReads({ timeoutMs, send: readStream.ask });
+  const readStream = createMessageStream({ open: () => client.readJobs() });
+  const readJob = createGather({ timeoutMs, most: READS, send: readStream.ask });
 
   async function getJob(ctx: GatewayContext, request: GetJobRequest): Promise<Job> {
     const result = await readJob(request, ctx.state.requestId).catch((error: ApiError) => {
       throw refused(ctx, error, undefined);
     });
-    const reset = result.rateLimit ? setRateLimitHeaders(ctx.res, result.rateLimit) : undefined;
+    const reset = limitsOf(ctx, result);
     if (result.outcome?.$case === 'job') return result.outcome.value;
+    throw refused(ctx, refusalIn(result), reset);
+  }
+
+  /** Tells the client of its rate limit. @returns seconds until its window ends */
+  const limitsOf = (ctx: GatewayContext, { rateLimit }: { readonly rateLimit: string }) =>
+    rateLimit && !ctx.headerSent ? setRateLimitHeaders(ctx.res, rateLimit) : undefined;
+
+  const submitStream = createMessageStream({ open: () => client.submitJobs() });
+  const submitTogether = createGather({ timeoutMs, most: SUBMITS, send: submitStream.ask });
+  const submitAlone = asker(client.submitJob.bind(client));
+
+  async function submitJob(ctx: GatewayContext, request: SubmitJobRequest): Promise<SubmitJobResponse> {
+    // A trace follows calls; a message that carries many has no place in any of them.
+    if (tracer) return submitAlone(ctx, request);
+    const { requestId } = ctx.state;
+    let result: SubmitJobResult;
+    try {
+      result = await submitTogether({ ...request, requestId }, requestId);
+    } catch (error) {
+      // A control plane of the release before has no such stream, and so has taken nothing from it.
+      if (isUnknownCall(error)) return submitAlone(ctx, request);
+      throw refused(ctx, error as ApiError, undefined);
+    }
+    const reset = limitsOf(ctx, result);
+    if (result.outcome?.$case === 'submitted') return result.outcome.value;
     throw refused(ctx, refusalIn(result), reset);
   }
 
@@ -175,7 +207,7 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     beginUpload: asker(client.beginUpload.bind(client)),
     completeUpload: asker(client.completeUpload.bind(client)),
     abortUpload: asker(client.abortUpload.bind(client)),
-    submitJob: asker(client.submitJob.bind(client)),
+    submitJob,
     estimateJob: asker(client.estimateJob.bind(client)),
     cancelJob: asker(client.cancelJob.bind(client)),
     deleteJobMedia: asker(client.deleteJobMedia.bind(client)),
@@ -200,7 +232,12 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     close() {
       watches.close();
       readStream.close();
+      submitStream.close();
       client.close();
     },
   };
+}
+
+function isUnknownCall(error: unknown): boolean {
+  return ((error as ApiError).cause as ServiceError | undefined)?.code === status.UNIMPLEMENTED;
 }

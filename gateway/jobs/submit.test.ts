@@ -42,6 +42,7 @@ describe('POST /face-swap-image', () => {
     expect(body.status_url).toBe(`/api/v1/jobs/${body.id}`);
     const { caller: _, ...request } = t.control.submits[0] ?? {};
     expect(request).toEqual({
+      requestId: response.headers.get('request-id'),
       capability: 'face-swap-image',
       inputs: { image: 'api/image', face: 'api/face' },
       parameters: {},
@@ -187,6 +188,22 @@ describe('POST /face-swap-image', () => {
   ] as const)('passes the refusal %s on as %i', async (code, status) => {
     t.control.failures.set('submitJob', new ApiError(code, 'Because.'));
     expect(await errorOf(await submit(VALID))).toEqual({ status, code, message: 'Because.' });
+  });
+
+  it('submits that come together are answered one by one, each with what it was for', async () => {
+    const keys = Array.from({ length: 100 }, (_, i) => `k-${i}`);
+    const answers = await Promise.all(
+      keys.map(async (key) => {
+        const response = await submit({ ...VALID, image_key: `api/${key}` }, { 'request-id': key });
+        const { id } = (await response.json()) as { id: string };
+        return { status: response.status, id };
+      }),
+    );
+    expect(answers.every(({ status }) => status === 200)).toBe(true);
+    expect(new Set(answers.map(({ id }) => id)).size).toBe(100);
+    expect(t.control.submits.map(({ requestId, inputs }) => inputs.image === `api/${requestId}`)).toEqual(
+      Array(100).fill(true),
+    );
   });
 
   it('a wrong key is unauthorized even where the body is wrong too, and a wrong body is counted', async () => {

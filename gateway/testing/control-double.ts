@@ -23,6 +23,10 @@ import {
   type ReadJobsResponse,
   type ReportSessionsRequest,
   type SubmitJobRequest,
+  type SubmitJobResponse,
+  type SubmitJobResult,
+  type SubmitJobsRequest,
+  type SubmitJobsResponse,
   type WatchJobsRequest,
   type WatchJobsResponse,
   type WatchOpen,
@@ -121,11 +125,7 @@ export class ControlDouble {
         await store.delete(request.fileKey);
         return {};
       }),
-      submitJob: on('submitJob', (request: SubmitJobRequest) => {
-        this.submits.push(request);
-        const id = newId('job-');
-        return { id, status: 'queued', statusUrl: `/api/v1/jobs/${id}`, replayed: this.replay };
-      }),
+      submitJob: on('submitJob', (request: SubmitJobRequest) => this.#accept(request)),
       estimateJob: on('estimateJob', () => ({
         holdMicros: 60_000n,
         rateMicros: 40_000n,
@@ -157,6 +157,14 @@ export class ControlDouble {
           if (failure) return stream.emit('error', failure);
           const results = request.requests.map((one) => this.#readJob(one));
           stream.write({ number: request.number, results });
+        });
+        stream.on('end', () => stream.end());
+        stream.on('error', () => {});
+      },
+      submitJobs: (stream: ServerDuplexStream<SubmitJobsRequest, SubmitJobsResponse>) => {
+        stream.on('data', async ({ number, requests }: SubmitJobsRequest) => {
+          const results = await Promise.all(requests.map((request) => this.#submitOne(request)));
+          stream.write({ number, results });
         });
         stream.on('end', () => stream.end());
         stream.on('error', () => {});
@@ -232,6 +240,28 @@ export class ControlDouble {
       drop(() => true);
       stream.end();
     });
+  }
+
+  #accept(request: SubmitJobRequest): SubmitJobResponse {
+    this.submits.push(request);
+    const id = newId('job-');
+    return { id, status: 'queued', statusUrl: `/api/v1/jobs/${id}`, replayed: this.replay };
+  }
+
+  async #submitOne(request: SubmitJobRequest): Promise<SubmitJobResult> {
+    const context = { trailers: new Metadata() };
+    const limit = () => context.trailers.get('semblance-ratelimit')[0]?.toString() ?? '';
+    this.calls.push({ method: 'submitJob', request, requestId: request.requestId });
+    try {
+      this.#authenticate('submitJob', request.caller ?? { keySha256: Buffer.alloc(0) }, context);
+      await this.pauses.get('submitJob');
+      const failure = this.failures.get('submitJob');
+      if (failure) throw failure;
+      return { outcome: { $case: 'submitted', value: this.#accept(request) }, rateLimit: limit() };
+    } catch (error) {
+      const { code = 'internal_error', message } = error as ApiError;
+      return { outcome: { $case: 'refusal', value: { code, message } }, rateLimit: limit() };
+    }
   }
 
   #readJob({ caller, jobId }: GetJobRequest): GetJobResult {

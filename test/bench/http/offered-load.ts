@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { quantile } from '../lib/section.ts';
+import { onAnswers } from './answers.ts';
 
 export interface OfferedLoad {
   readonly origin: string;
@@ -77,33 +78,4 @@ export async function offeredLoad(options: OfferedLoad): Promise<{ perSecond: nu
   } finally {
     for (const socket of sockets) socket.destroy();
   }
-}
-
-/** Tells of each answer on a connection when its last byte was read, and of what is wrong with it. */
-function onAnswers(socket: Socket, answered: (error?: string) => void): void {
-  let head = '';
-  /** Bytes of the body that are still to come; negative while the head is read. */
-  let left = -1;
-  let wrong: string | undefined;
-  socket.on('data', (chunk) => {
-    let at = 0;
-    if (left < 0) {
-      const before = head.length;
-      head += chunk.toString('latin1');
-      const end = head.indexOf('\r\n\r\n');
-      if (end < 0) return;
-      at = end + 4 - before;
-      const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1];
-      if (!head.startsWith('HTTP/1.1 200 ')) wrong = `answered ${head.slice(0, 20)}`;
-      else if (length === undefined) wrong = 'answered without a length';
-      left = Number(length ?? 0);
-      head = '';
-    }
-    left -= chunk.length - at;
-    if (left > 0) return;
-    left = -1;
-    answered(wrong);
-  });
-  socket.on('close', () => answered('closed a connection'));
-  socket.on('error', () => {});
 }

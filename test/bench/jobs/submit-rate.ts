@@ -3,12 +3,12 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import postgres from 'postgres';
-import { Pool } from 'undici';
 import { migrate } from '../../../control-plane/storage/migrate.ts';
 import { createDatabase, dropDatabase } from '../../../local/postgres.ts';
 import { eventually } from '../../support/eventually.ts';
 import { faceless } from '../../support/media.ts';
 import type { Stack } from '../../support/stack.ts';
+import { type Connection, openConnection } from '../http/answers.ts';
 import { cpuSecondsOf } from '../http/process-use.ts';
 import { drainAgents } from '../lib/drain-agents.ts';
 import {
@@ -150,34 +150,28 @@ async function submitMany(
   connections: number,
 ): Promise<{ perSecond: number; latencies: number[] }> {
   const base = new URL(stack.read().base_url);
-  const pool = new Pool(base.origin, { connections, pipelining: 1 });
+  const heads = submitters.map(({ apiKey, ...body }) => {
+    const text = JSON.stringify(body);
+    const head = `POST ${base.pathname}/face-swap-image HTTP/1.1\r\nhost: ${base.host}\r\nauthorization: Bearer ${apiKey}\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\nidempotency-key: `;
+    return { head, text };
+  });
+  const opened = await Promise.all(Array.from({ length: connections }, () => openConnection(base.origin)));
   const latencies: number[] = [];
   let next = 0;
-  const worker = async () => {
+  const worker = async (connection: Connection) => {
     for (let i = next++; i < count; i = next++) {
-      const { apiKey, ...body } = submitters[i % submitters.length] as Submitter;
+      const { head, text } = heads[i % heads.length] as (typeof heads)[number];
       const sentAt = performance.now();
-      const answer = await pool.request({
-        method: 'POST',
-        path: `${base.pathname}/face-swap-image`,
-        headers: {
-          authorization: `Bearer ${apiKey}`,
-          'content-type': 'application/json',
-          'idempotency-key': randomUUID(),
-        },
-        body: JSON.stringify(body),
-      });
-      const text = await answer.body.text();
-      if (answer.statusCode !== 200) throw new Error(`a submit was answered ${answer.statusCode} ${text}`);
+      await connection.ask(`${head}${randomUUID()}\r\n\r\n${text}`);
       latencies.push(performance.now() - sentAt);
     }
   };
   const startedAt = performance.now();
   try {
-    await Promise.all(Array.from({ length: connections }, worker));
+    await Promise.all(opened.map(worker));
     return { perSecond: (count / (performance.now() - startedAt)) * 1000, latencies };
   } finally {
-    await pool.close();
+    for (const connection of opened) connection.close();
   }
 }
 

@@ -1,7 +1,7 @@
 import { status } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { GetJobRequest, GetJobResult } from '#proto/semblance/control/v1/control.ts';
-import { createJobReads, refusalIn } from './job-reads.ts';
+import { createGather, refusalIn } from './gather.ts';
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] }));
 afterEach(() => void vi.useRealTimers());
@@ -26,8 +26,9 @@ function scripted(timeoutMs = 5_000) {
     answer: (results?: GetJobResult[]) => void;
     fail: (error: Error) => void;
   }[] = [];
-  const read = createJobReads({
+  const read = createGather<GetJobRequest, GetJobResult>({
     timeoutMs,
+    most: 128,
     send: (requests, timeoutMs, requestId) =>
       new Promise((resolve, reject) => {
         const whole = () => requests.map(({ jobId }) => resultFor(jobId));
@@ -44,7 +45,7 @@ function scripted(timeoutMs = 5_000) {
   return { read: (jobId: string) => read({ caller, jobId }, `request-${jobId}`), sent, ids };
 }
 
-describe('createJobReads', () => {
+describe('createGather', () => {
   it('sends one read at once, alone', async () => {
     const { read, sent, ids } = scripted();
     const reading = read('a');
@@ -197,6 +198,6 @@ describe('refusalIn', () => {
   });
 
   it('nothing at all is a failure', () => {
-    expect(refusalIn({ outcome: undefined, rateLimit: '' })).toMatchObject({ code: 'internal_error' });
+    expect(refusalIn({ outcome: undefined })).toMatchObject({ code: 'internal_error' });
   });
 });

@@ -6,19 +6,21 @@ import { type GrpcServer, startGrpcServer } from '#common/grpc/server.ts';
 import {
   ControlServiceClient,
   ControlServiceService,
+  type GetJobRequest,
   type GetJobResult,
   type ReadJobsRequest,
   type ReadJobsResponse,
 } from '#proto/semblance/control/v1/control.ts';
 import { freePort } from '../../local/process/ports.ts';
-import { createReadStream, type ReadStream } from './read-stream.ts';
+import { createMessageStream, type MessageStream } from './message-stream.ts';
 
 type Stream = ServerDuplexStream<ReadJobsRequest, ReadJobsResponse>;
+type Reads = MessageStream<GetJobRequest, GetJobResult>;
 type OnMessage = (stream: Stream, request: ReadJobsRequest, streamNumber: number) => void;
 
 let server: GrpcServer | undefined;
 let client: ControlServiceClient | undefined;
-let reads: ReadStream | undefined;
+let reads: Reads | undefined;
 let streams = 0;
 
 /** A control plane that treats the messages of reads as the test says. */
@@ -42,10 +44,10 @@ async function serve(onMessage: OnMessage, port = 0): Promise<number> {
   return server.port;
 }
 
-function connect(port: number): ReadStream {
+function connect(port: number): Reads {
   const made = createClient(ControlServiceClient, `127.0.0.1:${port}`);
   client = made;
-  reads = createReadStream({ open: () => made.readJobs() });
+  reads = createMessageStream({ open: () => made.readJobs() });
   return reads;
 }
 
@@ -65,13 +67,13 @@ const answerTo = ({ number, requests }: ReadJobsRequest): ReadJobsResponse => ({
   results: requests.map(({ jobId }) => resultFor(jobId)),
 });
 const requestsFor = (...ids: string[]) => ids.map((jobId) => ({ caller: undefined, jobId }));
-const asking = (stream: ReadStream, id: string, timeoutMs = 60_000) =>
+const asking = (stream: Reads, id: string, timeoutMs = 60_000) =>
   stream.ask(requestsFor(id), timeoutMs, `r-${id}`).then(
     () => `${id} answered`,
     ({ code }) => `${id} ${status[code]}`,
   );
 
-describe('createReadStream', () => {
+describe('createMessageStream', () => {
   it('carries many messages on one stream and takes their answers in any order', async () => {
     const held: ReadJobsRequest[] = [];
     const port = await serve((stream, request) => {

@@ -10,13 +10,15 @@ import {
   ControlServiceClient,
   ControlServiceService,
   type GetJobRequest,
+  type GetJobResult,
   type ReadJobsRequest,
   type ReadJobsResponse,
 } from '#proto/semblance/control/v1/control.ts';
 import { createGate, type Gate } from '../accounts/gate.ts';
 import { createJobView } from '../jobs/job-view.ts';
 import { type TestDatabase, testDatabase } from '../storage/testing.ts';
-import { createReadStreams, type ReadStreams } from './read-streams.ts';
+import { createMessageStreams, type MessageStreams } from './message-streams.ts';
+import { readTogether } from './together.ts';
 
 let db: TestDatabase;
 let server: GrpcServer | undefined;
@@ -39,10 +41,10 @@ type Stream = ClientDuplexStream<ReadJobsRequest, ReadJobsResponse>;
 
 async function serve(
   gate: Gate = createGate(db.database),
-): Promise<{ stream: Stream; streams: ReadStreams }> {
-  const streams = createReadStreams({
-    gate,
-    view: createJobView({ objects: {} as ObjectStore }),
+): Promise<{ stream: Stream; streams: MessageStreams<GetJobRequest, GetJobResult> }> {
+  const streams = createMessageStreams({
+    method: 'ReadJobs',
+    answer: readTogether(gate, createJobView({ objects: {} as ObjectStore })),
     logger: pino({ level: 'error' }, { write: (line: string) => void lines.push(line) }),
     // In seconds: no longer than since it was asked.
     onAnswered: (seconds, code) =>

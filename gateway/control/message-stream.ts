@@ -1,68 +1,78 @@
 import { type ClientDuplexStream, Metadata, type ServiceError, status } from '@grpc/grpc-js';
-import type {
-  GetJobRequest,
-  GetJobResult,
-  ReadJobsRequest,
-  ReadJobsResponse,
-} from '#proto/semblance/control/v1/control.ts';
 
-type Call = ClientDuplexStream<ReadJobsRequest, ReadJobsResponse>;
-
-export interface ReadStreamOptions {
-  /** Opens a stream to the control plane; connecting may take its time. */
-  readonly open: () => Call;
+/** Requests that travel together, as in ReadJobsRequest. */
+export interface Asked<Request> {
+  number: number;
+  requests: Request[];
+  requestId: string;
 }
 
-export interface ReadStream {
+/** The results of one message, in the order of its requests. */
+export interface Answered<Result> {
+  number: number;
+  results: Result[];
+}
+
+type Call<Request, Result> = ClientDuplexStream<Asked<Request>, Answered<Result>>;
+
+export interface MessageStreamOptions<Request, Result> {
+  /** Opens a stream to the control plane; connecting may take its time. */
+  readonly open: () => Call<Request, Result>;
+}
+
+export interface MessageStream<Request, Result> {
   /**
-   * Sends reads in one message.
+   * Sends requests in one message.
    * @param requestId of one of them, for the logs of the control plane
    * @returns what the control plane says of each, in their order
    * @throws ServiceError when the stream breaks or there is no answer in time
    */
-  ask(requests: GetJobRequest[], timeoutMs: number, requestId: string): Promise<GetJobResult[]>;
+  ask(requests: Request[], timeoutMs: number, requestId: string): Promise<Result[]>;
   /** Breaks the stream; what is under way fails. */
   close(): void;
 }
 
-interface Message {
-  readonly request: ReadJobsRequest;
-  readonly resolve: (results: GetJobResult[]) => void;
+interface Message<Request, Result> {
+  readonly request: Asked<Request>;
+  readonly resolve: (results: Result[]) => void;
   readonly reject: (error: ServiceError) => void;
   sentAt: number;
   /** It has been on a stream that ended before. */
   resent: boolean;
   /** The stream it is on. */
-  on?: Opened;
+  on?: Opened<Request, Result>;
 }
 
-interface Opened {
-  readonly call: Call;
-  readonly underWay: Map<number, Message>;
+interface Opened<Request, Result> {
+  readonly call: Call<Request, Result>;
+  readonly underWay: Map<number, Message<Request, Result>>;
   heardAt: number;
 }
 
 /**
- * One stream that carries messages of reads for as long as it holds, and is opened again by the next message when it
+ * One stream that carries messages of requests for as long as it holds, and is opened again by the next message when it
  * does not. A stream that breaks fails what is under way on it. One that the control plane ends in order did not take
  * what it left unanswered: that is sent once more, on a new stream. One on which nothing was heard for as long as a
  * message may take is left to what is under way on it.
  */
-export function createReadStream({ open }: ReadStreamOptions): ReadStream {
-  let current: Opened | undefined;
+export function createMessageStream<Request, Result>({
+  open,
+}: MessageStreamOptions<Request, Result>): MessageStream<Request, Result> {
+  type Sent = Message<Request, Result>;
+  let current: Opened<Request, Result> | undefined;
   let numbers = 0;
 
-  function begin(): Opened {
+  function begin(): Opened<Request, Result> {
     const call = open();
-    const opened: Opened = { call, underWay: new Map(), heardAt: performance.now() };
+    const opened: Opened<Request, Result> = { call, underWay: new Map(), heardAt: performance.now() };
     const { underWay } = opened;
-    const leave = (): Message[] => {
+    const leave = (): Sent[] => {
       if (current === opened) current = undefined;
       const left = [...underWay.values()];
       underWay.clear();
       return left;
     };
-    call.on('data', ({ number, results }: ReadJobsResponse) => {
+    call.on('data', ({ number, results }: Answered<Result>) => {
       opened.heardAt = performance.now();
       const message = underWay.get(number);
       underWay.delete(number);
@@ -84,7 +94,7 @@ export function createReadStream({ open }: ReadStreamOptions): ReadStream {
     return opened;
   }
 
-  function send(message: Message): void {
+  function send(message: Sent): void {
     current ??= begin();
     message.on = current;
     message.sentAt = performance.now();
@@ -92,7 +102,7 @@ export function createReadStream({ open }: ReadStreamOptions): ReadStream {
     current.call.write(message.request);
   }
 
-  function giveUp({ on, sentAt, request, reject }: Message): void {
+  function giveUp({ on, sentAt, request, reject }: Sent): void {
     reject(failure(status.DEADLINE_EXCEEDED, 'the control plane did not answer in time'));
     if (!on) return;
     on.underWay.delete(request.number);
@@ -106,7 +116,7 @@ export function createReadStream({ open }: ReadStreamOptions): ReadStream {
       new Promise((resolve, reject) => {
         numbers = (numbers + 1) % 2 ** 32;
         const end = () => clearTimeout(timer);
-        const message: Message = {
+        const message: Sent = {
           request: { number: numbers, requests, requestId },
           resolve(results) {
             end();

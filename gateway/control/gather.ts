@@ -1,42 +1,43 @@
 import type { ServiceError } from '@grpc/grpc-js';
 import { ApiError, isApiErrorCode } from '#common/errors.ts';
 import { fromServiceError } from '#common/grpc/status.ts';
-import type { GetJobRequest, GetJobResult } from '#proto/semblance/control/v1/control.ts';
-import type { ReadStream } from './read-stream.ts';
+import type { Refusal } from '#proto/semblance/control/v1/control.ts';
+import type { MessageStream } from './message-stream.ts';
 
-/** Reads in one message. */
-const MAX_BATCH = 128;
 /** Messages under way at once: while one is answered the next is on its way. */
 const MAX_UNDER_WAY = 2;
 
-export interface JobReadsOptions {
+export interface GatherOptions<Request, Result> {
   /** One message to the control plane; rejects with a ServiceError. */
-  readonly send: ReadStream['ask'];
-  /** Longest time from a read's beginning to its answer. */
+  readonly send: MessageStream<Request, Result>['ask'];
+  /** Longest time from a request's beginning to its answer. */
   readonly timeoutMs: number;
+  /** Requests in one message. */
+  readonly most: number;
 }
 
-/** Reads one job; resolves to what the control plane says of it, refusals included. */
-export type ReadJob = (request: GetJobRequest, requestId: string) => Promise<GetJobResult>;
+/** Asks for one thing; resolves to what the control plane says of it, refusals included. */
+export type Ask<Request, Result> = (request: Request, requestId: string) => Promise<Result>;
 
-interface Waiting {
-  readonly request: GetJobRequest;
+interface Waiting<Request, Result> {
+  readonly request: Request;
   readonly requestId: string;
   readonly deadline: number;
   /** False once its own time was up, or it was answered. */
   pending: boolean;
-  readonly resolve: (result: GetJobResult) => void;
+  readonly resolve: (result: Result) => void;
   readonly reject: (error: Error) => void;
 }
 
 /**
- * Sends reads to the control plane together: those that arrive in one turn of the event loop share a message, and
- * while messages are under way the next ones gather. Nothing waits for company, so a single read is as quick as alone.
- * Each read has its own time: one that has waited too long fails alone, and the message goes on for those that came
- * later.
+ * Sends requests to the control plane together: those that arrive in one turn of the event loop share a message, and
+ * while messages are under way the next ones gather. Nothing waits for company, so a single one is as quick as alone.
+ * Each has its own time: one that has waited too long fails alone, and the message goes on for those that came later.
  */
-export function createJobReads({ send, timeoutMs }: JobReadsOptions): ReadJob {
-  let waiting: Waiting[] = [];
+export function createGather<Request, Result>(options: GatherOptions<Request, Result>): Ask<Request, Result> {
+  const { send, timeoutMs, most } = options;
+  type Entry = Waiting<Request, Result>;
+  let waiting: Entry[] = [];
   let underWay = 0;
   let scheduled = false;
 
@@ -49,12 +50,12 @@ export function createJobReads({ send, timeoutMs }: JobReadsOptions): ReadJob {
   const dispatch = () => {
     scheduled = false;
     waiting = waiting.filter(({ pending }) => pending);
-    const batch = waiting.slice(0, MAX_BATCH);
-    waiting = waiting.slice(MAX_BATCH);
+    const batch = waiting.slice(0, most);
+    waiting = waiting.slice(most);
     const [first, last] = [batch[0], batch.at(-1)];
     if (!first || !last) return;
     underWay++;
-    // As long as any read of it may wait; those before the newest give up by themselves.
+    // As long as any of it may wait; those before the newest give up by themselves.
     const left = Math.max(1, last.deadline - Date.now());
     send(
       batch.map(({ request }) => request),
@@ -85,9 +86,9 @@ export function createJobReads({ send, timeoutMs }: JobReadsOptions): ReadJob {
     new Promise((resolve, reject) => {
       const end = () => {
         clearTimeout(timer);
-        read.pending = false;
+        entry.pending = false;
       };
-      const read: Waiting = {
+      const entry: Entry = {
         request,
         requestId,
         deadline: Date.now() + timeoutMs,
@@ -101,8 +102,8 @@ export function createJobReads({ send, timeoutMs }: JobReadsOptions): ReadJob {
           reject(error);
         },
       };
-      const timer = setTimeout(() => read.reject(noAnswer()), timeoutMs);
-      waiting.push(read);
+      const timer = setTimeout(() => entry.reject(noAnswer()), timeoutMs);
+      waiting.push(entry);
       schedule();
     });
 }
@@ -115,9 +116,14 @@ function noAnswer(): ApiError {
   );
 }
 
+interface Outcome {
+  readonly $case: string;
+  readonly value: unknown;
+}
+
 /** A refusal that came as data, as the error it is. */
-export function refusalIn(result: GetJobResult): ApiError {
-  const refusal = result.outcome?.$case === 'refusal' ? result.outcome.value : undefined;
+export function refusalIn({ outcome }: { readonly outcome?: Outcome | undefined }): ApiError {
+  const refusal = outcome?.$case === 'refusal' ? (outcome.value as Refusal) : undefined;
   const code = isApiErrorCode(refusal?.code) ? refusal.code : 'internal_error';
   return new ApiError(code, refusal?.message || 'The service failed. Try again.', { upstream: true });
 }

@@ -1,0 +1,119 @@
+import type { handleBidiStreamingCall, ServerDuplexStream } from '@grpc/grpc-js';
+import { ApiError, describeError } from '#common/errors.ts';
+import type { Logger } from '#common/logging.ts';
+import type { Refusal } from '#proto/semblance/control/v1/control.ts';
+
+/** Requests that travel together, as in ReadJobsRequest. */
+interface Asked<Request> {
+  number: number;
+  requests: Request[];
+  requestId: string;
+}
+
+interface Answered<Result> {
+  number: number;
+  results: Result[];
+}
+
+/** What became of one request that was refused, as in GetJobResult. */
+export interface Refused {
+  outcome: { $case: 'refusal'; value: Refusal };
+  rateLimit: string;
+}
+
+export interface MessageStreamsOptions<Request, Result> {
+  /** Name of the call, for logs. */
+  readonly method: string;
+  /** Answers all requests of a message, in their order. What it throws refuses every one of them. */
+  readonly answer: (requests: readonly Request[]) => Promise<Result[]>;
+  readonly logger: Logger;
+  /** Told of each message: how long it took in seconds, and `ok` or the code with which all of it failed. */
+  readonly onAnswered: (seconds: number, code: string) => void;
+}
+
+export interface MessageStreams<Request, Result> {
+  readonly handle: handleBidiStreamingCall<Asked<Request>, Answered<Result>>;
+  /** Ends every stream as soon as what it took is answered: gateways open it again, elsewhere if need be. */
+  end(): void;
+}
+
+/** Answers requests that come many in a message. */
+export function createMessageStreams<Request, Result>(
+  options: MessageStreamsOptions<Request, Result | Refused>,
+): MessageStreams<Request, Result | Refused> {
+  const { method, logger, onAnswered } = options;
+  type Message = Asked<Request>;
+  type Answer = Answered<Result | Refused>;
+  const streams = new Set<{ end(): void }>();
+
+  function handle(stream: ServerDuplexStream<Message, Answer>): void {
+    let underWay = 0;
+    let ending = false;
+    const entry = {
+      end() {
+        ending = true;
+        // What is not taken any more goes unanswered, so that it may be asked of another.
+        stream.pause();
+        if (underWay === 0) stream.end();
+      },
+    };
+    const gone = () => {
+      streams.delete(entry);
+    };
+    streams.add(entry);
+    stream.on('data', (message: Message) => {
+      if (ending) return;
+      underWay++;
+      void answer(message).then((response) => {
+        underWay--;
+        if (!streams.has(entry)) return;
+        // A gateway that reads slowly is asked for less, not remembered for more.
+        if (!stream.write(response) && !ending) {
+          stream.pause();
+          stream.once('drain', () => ending || stream.resume());
+        }
+        if (ending && underWay === 0) stream.end();
+      });
+    });
+    stream.on('error', gone);
+    stream.on('cancelled', gone);
+    stream.on('end', () => {
+      gone();
+      stream.end();
+    });
+  }
+
+  async function answer({ number, requests, requestId }: Message): Promise<Answer> {
+    const began = performance.now();
+    let results: (Result | Refused)[];
+    let code = 'ok';
+    try {
+      results = await options.answer(requests);
+    } catch (error) {
+      code = error instanceof ApiError ? error.code : 'internal_error';
+      const refusal = refused(error);
+      if (refusal.outcome.value.code === 'internal_error')
+        logger.error({ err: error, requestId, method }, `a message failed: ${describeError(error)}`);
+      results = requests.map(() => refusal);
+    }
+    logger.debug({ requestId, method, code, requests: requests.length }, 'call');
+    onAnswered((performance.now() - began) / 1000, code);
+    return { number, results };
+  }
+
+  return {
+    handle,
+    end() {
+      for (const stream of streams) stream.end();
+    },
+  };
+}
+
+/** @param rateLimit that applied; empty: none */
+export function refused(error: unknown, rateLimit = ''): Refused {
+  const value =
+    error instanceof ApiError && error.code !== 'internal_error'
+      ? { code: error.code, message: error.message }
+      : { code: 'internal_error', message: 'The service failed. Nothing is billed; try again.' };
+  return { outcome: { $case: 'refusal', value }, rateLimit };
+}

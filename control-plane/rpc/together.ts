@@ -1,0 +1,70 @@
+import { ApiError, describeError } from '#common/errors.ts';
+import type { Logger } from '#common/logging.ts';
+import type {
+  GetJobRequest,
+  GetJobResult,
+  SubmitJobRequest,
+  SubmitJobResponse,
+  SubmitJobResult,
+} from '#proto/semblance/control/v1/control.ts';
+import type { Gate } from '../accounts/gate.ts';
+import { isJobId } from '../jobs/job-row.ts';
+import type { JobView } from '../jobs/job-view.ts';
+import type { Submission, Submitted } from '../jobs/submit.ts';
+import { refused } from './message-streams.ts';
+
+/** Reads that came together. One that is refused takes no other with it. */
+export function readTogether(gate: Gate, view: JobView) {
+  return async (requests: readonly GetJobRequest[]): Promise<GetJobResult[]> => {
+    const asks = requests.map(({ caller, jobId }) => ({ caller, jobId: isJobId(jobId) ? jobId : undefined }));
+    const verdicts = await gate.admitAll(asks);
+    return Promise.all(
+      verdicts.map(async ({ admission, refusal, rateLimit }) => {
+        if (refusal) return refused(refusal, rateLimit);
+        const { job, linkSeconds } = admission;
+        if (!job) return refused(new ApiError('not_found', 'There is no such job.'), rateLimit);
+        return { outcome: { $case: 'job', value: await view.show(job, linkSeconds) }, rateLimit };
+      }),
+    );
+  };
+}
+
+export interface SubmitTogetherOptions {
+  readonly gate: Gate;
+  readonly submit: (submission: Submission) => Promise<Submitted>;
+  readonly logger: Logger;
+}
+
+/** Submits that came together, each with an end of its own. */
+export function submitTogether({ gate, submit, logger }: SubmitTogetherOptions) {
+  return async (requests: readonly SubmitJobRequest[]): Promise<SubmitJobResult[]> => {
+    const verdicts = await gate.admitAll(requests.map(({ caller }) => ({ caller })));
+    return Promise.all(
+      verdicts.map(async ({ admission, refusal, rateLimit }, i) => {
+        if (refusal) return refused(refusal, rateLimit);
+        const request = requests[i] as SubmitJobRequest;
+        try {
+          const submitted = await submit(submissionOf(request, admission.accountId));
+          return { outcome: { $case: 'submitted', value: answerTo(submitted) }, rateLimit };
+        } catch (error) {
+          const refusal = refused(error, rateLimit);
+          if (refusal.outcome.value.code === 'internal_error')
+            logger.error(
+              { err: error, requestId: request.requestId, method: 'SubmitJobs' },
+              `a submit failed: ${describeError(error)}`,
+            );
+          return refusal;
+        }
+      }),
+    );
+  };
+}
+
+export function submissionOf(request: SubmitJobRequest, accountId: string): Submission {
+  const { capability, inputs, parameters, callbackUrl, idempotencyKey } = request;
+  return { accountId, capability, inputs, parameters, callbackUrl, idempotencyKey };
+}
+
+export function answerTo({ jobId, replayed }: Submitted): SubmitJobResponse {
+  return { id: jobId, status: 'queued', statusUrl: `/api/v1/jobs/${jobId}`, replayed };
+}
