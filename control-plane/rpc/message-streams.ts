@@ -1,19 +1,8 @@
 import type { handleBidiStreamingCall, ServerDuplexStream } from '@grpc/grpc-js';
 import { ApiError, describeError } from '#common/errors.ts';
+import type { Answered, Asked } from '#common/grpc/messages.ts';
 import type { Logger } from '#common/logging.ts';
 import type { Refusal } from '#proto/semblance/control/v1/control.ts';
-
-/** Requests that travel together, as in ReadJobsRequest. */
-interface Asked<Request> {
-  number: number;
-  requests: Request[];
-  requestId: string;
-}
-
-interface Answered<Result> {
-  number: number;
-  results: Result[];
-}
 
 /** What became of one request that was refused, as in GetJobResult. */
 export interface Refused {

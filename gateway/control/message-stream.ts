@@ -1,17 +1,5 @@
 import { type ClientDuplexStream, Metadata, type ServiceError, status } from '@grpc/grpc-js';
-
-/** Requests that travel together, as in ReadJobsRequest. */
-export interface Asked<Request> {
-  number: number;
-  requests: Request[];
-  requestId: string;
-}
-
-/** The results of one message, in the order of its requests. */
-export interface Answered<Result> {
-  number: number;
-  results: Result[];
-}
+import type { Answered, Asked } from '#common/grpc/messages.ts';
 
 type Call<Request, Result> = ClientDuplexStream<Asked<Request>, Answered<Result>>;
 
