@@ -27,8 +27,8 @@ import { createJobWatcher } from './jobs/watcher.ts';
 import { createRemovals } from './media/removals.ts';
 import { createSignedLinks } from './media/signed-links.ts';
 import { createMetrics } from './metrics.ts';
+import { watchCrowd } from './relay/crowd.ts';
 import { createOutbox, type Outbox } from './relay/outbox.ts';
-import { counted } from './relay/under-way.ts';
 import { createAdminService } from './rpc/admin-service.ts';
 import { createControlService } from './rpc/control-service.ts';
 import { createJobCalls } from './rpc/job-calls.ts';
@@ -116,7 +116,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     lanes: {
       renderjob: {
         // While submits queue for the database, the machine has none to spare for what can wait a moment.
-        concurrency: () => (submits.underWay() > 4 ? 2 : 16),
+        concurrency: () => (submits.crowded() ? 1 : 16),
         handle: (task, order) => payRenderJob(task.jobId, order),
       },
       event: {
@@ -168,7 +168,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   });
   const uploads = createUploads({ database, objects, logger });
   const removals = createRemovals({ database, objects, logger, onDeleted: metrics.mediaDeleted });
-  const submits = counted(
+  const submits = watchCrowd(
     createSubmit({
       database,
       webhooks: true,
@@ -181,6 +181,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
         outbox.handOver('event', { id: eventTask, jobId, status: 'queued', createdAt });
       },
     }),
+    { most: 4, lingerMs: 100 },
   );
   const view = createJobView({ objects });
   const watchHub = createWatchHub({ database, view, events, reflector, namespace, logger, registry });
