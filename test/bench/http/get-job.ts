@@ -10,6 +10,7 @@ import {
   ratioRow,
   type Section,
 } from '../lib/section.ts';
+import { type Chain, cpuARequest, startChain } from './bare-chain.ts';
 import { offeredLoad } from './offered-load.ts';
 import { startPeer } from './peer-process.ts';
 import { cpuSecondsOf } from './process-use.ts';
@@ -41,8 +42,10 @@ export async function runGetJobBench({ stack, say }: BenchContext): Promise<Sect
   say(`job reads: making ${JOBS} jobs`);
   const { target, payload } = await prepareJobs(stack);
   const peer = await startPeer('bare-koa.ts', [payload]);
+  let chain: Chain | undefined;
   try {
     const [busy, calm, offered] = [sides(), sides(), sides()];
+    const inARow: Load[] = [];
     const cpu: CpuUse = { seconds: new Map(), requests: 0 };
     const peerCpu: CpuUse = { seconds: new Map(), requests: 0 };
     const other = { ...target, origin: peer.origin };
@@ -50,14 +53,18 @@ export async function runGetJobBench({ stack, say }: BenchContext): Promise<Sect
     say('job reads: warming up');
     await load(target, CONNECTIONS);
     await load(other, CONNECTIONS);
+    const used = await cpuARequest({ ...target, pids: Object.values(pidsOf(stack)) }, OFFERED);
+    chain = await startChain(used, OFFERED);
+    const row = { origin: chain.origin, paths: ['/'], headers: {} };
     for (let round = 1; round <= ROUNDS; round++) {
-      say(`job reads: round ${round} of ${ROUNDS}, six times ${SECONDS} s`);
+      say(`job reads: round ${round} of ${ROUNDS}, seven times ${SECONDS} s`);
       busy.theirs.push(await measured(peerPids, peerCpu, () => load(other, CONNECTIONS)));
       busy.ours.push(await measured(pidsOf(stack), cpu, () => load(target, CONNECTIONS)));
       calm.theirs.push(await load(other, CALM_CONNECTIONS));
       calm.ours.push(await load(target, CALM_CONNECTIONS));
       offered.theirs.push(await offeredLoad({ ...other, ...OFFERED }));
       offered.ours.push(await offeredLoad({ ...target, ...OFFERED }));
+      inARow.push(await offeredLoad({ ...row, ...OFFERED }));
     }
     const rate = (loads: Load[]) => median(loads, ({ perSecond }) => perSecond);
     return {
@@ -72,6 +79,7 @@ export async function runGetJobBench({ stack, say }: BenchContext): Promise<Sect
           atLeast: GOAL_RATIO,
         }),
         latencyRow(`at ${figure(OFFERED.perSecond)}/s`, offered),
+        chainRow(inARow, offered.theirs),
         latencyRow(`with ${CALM_CONNECTIONS} connections`, calm),
         latencyRow(`with ${CONNECTIONS} connections`, busy),
         ...cpuRows(cpu, 'ours'),
@@ -82,10 +90,12 @@ export async function runGetJobBench({ stack, say }: BenchContext): Promise<Sect
         `${JOBS} jobs are read in turn, each settled and with an output: key, rate limit and job are read and counted in Postgres for each request.`,
         `At ${figure(OFFERED.perSecond)}/s the requests are offered over ${CONNECTIONS} connections, and each one's time counts from when it was due.`,
         `p99 of each turn at ${figure(OFFERED.perSecond)}/s: ours ${latencies(offered.ours)}, peer ${latencies(offered.theirs)} ms; with ${CALM_CONNECTIONS} connections: ours ${latencies(calm.ours)}, peer ${latencies(calm.theirs)} ms; with ${CONNECTIONS}: ours ${latencies(busy.ours)}, peer ${latencies(busy.theirs)} ms.`,
+        `Three bare processes in a row use as much CPU a request at ${figure(OFFERED.perSecond)}/s as ${SERVICES.join(', ')} do (${list(used)} µs; measured ${list(chain.micros)}) and do nothing else: what of ours is above their p99 (${latencies(inARow)} ms) is not explained by that.`,
         `CPU a request: user and system time of the process and its children under load of ${CONNECTIONS} connections; "client" is the load generator itself.`,
       ],
     };
   } finally {
+    await chain?.stop();
     await peer.stop();
   }
 }
@@ -97,7 +107,8 @@ interface Sides {
 
 const sides = (): Sides => ({ ours: [], theirs: [] });
 const median = (loads: readonly Load[], pick: (load: Load) => number) => quantile(loads.map(pick), 0.5);
-const latencies = (loads: readonly Load[]) => loads.map(({ p99 }) => figure(p99)).join(', ');
+const list = (values: readonly number[]) => values.map(figure).join(', ');
+const latencies = (loads: readonly Load[]) => list(loads.map(({ p99 }) => p99));
 
 interface Target {
   readonly origin: string;
@@ -170,6 +181,19 @@ function latencyRow(load: string, { ours, theirs }: Sides): Row {
   const name = `p99 ${load}, above the bare router's`;
   const row = limitRow({ name, ours: own - peer, limit: GOAL_MORE_MS, unit: 'ms' });
   return { ...row, ours: `${figure(own)} ms`, peer: `${figure(peer)} ms (bare Koa router)` };
+}
+
+/** Where the rest of the p99 goes: what it takes to wait for as many processes in turn on these cores. */
+function chainRow(inARow: readonly Load[], router: readonly Load[]): Row {
+  const [chain, own] = [inARow, router].map((loads) => median(loads, ({ p99 }) => p99)) as [number, number];
+  return {
+    name: '  of it three bare processes in a row with its CPU',
+    ours: `${figure(chain)} ms`,
+    peer: `${figure(own)} ms (bare Koa router)`,
+    ratio: '',
+    goal: '',
+    met: '',
+  };
 }
 
 function cpuRows({ seconds, requests }: CpuUse, column: 'ours' | 'peer'): Row[] {
