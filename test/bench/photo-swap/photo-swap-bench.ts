@@ -87,7 +87,7 @@ export async function runPhotoSwapBench(options: PhotoSwapBenchOptions = {}): Pr
   }
   const sheet = await contactSheet(cells, options.outputDir ?? join(ROOT, 'bench-out'));
   log(`contact sheet: ${sheet}`);
-  const times = options.skipTimes ? [] : await stageTimes(finder, log);
+  const times = options.skipTimes ? [] : await stageTimes();
   return [...qualityRows(pairs, graded.length), ...times];
 }
 
