@@ -9,7 +9,7 @@ import { silentLogger } from '#common/logging.ts';
 import { HANGING_WARM_UP, NO_WARM_UP, SECOND_TIME, TEST_ENGINE } from '../../testing/test-engine.ts';
 import type { EngineSource } from '../registry.ts';
 import { createEnginePool, type EnginePool, type EnginePoolOptions } from './engine-pool.ts';
-import { type EngineProcess, startEngineProcess } from './engine-process.ts';
+import { ENGINE_FLAGS, type EngineProcess, startEngineProcess } from './engine-process.ts';
 
 const logger = silentLogger();
 const idle = new AbortController().signal;
@@ -88,6 +88,12 @@ describe('an engine process', () => {
     };
     expect(new Set(await niceOf(pids[0] as number))).toEqual(new Set(['3']));
     expect(new Set(await niceOf(pids[1] as number))).toEqual(new Set(['12']));
+  });
+
+  it('has the flags of an engine, and none of the process that starts it', async () => {
+    const engine = await startProcess();
+    const [, ...args] = (await readFile(`/proc/${engine.pid}/cmdline`, 'utf8')).split('\0');
+    expect(args.filter((arg) => arg.startsWith('--'))).toEqual([...ENGINE_FLAGS]);
   });
 
   it('renders, with progress, and says what it is', async () => {
