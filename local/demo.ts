@@ -14,7 +14,7 @@ import { parseArgs, promisify } from 'node:util';
 import { photoSwap } from './demo/photo-swap.ts';
 import { attachOrStart } from './demo/stack.ts';
 import { stateFolder } from './stack/handle.ts';
-import { describeFailure, endOnSignal, shown } from './stack/terminal.ts';
+import { aborted, describeFailure, endOnSignal, shown } from './stack/terminal.ts';
 import { findTool } from './toolchain/toolchain.ts';
 
 const say = (line: string) => void process.stdout.write(`${line}\n`);
@@ -69,7 +69,7 @@ try {
 
   if (stop && values.keep) {
     say('\nThe stack stays up (--keep) until Ctrl-C.');
-    await new Promise((resolve) => ending.addEventListener('abort', resolve, { once: true }));
+    await aborted(ending);
   } else if (stop) {
     say('\nStopping the stack. `npm start` keeps one up; what this one holds is found again by the next.');
   }

@@ -1,7 +1,7 @@
 /** `npm start`: the whole of Semblance in the foreground, until Ctrl-C. */
 import { handleFile } from './stack/handle.ts';
 import { startStack } from './stack/stack.ts';
-import { describeFailure, endOnSignal, eventPrinter, shown } from './stack/terminal.ts';
+import { aborted, describeFailure, endOnSignal, eventPrinter, shown } from './stack/terminal.ts';
 import { progressPrinter } from './toolchain/progress.ts';
 import { findTool } from './toolchain/toolchain.ts';
 
@@ -31,8 +31,7 @@ Semblance is up after ${((Date.now() - startedAt) / 1000).toFixed(1)} s.
 
 Ctrl-C ends everything; what it holds stays for the next start.`);
 
-  if (!ending.aborted)
-    await new Promise((resolve) => ending.addEventListener('abort', resolve, { once: true }));
+  await aborted(ending);
   say('\nStopping.');
   await stack.stop();
   say('Stopped; nothing is left running.');

@@ -7,13 +7,16 @@ export class ApiRefusal extends Error {
   override name = 'ApiRefusal';
   readonly code: string;
   readonly status: number;
+  /** How long the service asks to wait; 0 when it does not say. */
+  readonly retryAfterMs: number;
   get retryable(): boolean {
     return this.status === 429 || this.status >= 500;
   }
-  constructor(what: string, status: number, code: string, message: string) {
-    super(`${what}: ${message} (${code}, HTTP ${status})`);
+  constructor(what: string, response: Response, code: string, message: string) {
+    super(`${what}: ${message} (${code}, HTTP ${response.status})`);
     this.code = code;
-    this.status = status;
+    this.status = response.status;
+    this.retryAfterMs = 1_000 * (Number(response.headers.get('retry-after')) || 0);
   }
 }
 
@@ -28,8 +31,13 @@ export type Job = {
 export type Client = ReturnType<typeof createClient>;
 
 /** The API as any integrator calls it: an address, a key and fetch. */
-export function createClient(options: { baseUrl: string; apiKey: string; signal: AbortSignal }) {
-  const { baseUrl, apiKey, signal } = options;
+export function createClient(options: {
+  baseUrl: string;
+  apiKey: string;
+  signal: AbortSignal;
+  say: (line: string) => void;
+}) {
+  const { baseUrl, apiKey, signal, say } = options;
   const authorization = `Bearer ${apiKey}`;
 
   /** Waits and repeats while the service says that it is busy or down; anything else is final. */
@@ -43,12 +51,14 @@ export function createClient(options: { baseUrl: string; apiKey: string; signal:
           error?: { code: string; message: string };
         };
         const { code = 'unknown', message = 'no explanation' } = body?.error ?? {};
-        throw new ApiRefusal(what, response.status, code, message);
+        throw new ApiRefusal(what, response, code, message);
       } catch (error) {
         signal.throwIfAborted();
         const retryable = error instanceof ApiRefusal ? error.retryable : error instanceof TypeError;
         if (!retryable || attempt >= 8) throw error;
-        await delay(Math.min(10_000, 250 * 2 ** attempt), undefined, { signal });
+        const asked = error instanceof ApiRefusal ? error.retryAfterMs : 0;
+        if (asked > 0) say(`Waiting ${asked / 1_000} s, as the service asks: ${(error as Error).message}`);
+        await delay(Math.max(asked, Math.min(10_000, 250 * 2 ** attempt)), undefined, { signal });
       }
     }
   };
@@ -80,7 +90,7 @@ export function createClient(options: { baseUrl: string; apiKey: string; signal:
     async download(url: string): Promise<{ bytes: Uint8Array; type: string }> {
       const response = await fetch(url, { signal });
       if (!response.ok)
-        throw new ApiRefusal('downloading the output', response.status, 'unknown', await response.text());
+        throw new ApiRefusal('downloading the output', response, 'unknown', await response.text());
       const type = response.headers.get('content-type')?.split(';')[0] ?? 'application/octet-stream';
       return { bytes: new Uint8Array(await response.arrayBuffer()), type };
     },

@@ -39,7 +39,7 @@ export async function photoSwap(options: {
   const { handle, image, face, folder, say } = options;
   const watching = new AbortController();
   const signal = AbortSignal.any([options.signal, watching.signal]);
-  const client = createClient({ baseUrl: handle.base_url, apiKey: handle.api_key, signal });
+  const client = createClient({ baseUrl: handle.base_url, apiKey: handle.api_key, signal, say });
   try {
     const before = await client.balance();
     const [image_key, face_key] = [await client.upload(image), await client.upload(face)];
@@ -57,9 +57,12 @@ export async function photoSwap(options: {
       signal,
       onChange: ({ status }) => show({ phase: status?.phase, agent: status?.agent }),
     });
-    const held = await client.balance();
+    const read = () => client.job(submitted.status_url);
+    // A balance tells of the hold as long as the job is not settled after it was read.
+    const meanwhile = await client.balance();
+    const held = isSettled(await read()) ? undefined : before.balance_usd - meanwhile.balance_usd;
 
-    const job = await untilSettled({ read: () => client.job(submitted.status_url), show, signal });
+    const job = await untilSettled({ read, show, signal });
     // The last word of the RenderJob may arrive a moment after that of the job.
     await delay(200, undefined, { signal });
     if (job.status === 'failed' || !job.output_url) throw new JobFailedError(job);
@@ -72,9 +75,8 @@ export async function photoSwap(options: {
     await writeFile(path, bytes);
 
     const after = await client.balance();
-    const hold = before.balance_usd - held.balance_usd;
     say(
-      `\nHeld       ${usd(hold)} at submit${hold > 0 ? '' : ' (the job had ended when the balance was read)'}`,
+      `\nHeld       ${held === undefined ? 'unknown: the job had ended when the balance was read' : `${usd(held)} at submit`}`,
     );
     say(`Charged    ${usd(job.charged_usd ?? 0)}`);
     say(`Balance    ${usd(before.balance_usd)} before, ${usd(after.balance_usd)} now`);
@@ -95,7 +97,7 @@ async function untilSettled(options: {
   for (let reads = 0; ; reads++) {
     const job = await read();
     show({ job: job.status });
-    if ((job.status === 'succeeded' || job.status === 'failed') && job.charged_usd !== null) return job;
+    if (isSettled(job)) return job;
     if (Date.now() > deadline) {
       throw new Error(
         `job ${job.id} is still ${job.status} after ${PATIENCE_MS / 60_000} minutes; its RenderJob says why ` +
@@ -105,6 +107,9 @@ async function untilSettled(options: {
     await delay(reads < 25 ? 150 : 2_000, undefined, { signal });
   }
 }
+
+const isSettled = ({ status, charged_usd }: Job) =>
+  (status === 'succeeded' || status === 'failed') && charged_usd !== null;
 
 type Moves = { job?: string; phase?: string; agent?: string };
 

@@ -36,7 +36,8 @@ export async function localAccount(options: {
     const present = readJson<LocalAccount>(file);
     if (present?.account_id && present.api_key) {
       try {
-        await call(client.showAccount.bind(client), { accountId: present.account_id }, settings);
+        // Not `showAccount`, which recomputes the books: those of many jobs take minutes.
+        await call(client.listKeys.bind(client), { accountId: present.account_id }, settings);
         return present as LocalAccount;
       } catch (error) {
         if ((error as { code?: number }).code !== status.NOT_FOUND) throw error;

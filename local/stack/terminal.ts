@@ -1,19 +1,31 @@
+import { once } from 'node:events';
 import { isAbsolute, relative } from 'node:path';
 import type { SupervisorEvent } from '../supervisor.ts';
 
+/** npm passes a Ctrl-C on to a process that has had it from the terminal: within this time both are one. */
+const ONE_CTRL_C_MS = 1_000;
+
 /**
- * Aborts at the first SIGINT, SIGTERM or SIGHUP. A second SIGINT ends this process at once; its guard then ends the
+ * Aborts at the first SIGINT, SIGTERM or SIGHUP. A second Ctrl-C ends this process at once; its guard then ends the
  * rest.
  */
 export function endOnSignal(): AbortSignal {
   const ending = new AbortController();
+  let since = 0;
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(name, () => {
-      if (ending.signal.aborted && name === 'SIGINT') process.exit(130);
-      ending.abort(new Error(`ended by ${name}`));
+      if (!ending.signal.aborted) {
+        since = performance.now();
+        ending.abort(new Error(`ended by ${name}`));
+      } else if (name === 'SIGINT' && performance.now() - since > ONE_CTRL_C_MS) process.exit(130);
     });
   }
   return ending.signal;
+}
+
+/** Resolves when the signal is aborted, at once when it is already. */
+export async function aborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, 'abort');
 }
 
 /** Tells a person when a service serves, ends, and serves again. */

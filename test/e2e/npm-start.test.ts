@@ -1,0 +1,60 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { eventually } from '../support/eventually.ts';
+import { processesMentioning } from '../support/processes.ts';
+import { cleanEnv, root } from '../support/stack-process.ts';
+
+/** Between the signal and the stack are npm and the shell that it runs scripts with. */
+let stateDir: string;
+let npm: ChildProcess;
+let said: string;
+
+beforeEach(async () => {
+  stateDir = await mkdtemp(join(tmpdir(), 'semblance-npm-'));
+  said = '';
+});
+afterEach(async () => {
+  if (npm.exitCode === null && npm.signalCode === null) process.kill(-(npm.pid as number), 'SIGKILL');
+  for (const { pid } of processesMentioning(stateDir)) process.kill(pid, 'SIGKILL');
+  await rm(stateDir, { recursive: true, force: true });
+});
+
+async function start(env: NodeJS.ProcessEnv = {}): Promise<void> {
+  npm = spawn('npm', ['start'], {
+    cwd: root,
+    env: { ...cleanEnv(), ...env, SEMBLANCE_STATE_DIR: stateDir },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  });
+  for (const output of [npm.stdout, npm.stderr]) output?.on('data', (text) => (said += text));
+  await eventually('a stack', () => existsSync(join(stateDir, 'stack.json')) || undefined, {
+    withinMs: 220_000,
+  });
+}
+
+async function untilNothingIsLeft(): Promise<void> {
+  if (npm.exitCode === null && npm.signalCode === null) await once(npm, 'exit');
+  expect(said).toContain('Stopped; nothing is left running.');
+  await expect.poll(() => processesMentioning(stateDir)).toEqual([]);
+}
+
+test.each(['SIGINT', 'SIGTERM'] as const)(
+  '%s to npm alone ends the whole stack in order',
+  async (signal) => {
+    await start();
+    npm.kill(signal);
+    await untilNothingIsLeft();
+  },
+  400_000,
+);
+
+test('Ctrl-C at a terminal, which reaches the stack twice where the shell makes way for it, does too', async () => {
+  await start({ npm_config_script_shell: '/bin/bash' });
+  process.kill(-(npm.pid as number), 'SIGINT');
+  await untilNothingIsLeft();
+}, 400_000);
