@@ -11,6 +11,8 @@ const good = () =>
     inputs: { image: { url: URL_, maxBytes: 10n }, face: { url: URL_ } },
     sinks: [{ contentType: 'image/png', url: URL_, headers: { 'x-amz-meta': 'a' }, key: 'out/1.png' }],
     deadlineSeconds: 60,
+    // As the definition of RenderJobs allows.
+    parameters: { [`seed_2${'x'.repeat(58)}`]: '1' },
   });
 
 describe('parseStart', () => {
@@ -57,6 +59,7 @@ describe('parseStart', () => {
     ['a header of ours', { sinks: [{ ...sink, headers: { 'Content-Length': '5' } }] }, /Content-Length/],
     ['a negative deadline', { deadlineSeconds: -1 }, /deadline/],
     ['a huge parameter', { parameters: { script: 'x'.repeat(50_000) } }, /too long/],
+    ['a parameter by another name', { parameters: { 'Seed-2': '1' } }, /parameter is malformed: "Seed-2"/],
   ])('refuses %s without repeating the link', (_what, change, message) => {
     const act = () => parseStart({ ...good(), ...change });
     expect(act).toThrow(MalformedRequestError);

@@ -24,8 +24,10 @@ export const MAX_INPUT_BYTES = 500 * 1024 * 1024;
 const MAX_PARAMETERS = 16;
 const MAX_PARAMETER_LENGTH = 40_000;
 const UID = /^[A-Za-z0-9][A-Za-z0-9-]{0,62}$/;
-/** What a role or a parameter may be called. */
+/** What a role of an input may be called, as in the resources' definitions. */
 export const ROLE = /^[a-z][a-z_]{0,31}$/;
+/** What a parameter of a job or a setting of a session may be called, as there. */
+export const PARAMETER = /^[a-z][a-z0-9_]{0,63}$/;
 const HEADER_NAME = /^[A-Za-z0-9-]{1,128}$/;
 /** Printable ASCII, in which no header can end early. */
 const HEADER_VALUE = /^[\x20-\x7e]{0,4096}$/;
@@ -54,7 +56,8 @@ export function parseStart(request: StartAttemptRequest): AttemptWork {
   }
   if (Object.keys(parameters).length > MAX_PARAMETERS) fail(`at most ${MAX_PARAMETERS} parameters`);
   for (const [name, value] of Object.entries(parameters)) {
-    if (!ROLE.test(name)) fail('a parameter has a malformed name');
+    if (!PARAMETER.test(name))
+      fail(`the name of a parameter is malformed: ${JSON.stringify(name.slice(0, 64))}`);
     if (value.length > MAX_PARAMETER_LENGTH) fail(`parameter ${name} is too long`);
   }
   const roles = Object.keys(CAPABILITIES[capability].inputs);

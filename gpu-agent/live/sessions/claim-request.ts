@@ -1,6 +1,12 @@
 import { CAPABILITIES, isCapability } from '#common/capabilities.ts';
 import type { ClaimSlotRequest } from '#proto/semblance/live/v1/live.ts';
-import { checkUrl, MAX_INPUT_BYTES, MalformedRequestError, ROLE } from '../../attempts/start-request.ts';
+import {
+  checkUrl,
+  MAX_INPUT_BYTES,
+  MalformedRequestError,
+  PARAMETER,
+  ROLE,
+} from '../../attempts/start-request.ts';
 import type { LiveCapability } from '../live-engine.ts';
 import type { SessionClaim } from './session-table.ts';
 
@@ -33,7 +39,8 @@ export function parseClaim(request: ClaimSlotRequest): SessionWork {
   if (request.ticketSha256.length !== DIGEST_BYTES) fail(`ticket_sha256 must have ${DIGEST_BYTES} bytes`);
   if (Object.keys(settings).length > MAX_SETTINGS) fail(`at most ${MAX_SETTINGS} settings`);
   for (const [name, value] of Object.entries(settings)) {
-    if (!ROLE.test(name)) fail('a setting has a malformed name');
+    if (!PARAMETER.test(name))
+      fail(`the name of a setting is malformed: ${JSON.stringify(name.slice(0, 64))}`);
     if (value.length > MAX_SETTING_LENGTH) fail(`setting ${name} is too long`);
   }
   if (Object.keys(inputs).length > MAX_INPUTS) fail(`at most ${MAX_INPUTS} inputs`);
