@@ -273,7 +273,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       webhooks.run(signal),
       keepHouse(
         {
-          ...{ database, postgresUrl: options.postgresUrl, objects, uploads, removals, reflector, logger },
+          ...{ database, objects, uploads, removals, reflector, logger },
           everyMs: options.housekeepingMs,
         },
         signal,

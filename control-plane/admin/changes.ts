@@ -26,7 +26,6 @@ import type {
   SwitchCapabilityRequest,
   SwitchCapabilityResponse,
   TopUpAccountRequest,
-  TopUpAccountResponse,
 } from '#proto/semblance/admin/v1/admin.ts';
 import {
   createAccountIn,
@@ -35,7 +34,6 @@ import {
   requireAccount,
   revokeKey,
   setLimits,
-  showAccount,
 } from '../accounts/accounts.ts';
 import type { AuditFacts } from '../audit/audit.ts';
 import { topUp } from '../billing/ledger.ts';
@@ -67,23 +65,24 @@ export async function accountCreated(
   return { response, audit: { accountId, subject: accountId, after } };
 }
 
+/** Answers with the account's id. */
 export async function accountToppedUp(
   tx: Transaction,
   { accountId, amountMicros, reference }: TopUpAccountRequest,
-): Promise<Changed<TopUpAccountResponse>> {
+): Promise<Changed<string>> {
   await requireAccount(tx, accountId);
   const [row] = await tx<{ available: bigint }[]>`
     select available_micros as available from account_balances where account_id = ${accountId} for no key update`;
+  const before = row?.available ?? 0n;
   const booked = await topUp(tx, { accountId, amountMicros, reference });
-  const account = await showAccount(tx, accountId);
   return {
-    response: { account },
+    response: accountId,
     audit: {
       accountId,
       subject: accountId,
-      before: { balance_usd: microsToUsd(row?.available ?? 0n) },
+      before: { balance_usd: microsToUsd(before) },
       after: {
-        balance_usd: microsToUsd(account.balanceMicros),
+        balance_usd: microsToUsd(booked ? before + amountMicros : before),
         usd: microsToUsd(amountMicros),
         reference,
         booked,

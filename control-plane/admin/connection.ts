@@ -10,6 +10,11 @@ import { ACTOR_KEY } from '../audit/actor.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
 const TIMEOUT_MS = 10_000;
+/** Of calls that recompute the books of an account; the database gives up before. */
+const RECOMPUTING_MS = 320_000;
+/** After so long a person is told that it goes on. */
+const LONG_MS = 4_000;
+const RECOMPUTING = new Set(['showAccount', 'topUpAccount']);
 
 /** Why an admin command failed, by the API's code or `unreachable`, `not_running`. */
 export class AdminError extends Error {
@@ -85,8 +90,13 @@ type Method = (
 /**
  * A connection to the control plane by the .proto file itself, so that the command needs no generated code.
  * @param actor who asks, for the audit
+ * @param onLong told when the books take more than a few seconds to recompute
  */
-export async function connectAdmin({ address, token, tlsDir }: Endpoint, actor: string): Promise<AdminCalls> {
+export async function connectAdmin(
+  { address, token, tlsDir }: Endpoint,
+  actor: string,
+  onLong: () => void = () => {},
+): Promise<AdminCalls> {
   const definition = loadSync('semblance/admin/v1/admin.proto', {
     includeDirs: [join(ROOT, 'proto')],
     longs: String,
@@ -113,8 +123,12 @@ export async function connectAdmin({ address, token, tlsDir }: Endpoint, actor: 
     invoke(method, request) {
       const call = client[method];
       if (typeof call !== 'function') throw new TypeError(`AdminService has no method ${method}`);
+      const recomputes = RECOMPUTING.has(method);
+      const timeoutMs = recomputes ? RECOMPUTING_MS : TIMEOUT_MS;
+      const patience = recomputes ? setTimeout(onLong, LONG_MS) : undefined;
       return new Promise((resolve, reject) => {
-        call.call(client, request, metadata, { deadline: Date.now() + TIMEOUT_MS }, (error, response) => {
+        call.call(client, request, metadata, { deadline: Date.now() + timeoutMs }, (error, response) => {
+          clearTimeout(patience);
           if (error) reject(adminError(error, address));
           else resolve(response);
         });

@@ -25,7 +25,9 @@ export async function runAdmin(args: readonly string[], { env, stdout, stderr }:
   let calls: AdminCalls | undefined;
   try {
     const { command, flags } = parseArguments(args, COMMANDS);
-    calls = await connectAdmin(findEndpoint(env), flags.get('actor') ?? systemUser());
+    calls = await connectAdmin(findEndpoint(env), flags.get('actor') ?? systemUser(), () =>
+      stderr.write('The control plane is still at it. Books of many jobs take minutes to recompute.\n'),
+    );
     const answer = await command.run(flags, calls);
     stdout.write(json ? `${document(answer)}\n` : readable(answer));
     return 0;

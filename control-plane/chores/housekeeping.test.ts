@@ -46,7 +46,7 @@ test('however many are old and whatever the object store refuses: keys, traces a
   const { database } = db;
   work = keepHouse(
     {
-      ...{ database, postgresUrl: db.url, objects, logger, reflector: { list: () => [], hasSynced: true } },
+      ...{ database, objects, logger, reflector: { list: () => [], hasSynced: true } },
       uploads: createUploads({ database, objects, logger }),
       removals: createRemovals({ database, objects, logger }),
     },

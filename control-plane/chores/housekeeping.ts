@@ -9,13 +9,12 @@ import { createOrphans } from '../media/orphans.ts';
 import type { Removals } from '../media/removals.ts';
 import { createRetention } from '../media/retention.ts';
 import type { Database } from '../storage/database.ts';
-import { openSql, type Sql } from '../storage/sql.ts';
+import type { Sql } from '../storage/sql.ts';
 import type { Uploads } from '../uploads/uploads.ts';
 import { runChores } from './chores.ts';
 
 export interface HousekeepingOptions {
   readonly database: Database;
-  readonly postgresUrl: string;
   readonly objects: ObjectStore;
   readonly uploads: Uploads;
   readonly removals: Removals;
@@ -26,23 +25,11 @@ export interface HousekeepingOptions {
 }
 
 const SWEEP_MS = 60_000;
-/** Statements over whole tables, a few times a day. */
-const SLOW_MS = 300_000;
 const HOUR = 3_600;
 
 /** Removes what nobody will ask for any more, and looks whether what is kept is right. */
 export async function keepHouse(options: HousekeepingOptions, signal: AbortSignal): Promise<void> {
   const { database, objects, uploads, removals, reflector, logger, everyMs = SWEEP_MS } = options;
-  const slow = openSql({
-    url: options.postgresUrl,
-    maxConnections: 1,
-    settings: {
-      application_name: 'semblance-control-plane-chores',
-      statement_timeout: SLOW_MS,
-      TimeZone: 'UTC',
-    },
-    deadlineMs: SLOW_MS + 5_000,
-  });
   const keysInUse = () =>
     reflector.hasSynced
       ? reflector
@@ -52,7 +39,7 @@ export async function keepHouse(options: HousekeepingOptions, signal: AbortSigna
       : undefined;
   const retention = createRetention({ database, removals, keysInUse });
   const orphans = createOrphans({
-    sql: slow,
+    sql: database.slow,
     objects,
     removals,
     logger,
@@ -86,17 +73,13 @@ export async function keepHouse(options: HousekeepingOptions, signal: AbortSigna
       everySeconds: HOUR / 6,
       leaseSeconds: HOUR / 2,
       async work() {
-        const { accounts, belowZero, faults } = await auditBooks(slow, signal);
+        const { accounts, belowZero, faults } = await auditBooks(database.slow, signal);
         for (const fault of faults) logger.error(fault, 'the books of an account do not agree');
         return { accounts, below_zero: belowZero, faults: faults.length };
       },
     },
   ];
-  try {
-    await Promise.all([sweepAgainAndAgain(), runChores({ database, logger, chores }, signal)]);
-  } finally {
-    await slow.end();
-  }
+  await Promise.all([sweepAgainAndAgain(), runChores({ database, logger, chores }, signal)]);
 }
 
 /**

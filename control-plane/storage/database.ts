@@ -20,8 +20,13 @@ export interface Database {
    * Commits do not wait for the disk: nothing that must survive a crash of the server is written here.
    */
   readonly fast: Sql;
+  /** Two connections for statements over whole tables, which may take {@link SLOW_MS}. They wait for no lock that submits need. */
+  readonly slow: Sql;
   close(): Promise<void>;
 }
+
+/** Longest time of a statement on the slow connections. */
+export const SLOW_MS = 300_000;
 
 /** Connects when first used and again after every loss; nothing here throws because the server is away. */
 export function openDatabase(options: DatabaseOptions): Database {
@@ -43,11 +48,24 @@ export function openDatabase(options: DatabaseOptions): Database {
     deadlineMs,
     connectMs,
   });
+  const slow = openSql({
+    url,
+    maxConnections: 2,
+    settings: {
+      ...settings,
+      application_name: 'semblance-control-plane-chores',
+      statement_timeout: SLOW_MS,
+      idle_in_transaction_session_timeout: SLOW_MS,
+    },
+    deadlineMs: SLOW_MS + 5_000,
+    connectMs,
+  });
   return {
     sql,
     fast,
+    slow,
     async close() {
-      await Promise.all([sql.end(), fast.end()]);
+      await Promise.all([sql.end(), fast.end(), slow.end()]);
     },
   };
 }
