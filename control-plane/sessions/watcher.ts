@@ -80,7 +80,8 @@ export function createSessionWatcher(options: SessionWatcherOptions) {
       over.delete(name);
       // A slot that nobody pays for.
       if (row?.ended_ms != null && session && !hasEnded(session))
-        return withdraw(name, graceMs - row.ended_ms);
+        // An end that is still to come was written before the clock was set back.
+        return withdraw(name, row.ended_ms < 0 ? 0 : graceMs - row.ended_ms);
       return;
     }
     // Whoever opens it has it in hand, or it is given up by its age.
