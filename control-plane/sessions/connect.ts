@@ -20,8 +20,9 @@ interface ConnectedRow {
 const NOBODYS_TOKEN = Buffer.alloc(32);
 
 /**
- * Admits the one connection of a session: the first that shows its token in time. The same connection may ask again, in
- * case the answer was lost.
+ * Admits the one connection of a session: the first that shows its token before the session is ended for want of one.
+ * That is for expiry alone to judge, which knows when the clock was set. The same connection may ask again, in case the
+ * answer was lost.
  * @throws ApiError unauthorized: no such session, or not its token; not_found: it has ended, or has or had another
  * connection; invalid_input
  */
@@ -43,7 +44,7 @@ export async function connectSession(
                           connected_at = coalesce(s.connected_at, now()), reported_at = coalesce(s.reported_at, now())
     from settings t
     where s.id = ${sessionId} and s.end_requested_at is null
-      and ((s.state = 'open' and s.connect_by > now()) or (s.state = 'connected' and s.connection_id = ${connectionId}))
+      and (s.state = 'open' or (s.state = 'connected' and s.connection_id = ${connectionId}))
     returning s.capability, s.account_id, s.max_seconds, s.agent_address, s.agent_incarnation, s.ticket,
               t.session_report_seconds as report_seconds, t.session_report_timeout_seconds as timeout_seconds`;
   if (!row)

@@ -144,7 +144,8 @@ test('a connection needs the token, in time', async () => {
   expect(await rowOf(id)).toMatchObject({ state: 'open' });
   const { id: opening } = await reserveSession(db.sql, accountId);
   await expect(connect(opening)).rejects.toMatchObject({ code: 'not_found' });
-  await db.sql`update sessions set connect_by = now() where id = ${id}`;
+  await db.sql`update sessions set connect_by = now() - interval '1 second' where id = ${id}`;
+  await db.sql`select * from expire_sessions(0, null)`;
   await expect(connect(id)).rejects.toMatchObject({ code: 'not_found' });
 });
 

@@ -177,6 +177,14 @@ test('a slot whose session has ended is given back, by whichever side it was for
   ]);
 });
 
+test('a slot whose session ended before the clock was set back is given back, too', async () => {
+  const session = await streaming(1_000);
+  await tell(session.sessionId, 1_000, true);
+  await system.database.sql`
+    update sessions set ended_at = ended_at + interval '1 hour' where id = ${session.sessionId}`;
+  await untilTrue(async () => (await find(session.sessionId)) === undefined, 'the LiveSession is deleted');
+});
+
 test('a session that nobody connects to, and one that nobody reports, end by themselves', async () => {
   const [waits, silent] = [await opened(), await streaming(700)];
   const { sql } = system.database;

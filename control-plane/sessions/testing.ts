@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { SessionReport } from '#proto/semblance/control/v1/control.ts';
 import type { Sql } from '../storage/sql.ts';
-import { testDatabase } from '../storage/testing.ts';
+import { type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { connectSession } from './connect.ts';
 import { sha256 } from './order.ts';
 import { createReports, type EndedFacts } from './reports.ts';
@@ -51,9 +51,9 @@ export async function openSession(sql: Sql, accountId: string, opening: TestOpen
   return id;
 }
 
-/** What tests of sessions do again and again, on a database of their own. */
-export async function sessionRig() {
-  const db = await testDatabase();
+/** What tests of sessions do again and again, on a database of their own unless they bring one. */
+export async function sessionRig(brought?: TestDatabase) {
+  const db = brought ?? (await testDatabase());
   const { sql, database } = db;
   await offerSessions(sql);
   await sql`update settings set live_sessions = 1000`;

@@ -4,6 +4,7 @@ import { createWorkQueue, type KubeClient, type Reflector } from '#common/kube/i
 import type { Logger } from '#common/logging.ts';
 import { LIVESESSION_RESOURCE, type LiveSession } from '#crds/gen/livesessions.ts';
 import type { Database } from '../storage/database.ts';
+import { createHeard } from './heard.ts';
 import { type EndedFacts, type EndRow, endedBy, isEndReason } from './reports.ts';
 import { isSessionId } from './session-id.ts';
 
@@ -19,10 +20,14 @@ export interface SessionWatcherOptions {
   readonly sweepEveryMs?: number | undefined;
   /**
    * Time between the end of one side and what is done to the other: the gateway's last report is to come first, and the
-   * operator's last word. Default 6 s, which is three reports.
+   * operator's last word. Default 6 s, which is three reports. Time in which the database did not answer is none.
    */
   readonly graceMs?: number | undefined;
 }
+
+/** Pause between two questions whether the database answers, and what is a gap between two answers. */
+const LISTEN_EVERY_MS = 1_000;
+const GAP_MS = 3_000;
 
 interface SessionRow {
   readonly state: string;
@@ -41,6 +46,7 @@ export function createSessionWatcher(options: SessionWatcherOptions) {
   const { sql } = database;
   /** LiveSessions that are over, by name: since when this process has known it, and why. */
   const over = new Map<string, { readonly since: number; readonly reason: string | undefined }>();
+  const heard = createHeard(GAP_MS);
   const queue = createWorkQueue({ name: 'sessions', concurrency: 8, logger, process, maxDelayMs: 5_000 });
 
   reflector.addHandlers({
@@ -80,7 +86,8 @@ export function createSessionWatcher(options: SessionWatcherOptions) {
       over.delete(name);
       // A slot that nobody pays for.
       if (row?.ended_ms != null && session && !hasEnded(session))
-        return withdraw(name, graceMs - row.ended_ms);
+        // An end that is still to come was written before the clock was set back.
+        return withdraw(name, row.ended_ms < 0 ? 0 : graceMs - row.ended_ms);
       return;
     }
     // Whoever opens it has it in hand, or it is given up by its age.
@@ -90,7 +97,7 @@ export function createSessionWatcher(options: SessionWatcherOptions) {
       return row.end_requested ? withdraw(name, 0) : undefined;
     }
     const { since, reason } = noteOver(name, session ? reasonOf(session) : 'cancelled');
-    const wait = since + graceMs - performance.now();
+    const wait = settleAt(since) - performance.now();
     if (wait > 0) return { requeueAfterMs: wait };
     if (!session) {
       // The local copy may be behind; the API has the last word.
@@ -108,6 +115,15 @@ export function createSessionWatcher(options: SessionWatcherOptions) {
     if (!facts) return;
     logger.info({ sessionId: name, reason: facts.reason }, 'a session is settled: its LiveSession is over');
     onEnded?.(facts);
+  }
+
+  /**
+   * When the gateway's last report has had its time. After an outage that is twice the grace: a report that was under way
+   * may hang for as long as a statement is waited for, and only then is it sent again.
+   */
+  function settleAt(since: number): number {
+    const heardSince = heard.since() ?? performance.now();
+    return heardSince > since ? heardSince + 2 * graceMs : since + graceMs;
   }
 
   async function withdraw(name: string, waitMs: number): Promise<{ requeueAfterMs: number } | undefined> {
@@ -159,7 +175,13 @@ export function createSessionWatcher(options: SessionWatcherOptions) {
           if (!signal.aborted) await sweepOrWarn();
         }
       };
-      await Promise.all([queue.run(signal), sweeping()]);
+      const listening = async () => {
+        while (!signal.aborted) {
+          await sql`select 1`.then(heard.answered, heard.beginAnew);
+          await delay(LISTEN_EVERY_MS, undefined, { signal }).catch(() => {});
+        }
+      };
+      await Promise.all([queue.run(signal), sweeping(), listening()]);
     },
   };
 }
