@@ -1,10 +1,12 @@
 import type { WebSocket } from 'ws';
 import { Delivery } from './delivery.ts';
 import type { MediaFormat } from './media-format.ts';
+import type { Pings } from './pings.ts';
 import type { Relay } from './relay.ts';
 
 export interface OutputOptions {
-  readonly ws: Pick<WebSocket, 'send' | 'ping' | 'bufferedAmount'>;
+  readonly ws: Pick<WebSocket, 'send' | 'bufferedAmount'>;
+  readonly pings: Pick<Pings, 'send'>;
   readonly relay: Pick<Relay, 'pause' | 'resume'>;
   readonly format: MediaFormat;
   readonly clock: () => number;
@@ -41,7 +43,7 @@ export function createOutput(options: OutputOptions): Output {
   return options.format.kind === 'voice' ? createSoundOutput(options) : createPictureOutput(options);
 }
 
-function createSoundOutput({ ws, relay, format, clock, sent }: OutputOptions): Output {
+function createSoundOutput({ ws, pings, relay, format, clock, sent }: OutputOptions): Output {
   const delivery = new Delivery(format.markEvery);
   let heldAt: number | undefined;
   let isInputPaused = false;
@@ -63,7 +65,7 @@ function createSoundOutput({ ws, relay, format, clock, sent }: OutputOptions): O
   };
   const flushed = () => check(clock());
   const ping = (mark: number | undefined) => {
-    if (mark !== undefined && !stopped) ws.ping(String(mark));
+    if (mark !== undefined && !stopped) pings.send(String(mark));
   };
   return {
     push(data, now) {
@@ -99,7 +101,7 @@ function createSoundOutput({ ws, relay, format, clock, sent }: OutputOptions): O
   };
 }
 
-function createPictureOutput({ ws, format, clock, sent }: OutputOptions): Output {
+function createPictureOutput({ ws, pings, format, clock, sent }: OutputOptions): Output {
   const delivery = new Delivery(format.markEvery);
   let newest: Buffer | undefined;
   let waitingSince = 0;
@@ -110,7 +112,7 @@ function createPictureOutput({ ws, format, clock, sent }: OutputOptions): Output
   let dropped = 0;
   const hasRoom = () => unflushed === 0 && (!delivery.isConfirmed || delivery.unread < format.mostUnread);
   const ping = (mark: number | undefined) => {
-    if (mark !== undefined && !stopped) ws.ping(String(mark));
+    if (mark !== undefined && !stopped) pings.send(String(mark));
   };
   const send = (data: Buffer, now: number) => {
     count++;

@@ -7,6 +7,7 @@ import { createInput, type Input } from './input.ts';
 import type { MediaFormat } from './media-format.ts';
 import type { Meter } from './meter.ts';
 import { createOutput, type Output } from './output.ts';
+import { Pings } from './pings.ts';
 import type { Relay } from './relay.ts';
 import type { Reported } from './reporter.ts';
 
@@ -24,7 +25,10 @@ export interface StreamPace {
 
 export const STREAM_PACE: StreamPace = { ping: 10_000, silence: 20_000, idle: 30_000, stuck: 10_000 };
 
-/** Messages of any kind that a client may send, a second and at once: pieces of 2 ms, or noise that is no media. */
+/**
+ * Messages of any kind that a client may send, a second and at once: pieces of 2 ms, or noise that is no media. Pongs to
+ * pings of the gateway are none of them.
+ */
 const MESSAGES = { perMs: 0.5, start: 1_000, most: 1_000 };
 
 export interface StreamOptions {
@@ -64,6 +68,7 @@ export class Stream implements Reported {
   readonly #o: StreamOptions;
   readonly #input: Input;
   readonly #output: Output;
+  readonly #pings: Pings;
   readonly #media: Allowance;
   readonly #messages = new Allowance(MESSAGES);
   #limit: NodeJS.Timeout | undefined;
@@ -85,7 +90,8 @@ export class Stream implements Reported {
     const sent = (data: Buffer, at: number) => {
       if (meter.sent(at, format.durationMs(data))) this.#armLimit();
     };
-    this.#output = createOutput({ ws, relay, format, clock, sent });
+    this.#pings = new Pings(ws);
+    this.#output = createOutput({ ws, pings: this.#pings, relay, format, clock, sent });
     this.#input = createInput({
       ws,
       relay,
@@ -101,7 +107,8 @@ export class Stream implements Reported {
     const { ws, relay } = this.#o;
     ws.on('message', (data, isBinary) => this.#onMessage(data as Buffer, isBinary));
     ws.on('pong', (data) => {
-      if (!this.#ended) this.#output.onPong(data);
+      // Those that were asked for are free: a client may send as many messages as it may, and answers beside them.
+      if (!this.#ended && (this.#pings.answered() || !this.#isTooMany())) this.#output.onPong(data);
     });
     ws.on('ping', () => this.#isTooMany());
     ws.on('error', (error) => this.end(endingOfError(error)));
@@ -158,7 +165,7 @@ export class Stream implements Reported {
     if (ending) this.end(ending);
     else if (now - this.#pingedAt >= pace.ping) {
       this.#pingedAt = now;
-      ws.ping();
+      this.#pings.send();
     }
   }
 

@@ -196,6 +196,25 @@ describe('by a clock that the test moves', () => {
     expect((await pings.client.end()).code).toBe(1008);
     expect(pongs).toBeGreaterThanOrEqual(1_000);
   });
+
+  it('so do thousands of pongs that nobody asked for; those that were asked for do not count', async () => {
+    const noisy = await still.stream();
+    for (let i = 0; i <= 1_000; i++) noisy.client.ws.pong();
+    expect((await noisy.client.end()).reason).toBe('too_fast: more than 500 messages a second');
+    const { client } = await still.stream();
+    let pings = 0;
+    client.ws.on('ping', () => pings++);
+    // All that may come at once; in it is a second of sound, of which each quarter asks for a pong.
+    for (let i = 0; i < 1_000; i++) {
+      client.ws.send(CHUNK.subarray(0, 96));
+      if (i % 100 === 99) await client.received(i + 1);
+    }
+    await expect.poll(() => pings).toBeGreaterThanOrEqual(2);
+    now += 10;
+    await client.heard();
+    expect(client.closed).toBeUndefined();
+    client.ws.close();
+  });
 });
 
 describe('what else ends a stream', () => {
