@@ -10,15 +10,17 @@ export interface InputOptions {
   readonly format: MediaFormat;
   readonly clock: () => number;
   readonly output: Pick<Output, 'isHoldingRelay' | 'onInputPaused' | 'onInputResumed'>;
-  readonly onAnswered: (ms: number) => void;
 }
 
 /** The client's media on its way to the agent. */
 export interface Input {
   /** @returns false when it cannot be taken: the client does not read what it gets for what it sends */
   push(data: Buffer, now: number): boolean;
-  /** The agent has answered the message of that number, and with it all before. */
-  answered(sequence: bigint, now: number): void;
+  /**
+   * The agent has answered the message of that number, and with it all before.
+   * @returns for how long it was at the agent, ms; undefined: it was answered before
+   */
+  answered(sequence: bigint, now: number): number | undefined;
   /** For how long the agent has taken nothing of what waits for it, ms. */
   blockedFor(now: number): number;
   /** Pictures thrown away for newer ones. */
@@ -38,7 +40,7 @@ export function createInput(options: InputOptions): Input {
   return options.format.kind === 'voice' ? createSoundInput(options) : createPictureInput(options);
 }
 
-function createSoundInput({ ws, relay, format, output, onAnswered }: InputOptions): Input {
+function createSoundInput({ ws, relay, format, output }: InputOptions): Input {
   const unanswered = new Unanswered();
   let sequence = 0n;
   let pausedAt: number | undefined;
@@ -61,18 +63,19 @@ function createSoundInput({ ws, relay, format, output, onAnswered }: InputOption
     },
     answered(number, now) {
       const sentAt = unanswered.answered(number);
-      if (sentAt !== undefined) onAnswered(now - sentAt);
       answeredAt = now;
-      if (pausedAt === undefined || isOver(0.5)) return;
-      pausedAt = undefined;
-      output.onInputResumed(now);
-      ws.resume();
+      if (pausedAt !== undefined && !isOver(0.5)) {
+        pausedAt = undefined;
+        output.onInputResumed(now);
+        ws.resume();
+      }
+      return sentAt === undefined ? undefined : now - sentAt;
     },
     blockedFor: (now) => (pausedAt === undefined ? 0 : now - Math.max(pausedAt, answeredAt)),
   };
 }
 
-function createPictureInput({ relay, format, clock, onAnswered }: InputOptions): Input {
+function createPictureInput({ relay, format, clock }: InputOptions): Input {
   const unanswered = new Unanswered();
   let sequence = 0n;
   let unwritten = 0;
@@ -111,9 +114,9 @@ function createPictureInput({ relay, format, clock, onAnswered }: InputOptions):
     },
     answered(number, now) {
       const sentAt = unanswered.answered(number);
-      if (sentAt !== undefined) onAnswered(now - sentAt);
       answeredAt = now;
       sendNewest(now);
+      return sentAt === undefined ? undefined : now - sentAt;
     },
     blockedFor: (now) => (newest ? now - Math.max(heldAt, answeredAt) : 0),
   };

@@ -31,6 +31,9 @@ export const STREAM_PACE: StreamPace = { ping: 10_000, silence: 20_000, idle: 30
  */
 const MESSAGES = { perMs: 0.5, start: 1_000, most: 1_000 };
 
+/** Messages in a row that the agent could not read, after which the client is told that none of them can be. */
+const MOST_UNREADABLE = 50;
+
 export interface StreamOptions {
   readonly sessionId: string;
   readonly connectionId: string;
@@ -55,6 +58,8 @@ export interface StreamOptions {
 /** Messages of media. */
 export interface StreamCounts {
   readonly received: number;
+  /** Which the agent could not read. */
+  readonly unreadable: number;
   readonly sent: number;
   /** Pictures thrown away for newer ones, on either way. */
   readonly dropped: number;
@@ -77,6 +82,8 @@ export class Stream implements Reported {
   #pingedAt: number;
   #mediaAt: number;
   #received = 0;
+  #unreadable = 0;
+  #unreadableInARow = 0;
   #ended = false;
 
   constructor(options: StreamOptions) {
@@ -98,7 +105,6 @@ export class Stream implements Reported {
       format,
       clock,
       output: this.#output,
-      onAnswered: options.onAnswered,
     });
   }
 
@@ -118,6 +124,7 @@ export class Stream implements Reported {
     );
     relay.listen({
       media: (sequence, data) => this.#onConverted(sequence, data),
+      unreadable: (sequence) => this.#onUnreadable(sequence),
       ending: (reason, inSeconds) => this.warn(reason, inSeconds),
       ended: (reason, message, goingAway) => this.end(endingFor(reason, message, goingAway)),
       broken: () => this.end({ name: 'render_failed', text: 'what converts the stream is gone' }),
@@ -140,6 +147,7 @@ export class Stream implements Reported {
   get counts(): StreamCounts {
     return {
       received: this.#received,
+      unreadable: this.#unreadable,
       sent: this.#output.sent,
       dropped: this.#input.dropped + this.#output.dropped,
     };
@@ -236,9 +244,20 @@ export class Stream implements Reported {
   #onConverted(sequence: bigint, data: Buffer): void {
     if (this.#ended) return;
     const now = this.#o.clock();
-    this.#input.answered(sequence, now);
+    const ms = this.#input.answered(sequence, now);
+    if (ms !== undefined) this.#o.onAnswered(ms);
+    this.#unreadableInARow = 0;
     if (now >= (this.#o.meter.limitAt ?? Infinity)) this.#stopAtLimit();
     else this.#output.push(data, now);
+  }
+
+  /** One may be; a client whose messages all are would wait for ever for what it streams. */
+  #onUnreadable(sequence: bigint): void {
+    if (this.#ended) return;
+    this.#input.answered(sequence, this.#o.clock());
+    this.#unreadable++;
+    if (++this.#unreadableInARow < MOST_UNREADABLE) return;
+    this.end({ name: 'invalid_payload', text: `${MOST_UNREADABLE} messages in a row could not be read` });
   }
 
   /** Timers and the clock of the meter are both monotonic; one that fires early is set again. */
