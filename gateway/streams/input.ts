@@ -9,7 +9,7 @@ export interface InputOptions {
   readonly relay: Pick<Relay, 'send'>;
   readonly format: MediaFormat;
   readonly clock: () => number;
-  readonly output: Pick<Output, 'isHoldingRelay' | 'onInputPaused' | 'onInputResumed'>;
+  readonly output: Pick<Output, 'isHoldingRelay' | 'heldUntil' | 'onInputPaused' | 'onInputResumed'>;
 }
 
 /** The client's media on its way to the agent. */
@@ -29,6 +29,11 @@ export interface Input {
 
 /** However small they are, messages cost. */
 const MOST_MESSAGES = 1_000;
+/**
+ * Times the bound, while it is the client that does not read: 12 s of sound. It has 10 s to read again, in which it may
+ * well go on speaking.
+ */
+const MOST_WHILE_HELD = 6;
 /** Pictures that the transport has not taken yet. */
 const MOST_UNWRITTEN = 2;
 
@@ -54,8 +59,9 @@ function createSoundInput({ ws, relay, format, output }: InputOptions): Input {
       unanswered.sent(++sequence, format.unitsOf(data), now);
       relay.send(sequence, data, written);
       if (!isOver(1) || pausedAt !== undefined) return true;
-      // Its pongs come by the same way as its media: with both ways stopped nothing would ever go on.
-      if (output.isHoldingRelay) return !isOver(2);
+      // That it reads again is known by its pongs, which come behind its media: with both ways stopped nothing would ever
+      // go on. So what it says meanwhile is kept, which is bounded by how fast it may speak.
+      if (output.isHoldingRelay) return !isOver(MOST_WHILE_HELD);
       pausedAt = now;
       ws.pause();
       output.onInputPaused();
@@ -71,7 +77,9 @@ function createSoundInput({ ws, relay, format, output }: InputOptions): Input {
       }
       return sentAt === undefined ? undefined : now - sentAt;
     },
-    blockedFor: (now) => (pausedAt === undefined ? 0 : now - Math.max(pausedAt, answeredAt)),
+    // While the relay is held answers are not listened to, and so not missed.
+    blockedFor: (now) =>
+      pausedAt === undefined ? 0 : now - Math.max(pausedAt, answeredAt, output.heldUntil(now)),
   };
 }
 

@@ -27,6 +27,8 @@ export interface Output {
   blockedFor(now: number): number;
   /** The agent is not listened to until the client has read more. */
   readonly isHoldingRelay: boolean;
+  /** When that was so last; `now` while it is, 0 when it never was. */
+  heldUntil(now: number): number;
   readonly sent: number;
   /** Pictures thrown away for newer ones. */
   readonly dropped: number;
@@ -46,6 +48,7 @@ export function createOutput(options: OutputOptions): Output {
 function createSoundOutput({ ws, pings, relay, format, clock, sent }: OutputOptions): Output {
   const delivery = new Delivery(format.markEvery);
   let heldAt: number | undefined;
+  let heldUntil = 0;
   let isInputPaused = false;
   let stopped = false;
   let count = 0;
@@ -60,6 +63,7 @@ function createSoundOutput({ ws, pings, relay, format, clock, sent }: OutputOpti
     const hold = isFull() || isBehind(now);
     if (hold === (heldAt !== undefined)) return;
     heldAt = hold ? now : undefined;
+    heldUntil = now;
     if (hold) relay.pause();
     else relay.resume();
   };
@@ -94,6 +98,7 @@ function createSoundOutput({ ws, pings, relay, format, clock, sent }: OutputOpti
     get isHoldingRelay() {
       return heldAt !== undefined;
     },
+    heldUntil: (now) => (heldAt === undefined ? heldUntil : now),
     get sent() {
       return count;
     },
@@ -151,6 +156,7 @@ function createPictureOutput({ ws, pings, format, clock, sent }: OutputOptions):
     // Whoever reads takes the one that waits, and it is another one's turn to wait.
     blockedFor: (now) => (newest ? now - waitingSince : 0),
     isHoldingRelay: false,
+    heldUntil: () => 0,
     get sent() {
       return count;
     },
