@@ -78,7 +78,12 @@ export interface ControlPlane {
     request: GetJobRequest & { caller: Caller },
     listener: WatchListener,
   ): Promise<OpenWatch>;
-  openSession(ctx: GatewayContext, request: OpenSessionRequest): Promise<OpenSessionResponse>;
+  /** @param signal cancels it: what was set aside for the session by then is given back */
+  openSession(
+    ctx: GatewayContext,
+    request: OpenSessionRequest,
+    signal: AbortSignal,
+  ): Promise<OpenSessionResponse>;
   listVoices(ctx: GatewayContext, request: ListVoicesRequest): Promise<ListVoicesResponse>;
   /** Asked for a socket, not for a request: nothing is counted against the rate limit. */
   connectSession(request: ConnectSessionRequest, requestId: string): Promise<ConnectSessionResponse>;
@@ -111,15 +116,17 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
 
   const asker =
     <Request, Response>(method: Method<Request, Response>, withinMs = timeoutMs) =>
-    (ctx: GatewayContext, request: Request): Promise<Response> => {
+    (ctx: GatewayContext, request: Request, signal?: AbortSignal): Promise<Response> => {
       let reset: number | undefined;
       const onTrailers = (trailers: Metadata) => {
         const text = trailers.get(RATE_LIMIT_KEY)[0];
         if (typeof text === 'string' && !ctx.headerSent) reset = setRateLimitHeaders(ctx.res, text);
       };
       const { requestId, traceparent } = ctx.state;
-      const settings = { timeoutMs: withinMs, requestId, traceparent, onTrailers };
+      const settings = { timeoutMs: withinMs, requestId, traceparent, onTrailers, ...(signal && { signal }) };
       return call(method, request, settings).catch((error: ServiceError) => {
+        // Cancelled from here, which is no failure of the control plane.
+        signal?.throwIfAborted();
         throw refused(ctx, fromServiceError(error), reset);
       });
     };

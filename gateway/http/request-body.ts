@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type BodyLimits, createPace } from './pace.ts';
 
-/** The client went away before its request was complete; nobody is left to answer. */
+/** The client went away before it had its answer; nobody is left to be told. */
 export class ClientGoneError extends Error {
   override readonly name = 'ClientGoneError';
   readonly code = 'client_gone';

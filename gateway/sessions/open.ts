@@ -4,6 +4,7 @@ import { DEFAULT_LIVE_PROMPT } from '#common/live-prompt.ts';
 import { microsToUsd } from '#common/money.ts';
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
+import { whileClientWaits } from '../http/client-gone.ts';
 import type { Handler } from '../http/context.ts';
 import { faultsOf } from '../http/faults.ts';
 import { hasBody, readJson } from '../http/json-body.ts';
@@ -40,7 +41,10 @@ export function openSession({ control, capability, bodyTimeoutMs, publicUrl }: O
       if (error instanceof ApiError) await control.authorize(ctx, { caller });
       throw error;
     });
-    const opened = await control.openSession(ctx, { caller, capability, ...wanted }).catch((error) => {
+    // Nobody else ever has the session's token: without its client it would only keep slot and balance from others.
+    const opened = await whileClientWaits(ctx, (signal) =>
+      control.openSession(ctx, { caller, capability, ...wanted }, signal),
+    ).catch((error) => {
       throw asRefusalOf(capability, error);
     });
     ctx.set('Cache-Control', 'no-store');

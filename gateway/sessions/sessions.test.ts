@@ -30,6 +30,7 @@ const json = (value: unknown, headers = {}): Init => ({
   headers: { 'content-type': 'application/json', ...headers },
   body: typeof value === 'string' ? value : JSON.stringify(value),
 });
+const FAILURES = 'semblance_gateway_control_plane_failures_total';
 const methods = () => t.control.calls.map(({ method }) => method);
 
 const OPENS: [SessionCapability, string, Record<string, unknown>][] = [
@@ -136,6 +137,28 @@ describe.each(OPENS)('POST /%s/session', (capability, path, good) => {
   it('only takes POST', async () => {
     const response = await fetch(t.base + path, { headers: t.auth });
     expect([response.status, response.headers.get('allow')]).toEqual([404, 'POST']);
+  });
+
+  it('a client that goes away while the session is opened: the opening is called off, and nothing failed', async () => {
+    const requestId = `${capability}-gone`;
+    const failuresBefore = await t.registry.getSingleMetric(FAILURES)?.get();
+    const waiting = Promise.withResolvers<void>();
+    t.control.pauses.set('openSession', waiting.promise);
+    const gone = new AbortController();
+    const asking = post(path, { ...json(good, { 'request-id': requestId }), signal: gone.signal });
+    await expect.poll(methods).toEqual(['openSession']);
+    expect(t.control.cancelled).not.toContain(requestId);
+    gone.abort();
+    await expect(asking).rejects.toThrow();
+    await expect.poll(() => t.control.cancelled).toContain(requestId);
+    const lines = () =>
+      t.logLines.map((line) => JSON.parse(line)).filter((line) => line.requestId === requestId);
+    await expect.poll(lines).toMatchObject([{ level: 'info', aborted: true }]);
+    t.control.pauses.clear();
+    waiting.resolve();
+    expect((await post(path, json(good))).status, 'others are served').toBe(200);
+    expect(lines()).toHaveLength(1);
+    expect(await t.registry.getSingleMetric(FAILURES)?.get()).toEqual(failuresBefore);
   });
 
   it('a control plane that fails is internal_error (502)', async () => {

@@ -9,16 +9,18 @@ export interface InputOptions {
   readonly relay: Pick<Relay, 'send'>;
   readonly format: MediaFormat;
   readonly clock: () => number;
-  readonly output: Pick<Output, 'isHoldingRelay' | 'onInputPaused' | 'onInputResumed'>;
-  readonly onAnswered: (ms: number) => void;
+  readonly output: Pick<Output, 'isHoldingRelay' | 'heldUntil' | 'onInputPaused' | 'onInputResumed'>;
 }
 
 /** The client's media on its way to the agent. */
 export interface Input {
   /** @returns false when it cannot be taken: the client does not read what it gets for what it sends */
   push(data: Buffer, now: number): boolean;
-  /** The agent has answered the message of that number, and with it all before. */
-  answered(sequence: bigint, now: number): void;
+  /**
+   * The agent has answered the message of that number, and with it all before.
+   * @returns for how long it was at the agent, ms; undefined: it was answered before
+   */
+  answered(sequence: bigint, now: number): number | undefined;
   /** For how long the agent has taken nothing of what waits for it, ms. */
   blockedFor(now: number): number;
   /** Pictures thrown away for newer ones. */
@@ -27,6 +29,11 @@ export interface Input {
 
 /** However small they are, messages cost. */
 const MOST_MESSAGES = 1_000;
+/**
+ * Times the bound, while it is the client that does not read: 12 s of sound. It has 10 s to read again, in which it may
+ * well go on speaking.
+ */
+const MOST_WHILE_HELD = 6;
 /** Pictures that the transport has not taken yet. */
 const MOST_UNWRITTEN = 2;
 
@@ -38,7 +45,7 @@ export function createInput(options: InputOptions): Input {
   return options.format.kind === 'voice' ? createSoundInput(options) : createPictureInput(options);
 }
 
-function createSoundInput({ ws, relay, format, output, onAnswered }: InputOptions): Input {
+function createSoundInput({ ws, relay, format, output }: InputOptions): Input {
   const unanswered = new Unanswered();
   let sequence = 0n;
   let pausedAt: number | undefined;
@@ -52,8 +59,9 @@ function createSoundInput({ ws, relay, format, output, onAnswered }: InputOption
       unanswered.sent(++sequence, format.unitsOf(data), now);
       relay.send(sequence, data, written);
       if (!isOver(1) || pausedAt !== undefined) return true;
-      // Its pongs come by the same way as its media: with both ways stopped nothing would ever go on.
-      if (output.isHoldingRelay) return !isOver(2);
+      // That it reads again is known by its pongs, which come behind its media: with both ways stopped nothing would ever
+      // go on. So what it says meanwhile is kept, which is bounded by how fast it may speak.
+      if (output.isHoldingRelay) return !isOver(MOST_WHILE_HELD);
       pausedAt = now;
       ws.pause();
       output.onInputPaused();
@@ -61,18 +69,21 @@ function createSoundInput({ ws, relay, format, output, onAnswered }: InputOption
     },
     answered(number, now) {
       const sentAt = unanswered.answered(number);
-      if (sentAt !== undefined) onAnswered(now - sentAt);
       answeredAt = now;
-      if (pausedAt === undefined || isOver(0.5)) return;
-      pausedAt = undefined;
-      output.onInputResumed(now);
-      ws.resume();
+      if (pausedAt !== undefined && !isOver(0.5)) {
+        pausedAt = undefined;
+        output.onInputResumed(now);
+        ws.resume();
+      }
+      return sentAt === undefined ? undefined : now - sentAt;
     },
-    blockedFor: (now) => (pausedAt === undefined ? 0 : now - Math.max(pausedAt, answeredAt)),
+    // While the relay is held answers are not listened to, and so not missed.
+    blockedFor: (now) =>
+      pausedAt === undefined ? 0 : now - Math.max(pausedAt, answeredAt, output.heldUntil(now)),
   };
 }
 
-function createPictureInput({ relay, format, clock, onAnswered }: InputOptions): Input {
+function createPictureInput({ relay, format, clock }: InputOptions): Input {
   const unanswered = new Unanswered();
   let sequence = 0n;
   let unwritten = 0;
@@ -111,9 +122,9 @@ function createPictureInput({ relay, format, clock, onAnswered }: InputOptions):
     },
     answered(number, now) {
       const sentAt = unanswered.answered(number);
-      if (sentAt !== undefined) onAnswered(now - sentAt);
       answeredAt = now;
       sendNewest(now);
+      return sentAt === undefined ? undefined : now - sentAt;
     },
     blockedFor: (now) => (newest ? now - Math.max(heldAt, answeredAt) : 0),
   };

@@ -1,5 +1,6 @@
 import type { PictureFormat, RelayReady, VoiceFormat } from '#proto/semblance/live/v1/live.ts';
 import type { AllowanceOptions } from './allowance.ts';
+import { PICTURE_SIZES } from './picture-size.ts';
 
 /** What a client is held to, by what the agent said when it was ready. */
 export interface MediaFormat {
@@ -55,22 +56,12 @@ function voice({ sampleRate }: VoiceFormat): MediaFormat {
   };
 }
 
-/** First bytes by codec; those of others are the engine's to judge. */
-const MAGIC: Readonly<Record<string, Buffer>> = {
-  jpeg: Buffer.from([0xff, 0xd8, 0xff]),
-  png: Buffer.from([0x89, 0x50, 0x4e, 0x47]),
-  webp: Buffer.from('RIFF'),
-};
-
-function pictures({ fps, codec }: PictureFormat): MediaFormat {
-  const magic = MAGIC[codec];
+function pictures(format: PictureFormat): MediaFormat {
+  const { fps } = format;
   const perMs = fps / 1000;
   return {
     kind: 'picture',
-    faultOf: (data) =>
-      magic?.equals(data.subarray(0, magic.length)) === false
-        ? `a message is no ${codec} picture`
-        : undefined,
+    faultOf: (data) => pictureFault(data, format),
     unitsOf: () => 1,
     durationMs: () => 1 / perMs,
     allowance: {
@@ -83,4 +74,18 @@ function pictures({ fps, codec }: PictureFormat): MediaFormat {
     mostUnread: Math.max(LEAST_PICTURES, Math.ceil(PICTURES_MS * perMs)),
     markEvery: 1,
   };
+}
+
+/** Pictures of a codec that is not known here are the engine's to judge. */
+function pictureFault(data: Buffer, { codec, maxSide, maxPixels }: PictureFormat): string | undefined {
+  const sizeOf = PICTURE_SIZES[codec];
+  if (!sizeOf) return undefined;
+  const size = sizeOf(data);
+  if (!size) return `a message is no ${codec} picture`;
+  const { width, height } = size;
+  // An agent of the release before tells no limits.
+  const isTooLarge =
+    (maxSide > 0 && Math.max(width, height) > maxSide) || (maxPixels > 0 && width * height > maxPixels);
+  if (!isTooLarge) return undefined;
+  return `a picture has ${width} × ${height} pixels; at most ${maxSide} a side and ${maxPixels} in all are taken`;
 }

@@ -1,10 +1,12 @@
 import type { WebSocket } from 'ws';
 import { Delivery } from './delivery.ts';
 import type { MediaFormat } from './media-format.ts';
+import type { Pings } from './pings.ts';
 import type { Relay } from './relay.ts';
 
 export interface OutputOptions {
-  readonly ws: Pick<WebSocket, 'send' | 'ping' | 'bufferedAmount'>;
+  readonly ws: Pick<WebSocket, 'send' | 'bufferedAmount'>;
+  readonly pings: Pick<Pings, 'send'>;
   readonly relay: Pick<Relay, 'pause' | 'resume'>;
   readonly format: MediaFormat;
   readonly clock: () => number;
@@ -25,6 +27,8 @@ export interface Output {
   blockedFor(now: number): number;
   /** The agent is not listened to until the client has read more. */
   readonly isHoldingRelay: boolean;
+  /** When that was so last; `now` while it is, 0 when it never was. */
+  heldUntil(now: number): number;
   readonly sent: number;
   /** Pictures thrown away for newer ones. */
   readonly dropped: number;
@@ -41,9 +45,10 @@ export function createOutput(options: OutputOptions): Output {
   return options.format.kind === 'voice' ? createSoundOutput(options) : createPictureOutput(options);
 }
 
-function createSoundOutput({ ws, relay, format, clock, sent }: OutputOptions): Output {
+function createSoundOutput({ ws, pings, relay, format, clock, sent }: OutputOptions): Output {
   const delivery = new Delivery(format.markEvery);
   let heldAt: number | undefined;
+  let heldUntil = 0;
   let isInputPaused = false;
   let stopped = false;
   let count = 0;
@@ -58,12 +63,13 @@ function createSoundOutput({ ws, relay, format, clock, sent }: OutputOptions): O
     const hold = isFull() || isBehind(now);
     if (hold === (heldAt !== undefined)) return;
     heldAt = hold ? now : undefined;
+    heldUntil = now;
     if (hold) relay.pause();
     else relay.resume();
   };
   const flushed = () => check(clock());
   const ping = (mark: number | undefined) => {
-    if (mark !== undefined && !stopped) ws.ping(String(mark));
+    if (mark !== undefined && !stopped) pings.send(String(mark));
   };
   return {
     push(data, now) {
@@ -92,6 +98,7 @@ function createSoundOutput({ ws, relay, format, clock, sent }: OutputOptions): O
     get isHoldingRelay() {
       return heldAt !== undefined;
     },
+    heldUntil: (now) => (heldAt === undefined ? heldUntil : now),
     get sent() {
       return count;
     },
@@ -99,7 +106,7 @@ function createSoundOutput({ ws, relay, format, clock, sent }: OutputOptions): O
   };
 }
 
-function createPictureOutput({ ws, format, clock, sent }: OutputOptions): Output {
+function createPictureOutput({ ws, pings, format, clock, sent }: OutputOptions): Output {
   const delivery = new Delivery(format.markEvery);
   let newest: Buffer | undefined;
   let waitingSince = 0;
@@ -110,7 +117,7 @@ function createPictureOutput({ ws, format, clock, sent }: OutputOptions): Output
   let dropped = 0;
   const hasRoom = () => unflushed === 0 && (!delivery.isConfirmed || delivery.unread < format.mostUnread);
   const ping = (mark: number | undefined) => {
-    if (mark !== undefined && !stopped) ws.ping(String(mark));
+    if (mark !== undefined && !stopped) pings.send(String(mark));
   };
   const send = (data: Buffer, now: number) => {
     count++;
@@ -149,6 +156,7 @@ function createPictureOutput({ ws, format, clock, sent }: OutputOptions): Output
     // Whoever reads takes the one that waits, and it is another one's turn to wait.
     blockedFor: (now) => (newest ? now - waitingSince : 0),
     isHoldingRelay: false,
+    heldUntil: () => 0,
     get sent() {
       return count;
     },

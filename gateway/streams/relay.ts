@@ -12,6 +12,8 @@ import type {
 
 export interface RelayListener {
   media(sequence: bigint, data: Buffer): void;
+  /** The agent could not read the message of that number: nothing comes for it. */
+  unreadable(sequence: bigint): void;
   /** The agent will end the session. @param reason a stable word */
   ending(reason: string, inSeconds: number): void;
   /** The agent ended the session. @param goingAway because its process ends */
@@ -56,7 +58,7 @@ export interface OpenRelayOptions {
 
 /** How long an agent may take to end the stream of a session that is over. */
 const END_MS = 2_000;
-const SILENT: RelayListener = { media() {}, ending() {}, ended() {}, broken() {} };
+const SILENT: RelayListener = { media() {}, unreadable() {}, ending() {}, ended() {}, broken() {} };
 
 type Call = ClientDuplexStream<RelayRequest, RelayResponse>;
 
@@ -94,6 +96,7 @@ export function openRelay({ client, open, timeoutMs, signal, over }: OpenRelayOp
         );
       },
       media: (...media) => listener.media(...media),
+      unreadable: (sequence) => listener.unreadable(sequence),
       ending: (...warning) => listener.ending(...warning),
       ended: (...end) => listener.ended(...end),
       broken: (error) => listener.broken(error),
@@ -120,6 +123,7 @@ function hear(call: Call, ear: Ear): void {
   };
   call.on('data', ({ response }: RelayResponse) => {
     if (response?.$case === 'media') ear.media(response.value.sequence, response.value.data);
+    else if (response?.$case === 'unreadable') ear.unreadable(response.value.sequence);
     else if (response?.$case === 'ready') ear.ready(response.value);
     else if (response?.$case === 'ending') ear.ending(response.value.reason, response.value.inSeconds);
     else if (response?.$case === 'ended') {

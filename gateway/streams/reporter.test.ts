@@ -9,10 +9,17 @@ afterEach(() => Promise.all(made.splice(0).map((reporter) => reporter.close(0)))
 
 function start({ mostOwed }: { mostOwed?: number } = {}) {
   const messages: SessionReport[][] = [];
-  const plane = { down: false, over: new Set<string>(), takes: Infinity, pause: Promise.resolve() };
+  const plane = {
+    down: false,
+    over: new Set<string>(),
+    takes: Infinity,
+    pause: Promise.resolve(),
+    pauseMs: 0,
+  };
   const send = async (reports: SessionReport[]): Promise<SessionVerdict[]> => {
     messages.push(reports);
     await plane.pause;
+    if (plane.pauseMs > 0) await delay(plane.pauseMs);
     if (plane.down) throw new Error('down');
     return reports
       .slice(0, plane.takes)
@@ -84,6 +91,22 @@ describe('open sessions', () => {
     // A busy machine may be at the second round of them when it looks.
     await expect.poll(() => messages.length).toBeGreaterThanOrEqual(3);
     expect(messages.slice(0, 3).map(({ length }) => length)).toEqual([500, 500, 200]);
+  });
+
+  it('are reported every interval while others end without a pause', async () => {
+    const { reporter, messages, plane } = start();
+    plane.pauseMs = 50;
+    const open = session('open');
+    reporter.add(open, 100);
+    const began = performance.now();
+    for (let i = 0; performance.now() - began < 2_000; i++) {
+      reporter.end(session(`s${i}`), undefined);
+      await delay(40);
+    }
+    const told = messages.filter((reports) => reports.some(({ sessionId }) => sessionId === 'open'));
+    // An interval, and the message that is under way at its end: at most ten in all this time.
+    expect(told.length).toBeGreaterThanOrEqual(4);
+    expect(told.length, 'no more often than is wanted').toBeLessThanOrEqual(20);
   });
 
   it('with none open and none owed nothing is sent and no timer waits', async () => {

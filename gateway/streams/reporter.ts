@@ -50,40 +50,33 @@ export function createReporter({ send, logger, mostOwed = MOST_OWED }: ReporterO
   let sending: Promise<void> | undefined;
   let failing = false;
   let closed = false;
+  /** How far open sessions are is to be told with the next message. */
+  let progressDue = false;
 
   function schedule(): void {
     if (timer || closed || (open.size === 0 && owed.length === 0)) return;
     timer = setTimeout(() => {
       timer = undefined;
-      void flush(true).finally(schedule);
+      progressDue = true;
+      void flush().finally(schedule);
     }, everyMs);
   }
 
-  /** @param progress reports of open sessions too, not only what is owed */
-  function flush(progress: boolean): Promise<void> {
-    sending ??= sendAll(progress).finally(() => {
+  function flush(): Promise<void> {
+    sending ??= sendAll().finally(() => {
       sending = undefined;
-      // Sessions that ended while it was under way.
-      if (owed.length > 0 && !failing) void flush(false);
+      // What came to be due while it ended.
+      if ((owed.length > 0 || progressDue) && !failing) void flush();
     });
     return sending;
   }
 
-  async function sendAll(progress: boolean): Promise<void> {
+  async function sendAll(): Promise<void> {
     try {
-      while (owed.length > 0) {
-        const batch = owed.slice(0, MAX_BATCH);
-        const { length } = await send(batch);
-        const taken = new Set(batch.slice(0, length));
-        owed = owed.filter((report) => !taken.has(report));
-        if (taken.size === 0) throw new Error('the control plane took none of the reports');
-      }
-      const connections = progress ? [...open] : [];
-      for (let i = 0; i < connections.length; i += MAX_BATCH) {
-        // Those that have ended meanwhile have a final report of their own.
-        const batch = connections.slice(i, i + MAX_BATCH).filter((connection) => open.has(connection));
-        const verdicts = await send(batch.map((connection) => reportOf(connection)));
-        for (const [n, verdict] of verdicts.entries()) if (verdict.over) batch[n]?.over(verdict.reason);
+      // In turns: sessions that end one after another must not keep those that go on from being told of.
+      while (owed.length > 0 || progressDue) {
+        if (owed.length > 0) await sendOwed();
+        if (progressDue) await sendProgress();
       }
       if (failing) logger.info({ owed: owed.length }, 'reports of sessions are taken again');
       failing = false;
@@ -91,6 +84,28 @@ export function createReporter({ send, logger, mostOwed = MOST_OWED }: ReporterO
       if (!failing) logger.warn({ owed: owed.length }, `reports of sessions wait: ${describeError(error)}`);
       failing = true;
     }
+  }
+
+  async function sendOwed(): Promise<void> {
+    const batch = owed.slice(0, MAX_BATCH);
+    const { length } = await send(batch);
+    const taken = new Set(batch.slice(0, length));
+    owed = owed.filter((report) => !taken.has(report));
+    if (taken.size === 0) throw new Error('the control plane took none of the reports');
+  }
+
+  async function sendProgress(): Promise<void> {
+    progressDue = false;
+    const connections = [...open];
+    for (let i = 0; i < connections.length; i += MAX_BATCH) {
+      // Those that have ended meanwhile have a final report of their own.
+      const batch = connections.slice(i, i + MAX_BATCH).filter((connection) => open.has(connection));
+      if (batch.length === 0) continue;
+      const verdicts = await send(batch.map((connection) => reportOf(connection)));
+      for (const [n, verdict] of verdicts.entries()) if (verdict.over) batch[n]?.over(verdict.reason);
+    }
+    // The message under way may be one of many in a row: the next interval does not wait for their end.
+    schedule();
   }
 
   return {
@@ -108,7 +123,7 @@ export function createReporter({ send, logger, mostOwed = MOST_OWED }: ReporterO
         // The control plane settles it by what was reported while it ran.
         logger.error({ session: lost?.sessionId }, 'a final report was given up: too many wait');
       }
-      if (!failing) void flush(false);
+      if (!failing) void flush();
       schedule();
     },
     get owed() {
@@ -125,7 +140,7 @@ export function createReporter({ send, logger, mostOwed = MOST_OWED }: ReporterO
         const waited = new Promise<void>((resolve) => {
           late = setTimeout(resolve, left);
         });
-        await Promise.race([flush(false), waited]);
+        await Promise.race([flush(), waited]);
         clearTimeout(late);
         if (owed.length > 0) await new Promise((resolve) => setTimeout(resolve, LEAST_EVERY_MS));
       }

@@ -161,6 +161,21 @@ describe('a client that reads too slowly', () => {
     client.ws.close();
   });
 
+  it('voice: one that goes on speaking and reads again within ten seconds gets everything', async () => {
+    const { client, id } = await patient.stream();
+    const speaking = speak(client);
+    await client.received(20);
+    client.ws.pause();
+    await delay(8_000);
+    expect(patient.live.finalOf(id), 'it is not given up').toBeUndefined();
+    client.ws.resume();
+    await delay(500);
+    const sent = speaking.stop();
+    await expect.poll(() => Buffer.concat(client.media).equals(sent)).toBe(true);
+    expect(client.closed).toBeUndefined();
+    client.ws.close();
+  });
+
   it('pictures: it gets the newest one, and few that are old', async () => {
     patient.agent.ready = PICTURE_READY;
     const { client, relay } = await patient.stream('full-live-swap');

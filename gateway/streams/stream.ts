@@ -7,6 +7,7 @@ import { createInput, type Input } from './input.ts';
 import type { MediaFormat } from './media-format.ts';
 import type { Meter } from './meter.ts';
 import { createOutput, type Output } from './output.ts';
+import { Pings } from './pings.ts';
 import type { Relay } from './relay.ts';
 import type { Reported } from './reporter.ts';
 
@@ -24,8 +25,14 @@ export interface StreamPace {
 
 export const STREAM_PACE: StreamPace = { ping: 10_000, silence: 20_000, idle: 30_000, stuck: 10_000 };
 
-/** Messages of any kind that a client may send, a second and at once: pieces of 2 ms, or noise that is no media. */
+/**
+ * Messages of any kind that a client may send, a second and at once: pieces of 2 ms, or noise that is no media. Pongs to
+ * pings of the gateway are none of them.
+ */
 const MESSAGES = { perMs: 0.5, start: 1_000, most: 1_000 };
+
+/** Messages in a row that the agent could not read, after which the client is told that none of them can be. */
+const MOST_UNREADABLE = 50;
 
 export interface StreamOptions {
   readonly sessionId: string;
@@ -51,6 +58,8 @@ export interface StreamOptions {
 /** Messages of media. */
 export interface StreamCounts {
   readonly received: number;
+  /** Which the agent could not read. */
+  readonly unreadable: number;
   readonly sent: number;
   /** Pictures thrown away for newer ones, on either way. */
   readonly dropped: number;
@@ -64,6 +73,7 @@ export class Stream implements Reported {
   readonly #o: StreamOptions;
   readonly #input: Input;
   readonly #output: Output;
+  readonly #pings: Pings;
   readonly #media: Allowance;
   readonly #messages = new Allowance(MESSAGES);
   #limit: NodeJS.Timeout | undefined;
@@ -72,6 +82,8 @@ export class Stream implements Reported {
   #pingedAt: number;
   #mediaAt: number;
   #received = 0;
+  #unreadable = 0;
+  #unreadableInARow = 0;
   #ended = false;
 
   constructor(options: StreamOptions) {
@@ -85,14 +97,14 @@ export class Stream implements Reported {
     const sent = (data: Buffer, at: number) => {
       if (meter.sent(at, format.durationMs(data))) this.#armLimit();
     };
-    this.#output = createOutput({ ws, relay, format, clock, sent });
+    this.#pings = new Pings(ws);
+    this.#output = createOutput({ ws, pings: this.#pings, relay, format, clock, sent });
     this.#input = createInput({
       ws,
       relay,
       format,
       clock,
       output: this.#output,
-      onAnswered: options.onAnswered,
     });
   }
 
@@ -101,7 +113,8 @@ export class Stream implements Reported {
     const { ws, relay } = this.#o;
     ws.on('message', (data, isBinary) => this.#onMessage(data as Buffer, isBinary));
     ws.on('pong', (data) => {
-      if (!this.#ended) this.#output.onPong(data);
+      // Those that were asked for are free: a client may send as many messages as it may, and answers beside them.
+      if (!this.#ended && (this.#pings.answered() || !this.#isTooMany())) this.#output.onPong(data);
     });
     ws.on('ping', () => this.#isTooMany());
     ws.on('error', (error) => this.end(endingOfError(error)));
@@ -111,6 +124,7 @@ export class Stream implements Reported {
     );
     relay.listen({
       media: (sequence, data) => this.#onConverted(sequence, data),
+      unreadable: (sequence) => this.#onUnreadable(sequence),
       ending: (reason, inSeconds) => this.warn(reason, inSeconds),
       ended: (reason, message, goingAway) => this.end(endingFor(reason, message, goingAway)),
       broken: () => this.end({ name: 'render_failed', text: 'what converts the stream is gone' }),
@@ -133,6 +147,7 @@ export class Stream implements Reported {
   get counts(): StreamCounts {
     return {
       received: this.#received,
+      unreadable: this.#unreadable,
       sent: this.#output.sent,
       dropped: this.#input.dropped + this.#output.dropped,
     };
@@ -158,7 +173,7 @@ export class Stream implements Reported {
     if (ending) this.end(ending);
     else if (now - this.#pingedAt >= pace.ping) {
       this.#pingedAt = now;
-      ws.ping();
+      this.#pings.send();
     }
   }
 
@@ -229,9 +244,20 @@ export class Stream implements Reported {
   #onConverted(sequence: bigint, data: Buffer): void {
     if (this.#ended) return;
     const now = this.#o.clock();
-    this.#input.answered(sequence, now);
+    const ms = this.#input.answered(sequence, now);
+    if (ms !== undefined) this.#o.onAnswered(ms);
+    this.#unreadableInARow = 0;
     if (now >= (this.#o.meter.limitAt ?? Infinity)) this.#stopAtLimit();
     else this.#output.push(data, now);
+  }
+
+  /** One may be; a client whose messages all are would wait for ever for what it streams. */
+  #onUnreadable(sequence: bigint): void {
+    if (this.#ended) return;
+    this.#input.answered(sequence, this.#o.clock());
+    this.#unreadable++;
+    if (++this.#unreadableInARow < MOST_UNREADABLE) return;
+    this.end({ name: 'invalid_payload', text: `${MOST_UNREADABLE} messages in a row could not be read` });
   }
 
   /** Timers and the clock of the meter are both monotonic; one that fires early is set again. */

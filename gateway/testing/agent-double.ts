@@ -17,10 +17,19 @@ export const VOICE_READY: RelayReady = {
   format: { $case: 'voice', value: { sampleRate: 48_000, chunkFrames: 960 } },
 };
 
+export const PICTURES = {
+  width: 640,
+  height: 480,
+  fps: 25,
+  codec: 'jpeg',
+  maxSide: 1280,
+  maxPixels: 1280 * 720,
+};
+
 export const PICTURE_READY: RelayReady = {
   firstFrame: '{"width":640,"height":480,"fps":25,"codec":"jpeg"}',
   maxMessageBytes: 4 * 1024 * 1024 - 1024,
-  format: { $case: 'picture', value: { width: 640, height: 480, fps: 25, codec: 'jpeg' } },
+  format: { $case: 'picture', value: PICTURES },
 };
 
 type Call = ServerDuplexStream<RelayRequest, RelayResponse>;
@@ -54,6 +63,11 @@ export class RelayDouble {
     for (const { sequence, data } of this.waiting.splice(0)) this.media(sequence, data);
   }
 
+  /** Says that a message could not be read. */
+  unreadable(sequence: bigint): void {
+    this.call.write({ response: { $case: 'unreadable', value: { sequence } } });
+  }
+
   /** Says that it will end the session. */
   ending(inSeconds: number): void {
     this.call.write({ response: { $case: 'ending', value: { reason: 'agent_draining', inSeconds } } });
@@ -74,8 +88,8 @@ export class RelayDouble {
 export class AgentDouble {
   readonly relays: RelayDouble[] = [];
   ready: RelayReady = VOICE_READY;
-  /** What becomes of a message: `echo` answers it, `hold` keeps it for the test. */
-  mode: 'echo' | 'hold' = 'echo';
+  /** What becomes of a message: `echo` answers it, `hold` keeps it for the test, `refuse` calls it unreadable. */
+  mode: 'echo' | 'hold' | 'refuse' = 'echo';
   /** Called with each relay's open; answers instead of `ready` when it returns true. */
   onOpen: ((relay: RelayDouble) => boolean) | undefined;
   keep = true;
@@ -128,6 +142,7 @@ export class AgentDouble {
         const { sequence, data } = request.value;
         if (this.keep) relay.received.push(data);
         if (this.mode === 'echo') relay.media(sequence, data);
+        else if (this.mode === 'refuse') relay.unreadable(sequence);
         else relay.waiting.push({ sequence, data });
       }
     });

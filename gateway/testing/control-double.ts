@@ -45,6 +45,8 @@ export const TEST_KEY = 'sk_test_0123456789';
  */
 export class ControlDouble {
   readonly calls: { method: string; request: unknown; requestId: string | undefined }[] = [];
+  /** Ids of the requests whose calls were cancelled before they were answered. */
+  readonly cancelled: (string | undefined)[] = [];
   readonly reserved = new Set<string>();
   readonly completed = new Map<string, CompleteUploadRequest>();
   readonly aborted: AbortUploadRequest[] = [];
@@ -101,6 +103,7 @@ export class ControlDouble {
         this.calls.push({ method, request, requestId: context.requestId });
         const { caller } = request as { caller?: Caller };
         if (caller) this.#authenticate(method, caller, context);
+        context.signal.addEventListener('abort', () => this.cancelled.push(context.requestId));
         await this.pauses.get(method);
         const failure = this.failures.get(method);
         if (failure) throw failure;

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect } from 'vitest';
@@ -89,6 +90,14 @@ export class StreamClient {
 }
 
 export const CHUNK = Buffer.alloc(1_920, 3);
+
+/** As much of a JPEG as says that it is one, and how large; then bytes that are its own. */
+export function jpegOf(width = 640, height = 480, bytes = 20_000): Buffer {
+  const head = Buffer.from([0xff, 0xd8, 0xff, 0xc0, 0, 11, 8, 0, 0, 0, 0, 1, 1, 0x11, 0, 0xff, 0xda]);
+  head.writeUInt16BE(height, 7);
+  head.writeUInt16BE(width, 9);
+  return Buffer.concat([head, randomBytes(bytes)]);
+}
 
 /** A gateway and an agent for the tests of a file, and the ways to stream through them. */
 export function streamRig(options: TestGatewayOptions = {}) {

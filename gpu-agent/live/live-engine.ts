@@ -63,6 +63,9 @@ export type LiveFormat =
       readonly height: number;
       readonly fps: number;
       readonly codec: string;
+      /** Most pixels of a picture: on its longer side, and in all. */
+      readonly maxSide: number;
+      readonly maxPixels: number;
     };
 
 /** Settings with which no session can be opened. */

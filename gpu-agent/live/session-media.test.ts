@@ -16,6 +16,7 @@ beforeAll(async () => {
 afterAll(() => rig.close());
 beforeEach(() => {
   state.held = undefined;
+  state.isBad = () => false;
 });
 
 const claim = () => rig.claim({ capability: CAPABILITY });
@@ -59,6 +60,25 @@ describe('newest wins', () => {
     await until(() => relay.media.at(-1)?.sequence === BigInt(frames), 'the newest');
     const { received = 0, converted = 0, dropped = 0 } = stateOf(id) ?? {};
     expect([received, converted + dropped]).toEqual([frames, frames]);
+    await relay.close();
+  });
+});
+
+describe('a message that cannot be read', () => {
+  it('is answered as such, so that nobody takes the engine for one that hangs', async () => {
+    const id = await claim();
+    const relay = rig.relay(id);
+    await relay.ready;
+    state.isBad = (message) => message[0] === 13;
+    relay.send(picture(13));
+    await until(() => relay.unreadable.length === 1, 'told');
+    relay.send(picture(1));
+    expect((await relay.next()).sequence).toBe(2n);
+    relay.send(picture(13));
+    await until(() => relay.unreadable.length === 2, 'told');
+    expect(relay.unreadable).toEqual([1n, 3n]);
+    await until(() => stateOf(id)?.converted === 1, 'counted');
+    expect(stateOf(id)).toMatchObject({ received: 3, converted: 1, dropped: 2 });
     await relay.close();
   });
 });

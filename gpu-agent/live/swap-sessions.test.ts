@@ -49,7 +49,7 @@ describe('a live swap session', () => {
   it('says which pictures it takes, and puts the default face on them', async () => {
     const { id, relay, first, maxMessageBytes, format } = await session();
     expect(first).toEqual({ width: 640, height: 480, fps: 25, codec: 'jpeg' });
-    expect(format).toEqual({ $case: 'picture', value: { width: 640, height: 480, fps: 25, codec: 'jpeg' } });
+    expect(format).toEqual({ $case: 'picture', value: { ...first, maxSide: 1280, maxPixels: 1280 * 720 } });
     expect(maxMessageBytes).toBe(2 * 1024 * 1024);
     relay.send(picture);
     const { data, sequence } = await relay.next();
@@ -58,9 +58,10 @@ describe('a live swap session', () => {
     const changed = await difference(data, picture);
     expect(changed).toBeGreaterThan(0.5);
     expect(changed).toBeLessThan(20);
-    // What is no picture is thrown away, and the stream goes on.
+    // What is no picture is thrown away, which is told, and the stream goes on.
     relay.send(Buffer.from('no picture'));
     await until(() => rig.live.sessions.get(id)?.dropped === 1, 'thrown away');
+    await until(() => relay.unreadable.includes(2n), 'told');
     relay.send(picture);
     expect((await relay.next()).sequence).toBe(3n);
     await relay.close();

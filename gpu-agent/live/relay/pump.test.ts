@@ -10,6 +10,7 @@ function rig(delivery: Delivery, maxMessageBytes = 1_000) {
     [];
   const sends: { sequence: bigint; end: () => void }[] = [];
   const counts = { received: 0, dropped: 0, converted: 0 };
+  const refused: bigint[] = [];
   const failures: unknown[] = [];
   const pump = createPump({
     delivery,
@@ -19,6 +20,7 @@ function rig(delivery: Delivery, maxMessageBytes = 1_000) {
         conversions.push({ data, end: (out = data) => resolve(out), fail: reject });
       }),
     send: (sequence) => new Promise((resolve) => sends.push({ sequence, end: resolve })),
+    refuse: async (sequence) => void refused.push(sequence),
     pause: () => log.push('pause'),
     resume: () => log.push('resume'),
     onReceived: () => counts.received++,
@@ -28,7 +30,7 @@ function rig(delivery: Delivery, maxMessageBytes = 1_000) {
   });
   let sequence = 0n;
   return {
-    ...{ pump, log, conversions, sends, counts, failures },
+    ...{ pump, log, conversions, sends, refused, counts, failures },
     push: (length = 10) => pump.push(++sequence, new Uint8Array(length)),
     /** Converts and sends what is at hand, until nothing is. */
     async runDry() {
@@ -113,8 +115,8 @@ describe('the newest message', () => {
 });
 
 describe.each(['every', 'newest'] as const)('delivery of %s', (delivery) => {
-  it('goes on after a message that is none, and drops what is empty or too large', async () => {
-    const { push, conversions, sends, counts, failures } = rig(delivery);
+  it('goes on after a message that is none, which is told, and drops what is empty or too large', async () => {
+    const { push, conversions, sends, refused, counts, failures } = rig(delivery);
     push(0);
     push(1_001);
     push();
@@ -124,6 +126,7 @@ describe.each(['every', 'newest'] as const)('delivery of %s', (delivery) => {
     conversions[1]?.end();
     await turn();
     expect(sends.map(({ sequence }) => sequence)).toEqual([4n]);
+    expect(refused).toEqual([3n]);
     expect(counts).toMatchObject({ received: 4, dropped: 3 });
     expect(failures).toEqual([]);
   });

@@ -10,6 +10,8 @@ export interface PumpOptions {
   readonly transform: (message: Uint8Array) => Promise<Uint8Array | undefined>;
   /** Resolves when the transport has taken the message, and has room for the next. */
   readonly send: (sequence: bigint, data: Uint8Array) => Promise<void>;
+  /** Tells that nothing comes for a message that could not be taken. Resolves as `send` does. */
+  readonly refuse: (sequence: bigint) => Promise<void>;
   readonly maxMessageBytes: number;
   /** Stops and resumes the reading of messages. */
   readonly pause: () => void;
@@ -66,8 +68,9 @@ export function createPump(options: PumpOptions): Pump {
       converted = await options.transform(data);
     } catch (error) {
       if (!(error instanceof BadMessageError)) throw error;
-      if (!stopped) options.onDropped();
-      return;
+      if (stopped) return;
+      options.onDropped();
+      return options.refuse(sequence);
     }
     if (stopped || converted === undefined) return;
     await options.send(sequence, converted);
@@ -91,6 +94,7 @@ export function createPump(options: PumpOptions): Pump {
     push(sequence, data) {
       if (stopped) return;
       options.onReceived();
+      // The gateway lets none of these through; told of here, they would be answered before those that wait.
       if (data.length === 0 || data.length > options.maxMessageBytes) {
         options.onDropped();
         return;

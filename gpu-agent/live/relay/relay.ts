@@ -51,6 +51,10 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
     call.resume();
     return true;
   }
+  /** Resolves when the transport has taken it. */
+  function write(response: RelayResponse['response']): Promise<void> {
+    return new Promise((resolve) => call.write({ response }, () => resolve()));
+  }
   function refuse(code: status, details: string): void {
     if (stop()) call.emit('error', { code, details });
   }
@@ -100,11 +104,11 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
       delivery: connected.delivery,
       transform: (message) => stream.transform(message),
       maxMessageBytes: stream.maxMessageBytes,
-      send: (sequence, data) =>
-        new Promise((resolve) => {
-          const media = { sequence, data: Buffer.from(data.buffer, data.byteOffset, data.byteLength) };
-          call.write({ response: { $case: 'media', value: media } }, () => resolve());
-        }),
+      send(sequence, data) {
+        const media = { sequence, data: Buffer.from(data.buffer, data.byteOffset, data.byteLength) };
+        return write({ $case: 'media', value: media });
+      },
+      refuse: (sequence) => write({ $case: 'unreadable', value: { sequence } }),
       pause: () => call.pause(),
       resume: () => call.resume(),
       onReceived: connected.received,
@@ -151,6 +155,6 @@ function readyOf(stream: LiveStream): RelayReady {
       format: { $case: 'voice', value: { sampleRate, chunkFrames } },
     };
   }
-  const { width, height, fps, codec } = format;
-  return { firstFrame, maxMessageBytes, format: { $case: 'picture', value: { width, height, fps, codec } } };
+  const { kind: _, ...picture } = format;
+  return { firstFrame, maxMessageBytes, format: { $case: 'picture', value: picture } };
 }

@@ -19,6 +19,8 @@ export interface RelayClient {
   readonly ready: Promise<RelayReady>;
   /** Media that came and was not taken yet. */
   readonly media: Media[];
+  /** Numbers of the messages that could not be read. */
+  readonly unreadable: bigint[];
   /** How the call ended. */
   readonly over: Promise<StatusObject>;
   ended(): RelayEnded | undefined;
@@ -35,6 +37,7 @@ export interface RelayClient {
 export function openRelay(client: LiveServiceClient, open: RelayOpen): RelayClient {
   const call = client.relay();
   const media: Media[] = [];
+  const unreadable: bigint[] = [];
   let ended: RelayEnded | undefined;
   let ending: RelayEnding | undefined;
   let sequence = 0n;
@@ -54,6 +57,7 @@ export function openRelay(client: LiveServiceClient, open: RelayOpen): RelayClie
   call.on('data', ({ response }: RelayResponse) => {
     if (response?.$case === 'ready') ready.resolve(response.value);
     else if (response?.$case === 'media') media.push(response.value);
+    else if (response?.$case === 'unreadable') unreadable.push(response.value.sequence);
     else if (response?.$case === 'ended') ended = response.value;
     else if (response?.$case === 'ending') ending = response.value;
     wake();
@@ -63,6 +67,7 @@ export function openRelay(client: LiveServiceClient, open: RelayOpen): RelayClie
     call,
     ready: ready.promise,
     media,
+    unreadable,
     over,
     ended: () => ended,
     ending: () => ending,

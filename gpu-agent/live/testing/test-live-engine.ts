@@ -1,4 +1,4 @@
-import type { LiveEngine, LiveStream, OpenLiveOptions } from '../live-engine.ts';
+import { BadMessageError, type LiveEngine, type LiveStream, type OpenLiveOptions } from '../live-engine.ts';
 
 /** An engine of pictures that keeps to the contract and does what its test says; a picture comes back as it is. */
 export function createTestLiveEngine(change: { slots?: number; delivery?: LiveEngine['delivery'] } = {}) {
@@ -9,6 +9,8 @@ export function createTestLiveEngine(change: { slots?: number; delivery?: LiveEn
     opened: 0,
     /** Conversions wait while it is held. */
     held: undefined as Promise<void> | undefined,
+    /** Messages that cannot be taken. */
+    isBad: (_message: Uint8Array) => false,
     /** What the next open does instead. */
     onOpen: undefined as ((options: OpenLiveOptions) => Promise<void>) | undefined,
     /** Of the last stream. */
@@ -23,10 +25,15 @@ export function createTestLiveEngine(change: { slots?: number; delivery?: LiveEn
     let closed = false;
     return {
       firstFrame: '{"width":640,"height":480,"fps":25,"codec":"jpeg"}',
-      format: { kind: 'picture', width: 640, height: 480, fps: 25, codec: 'jpeg' },
+      format: {
+        kind: 'picture',
+        ...{ width: 640, height: 480, fps: 25, codec: 'jpeg' },
+        ...{ maxSide: 1280, maxPixels: 1280 * 720 },
+      },
       maxMessageBytes: 2 * 1024 * 1024,
       async transform(message) {
         await state.held;
+        if (state.isBad(message)) throw new BadMessageError('not taken');
         return message;
       },
       async close() {

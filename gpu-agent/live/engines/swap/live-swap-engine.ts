@@ -78,7 +78,12 @@ export function createLiveSwapEngine(options: LiveSwapEngineOptions): LiveEngine
     const stream = await video.open({ look, signal });
     return {
       firstFrame: JSON.stringify({ ...RECOMMENDED, ...(note === undefined ? {} : { note }) }),
-      format: { kind: 'picture', ...RECOMMENDED },
+      format: {
+        kind: 'picture',
+        ...RECOMMENDED,
+        maxSide: PICTURE_LIMITS.side,
+        maxPixels: PICTURE_LIMITS.pixels,
+      },
       maxMessageBytes: PICTURE_LIMITS.bytes,
       async transform(message) {
         try {

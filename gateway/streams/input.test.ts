@@ -1,0 +1,64 @@
+import { describe, expect, it } from 'vitest';
+import { VOICE_READY } from '../testing/agent-double.ts';
+import { createInput } from './input.ts';
+import { mediaFormatOf } from './media-format.ts';
+
+/** A tenth of a second. */
+const PIECE = Buffer.alloc(9_600);
+
+/** Sound on its way to an agent that answers what the test says. */
+function start() {
+  const calls: string[] = [];
+  const sent: bigint[] = [];
+  const client = { isHeld: false, heldUntil: 0 };
+  const input = createInput({
+    ws: { pause: () => void calls.push('pause'), resume: () => void calls.push('resume') },
+    relay: { send: (sequence) => void sent.push(sequence) },
+    format: mediaFormatOf(VOICE_READY),
+    clock: () => 0,
+    output: {
+      get isHoldingRelay() {
+        return client.isHeld;
+      },
+      heldUntil: (now) => (client.isHeld ? now : client.heldUntil),
+      onInputPaused() {},
+      onInputResumed() {},
+    },
+  });
+  return { input, calls, sent, client };
+}
+
+describe('sound whose client does not read', () => {
+  it('is taken for the ten seconds that it has, and no longer: its pongs come behind it', () => {
+    const { input, calls, client } = start();
+    client.isHeld = true;
+    for (let tenths = 1; tenths < 120; tenths++) expect(input.push(PIECE, tenths * 100)).toBe(true);
+    expect(input.push(PIECE, 12_000)).toBe(false);
+    expect(calls).toEqual([]);
+  });
+
+  it('is made to wait for the agent once the client reads again', () => {
+    const { input, calls, client } = start();
+    client.isHeld = true;
+    for (let n = 0; n < 80; n++) input.push(PIECE, 0);
+    client.isHeld = false;
+    expect(input.push(PIECE, 0)).toBe(true);
+    expect(calls).toEqual(['pause']);
+    input.answered(70n, 0);
+    expect(calls).toEqual(['pause']);
+    input.answered(72n, 0);
+    expect(calls).toEqual(['pause', 'resume']);
+  });
+});
+
+it('an agent that is not listened to, because the client does not read, is not late', () => {
+  const { input, client } = start();
+  for (let n = 0; n < 20; n++) input.push(PIECE, 1_000);
+  expect(input.blockedFor(3_000)).toBe(2_000);
+  client.isHeld = true;
+  expect(input.blockedFor(9_000)).toBe(0);
+  Object.assign(client, { isHeld: false, heldUntil: 9_000 });
+  expect(input.blockedFor(9_500)).toBe(500);
+  input.answered(1n, 9_600);
+  expect(input.blockedFor(9_700)).toBe(100);
+});
