@@ -1,3 +1,5 @@
+import { frameSize, jpegSegments } from '#common/jpeg-segments.ts';
+
 export interface PictureSize {
   readonly width: number;
   readonly height: number;
@@ -15,35 +17,13 @@ function someOf(size: PictureSize | undefined): PictureSize | undefined {
   return size && size.width > 0 && size.height > 0 ? size : undefined;
 }
 
-const START_OF_SCAN = 0xda;
-/** Markers before the frame's; cameras write a dozen. One that is all markers would keep the gateway busy. */
-const MOST_MARKERS = 1_000;
-
-/** ITU-T T.81, B.1.1: segments, of which one begins the frame and says its size, before the first scan. */
+/** Said before the first scan. */
 function jpegSize(picture: Buffer): PictureSize | undefined {
-  if (picture.length < 4 || picture.readUInt16BE(0) !== 0xffd8) return undefined;
-  let at = 2;
-  for (let markers = 0; markers < MOST_MARKERS && at + 4 <= picture.length; markers++) {
-    const marker = picture[at + 1] as number;
-    if (picture[at] !== 0xff || marker === START_OF_SCAN) return undefined;
-    // Any marker may have bytes 0xff before it.
-    if (marker === 0xff) {
-      at++;
-      continue;
-    }
-    const length = picture.readUInt16BE(at + 2);
-    const end = at + 2 + length;
-    if (length < 2 || end > picture.length) return undefined;
-    if (beginsFrame(marker) && length >= 8)
-      return { width: picture.readUInt16BE(at + 7), height: picture.readUInt16BE(at + 5) };
-    at = end;
+  for (const segment of jpegSegments(picture)) {
+    const size = frameSize(segment);
+    if (size) return size;
   }
   return undefined;
-}
-
-/** Of any coding; three numbers between are of tables. */
-function beginsFrame(marker: number): boolean {
-  return marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc;
 }
 
 const PNG_BEGINNING = Buffer.from('\x89PNG\r\n\x1a\n\0\0\0\rIHDR', 'latin1');

@@ -1,3 +1,4 @@
+import { frameSize, jpegSegments, START_OF_SCAN } from '#common/jpeg-segments.ts';
 import { LiveVideoError, PICTURE_LIMITS } from './types.ts';
 
 export interface JpegHeader {
@@ -7,11 +8,9 @@ export interface JpegHeader {
   readonly orientation: number;
 }
 
-const SOI = 0xd8;
-const EOI = 0xd9;
-const SOS = 0xda;
 const APP1 = 0xe1;
-const START_OF_SCAN = Buffer.from([0xff, SOS]);
+const SCAN = Buffer.from([0xff, START_OF_SCAN]);
+const BEGINNING = Buffer.from([0xff, 0xd8, 0xff]);
 const EXIF = Buffer.from('Exif\0\0', 'latin1');
 const ORIENTATION = 0x0112;
 /**
@@ -30,17 +29,18 @@ export function readJpegHeader(picture: Uint8Array): JpegHeader {
     throw badFrame(`The picture is larger than ${most} MiB.`);
   }
   const bytes = Buffer.from(picture.buffer, picture.byteOffset, picture.byteLength);
-  if (bytes[0] !== 0xff || bytes[1] !== SOI || bytes[2] !== 0xff)
-    throw badFrame('The picture is not a JPEG.');
+  if (!bytes.subarray(0, BEGINNING.length).equals(BEGINNING)) throw badFrame('The picture is not a JPEG.');
   let size: { width: number; height: number } | undefined;
   let orientation = 1;
-  for (const { marker, body, at } of segments(bytes)) {
-    if (isFrame(marker) && body.length >= 6) {
+  for (const segment of jpegSegments(bytes)) {
+    const { marker, body, at } = segment;
+    const frame = frameSize(segment);
+    if (frame) {
       if (size) throw damaged();
-      size = { width: body.readUInt16BE(3), height: body.readUInt16BE(1) };
+      size = frame;
     } else if (marker === APP1 && body.subarray(0, EXIF.length).equals(EXIF)) {
       orientation = orientationOf(body.subarray(EXIF.length)) ?? orientation;
-    } else if (marker === SOS) {
+    } else if (marker === START_OF_SCAN) {
       if (!size || size.width === 0 || size.height === 0) throw damaged();
       checkSize(size);
       checkScans(bytes, at);
@@ -58,29 +58,6 @@ export function damaged(cause?: unknown): LiveVideoError {
   return badFrame('The picture is damaged or cut off.', cause);
 }
 
-/** Segments up to the first scan (ITU-T T.81, B.1.1). */
-function* segments(bytes: Buffer): Generator<{ marker: number; body: Buffer; at: number }> {
-  let at = 2;
-  while (at + 4 <= bytes.length) {
-    if (bytes[at] !== 0xff) throw damaged();
-    const marker = bytes[at + 1] as number;
-    if (marker === 0xff) {
-      at++;
-      continue;
-    }
-    const length = bytes.readUInt16BE(at + 2);
-    const end = at + 2 + length;
-    if (marker === EOI || length < 2 || end > bytes.length) throw damaged();
-    yield { marker, body: bytes.subarray(at + 4, end), at };
-    at = end;
-  }
-}
-
-/** Whether a marker begins a frame (SOF), of any coding. */
-function isFrame(marker: number): boolean {
-  return marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc;
-}
-
 function checkSize({ width, height }: { width: number; height: number }): void {
   const { side, pixels } = PICTURE_LIMITS;
   if (Math.max(width, height) <= side && width * height <= pixels) return;
@@ -90,7 +67,7 @@ function checkSize({ width, height }: { width: number; height: number }): void {
 function checkScans(bytes: Buffer, from: number): void {
   let scans = 0;
   // Within a scan 0xff is always followed by 0 or by the number of a restart.
-  for (let at = from; at >= 0; at = bytes.indexOf(START_OF_SCAN, at + 2)) {
+  for (let at = from; at >= 0; at = bytes.indexOf(SCAN, at + 2)) {
     if (++scans > MOST_SCANS) throw badFrame('The picture has too many scans.');
   }
 }
