@@ -22,7 +22,11 @@ export interface LiveEngine {
   warmUp(signal: AbortSignal): Promise<void>;
   /** Whether a session with these settings can be opened. @throws LiveSettingsError */
   check(settings: Readonly<Record<string, string>>): void;
-  /** Makes a stream ready: from then on each message is converted as quickly as any later one. @throws the signal's reason */
+  /**
+   * Makes a stream ready: from then on each message is converted as quickly as any later one. When it rejects, whatever
+   * the stream had taken can be taken by the next one.
+   * @throws the signal's reason
+   */
   open(options: OpenLiveOptions): Promise<LiveStream>;
   /** Ends all threads; what is open fails. */
   close(): Promise<void>;

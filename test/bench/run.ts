@@ -50,6 +50,7 @@ const runOnnxBench = section(() => import('./onnx/session-bench.ts'), 'runOnnxBe
 const runLongHistoryBench = section(() => import('./usage/long-history.ts'), 'runLongHistoryBench');
 const runVideoSwapBench = section(() => import('./video-swap/video-swap-bench.ts'), 'runVideoSwapBench');
 const runVoiceBench = section(() => import('./voice/voice-bench.ts'), 'runVoiceBench');
+const runVoiceHourBench = section(() => import('./voice/voice-hour-bench.ts'), 'runVoiceHourBench');
 const runWebhookBench = section(() => import('./webhooks/webhook-bench.ts'), 'runWebhookBench');
 
 /** Sections by the name that chooses them. Submits and scale come last: they leave thousands of jobs behind. */
@@ -64,7 +65,7 @@ const SECTIONS: Record<string, readonly Run[]> = {
   avatar: [runAvatarBench],
   motion: [runMotionBench],
   'lip-sync': [runLipSyncBench],
-  voice: [runVoiceBench],
+  voice: [runVoiceBench, runVoiceHourBench],
   live: [runStreamsBench],
   'live-relay': [runLiveRelayBench],
   'live-swap': [runLiveSwapBench],
@@ -88,6 +89,7 @@ const PARTS: Record<string, readonly Run[]> = {
   'scale/dispatch': [runDispatchBench],
   'scale/memory': [runMemoryAtScale],
   'scale/throughput': [runThroughputBench],
+  'voice/hour': [runVoiceHourBench],
 };
 
 const wanted = process.argv.slice(2);

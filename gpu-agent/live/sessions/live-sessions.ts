@@ -218,6 +218,7 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     const end = table.get(id)?.end ?? { reason: undefined, message: '' };
     held.controller.abort(new Error(`the session ended: ${end.reason ?? 'closed'}`));
     held.told?.onEnd(end);
+    // Either way its engine can take the next stream then: not before is the slot said to be free.
     try {
       await (await held.stream).close();
     } catch (error) {

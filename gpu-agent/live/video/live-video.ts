@@ -11,7 +11,14 @@ import {
 } from './types.ts';
 
 /** What a thread may take before it is given up, milliseconds. */
-const LONGEST = { warmUp: 120_000, open: 30_000, picture: 10_000, close: 10_000 } as const;
+const LONGEST = {
+  warmUp: 120_000,
+  open: 30_000,
+  /** An opening that nobody wants any more: whoever ends the session waits for it. */
+  unwanted: 5_000,
+  picture: 10_000,
+  close: 10_000,
+} as const;
 
 export interface LiveVideoOptions {
   /** Streams that can be open at once. */
@@ -24,6 +31,8 @@ export interface LiveVideoOptions {
   readonly onCrash: (error: EngineInterruptedError) => void;
   /** Entry file of the threads. */
   readonly entry?: URL;
+  /** Longest that an opening which nobody wants any more may take, milliseconds. */
+  readonly unwantedMs?: number;
 }
 
 /** Room for one stream. */
@@ -31,6 +40,8 @@ interface Slot {
   /** Its thread, once warm. Undefined before the first warm-up, and after a thread that died while it was warmed. */
   ready: Promise<StreamThread> | undefined;
   thread: StreamThread | undefined;
+  warm: boolean;
+  /** A stream has it, or its thread is not done with one yet. */
   taken: boolean;
 }
 
@@ -40,8 +51,9 @@ export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readon
   const [first] = characters.values();
   if (!first) throw new TypeError('live video without a character');
   const entry = options.entry ?? new URL('./live-thread.ts', import.meta.url);
+  const unwantedMs = options.unwantedMs ?? LONGEST.unwanted;
   const slots: Slot[] = Array.from({ length: options.slots }, () => ({
-    ...{ ready: undefined, thread: undefined, taken: false },
+    ...{ ready: undefined, thread: undefined, warm: false, taken: false },
   }));
   let closed = false;
 
@@ -51,12 +63,13 @@ export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readon
   }
 
   async function start(slot: Slot): Promise<StreamThread> {
-    let warm = false;
     const thread = new StreamThread({
       ...{ entry, cacheDir },
       onDeath: (error) => {
+        const { warm } = slot;
         slot.ready = undefined;
         slot.thread = undefined;
+        slot.warm = false;
         onCrash(error);
         // Not one that died warming up: that would go on for ever. Whoever opens the next stream tries again.
         if (warm && !closed) ready(slot).catch(() => undefined);
@@ -74,7 +87,7 @@ export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readon
       }
       throw error;
     }
-    warm = true;
+    if (slot.thread === thread) slot.warm = true;
     return thread;
   }
 
@@ -92,27 +105,45 @@ export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readon
     signal?.throwIfAborted();
     const face = faceOf(look);
     // A thread that is warm before one that is not.
-    const slot = slots.find(({ taken, thread }) => !taken && thread) ?? slots.find(({ taken }) => !taken);
+    const slot = slots.find(({ taken, warm }) => !taken && warm) ?? slots.find(({ taken }) => !taken);
     if (!slot) throw new LiveVideoError('no_slot', 'All streams of live video are in use.');
     slot.taken = true;
     const free = (): void => {
       slot.taken = false;
     };
-    const opening = (async () => {
-      const thread = await ready(slot);
-      await thread.ask({ type: 'open', face }, LONGEST.open);
-      return new Stream(thread, free);
-    })();
+    let thread: StreamThread;
     try {
-      const stream = await unlessAborted(opening, signal);
-      const abort = () => void stream.close();
-      signal?.addEventListener('abort', abort, { once: true });
-      stream.onClose = () => signal?.removeEventListener('abort', abort);
-      return stream;
+      // While its thread gets warm nothing is opened that would have to be closed again.
+      thread = await unlessAborted(ready(slot), signal);
+      await openIn(thread, face, signal);
     } catch (error) {
-      // An opening that is not waited for any more has the thread until it is through.
-      opening.then((stream) => stream.close(), free);
-      throw error;
+      free();
+      throw signal?.aborted ? signal.reason : error;
+    }
+    const stream = new Stream(thread, free);
+    if (signal?.aborted) {
+      await stream.close();
+      throw signal.reason;
+    }
+    const abort = () => void stream.close();
+    signal?.addEventListener('abort', abort, { once: true });
+    stream.onClose = () => signal?.removeEventListener('abort', abort);
+    return stream;
+  }
+
+  /** The thread is asked to the end even where the signal aborts: until then it could not take another stream. */
+  async function openIn(
+    thread: StreamThread,
+    face: string | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    signal?.throwIfAborted();
+    const hurry = () => thread.hurry(unwantedMs);
+    signal?.addEventListener('abort', hurry, { once: true });
+    try {
+      await thread.ask({ type: 'open', face }, LONGEST.open);
+    } finally {
+      signal?.removeEventListener('abort', hurry);
     }
   }
 

@@ -8,7 +8,7 @@ import { LiveVideoError } from './types.ts';
 interface Waiting {
   readonly resolve: (result: Done | undefined) => void;
   readonly reject: (error: Error) => void;
-  readonly timer: NodeJS.Timeout;
+  timer: NodeJS.Timeout;
 }
 
 export interface StreamThreadEvents {
@@ -60,6 +60,14 @@ export class StreamThread {
       this.#worker.ref();
       this.#worker.postMessage({ ...ask, id } satisfies ToThread, transfer);
     });
+  }
+
+  /** From now on it has so long for what it was asked. */
+  hurry(longestMs: number): void {
+    for (const waiting of this.#waiting.values()) {
+      clearTimeout(waiting.timer);
+      waiting.timer = setTimeout(() => this.#giveUp(longestMs), longestMs);
+    }
   }
 
   /** Ends the thread once it runs no network; what it was asked fails. */

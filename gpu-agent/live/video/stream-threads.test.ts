@@ -1,34 +1,9 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { EngineInterruptedError } from '../../engines/engine.ts';
 import { createLiveVideo } from './live-video.ts';
+import { PLAIN_THREAD, threadEntry } from './testing/plain-thread.ts';
 import type { LiveLook } from './types.ts';
-
-/** A thread that speaks the protocol, without networks, and does what the first byte of a picture says. */
-const THREAD = `
-import { parentPort } from 'node:worker_threads';
-import { threadStarted } from '${new URL('../../engines/models/thread-gate.ts', import.meta.url)}';
-threadStarted();
-let open = false;
-parentPort.on('message', (message) => {
-  const { type, id } = message;
-  const done = (result) => parentPort.postMessage({ type: 'done', id, result });
-  if (type === 'open') {
-    if (open) throw new Error('two streams at once');
-    if (message.face === '/slow') { open = true; return setTimeout(done, 50); }
-    if (message.face === '/none')
-      return parentPort.postMessage({ type: 'failed', id, error: { code: 'face_not_detected', message: 'none' } });
-    open = true;
-  }
-  if (type === 'close') open = false;
-  if (type !== 'picture') return done();
-  const [what] = message.picture;
-  if (what === 1) process.exit(3);
-  if (what === 2) throw new Error('broken on purpose');
-  if (what === 3) return parentPort.postMessage({ type: 'failed', id, error: { message: 'a bug' } });
-  if (what === 4) return setTimeout(() => done({ faces: 0, swapped: false }), 50);
-  done({ picture: message.picture, faces: 1, swapped: true });
-});
-`;
 
 const CHARACTER = { id: 'one', name: 'One', description: 'One', portrait: '/one.png' };
 const ONE: LiveLook = { kind: 'character', name: 'one' };
@@ -37,12 +12,13 @@ const picture = (what: number) => Uint8Array.of(what);
 let crashes: EngineInterruptedError[];
 let live: ReturnType<typeof createLiveVideo>;
 
-function create(slots: number, thread = THREAD) {
+function create(slots: number, thread = PLAIN_THREAD, unwantedMs?: number) {
   crashes = [];
   live = createLiveVideo({
     slots,
     characters: new Map([['one', CHARACTER]]),
-    entry: new URL(`data:text/javascript,${encodeURIComponent(thread)}`),
+    entry: threadEntry(thread),
+    ...(unwantedMs === undefined ? {} : { unwantedMs }),
     onCrash: (error) => crashes.push(error),
   });
 }
@@ -110,19 +86,54 @@ describe('streams and their threads', () => {
     await live.warmUp();
     const abort = new AbortController();
     const opening = live.open({ look: { kind: 'face', path: '/slow' }, signal: abort.signal });
+    await turn();
     abort.abort(new Error('no longer wanted'));
     await expect(opening).rejects.toThrow('no longer wanted');
+    // The slot is free as soon as that is said: no sooner, no later.
     const next = new AbortController();
-    const opened = async () => live.open({ look: ONE, signal: next.signal }).catch(() => undefined);
-    await expect.poll(opened).toBeDefined();
+    const stream = await live.open({ look: ONE, signal: next.signal });
     next.abort();
-    await expect.poll(() => live.open({ look: ONE }).catch(() => undefined)).toBeDefined();
+    await stream.close();
+    await (await live.open({ look: ONE })).close();
+    expect(crashes).toEqual([]);
+  });
+
+  it('an opening that is given up and does not come to its end costs its thread', async () => {
+    create(1, PLAIN_THREAD, 100);
+    await live.warmUp();
+    const ids = live.threadIds;
+    const abort = new AbortController();
+    const opening = live.open({ look: { kind: 'face', path: '/hangs' }, signal: abort.signal });
+    const failed = expect(opening).rejects.toThrow('no longer wanted');
+    await turn();
+    abort.abort(new Error('no longer wanted'));
+    await failed;
+    expect(crashes).toMatchObject([{ message: 'a thread of live video did not answer within 0.1 s' }]);
+    expect(await (await live.open({ look: ONE })).transform(picture(9))).toMatchObject({ swapped: true });
+    expect(live.threadIds).not.toEqual(ids);
+  });
+
+  it('takes a thread that is warm before one that is being replaced', async () => {
+    create(
+      2,
+      PLAIN_THREAD.replace(
+        "if (type === 'open')",
+        "if (type === 'warm-up' && process.env.COLD) return; if (type === 'open')",
+      ),
+    );
+    await live.warmUp();
+    const dying = await live.open({ look: ONE });
+    process.env.COLD = 'yes';
+    await expect(dying.transform(picture(1))).rejects.toMatchObject({ code: 'engine_interrupted' });
+    await dying.close();
+    delete process.env.COLD;
+    expect(await (await live.open({ look: ONE })).transform(picture(9))).toMatchObject({ swapped: true });
   });
 
   it('a thread that dies warming up is told, and tried again by whoever opens the next stream', async () => {
     create(
       1,
-      `${THREAD.replace("if (type === 'open')", "if (type === 'warm-up' && !globalThis.ok) process.exit(4); if (type === 'open')")}`,
+      `${PLAIN_THREAD.replace("if (type === 'open')", "if (type === 'warm-up' && !globalThis.ok) process.exit(4); if (type === 'open')")}`,
     );
     await expect(live.warmUp()).rejects.toMatchObject({ code: 'engine_interrupted' });
     await expect(live.open({ look: ONE })).rejects.toMatchObject({ code: 'engine_interrupted' });

@@ -38,7 +38,10 @@ export interface LiveVideo {
 
 export interface OpenOptions {
   readonly look: LiveLook;
-  /** Aborted before the stream is open: it is not opened. Aborted afterwards: it is closed. */
+  /**
+   * Aborted before the stream is open: `open` rejects once its slot is free again. Aborted afterwards: the stream is
+   * closed.
+   */
   readonly signal?: AbortSignal;
 }
 

@@ -1,0 +1,94 @@
+import { status } from '@grpc/grpc-js';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { silentLogger } from '#common/logging.ts';
+import { until } from '../testing/harness.ts';
+import { createLiveSwapEngine } from './engines/swap/live-swap-engine.ts';
+import { type LiveRig, startLiveRig } from './testing/live-rig.ts';
+import { createLiveVideo } from './video/live-video.ts';
+import { threadEntry } from './video/testing/plain-thread.ts';
+
+const CAPABILITY = 'full-live-swap';
+const PICTURE = Uint8Array.of(9, 9, 9);
+/** Their portraits say what threads do with them. */
+const CHARACTERS = ['plain', 'slow', 'hangs'];
+const UNWANTED_MS = 500;
+
+let rig: LiveRig;
+
+beforeAll(async () => {
+  const engine = createLiveSwapEngine({
+    createVideo: (onCrash) =>
+      createLiveVideo({
+        slots: 1,
+        characters: new Map(
+          CHARACTERS.map((id) => [id, { id, name: id, description: id, portrait: `/${id}` }]),
+        ),
+        entry: threadEntry(),
+        unwantedMs: UNWANTED_MS,
+        onCrash,
+      }),
+    characters: CHARACTERS,
+    logger: silentLogger(),
+    onChange: () => {},
+    onCrash: () => {},
+  });
+  rig = await startLiveRig({ engines: [engine] });
+  await rig.warm();
+});
+afterAll(() => rig.close());
+
+const claim = (character: string) =>
+  rig.claim({ capability: CAPABILITY, settings: { prompt: `character: ${character}` } });
+
+/** A session that was claimed carries media. */
+async function carries(id: string): Promise<void> {
+  const relay = rig.relay(id);
+  await relay.ready;
+  relay.send(PICTURE);
+  expect((await relay.next()).data).toEqual(Buffer.from(PICTURE));
+  await relay.close();
+}
+
+/** Claims until the slot is given, while every refusal says that it is taken. */
+async function claimed(): Promise<string> {
+  for (;;) {
+    try {
+      return await claim('plain');
+    } catch (error) {
+      expect(error).toMatchObject({ code: status.RESOURCE_EXHAUSTED });
+    }
+  }
+}
+
+describe('a live swap that ends while its stream is opened', () => {
+  it('has its slot until its thread can take the next one, whose stream is opened', async () => {
+    const first = await claim('slow');
+    const watch = rig.watch();
+    await watch.first;
+    let answered = false;
+    const ending = rig.end(first).then(() => {
+      answered = true;
+    });
+    const next = await claimed();
+    await carries(next);
+    await ending;
+    await until(() => watch.of(first) !== undefined, 'told of its end');
+    watch.cancel();
+    expect(answered).toBe(true);
+  });
+
+  it('has freed its slot when its end is answered', async () => {
+    for (let round = 0; round < 3; round++) {
+      await rig.end(await claim('slow'));
+      expect(rig.live.sessions.held(CAPABILITY)).toBe(0);
+      await carries(await claim('plain'));
+    }
+  });
+
+  it('is no longer waited for than its thread is given, whose slot is offered again when it is replaced', async () => {
+    const began = performance.now();
+    await rig.end(await claim('hangs'));
+    expect(performance.now() - began).toBeGreaterThanOrEqual(UNWANTED_MS - 1);
+    await carries(await claimed());
+  });
+});
