@@ -1,4 +1,7 @@
 import { defineConfig } from 'vitest/config';
+import { missingNeeds, testNeeds } from './test/support/programs.ts';
+
+const missing = new Set((await missingNeeds()).map(({ tag }) => tag));
 
 export default defineConfig({
   test: {
@@ -8,6 +11,12 @@ export default defineConfig({
       'charts/semblance/*.test.ts',
       'images/*.test.ts',
     ],
+    // Tests say by `@module-tag` or `tags` what they need beside `npm ci`; a machine without it leaves them out.
+    tags: (await testNeeds()).map(({ tag, packages }) => ({
+      name: tag,
+      description: `needs ${packages}`,
+      ...(missing.has(tag) && { skip: true }),
+    })),
     // Real PostgreSQL, NATS and Kubernetes API for the whole run, started when a test first asks for them.
     // The second offers a whole running stack to the suites that span services.
     globalSetup: ['local/testing-setup.ts', 'test/support/stack-setup.ts'],

@@ -114,7 +114,7 @@ describe('an attempt', () => {
     expect(refused).toMatchObject({ state: FAILED, failure: { code: 'input_too_large' } });
   });
 
-  it('fails when an input is larger than its engine takes', async () => {
+  it('fails when an input is larger than its engine takes', { tags: ['ffmpeg'] }, async () => {
     const { face } = agent.request('ok').inputs;
     const video = (name: string) => ({ url: harness.store.url(name), maxBytes: 0n });
     harness.store.objects.set('/in/long', Buffer.alloc(5_501));

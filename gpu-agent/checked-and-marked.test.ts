@@ -1,3 +1,7 @@
+/**
+ * @module-tag ffmpeg
+ * @module-tag python
+ */
 import { createHash } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -27,7 +27,9 @@ beforeAll(async () => {
 afterAll(() => harness.close());
 
 describe('an agent whose device is gone', () => {
-  it('gives its work back, says what it cannot do and why, and does it again when the device is back', async () => {
+  it('gives its work back, says what it cannot do and why, and does it again when the device is back', {
+    tags: ['ffmpeg'],
+  }, async () => {
     const watch = agent.watch();
     const held = Promise.withResolvers<void>();
     harness.store.on('/in/held', async (request, response) => {

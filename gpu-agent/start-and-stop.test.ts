@@ -98,7 +98,7 @@ describe('starting and stopping', () => {
     await agent.acknowledge(third.ref);
   });
 
-  it('counts what a capability costs in slots', async () => {
+  it('counts what a capability costs in slots', { tags: ['ffmpeg'] }, async () => {
     const small = agent.request('slow');
     const request = agent.request('slow', { capability: 'face-swap' });
     request.inputs = { video: request.inputs.image as never, face: request.inputs.face as never };
@@ -179,7 +179,8 @@ describe('starting and stopping', () => {
     await agent.acknowledge(request.ref);
   });
 
-  it('counts what it stopped and what it had to end by force', async () => {
+  // One of the refusals it counts is of the test of a video's slots.
+  it('counts what it stopped and what it had to end by force', { tags: ['ffmpeg'] }, async () => {
     const value = await agent.figures();
     expect(value('attempts_total', 'capability="face-swap-image"', 'outcome="stopped"')).toBeGreaterThan(4);
     expect(value('engine_restarts_total', 'engine="test"')).toBe(killed);

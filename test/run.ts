@@ -20,6 +20,7 @@ import { progressPrinter } from '../local/toolchain/progress.ts';
 import { resolveTools } from '../local/toolchain/toolchain.ts';
 import { SERVERS } from '../local/toolchain/tools.ts';
 import { printCheck, runChecks } from './check.ts';
+import { missingNeeds } from './support/programs.ts';
 
 const root = join(import.meta.dirname, '..');
 const scratch = mkdtempSync(join(tmpdir(), 'semblance-test-'));
@@ -40,6 +41,9 @@ let failed = tests.failed + failedChecks;
 if (exit !== 0 && failed === 0) failed = 1;
 if (log && exit !== 0) console.log(whatFailed(log));
 for (const line of tests.failures) console.log(line);
+const missing = (await missingNeeds()).map(({ packages }) => packages);
+if (missing.length > 0 && tests.leftOut > 0)
+  console.log(`${tests.leftOut} tests left out, some for want of: ${missing.join(' ')} (packages of Debian)`);
 const passed = tests.passed + checks.length - failedChecks;
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed > 0 || tests.passed === 0 ? 1 : 0;
@@ -104,7 +108,7 @@ function printProgress(path: string): void {
 }
 
 /** Files that fail to load, or in what they do before their tests, carry no failed test; each counts as one failure. */
-function readReport(): { passed: number; failed: number; failures: string[] } {
+function readReport(): { passed: number; failed: number; leftOut: number; failures: string[] } {
   try {
     const json = JSON.parse(readFileSync(report, 'utf8')) as Report;
     const failures: string[] = [];
@@ -115,9 +119,10 @@ function readReport(): { passed: number; failed: number; failures: string[] } {
         failures.push(failure(`${file}: ${fullName}`, failureMessages[0]));
       if (status === 'failed' && !failed.length) failures.push(failure(file, message));
     }
-    return { passed: json.numPassedTests, failed: failures.length, failures };
+    const { numPassedTests: passed, numPendingTests: leftOut } = json;
+    return { passed, leftOut, failed: failures.length, failures };
   } catch {
-    return { passed: 0, failed: 1, failures: ['vitest left no report'] };
+    return { passed: 0, leftOut: 0, failed: 1, failures: ['vitest left no report'] };
   }
 }
 
@@ -128,6 +133,7 @@ function failure(what: string, error = ''): string {
 
 interface Report {
   readonly numPassedTests: number;
+  readonly numPendingTests: number;
   readonly testResults: readonly {
     readonly name: string;
     readonly status: string;

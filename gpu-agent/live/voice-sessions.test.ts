@@ -1,3 +1,7 @@
+/**
+ * @module-tag ffmpeg
+ * @module-tag speech
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EndReason } from '#proto/semblance/live/v1/live.ts';
 import { type LiveRig, startLiveRig } from './testing/live-rig.ts';

@@ -1,3 +1,4 @@
+/** @module-tag ffmpeg */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { FrameMemory } from './frame-memory.ts';
 import { type MediaRig, openMediaRig } from './testing/clips.ts';

@@ -1,3 +1,4 @@
+/** @module-tag ffmpeg */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type MediaRig, openMediaRig } from './testing/clips.ts';
 import { mutate, randomFrom, seedFiles, tryFile } from './testing/fuzz.ts';

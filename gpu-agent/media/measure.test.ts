@@ -1,3 +1,4 @@
+/** @module-tag ffmpeg */
 import { writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { beeps, type MediaRig, numberedFrames, openMediaRig } from './testing/clips.ts';

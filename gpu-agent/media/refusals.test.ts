@@ -1,3 +1,4 @@
+/** @module-tag ffmpeg */
 import { mkdir, readFile, truncate, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RenderError } from '../engines/engine.ts';

@@ -1,3 +1,4 @@
+/** @module-tag ffmpeg */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   beeps,

@@ -1,3 +1,4 @@
+/** @module-tag ffmpeg */
 import { readFile, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type MediaRig, numberedFrames, numberOf, openMediaRig } from './testing/clips.ts';

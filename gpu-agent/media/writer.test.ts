@@ -1,3 +1,4 @@
+/** @module-tag ffmpeg */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readdir, readFile } from 'node:fs/promises';

@@ -1,3 +1,7 @@
+/**
+ * @module-tag ffmpeg
+ * @module-tag python
+ */
 import { createHash } from 'node:crypto';
 import { copyFile, mkdtemp, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -28,7 +28,9 @@ const slots = (agent: TestAgent, count: number) =>
   until(async () => (await agent.resource())?.status?.slots === count, `${count} slots announced`);
 
 describe('registering', () => {
-  it('says once warm who and where it is, what it can do, and proves that it lives', async () => {
+  it('says once warm who and where it is, what it can do, and proves that it lives', {
+    tags: ['ffmpeg'],
+  }, async () => {
     const agent = await start({ SEMBLANCE_AGENT_NODE: 'node-7', SEMBLANCE_AGENT_MEMORY_MIB: '3000' });
     await slots(agent, 1);
     expect((await agent.resource())?.spec).toEqual({ drain: false });

@@ -171,7 +171,7 @@ describe('Voice Swap', () => {
     await stream.close();
   });
 
-  test('a chosen voice: converted audio returns in the same format', async () => {
+  test('a chosen voice: converted audio returns in the same format', { tags: ['speech'] }, async () => {
     const account = await stack.newAccount();
     const [voice] = (await account.api.get('/voices')).body as { id: string }[];
     if (!voice) {

@@ -50,7 +50,7 @@ test('a photo is swapped for an account made by the admin command', async () => 
   expect(await api.finished(id)).toMatchObject({ status: 'succeeded' });
 });
 
-test('a voice is heard live, and its samples are listed', async () => {
+test('a voice is heard live, and its samples are listed', { tags: ['speech'] }, async () => {
   await eventually('a voice with a sample', async () => {
     const { body } = await api.get('/voices');
     return (body as unknown[]).length > 0 || undefined;

@@ -1,3 +1,6 @@
+/** @module-tag browser
+ * @module-tag ffmpeg
+ * @module-tag speech */
 import { execFile } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -19,8 +22,7 @@ let account: Account;
 let page: Page;
 let faults: string[];
 
-// Where a whole run must leave nothing out, a missing browser is a failure.
-describe.skipIf(!program && !process.env.CI)('the page to try live sessions with', () => {
+describe('the page to try live sessions with', () => {
   beforeAll(async () => {
     if (!program) throw new Error('no Chromium on PATH: install one, or name it by SEMBLANCE_TEST_BROWSER');
     folder = await mkdtemp(join(tmpdir(), 'semblance-page-'));

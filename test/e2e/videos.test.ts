@@ -1,3 +1,7 @@
+/**
+ * @module-tag ffmpeg
+ * @module-tag speech
+ */
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

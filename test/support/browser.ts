@@ -1,24 +1,10 @@
-import { accessSync, constants } from 'node:fs';
-import { delimiter, join } from 'node:path';
 import { type Browser, chromium } from 'playwright-core';
-
-const NAMES = ['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome'];
+import { findProgram } from './find-program.ts';
+import { BROWSERS } from './programs.ts';
 
 /** A Chromium on this machine: the one named by `SEMBLANCE_TEST_BROWSER`, else the first on PATH. */
 export function findBrowser(): string | undefined {
-  const named = process.env.SEMBLANCE_TEST_BROWSER;
-  if (named) return named;
-  const folders = (process.env.PATH ?? '').split(delimiter).filter(Boolean);
-  return folders.flatMap((folder) => NAMES.map((name) => join(folder, name))).find(isProgram);
-}
-
-function isProgram(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
+  return process.env.SEMBLANCE_TEST_BROWSER || findProgram(...BROWSERS);
 }
 
 export interface FakeDevices {

@@ -65,7 +65,9 @@ describe('a hash list', () => {
     expect(await check.check(subject(OTHERS), idle)).toEqual({ allowed: true });
   });
 
-  it('finds one second of it in a video, and nothing in a video without it', async () => {
+  it('finds one second of it in a video, and nothing in a video without it', {
+    tags: ['ffmpeg'],
+  }, async () => {
     const still = ['-loop', '1', '-t', '1.5', '-i', FORBIDDEN];
     const other = ['-f', 'lavfi', '-t', '2', '-i', 'testsrc2=s=320x320:r=25'];
     const clip = join(dir, 'clip.mp4');
@@ -104,7 +106,7 @@ describe('a hash list', () => {
     }
   });
 
-  it('does not let through what it cannot read', async () => {
+  it('does not let through what it cannot read', { tags: ['ffmpeg'] }, async () => {
     const broken = join(dir, 'broken');
     await writeFile(broken, (await readFile(FORBIDDEN)).subarray(0, 3_000));
     for (const kind of ['image', 'video'] as const) {

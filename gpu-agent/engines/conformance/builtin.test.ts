@@ -7,16 +7,23 @@ import { walkers } from './walkers.ts';
 
 /** The machine that runs the tests may stand still for a moment. */
 const cancelMs = 5_000;
+const video = ['ffmpeg'];
 
 engineConformance({
   title: 'the builtin engine',
   start: hosted(engineSource('builtin')),
   works: [
     { capability: 'face-swap-image', samples: portraits, cancelMs },
-    { capability: 'face-swap', samples: headAndFace, cancelMs },
-    { capability: 'lip-sync', samples: headAndWords, cancelMs },
-    { capability: 'motion-control', samples: portraitAndHead, cancelMs },
-    { capability: 'avatar', samples: portraitAlone, parameters: { script: 'Big map.' }, cancelMs },
-    { capability: 'character-swap', samples: walkers, cancelMs },
+    { capability: 'face-swap', samples: headAndFace, cancelMs, tags: video },
+    { capability: 'lip-sync', samples: headAndWords, cancelMs, tags: [...video, 'speech'] },
+    { capability: 'motion-control', samples: portraitAndHead, cancelMs, tags: video },
+    {
+      capability: 'avatar',
+      samples: portraitAlone,
+      parameters: { script: 'Big map.' },
+      cancelMs,
+      tags: [...video, 'speech'],
+    },
+    { capability: 'character-swap', samples: walkers, cancelMs, tags: video },
   ],
 });

@@ -7,6 +7,8 @@ import type { StartSubject, Subject } from './subject.ts';
 
 /** A capability to hold an engine to. */
 export interface ConformanceWork extends Omit<ConformanceInputs, 'inputs' | 'bad'> {
+  /** What its tests need beside what `npm ci` brings. */
+  readonly tags?: string[];
   /** Makes the samples in a folder that goes when the suite ends. */
   readonly samples: (dir: string) => Promise<Pick<ConformanceInputs, 'inputs' | 'bad'>>;
 }
@@ -42,8 +44,8 @@ export function engineConformance({ title, start, works }: EngineConformance): v
       await subject?.close();
       await rm(dir, { recursive: true, force: true });
     });
-    for (const [place, { samples, ...given }] of works.entries()) {
-      describe(given.capability, () => {
+    for (const [place, { samples, tags = [], ...given }] of works.entries()) {
+      describe(given.capability, { tags }, () => {
         let checks: readonly Check[];
         beforeAll(async () => {
           const own = join(dir, given.capability);

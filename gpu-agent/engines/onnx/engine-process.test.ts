@@ -38,6 +38,7 @@ afterAll(() => rm(tempDir, { recursive: true, force: true }));
 
 /** The machine that runs the tests may stand still for a moment. */
 const cancelMs = 5_000;
+const video = ['ffmpeg'];
 
 engineConformance({
   title: 'the onnx engine',
@@ -47,9 +48,9 @@ engineConformance({
   },
   works: [
     { capability: 'face-swap-image', samples: portraits, cancelMs },
-    { capability: 'face-swap', samples: headAndFace, cancelMs },
-    { capability: 'lip-sync', samples: headAndWords, cancelMs },
-    { capability: 'motion-control', samples: portraitAndHead, cancelMs },
+    { capability: 'face-swap', samples: headAndFace, cancelMs, tags: video },
+    { capability: 'lip-sync', samples: headAndWords, cancelMs, tags: [...video, 'speech'] },
+    { capability: 'motion-control', samples: portraitAndHead, cancelMs, tags: video },
   ],
 });
 

@@ -1,3 +1,4 @@
+/** @module-tag ffmpeg */
 import { readdir } from 'node:fs/promises';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

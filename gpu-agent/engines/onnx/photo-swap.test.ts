@@ -289,7 +289,7 @@ describe('what the directory has no model for, builtin makes, and the result say
     expect(Math.abs(pixel(after, 256, 300, 0) - pixel(before, 256, 300, 0))).toBeGreaterThan(2);
   });
 
-  it('offers nothing that the models add nothing to', async () => {
+  it('offers nothing that the models add nothing to', { tags: ['ffmpeg'] }, async () => {
     await expect(rig.engine([arcface])).rejects.toThrow(
       /^no capability can be made of the models in .* \(recogniser\)$/,
     );

@@ -1,3 +1,7 @@
+/**
+ * @module-tag ffmpeg
+ * @module-tag speech
+ */
 import { execFile } from 'node:child_process';
 import { readdir } from 'node:fs/promises';
 import { promisify } from 'node:util';

@@ -1,3 +1,4 @@
+/** @module-tag python */
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -12,7 +13,7 @@ import { startProgram } from '../conformance/program.ts';
 import { type Subject, sidecar } from '../conformance/subject.ts';
 import { engineConformance } from '../conformance/vitest.ts';
 import { sidecarSource } from '../registry.ts';
-import { hasPython, pythonEnv } from './testing/python-env.ts';
+import { pythonEnv } from './testing/python-env.ts';
 
 const EXAMPLE = join(import.meta.dirname, 'python/examples/face_swap.py');
 const ROUGH = join(import.meta.dirname, 'testing/rough_engine.py');
@@ -23,7 +24,7 @@ const START_MS = 300_000;
 const idle = new AbortController().signal;
 const quiet = () => {};
 
-describe.skipIf(!(await hasPython()))('Python', () => {
+describe('Python', () => {
   let dir: string;
   beforeAll(async () => {
     dir = await mkdtemp(join(tmpdir(), 'semblance-python-'));

@@ -1,4 +1,9 @@
-import { describe, expect, it } from 'vitest';
+/**
+ * @module-tag ffmpeg
+ * @module-tag speech
+ * @module-tag recordings
+ */
+import { beforeAll, describe, expect, it } from 'vitest';
 import { loadVoices } from '#common/voices/load-voices.ts';
 import type { Voice } from '#common/voices/voice.ts';
 import { formantFactor, levelDb, likenessOf, median, pitchOf, spectrum } from './testing/analysis.ts';
@@ -18,8 +23,11 @@ import {
 
 const voices = await loadVoices();
 const spoken = new Map<string, Int16Array>();
-for (const speaker of SPEAKERS) spoken.set(speaker, await speech(speaker));
-const recordings = await people();
+let recordings: ReadonlyMap<string, Int16Array>;
+beforeAll(async () => {
+  for (const speaker of SPEAKERS) spoken.set(speaker, await speech(speaker));
+  recordings = await people();
+});
 
 const middle = ({ pitchHz }: Voice): number => Math.sqrt(pitchHz.low * pitchHz.high);
 const pitches = (sound: Int16Array): number[] => pitchOf(sound, RATE).filter((hz) => hz > 0);

@@ -1,4 +1,8 @@
-import { describe, expect, it } from 'vitest';
+/**
+ * @module-tag ffmpeg
+ * @module-tag speech
+ */
+import { beforeAll, describe, expect, it } from 'vitest';
 import { loadVoices } from '#common/voices/load-voices.ts';
 import type { Voice } from '#common/voices/voice.ts';
 import { resample } from '../../engines/builtin/speech/resample.ts';
@@ -15,7 +19,10 @@ const named = (id: string): Voice => {
 };
 /** A voice that changes nothing where nothing is voiced. */
 const plain: Voice = { ...named('clear-soprano'), timbre: [] };
-const sentence = await speech('flite rms', 'She had five lazy zebras in her dark suit.');
+let sentence: Int16Array;
+beforeAll(async () => {
+  sentence = await speech('flite rms', 'She had five lazy zebras in her dark suit.');
+});
 
 describe('stream', () => {
   it('goes through sample for sample without a voice', () => {

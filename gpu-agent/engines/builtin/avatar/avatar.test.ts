@@ -1,3 +1,7 @@
+/**
+ * @module-tag ffmpeg
+ * @module-tag speech
+ */
 import { execFileSync } from 'node:child_process';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

@@ -1,3 +1,7 @@
+/**
+ * @module-tag ffmpeg
+ * @module-tag speech
+ */
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,3 +1,4 @@
+/** @module-tag ffmpeg */
 import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';

@@ -1,3 +1,4 @@
+/** @module-tag speech */
 import { describe, expect, it } from 'vitest';
 import { disturb, music } from '../training/augment.ts';
 import { HELD_OUT_VOICES } from '../training/corpus.ts';

@@ -1,3 +1,4 @@
+/** @module-tag speech */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { HELD_OUT_VOICES } from '../training/corpus.ts';
 import { over } from '../training/gate-corpus.ts';
