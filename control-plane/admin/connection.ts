@@ -11,7 +11,7 @@ import { ACTOR_KEY } from '../audit/actor.ts';
 const ROOT = join(import.meta.dirname, '..', '..');
 const TIMEOUT_MS = 10_000;
 /** Of calls that recompute the books of an account; the database gives up before. */
-const RECOMPUTING_MS = 320_000;
+const RECOMPUTING_MS = 400_000;
 /** After so long a person is told that it goes on. */
 const LONG_MS = 4_000;
 const RECOMPUTING = new Set(['showAccount', 'topUpAccount']);

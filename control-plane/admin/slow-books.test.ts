@@ -61,6 +61,32 @@ test('an account is shown, and a top-up answered, when its books take longer tha
   expect(toppedUp.account?.balanceMicros).toBe(11_000_000n);
 });
 
+test('people wait for their turn, however many ask, and chores are at it', async () => {
+  const { accountId } = await makeAccount(system);
+  await recomputing(true);
+  const many = Promise.all(
+    Array.from({ length: 12 }, () => call(admin.showAccount.bind(admin), { accountId }, asked())),
+  );
+  many.catch(() => {});
+  await delay(6_000);
+  await recomputing(false);
+  expect((await many).every(({ account }) => account?.ledgerOk)).toBe(true);
+});
+
+test('a top-up whose account cannot be shown says that it is booked', async () => {
+  const { accountId, caller } = await makeAccount(system);
+  const { sql } = system.database;
+  await sql`alter function ledger_faults(text) rename to away_ledger_faults`;
+  try {
+    const top = { accountId, amountMicros: 1_000_000n, reference: undefined };
+    await expect(call(admin.topUpAccount.bind(admin), top, asked())).rejects.toThrow('The top-up is booked');
+  } finally {
+    await sql`alter function away_ledger_faults(text) rename to ledger_faults`;
+  }
+  const { control, ask } = system.client;
+  expect((await ask(control.getBalance.bind(control), { caller })).balanceMicros).toBe(11_000_000n);
+});
+
 test('no submit and no settlement waits for that, and the money is there at once', async () => {
   const { accountId, caller } = await makeAccount(system);
   const { fileKey } = await upload(system, caller);

@@ -1,7 +1,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { Metadata } from '@grpc/grpc-js';
-import { ApiError } from '#common/errors.ts';
-import { type CallContext, type GrpcService, unary } from '#common/grpc/server.ts';
+import { type Metadata, status } from '@grpc/grpc-js';
+import { ApiError, describeError } from '#common/errors.ts';
+import { type CallContext, GrpcError, type GrpcService, unary } from '#common/grpc/server.ts';
+import { toStatus } from '#common/grpc/status.ts';
 import type { Logger } from '#common/logging.ts';
 import type { Voice } from '#common/voices/voice.ts';
 import { type AdminServiceServer, AdminServiceService } from '#proto/semblance/admin/v1/admin.ts';
@@ -83,7 +84,19 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
     createAccount: changing('CreateAccount', changes.accountCreated),
     // Recomputing the books is for later: nobody's submits wait for it, and what it meets undoes no top-up.
     topUpAccount: changing('TopUpAccount', changes.accountToppedUp, async (accountId) => ({
-      account: await showAccount(slow, accountId),
+      account: await showAccount(slow, accountId).catch((cause: unknown) => {
+        // Whoever reads that nothing was billed, as after other failures, books it again.
+        logger.error(
+          { err: cause, accountId },
+          `a top-up is booked, and its account cannot be shown: ${describeError(cause)}`,
+        );
+        const message =
+          'The top-up is booked; do not send it again. The account could not be shown: ask for it later.';
+        throw Object.assign(
+          new GrpcError(status.INTERNAL, message),
+          toStatus(new ApiError('internal_error', message)),
+        );
+      }),
     })),
     showAccount: guarded('ShowAccount', async ({ accountId }) => ({
       account: await showAccount(slow, accountId),

@@ -20,13 +20,18 @@ export interface Database {
    * Commits do not wait for the disk: nothing that must survive a crash of the server is written here.
    */
   readonly fast: Sql;
-  /** Two connections for statements over whole tables, which may take {@link SLOW_MS}. They wait for no lock that submits need. */
+  /**
+   * Connections for statements over whole tables, which may take {@link SLOW_MS}: two for the chores, of which there are
+   * two, and as many for people who have the books of an account recomputed. More of them wait for their turn.
+   */
   readonly slow: Sql;
   close(): Promise<void>;
 }
 
 /** Longest time of a statement on the slow connections. */
 export const SLOW_MS = 300_000;
+/** Longest wait for one of these connections. */
+const SLOW_TURN_MS = 60_000;
 
 /** Connects when first used and again after every loss; nothing here throws because the server is away. */
 export function openDatabase(options: DatabaseOptions): Database {
@@ -50,7 +55,7 @@ export function openDatabase(options: DatabaseOptions): Database {
   });
   const slow = openSql({
     url,
-    maxConnections: 2,
+    maxConnections: 4,
     settings: {
       ...settings,
       application_name: 'semblance-control-plane-chores',
@@ -58,7 +63,7 @@ export function openDatabase(options: DatabaseOptions): Database {
       idle_in_transaction_session_timeout: SLOW_MS,
     },
     deadlineMs: SLOW_MS + 5_000,
-    connectMs,
+    connectMs: SLOW_TURN_MS,
   });
   return {
     sql,
