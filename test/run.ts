@@ -41,9 +41,11 @@ let failed = tests.failed + failedChecks;
 if (exit !== 0 && failed === 0) failed = 1;
 if (log && exit !== 0) console.log(whatFailed(log));
 for (const line of tests.failures) console.log(line);
-const missing = (await missingNeeds()).map(({ packages }) => packages);
-if (missing.length > 0 && tests.leftOut > 0)
-  console.log(`${tests.leftOut} tests left out, some for want of: ${missing.join(' ')} (packages of Debian)`);
+const missing = new Set((await missingNeeds()).flatMap(({ packages }) => packages.split(' ')));
+if (missing.size > 0 && tests.leftOut > 0)
+  console.log(
+    `${tests.leftOut} tests left out, some for want of: ${[...missing].join(' ')} (packages of Debian)`,
+  );
 const passed = tests.passed + checks.length - failedChecks;
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed > 0 || tests.passed === 0 ? 1 : 0;

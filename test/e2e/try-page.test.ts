@@ -9,8 +9,9 @@ import { promisify } from 'node:util';
 import type { Browser, Page } from 'playwright-core';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { findBrowser, launchBrowser } from '../support/browser.ts';
+import { launchBrowser } from '../support/browser.ts';
 import { ADMIRAL } from '../support/media.ts';
+import { findBrowser } from '../support/programs.ts';
 import { type Account, sharedStack } from '../support/stack.ts';
 
 /** The page of the gateway in a real browser, whose microphone and camera are files, against the whole running system. */

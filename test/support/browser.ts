@@ -1,11 +1,4 @@
 import { type Browser, chromium } from 'playwright-core';
-import { findProgram } from './find-program.ts';
-import { BROWSERS } from './programs.ts';
-
-/** A Chromium on this machine: the one named by `SEMBLANCE_TEST_BROWSER`, else the first on PATH. */
-export function findBrowser(): string | undefined {
-  return process.env.SEMBLANCE_TEST_BROWSER || findProgram(...BROWSERS);
-}
 
 export interface FakeDevices {
   /** WAV that the microphone hears, over and over. */

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
+import { findOnPath } from '../../common/process/find-on-path.ts';
 import { hasPython } from '../../gpu-agent/engines/sidecar/testing/python-env.ts';
-import { findProgram } from './find-program.ts';
 
 /** What a machine may lack, by the tag of the tests that need it. */
 export interface Need {
@@ -10,12 +10,17 @@ export interface Need {
   readonly found: boolean;
 }
 
-/** Chromium under its names. */
-export const BROWSERS = ['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome'];
+const BROWSERS = ['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome'];
+
+/** A Chromium on this machine: the one named by `SEMBLANCE_TEST_BROWSER`, else one on PATH. */
+export function findBrowser(): string | undefined {
+  if (process.env.SEMBLANCE_TEST_BROWSER) return process.env.SEMBLANCE_TEST_BROWSER;
+  return BROWSERS.map((name) => findOnPath(name)).find((path) => path !== undefined);
+}
 
 /** All that tests need and `npm ci` does not bring. */
 export async function testNeeds(): Promise<Need[]> {
-  const programs = (...names: string[]) => names.every((name) => findProgram(name));
+  const programs = (...names: string[]) => names.every((name) => findOnPath(name));
   const sounds = '/usr/share/sounds/alsa';
   const prompts = '/usr/share/asterisk/sounds';
   return [
@@ -34,7 +39,7 @@ export async function testNeeds(): Promise<Need[]> {
     {
       tag: 'browser',
       packages: 'chromium-headless-shell',
-      found: Boolean(process.env.SEMBLANCE_TEST_BROWSER || findProgram(...BROWSERS)),
+      found: findBrowser() !== undefined,
     },
   ];
 }
