@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Component } from '#common/grpc/tls/components.ts';
+import { SERVICE_FLAGS } from '#common/process/node-flags.ts';
 import { controlPlaneShape } from '../../control-plane/config.ts';
 import { gatewayShape } from '../../gateway/config.ts';
 import { agentShape } from '../../gpu-agent/settings.ts';
@@ -57,7 +58,7 @@ export function ownServices(
         };
         return {
           command: process.execPath,
-          args: [join(ROOT, name, 'main.ts')],
+          args: [...SERVICE_FLAGS, join(ROOT, name, 'main.ts')],
           env,
           cwd: settings.stateDir,
         };

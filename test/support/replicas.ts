@@ -1,4 +1,5 @@
 /** Two processes of each service, run as on a cluster: against the test run's servers, behind what a Service is there. */
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -7,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { createGuard } from '#common/process/guard.ts';
+import { SERVICE_FLAGS } from '../../common/process/node-flags.ts';
 import { freePort } from '../../local/process/ports.ts';
 import { testKube, testNats, testPostgres } from '../../local/testing.ts';
 import { eventually } from './eventually.ts';
@@ -112,7 +114,7 @@ export async function startReplicas() {
       lines,
       ends,
       async start() {
-        const child = spawn(process.execPath, [join(root, service, 'main.ts')], {
+        const child = spawn(process.execPath, [...SERVICE_FLAGS, join(root, service, 'main.ts')], {
           // A group of its own, so that what it starts ends with it when this process dies.
           detached: true,
           stdio: ['ignore', 'pipe', 'inherit'],
