@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { expect, it } from 'vitest';
+import { SERVICE_FLAGS } from '#common/process/node-flags.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const IMPORT = /^\s*(?:import|export)\s+(?!type\b)(?:[^'";]*?\sfrom\s+)?['"]([^'"]+)['"]/gm;
@@ -61,4 +62,14 @@ it.each([
   expect(wanted).toContain('pino');
   const unused = dependencies.filter((name) => !wanted.has(name)).sort();
   expect(removed('production-packages', stage).sort()).toEqual(unused);
+});
+
+it('runs its service with the flags that services have everywhere', () => {
+  const commands = [...containerfile.matchAll(/^CMD (\[.*main\.ts"\])$/gm)].map(([, json = '']) =>
+    JSON.parse(json),
+  );
+  expect(commands).toEqual([
+    ['node', ...SERVICE_FLAGS, 'gateway/main.ts'],
+    ['node', ...SERVICE_FLAGS, 'gpu-agent/main.ts'],
+  ]);
 });

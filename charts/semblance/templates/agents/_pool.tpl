@@ -119,7 +119,7 @@ spec:
         - name: agent
           image: {{ include "semblance.image" (dict "root" $root "image" $root.Values.agentImage) }}
           imagePullPolicy: {{ $root.Values.agentImage.pullPolicy }}
-          command: [node, --initial-old-space-size=128, gpu-agent/main.ts]
+          command: {{ include "semblance.command" "gpu-agent" }}
           env:
             {{- include "semblance.env" (dict "root" $root "base" (include "semblance.agentEnv" .) "extra" $pool.extraEnv) | nindent 12 }}
           ports:
