@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Component } from '#common/grpc/tls/components.ts';
-import { SERVICE_FLAGS } from '#common/process/node-flags.ts';
 import { controlPlaneShape } from '../../control-plane/config.ts';
 import { gatewayShape } from '../../gateway/config.ts';
+import { GATEWAY_FLAGS } from '../../gateway/node-flags.ts';
 import { agentShape } from '../../gpu-agent/settings.ts';
 import { operatorShape } from '../../operator/config.ts';
 import { httpGet } from '../process/http-get.ts';
@@ -58,7 +58,7 @@ export function ownServices(
         };
         return {
           command: process.execPath,
-          args: [...SERVICE_FLAGS, join(ROOT, name, 'main.ts')],
+          args: [...(name === 'gateway' ? GATEWAY_FLAGS : []), join(ROOT, name, 'main.ts')],
           env,
           cwd: settings.stateDir,
         };

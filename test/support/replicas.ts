@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { createGuard } from '#common/process/guard.ts';
-import { SERVICE_FLAGS } from '../../common/process/node-flags.ts';
+import { GATEWAY_FLAGS } from '../../gateway/node-flags.ts';
 import { freePort } from '../../local/process/ports.ts';
 import { testKube, testNats, testPostgres } from '../../local/testing.ts';
 import { eventually } from './eventually.ts';
@@ -114,19 +114,23 @@ export async function startReplicas() {
       lines,
       ends,
       async start() {
-        const child = spawn(process.execPath, [...SERVICE_FLAGS, join(root, service, 'main.ts')], {
-          // A group of its own, so that what it starts ends with it when this process dies.
-          detached: true,
-          stdio: ['ignore', 'pipe', 'inherit'],
-          env: {
-            PATH: process.env.PATH,
-            HOME: process.env.HOME,
-            TMPDIR: tmpdir(),
-            SEMBLANCE_INTERNAL_TOKEN: 'internal-token-of-two-replicas',
-            SEMBLANCE_HEALTH_LISTEN: `127.0.0.1:${health}`,
-            ...environment[service](port, name),
+        const child = spawn(
+          process.execPath,
+          [...(service === 'gateway' ? GATEWAY_FLAGS : []), join(root, service, 'main.ts')],
+          {
+            // A group of its own, so that what it starts ends with it when this process dies.
+            detached: true,
+            stdio: ['ignore', 'pipe', 'inherit'],
+            env: {
+              PATH: process.env.PATH,
+              HOME: process.env.HOME,
+              TMPDIR: tmpdir(),
+              SEMBLANCE_INTERNAL_TOKEN: 'internal-token-of-two-replicas',
+              SEMBLANCE_HEALTH_LISTEN: `127.0.0.1:${health}`,
+              ...environment[service](port, name),
+            },
           },
-        });
+        );
         const pid = child.pid as number;
         createInterface({ input: child.stdout as NodeJS.ReadableStream }).on('line', (line) => {
           if (line.startsWith('{')) lines.push(JSON.parse(line) as LogLine);

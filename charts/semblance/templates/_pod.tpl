@@ -78,11 +78,6 @@ entries with their name. A name stands in it once: server-side apply refuses it 
 {{- toYaml $list -}}
 {{- end -}}
 
-{{/* Command of a service or agent: the folder of its main.ts. Node's flags are those of common/process/node-flags.ts. */}}
-{{- define "semblance.command" -}}
-[node, --initial-old-space-size=128, {{ . }}/main.ts]
-{{- end -}}
-
 {{/* Of every service and agent. */}}
 {{- define "semblance.baseEnv" -}}
 - name: SEMBLANCE_LOG_LEVEL

@@ -119,7 +119,7 @@ spec:
         - name: agent
           image: {{ include "semblance.image" (dict "root" $root "image" $root.Values.agentImage) }}
           imagePullPolicy: {{ $root.Values.agentImage.pullPolicy }}
-          command: {{ include "semblance.command" "gpu-agent" }}
+          command: [node, gpu-agent/main.ts]
           env:
             {{- include "semblance.env" (dict "root" $root "base" (include "semblance.agentEnv" .) "extra" $pool.extraEnv) | nindent 12 }}
           ports:
