@@ -18,6 +18,8 @@ test.each([
   'HTTPS://EXAMPLE.COM',
   'https://[2001:db8::1]/',
   ofLength(MAX_CALLBACK_URL_LENGTH),
+  `https://${'a'.repeat(60)}.${'b'.repeat(192)}/`,
+  'https://bücher.example/',
 ])('%.40s can be a callback_url', (text) => {
   expect(callbackUrlFault(text)).toBeUndefined();
 });
@@ -37,6 +39,12 @@ test.each([
   ['https://a@example.com/', /user name or password/],
   ['https://:b@example.com/', /user name or password/],
   [ofLength(MAX_CALLBACK_URL_LENGTH + 1), /at most 2048/],
+  [`https://${'a'.repeat(60)}.${'b'.repeat(193)}/`, /host of at most 253/],
+  // 200 letters, and 582 characters as DNS has it.
+  [
+    `http://${String.fromCodePoint(...Array.from({ length: 200 }, (_, i) => 0x4e00 + 37 * i))}/`,
+    /host of at most 253/,
+  ],
 ])('%.40j cannot', (text, fault) => {
   expect(callbackUrlFault(text)).toMatch(fault);
 });

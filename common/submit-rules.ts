@@ -4,6 +4,8 @@
  */
 
 export const MAX_CALLBACK_URL_LENGTH = 2048;
+/** Of a host in the form that DNS has it in (RFC 1035): one of other letters is longer there than as it was written. */
+const MAX_HOST_LENGTH = 253;
 
 const IDEMPOTENCY_KEY = /^[\x20-\x7e]{1,255}$/;
 
@@ -24,5 +26,7 @@ export function callbackUrlFault(text: string): string | undefined {
   const url = text.isWellFormed() && !text.includes('\0') && URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return 'must be an absolute http or https URL';
   if (url.username || url.password) return 'must not carry a user name or password';
+  if (url.hostname.length > MAX_HOST_LENGTH)
+    return `must have a host of at most ${MAX_HOST_LENGTH} characters`;
   return undefined;
 }

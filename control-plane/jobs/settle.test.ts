@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { silentLogger } from '#common/logging.ts';
 import { priceOf } from '#common/money.ts';
@@ -124,6 +125,16 @@ test('a RenderJob that is not the job’s own has no say', async () => {
   expect(await settler().settleFrom(finished(jobId, success(), 'uid-other'))).toBe('fenced');
   expect(await settler().settleFrom(finished(jobId, success(), 'uid-own'))).toBe('settled');
   expect(await settler().settleFrom(finished('job-unknown', success()))).toBe('unknown');
+});
+
+test('a job ends although its callback, accepted long ago, has a host that no index takes', async () => {
+  const { jobId } = await submitted();
+  const host = randomBytes(4_000).toString('hex');
+  await db.sql`update jobs set callback_url = ${`https://${host}/hook`} where id = ${jobId}`;
+  expect(await settler().settleFrom(finished(jobId, success()))).toBe('settled');
+  const [delivery] = await db.sql`select url, origin, state from deliveries where job_id = ${jobId}`;
+  expect(delivery).toMatchObject({ url: `https://${host}/hook`, state: 'pending' });
+  expect(delivery?.origin).toBe(`https://${host}`.slice(0, 512));
 });
 
 test('an output that is missing fails the job; a store that does not answer settles nothing yet', async () => {
