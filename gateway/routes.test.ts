@@ -60,6 +60,11 @@ describe('"Every error has the envelope {error: {code, message}}"', () => {
       'two lengths',
       'POST /api/v1/uploads HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n',
     ],
+    ['a target that is no URL', 'GET http://[::1/api/v1/balance HTTP/1.1\r\nHost: x\r\n\r\n'],
+    [
+      'a target that is no URL, to be upgraded',
+      'GET http://[::1/api/v1/voice/x HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n',
+    ],
     ['a strange Expect', 'POST /api/v1/uploads HTTP/1.1\r\nHost: x\r\nExpect: a-pony\r\n\r\n'],
   ])('malformed HTTP: %s', async (_name, bytes) => {
     const answer = parseRaw(await sendRaw(t.port, bytes));

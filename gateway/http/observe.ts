@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Middleware } from 'koa';
-import { describeError } from '#common/errors.ts';
+import { ApiError, describeError } from '#common/errors.ts';
 import type { Logger } from '#common/logging.ts';
 import { joinTrace, TRACEPARENT, TRACESTATE } from '#common/tracing/traceparent.ts';
 import { type Span, tracer } from '#common/tracing/tracing.ts';
@@ -63,6 +63,7 @@ export function observe(options: ObserveOptions): Middleware {
       });
     });
     try {
+      requirePath(ctx);
       await next();
     } catch (error) {
       if (error instanceof ClientGoneError || (req.destroyed && !req.complete)) {
@@ -77,6 +78,19 @@ export function observe(options: ObserveOptions): Middleware {
     if (!res.headersSent && (isDraining() || awaitsContinue(req))) res.setHeader('Connection', 'close');
     lingerAfter(req, res, lingerMs);
   };
+}
+
+/**
+ * Refuses a target in absolute form whose URL is none: whoever asks Koa for its path gets an exception.
+ * @throws ApiError invalid_input
+ */
+function requirePath(ctx: GatewayContext): void {
+  try {
+    if (ctx.path) return;
+  } catch {
+    // Refused below, like a target without any path.
+  }
+  throw new ApiError('invalid_input', 'The target of the request is not a valid URL.');
 }
 
 function beginSpan(ctx: GatewayContext): Span | undefined {
