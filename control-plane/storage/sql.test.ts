@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { testPostgres } from '../../local/testing.ts';
-import { openSql, type Sql, StorageError, sqlState, violatedConstraint } from './sql.ts';
+import { openSql, runScript, type Sql, StorageError, sqlState, violatedConstraint } from './sql.ts';
 
 let pg: Awaited<ReturnType<typeof testPostgres>>;
 let sql: Sql;
@@ -61,6 +61,29 @@ test('a transaction that throws leaves nothing, and its connection is used again
   expect(await one`select * from t`).toEqual([]);
   expect((await one`select pg_backend_pid() as pid`)[0]).toEqual(before);
   await one.end();
+});
+
+test('a connection whose server takes no writes any more is replaced, however it was used', async () => {
+  await control`create table written (n int)`;
+  for (const write of [
+    (one: Sql) => one`insert into written values (1)`,
+    (one: Sql) => one.begin((tx) => tx`insert into written values (2)`),
+  ]) {
+    const [{ name } = {}] = await control<{ name: string }[]>`select quote_ident(current_database()) as name`;
+    const readOnly = (value: string) =>
+      control.begin((tx) =>
+        runScript(tx, `alter database ${name} set default_transaction_read_only = ${value}`),
+      );
+    // As after a failover: what was connected before the address moved is at a standby.
+    await readOnly('on');
+    const one = open({ maxConnections: 1 });
+    await one`select 1`;
+    await readOnly('off');
+    await expect(write(one)).rejects.toThrow(/not available|read-only/);
+    await write(one);
+    await one.end();
+  }
+  expect(await control`select n from written order by n`).toEqual([{ n: 1 }, { n: 2 }]);
 });
 
 test('whatever connections are cut, every statement has an answer and the next ones work', async () => {

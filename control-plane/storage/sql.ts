@@ -82,9 +82,11 @@ export function openSql(options: SqlOptions): Sql {
       broken = false;
       return result;
     } catch (error) {
+      const rolledBack = error instanceof RolledBack;
+      const cause = rolledBack ? error.cause : error;
       // After an error that the server answered the connection is as good as before.
-      broken = !(error instanceof pg.DatabaseError) && !(error instanceof RolledBack);
-      throw error instanceof RolledBack ? error.cause : storageError(error);
+      broken = takesNoWrites(cause) || !(rolledBack || error instanceof pg.DatabaseError);
+      throw rolledBack ? cause : storageError(error);
     } finally {
       client.release(broken);
     }
@@ -118,6 +120,9 @@ export function openSql(options: SqlOptions): Sql {
   const pressure = () => ({ open: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount });
   return Object.assign(statement, { json, begin, pressure, end: () => pool.end() });
 }
+
+/** After a failover a connection may lead to what is a standby now, and would for ever; a new one leads to the primary. */
+const takesNoWrites = (error: unknown) => sqlState(error) === '25006';
 
 /** Carries what a transaction's work threw past the question whether the connection is still good. */
 class RolledBack extends Error {}
@@ -172,7 +177,7 @@ function json(value: unknown): string {
 function storageError(error: unknown): unknown {
   if (error instanceof pg.DatabaseError) {
     // Class 57 and 08: the server is ending, starting, or cut the connection.
-    return error.code && /^(57|08)/.test(error.code)
+    return takesNoWrites(error) || /^(57|08)/.test(error.code ?? '')
       ? new StorageError('the database is not available', { cause: error })
       : error;
   }
