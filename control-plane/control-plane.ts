@@ -20,6 +20,7 @@ import { type Canceller, createCanceller } from './jobs/cancel.ts';
 import { createJobView } from './jobs/job-view.ts';
 import type { RenderJobOrder } from './jobs/render-jobs.ts';
 import { createRenderJobPayer } from './jobs/renderjob-payer.ts';
+import { createRetractor } from './jobs/retract.ts';
 import { createSettler, type SettledFacts } from './jobs/settle.ts';
 import { createSubmit } from './jobs/submit.ts';
 import { traceSender, traceSettler } from './jobs/traces.ts';
@@ -154,6 +155,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     onSettled,
   });
 
+  const retractor = createRetractor({ database, canceller, logger });
   const payRenderJob = createRenderJobPayer({ database, kube, canceller, settler, namespace, logger });
 
   const watcher = createJobWatcher({
@@ -173,6 +175,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       database,
       webhooks: true,
       onOutcome: metrics.submitted,
+      onUnknown: retractor.retract,
       onCommitted({ jobId, renderJobTask, eventTask, submission }) {
         const { accountId, capability, inputs, parameters } = submission;
         const createdAt = new Date();
@@ -256,6 +259,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     Promise.all([
       outbox.run(signal),
       canceller.run(signal),
+      retractor.run(signal),
       watcher.run(signal),
       watchHub.run(signal),
       reflector.run(signal),

@@ -51,6 +51,7 @@ export async function keepHouse(options: HousekeepingOptions, signal: AbortSigna
   const sweeps: readonly (() => Promise<unknown>)[] = [
     () => removeOldKeys(database.sql),
     () => removeOldTraces(database.sql),
+    () => removeOldRetractions(database.sql),
     () => uploads.sweep(signal),
     () => retention.sweep(signal),
   ];
@@ -106,6 +107,15 @@ export function removeOldTraces(sql: Sql): Promise<void> {
       delete from job_traces where job_id in (
         select job_id from job_traces where created_at < now() - interval '7 days'
         order by created_at limit ${BATCH}) returning 1`,
+  );
+}
+
+/** A statement that was given up arrives within minutes or never. */
+export function removeOldRetractions(sql: Sql): Promise<void> {
+  return untilFewer(
+    () => sql`
+      delete from retracted_submits where job_id in (
+        select job_id from retracted_submits where at < now() - interval '7 days' order by at limit ${BATCH}) returning 1`,
   );
 }
 

@@ -40,7 +40,9 @@ test('100 retries at once under one Idempotency-Key are one job with one hold', 
   const account = await db.account(10);
   const debts: SubmitDebts[] = [];
   const onCommitted = (debt: SubmitDebts) => debts.push(debt);
-  const submits = [1, 2].map(() => createSubmit({ database: db.database, onCommitted, webhooks: false }));
+  const submits = [1, 2].map(() =>
+    createSubmit({ database: db.database, onCommitted, onUnknown: () => {}, webhooks: false }),
+  );
   const submission = account.submission({ idempotencyKey: 'order 1' });
   const results = await Promise.all(Array.from({ length: 100 }, (_, i) => submits[i % 2]?.(submission)));
   expect(new Set(results.map((result) => result?.jobId)).size).toBe(1);

@@ -8,7 +8,8 @@ import { callbackUrlFault, IDEMPOTENCY_KEY_RULE, isIdempotencyKey } from '#commo
 import { tracer } from '#common/tracing/tracing.ts';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
-import { isStorable, type Sql, sqlState } from '../storage/sql.ts';
+import { isStorable, NoConnectionError, type Sql, StorageError, sqlState } from '../storage/sql.ts';
+import type { UnknownSubmit } from './retract.ts';
 
 export interface Submission {
   readonly accountId: string;
@@ -40,6 +41,8 @@ export interface SubmitOptions {
   readonly database: Database;
   /** Told of every job right after its commit. */
   readonly onCommitted: (debts: SubmitDebts) => void;
+  /** Told of a submit that is answered as failed although it may be carried out, and that no retry will find. */
+  readonly onUnknown: (submit: UnknownSubmit) => void;
   /** @param holdMicros of one that was accepted */
   readonly onOutcome?: (outcome: string, capability: string, holdMicros: bigint) => void;
   /** False: nothing delivers webhooks, so a submit that asks for one is refused rather than left waiting for it. */
@@ -50,6 +53,8 @@ interface Prepared {
   readonly jobId: string;
   readonly submission: Submission;
   readonly request: Record<string, unknown>;
+  /** Whether its statement was sent. */
+  sent: boolean;
 }
 
 interface Outcome {
@@ -67,13 +72,14 @@ interface Outcome {
  * the database at the same time share one.
  */
 export function createSubmit(options: SubmitOptions) {
-  const { database, onCommitted, onOutcome } = options;
+  const { database, onCommitted, onUnknown, onOutcome } = options;
   const batcher = createBatcher<Prepared, Outcome>({
     concurrency: 2,
     maxSize: 32,
     // An error the server answered has rolled the batch back; without an answer nothing is known and nothing repeated.
     divisible: (error) => sqlState(error) !== undefined,
     async run(batch) {
+      for (const each of batch) each.sent = true;
       const requests = batch.map(({ request }) => request);
       if (tracer) return submitTraced(database.sql, requests, tracesOf(batch));
       const rows = await database.sql<Outcome[]>`
@@ -87,7 +93,13 @@ export function createSubmit(options: SubmitOptions) {
    */
   return async function submit(submission: Submission): Promise<Submitted> {
     const prepared = prepare(submission, options.webhooks);
-    const outcome = await batcher.submit(prepared);
+    const outcome = await batcher.submit(prepared).catch((error) => {
+      // With an Idempotency-Key the retry that the answer asks for finds the job.
+      const unknown = prepared.sent && error instanceof StorageError && !(error instanceof NoConnectionError);
+      if (unknown && submission.idempotencyKey === undefined)
+        onUnknown({ jobId: prepared.jobId, accountId: submission.accountId });
+      throw error;
+    });
     const held = outcome.outcome === 'accepted' ? (outcome.amount_micros ?? 0n) : 0n;
     onOutcome?.(outcome.outcome, submission.capability, held);
     if (outcome.outcome === 'accepted') {
@@ -167,6 +179,7 @@ function prepare(submission: Submission, webhooks: boolean): Prepared {
   return {
     jobId,
     submission,
+    sent: false,
     request: {
       job: jobId,
       account: submission.accountId,

@@ -9,6 +9,9 @@ export class StorageError extends ApiError {
   }
 }
 
+/** No connection was to be had: nothing was sent, so nothing took effect. */
+export class NoConnectionError extends StorageError {}
+
 type Rows = readonly object[];
 
 /** Runs statements. Values in the template become parameters; int8 comes and goes as bigint, bytea as Buffer. */
@@ -74,7 +77,10 @@ export function openSql(options: SqlOptions): Sql {
     try {
       client = await pool.connect();
     } catch (error) {
-      throw storageError(error);
+      const failure = storageError(error);
+      throw failure instanceof StorageError
+        ? new NoConnectionError(failure.message, { cause: error })
+        : failure;
     }
     let broken = true;
     try {

@@ -44,9 +44,10 @@ export async function testDatabase(schema?: number) {
       return { ...made, files, submission, caller: { keySha256: hashKey(made.apiKey) } };
     },
     /** A submit as a control plane of its own would do it. */
-    submitter: () => createSubmit({ database, onCommitted: () => {}, webhooks: false }),
+    submitter: () => createSubmit({ database, onCommitted: () => {}, onUnknown: () => {}, webhooks: false }),
     /** The same, of one that delivers webhooks. */
-    submitterWithWebhooks: () => createSubmit({ database, onCommitted: () => {}, webhooks: true }),
+    submitterWithWebhooks: () =>
+      createSubmit({ database, onCommitted: () => {}, onUnknown: () => {}, webhooks: true }),
     async balances(accountId: string) {
       const [row] = await sql<
         { available: bigint; held: bigint; spent: bigint; topped_up: bigint }[]

@@ -51,6 +51,11 @@ import { createMessageStream } from './message-stream.ts';
 
 /** A service that does not answer in this time counts as down. */
 const TIMEOUT_MS = 5_000;
+/**
+ * Longer than the control plane itself takes to give a submit up (5 s to let it in, 5 s to carry it out): what it
+ * answered as failed it also takes back.
+ */
+const SUBMIT_TIMEOUT_MS = 12_000;
 
 /** Reads in one message. */
 const READS = 128;
@@ -171,8 +176,9 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     rateLimit && !ctx.headerSent ? setRateLimitHeaders(ctx.res, rateLimit) : undefined;
 
   const submitStream = createMessageStream({ open: () => client.submitJobs() });
-  const submitTogether = createGather({ timeoutMs, most: SUBMITS, send: submitStream.ask });
-  const submitAlone = asker(client.submitJob.bind(client));
+  const submitWithinMs = Math.max(timeoutMs, SUBMIT_TIMEOUT_MS);
+  const submitTogether = createGather({ timeoutMs: submitWithinMs, most: SUBMITS, send: submitStream.ask });
+  const submitAlone = asker(client.submitJob.bind(client), submitWithinMs);
 
   async function submitJob(ctx: GatewayContext, request: SubmitJobRequest): Promise<SubmitJobResponse> {
     // A trace follows calls; a message that carries many has no place in any of them.

@@ -100,7 +100,7 @@ async function measureOurs(url: string, accounts: number) {
   await objects.put(OUTPUT_KEY, Readable.from([Buffer.from('x')]), { contentType: 'image/png' });
   const database = openDatabase({ url });
   const logger = silentLogger();
-  const submit = createSubmit({ database, onCommitted: () => {}, webhooks: false });
+  const submit = createSubmit({ database, onCommitted: () => {}, onUnknown: () => {}, webhooks: false });
   const { settleFrom } = createSettler({ database, objects, logger, onSettled: () => {} });
   let next = 0;
   const milliseconds: number[] = [];

@@ -1,0 +1,59 @@
+import { createWorkQueue } from '#common/kube/index.ts';
+import type { Logger } from '#common/logging.ts';
+import type { Database } from '../storage/database.ts';
+import type { Canceller } from './cancel.ts';
+
+export interface RetractorOptions {
+  readonly database: Database;
+  readonly canceller: Pick<Canceller, 'cancel'>;
+  readonly logger: Logger;
+}
+
+export interface Retractor {
+  /** Takes back a submit that may have been carried out, as soon as the database answers. */
+  retract(submit: UnknownSubmit): void;
+  /** Works until aborted; what is left then is not taken back. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/** A submit that was sent to the database and got no answer in time. */
+export interface UnknownSubmit {
+  readonly jobId: string;
+  readonly accountId: string;
+}
+
+/**
+ * Keeps what a failed submit was answered with: that nothing is billed. Whether its transaction was committed, or will
+ * be, nobody knows; so each is asked for under the lock that submits hold, and one that comes even later is refused.
+ */
+export function createRetractor({ database, canceller, logger }: RetractorOptions): Retractor {
+  const accounts = new Map<string, string>();
+  const queue = createWorkQueue({
+    name: 'retractions',
+    concurrency: 4,
+    logger,
+    maxDelayMs: 2_000,
+    async process(jobId) {
+      const accountId = accounts.get(jobId) ?? '';
+      const [row] = await database.sql<
+        { made: boolean }[]
+      >`select retract_submit(${jobId}, ${accountId}) as made`;
+      if (row?.made) {
+        logger.warn(
+          { jobId, accountId },
+          'a submit was carried out although it was answered as failed; cancelling',
+        );
+        await canceller.cancel(accountId, jobId);
+      }
+      accounts.delete(jobId);
+      return undefined;
+    },
+  });
+  return {
+    retract({ jobId, accountId }) {
+      accounts.set(jobId, accountId);
+      queue.add(jobId);
+    },
+    run: (signal) => queue.run(signal),
+  };
+}
