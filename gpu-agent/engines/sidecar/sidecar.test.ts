@@ -189,6 +189,11 @@ describe('a sidecar', () => {
       { capabilities: [{ capability: 'face-paint', slots: 1, memoryMib: 1, limits: undefined }] },
       '"face-paint", which is no capability',
     ],
+    ...['voice', 'full-live-swap'].map((capability): [string, Partial<GetInfoResponse>, string] => [
+      `the live capability ${capability}`,
+      { capabilities: [{ capability, slots: 1, memoryMib: 1, limits: undefined }] },
+      `it offers ${capability}, which is no work for an engine`,
+    ]),
     [
       'the same capability twice',
       { capabilities: [...GOOD_INFO.capabilities, ...GOOD_INFO.capabilities] },
