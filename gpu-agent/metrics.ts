@@ -1,4 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { createStageLabels } from './attempts/stage-labels.ts';
 
 export type AgentMetrics = ReturnType<typeof createAgentMetrics>;
 
@@ -33,6 +34,14 @@ export function createAgentMetrics(
   gauge('semblance_agent_device_gone', 'A device that an engine needs cannot be used: 1 or 0', () =>
     read.deviceGone?.() ? 1 : 0,
   );
+  const stageLabel = createStageLabels();
+  const stageSeconds = new Histogram({
+    name: 'semblance_agent_stage_seconds',
+    help: 'Time of each stage of succeeded attempts',
+    labelNames: ['capability', 'stage'],
+    buckets: [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 120, 600],
+    registers,
+  });
   return {
     calls: new Histogram({
       name: 'semblance_agent_call_seconds',
@@ -53,13 +62,10 @@ export function createAgentMetrics(
       labelNames: ['why'],
       registers,
     }),
-    stageSeconds: new Histogram({
-      name: 'semblance_agent_stage_seconds',
-      help: 'Time of each stage of succeeded attempts',
-      labelNames: ['capability', 'stage'],
-      buckets: [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 120, 600],
-      registers,
-    }),
+    /** Notes what a stage of a succeeded attempt took, by its name or as one of the others. */
+    stageTook(capability: string, stage: string, milliseconds: number): void {
+      stageSeconds.observe({ capability, stage: stageLabel(capability, stage) }, milliseconds / 1_000);
+    },
     fetchedBytes: new Counter({
       name: 'semblance_agent_fetched_bytes_total',
       help: 'Bytes of inputs that arrived',

@@ -145,6 +145,21 @@ describe('running and ending', () => {
     expect(table.get(ref('a', 1))?.etaSeconds).toBeUndefined();
   });
 
+  it('tells the time left that an engine says anew where it stands, by whole seconds', () => {
+    const table = createAttemptTable();
+    start(table, 'a', 1);
+    const left = (secondsLeft: number | undefined, now: number) =>
+      table.progress(ref('a', 1), { fraction: 0.5, stage: 'swap', now, secondsLeft })?.etaSeconds;
+    expect(left(undefined, 0)).toBeUndefined();
+    expect(left(600, 1_000)).toBe(600);
+    expect(left(600, 2_000)).toBeUndefined();
+    expect(left(599.5, 3_000)).toBeUndefined();
+    expect(left(598, 4_000)).toBe(598);
+    expect(left(undefined, 5_000)).toBeUndefined();
+    expect(left(Number.NaN, 6_000)).toBeUndefined();
+    expect(table.get(ref('a', 1))).toMatchObject({ progress: 0.5, etaSeconds: 598 });
+  });
+
   it('tells no change where there is none', () => {
     const table = createAttemptTable();
     expect(table.progress(ref('a', 1), { fraction: 0.5, stage: 'x', now: 0 })).toBeUndefined();

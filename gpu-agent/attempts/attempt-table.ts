@@ -114,9 +114,21 @@ type Entry = { -readonly [K in keyof Attempt]: Attempt[K] } & {
   pace: Pace | undefined;
 };
 
-function estimate({ pace, progress }: Entry, { secondsLeft, now }: Progress): number | undefined {
-  const paced = pace?.secondsLeft(progress, now);
-  return secondsLeft !== undefined && Number.isFinite(secondsLeft) && secondsLeft >= 0 ? secondsLeft : paced;
+function estimate({ pace, progress }: Entry, said: Progress): number | undefined {
+  const paced = pace?.secondsLeft(progress, said.now);
+  return saidLeft(said) ?? paced;
+}
+
+/** The engine's own estimate, if it is one. */
+function saidLeft({ secondsLeft }: Progress): number | undefined {
+  return secondsLeft !== undefined && Number.isFinite(secondsLeft) && secondsLeft >= 0
+    ? secondsLeft
+    : undefined;
+}
+
+/** In whole seconds, as others are told it: an engine that repeats itself says nothing new. */
+function sameTime(a: number | undefined, b: number): boolean {
+  return a !== undefined && Math.ceil(a) === Math.ceil(b);
 }
 
 const keyOf = (ref: AttemptRef) => `${ref.jobUid}/${ref.attempt}`;
@@ -208,7 +220,13 @@ export function createAttemptTable(limits: AttemptTableLimits = DEFAULT_LIMITS):
         ? Math.min(1, Math.max(entry.progress, fraction))
         : entry.progress;
       const named = stage.slice(0, 64);
-      if (value === entry.progress && named === entry.stage) return undefined;
+      if (value === entry.progress && named === entry.stage) {
+        // Without a word of the engine's a pace of nothing would be estimated again and again.
+        const left = saidLeft(said);
+        if (left === undefined || sameTime(entry.etaSeconds, left)) return undefined;
+        entry.etaSeconds = left;
+        return entry;
+      }
       entry.progress = value;
       entry.stage = named;
       if (named !== 'fetch') entry.pace ??= createPace(value, said.now);

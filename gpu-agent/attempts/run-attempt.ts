@@ -197,12 +197,7 @@ async function fetchRenderStore(
     { name: 'mark', milliseconds: markMs },
     { name: 'store', milliseconds: performance.now() - storeBegan },
   ];
-  for (const stage of stages) {
-    metrics.stageSeconds.observe(
-      { capability: work.capability, stage: stage.name },
-      stage.milliseconds / 1000,
-    );
-  }
+  for (const { name, milliseconds } of stages) metrics.stageTook(work.capability, name, milliseconds);
   logger.info({ details: result.details, sizeBytes, milliUnits }, 'rendered');
   return {
     key: sink.key,

@@ -67,6 +67,18 @@ async function render(request: RenderRequest): Promise<RenderResult> {
       return blurred(request, outputPath);
     case 'refuse':
       throw new RenderError('face_not_detected', 'There is no face in the image.');
+    case 'disk-full':
+      await writeFile('/dev/full', 'x');
+      break;
+    case 'no-process':
+      throw new RenderError('unsupported_format', 'The file is damaged.', {
+        cause: Object.assign(new Error('spawn /usr/bin/tool EAGAIN'), {
+          ...{ code: 'EAGAIN', syscall: 'spawn /usr/bin/tool' },
+        }),
+      });
+    case 'no-file':
+      await readFile('/nowhere/file');
+      break;
     case 'throw':
       throw new Error('private details of the engine');
     case 'fail-with':

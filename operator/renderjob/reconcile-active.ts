@@ -1,7 +1,7 @@
 import { backoffMs } from '#common/kube/index.ts';
 import { AttemptState } from '#proto/semblance/agent/v1/agent.ts';
 import type { JobSnapshot } from './reconcile.ts';
-import { began, etaOf, failureOf, outputOf, percent } from './report.ts';
+import { began, etaOf, failureOf, isNewsOfTime, outputOf, percent } from './report.ts';
 import { attemptOf, finish, PLACE, phaseOf, type StatusChange, statusWith } from './status.ts';
 import type { Action, Decision } from './types.ts';
 
@@ -223,7 +223,8 @@ function going(snapshot: JobSnapshot): Decision {
     const progress = percent(report);
     const eta = etaOf(report);
     const running = phaseOf(job) === 'Running';
-    if (running && job.status?.progress === progress && job.status.stage === (report.stage || undefined)) {
+    const unmoved = job.status?.progress === progress && job.status.stage === (report.stage || undefined);
+    if (running && unmoved && !isNewsOfTime(job.status?.etaSeconds, eta)) {
       return { actions: [], requeueAfterMs };
     }
     const young = running ? 0 : (facts.heardAt ?? 0) + RUNNING_AFTER_MS - now;

@@ -1,4 +1,5 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, symlink } from 'node:fs/promises';
+import { join } from 'node:path';
 import { crc32, deflateSync } from 'node:zlib';
 import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
@@ -6,6 +7,23 @@ import { ADMIRAL, ASTRONAUT, useSwapRig } from './testing/swap-rig.ts';
 
 const rig = useSwapRig();
 const { swap, file, outputDir } = rig;
+
+it('a full disk is a fault of the moment, and the picture not to blame', async () => {
+  const dir = await outputDir();
+  await symlink('/dev/full', join(dir, 'output.jpg.part'));
+  const render = rig.engine.render({
+    capability: 'face-swap-image',
+    inputs: { image: ADMIRAL, face: ASTRONAUT },
+    parameters: {},
+    outputDir: dir,
+    signal: new AbortController().signal,
+    onProgress: () => undefined,
+  });
+  await expect(render).rejects.toMatchObject({
+    name: 'EngineInterruptedError',
+    message: 'the machine of the engine lacks something (ENOSPC, write)',
+  });
+});
 
 describe('refusals', () => {
   const blank = (): Promise<Buffer> =>

@@ -83,6 +83,11 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
         assert.equal(new Set(names).size, names.length, 'it offers a capability twice');
         for (const each of capabilities) {
           assert.ok(isCapability(each.capability), `${each.capability} is no capability`);
+          assert.equal(
+            CAPABILITIES[each.capability].shape,
+            'job',
+            `${each.capability} is no work for an engine`,
+          );
           assert.ok(isWhole(each.slots, 1, 1_024), `${each.capability}: slots ${each.slots}`);
           assert.ok(
             isWhole(each.memoryMib, 1, 16_777_216),

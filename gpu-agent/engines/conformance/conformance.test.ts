@@ -68,6 +68,13 @@ describe('the conformance suite', () => {
     ['keeps to it, and is never closed', () => ({ close: async () => {} }), ['closes  and']],
     ['has a name of two words', () => ({ name: 'two words' }), ['says what it']],
     [
+      'offers what only sessions carry',
+      ({ capabilities }) => ({
+        capabilities: [...capabilities, { capability: 'voice', slots: 1, memoryMib: 1 }],
+      }),
+      ['says what it'],
+    ],
+    [
       'says a stage without a name',
       rendering((request, engine) =>
         engine.render({ ...request, onProgress: (f) => request.onProgress(f, '') }),

@@ -133,6 +133,16 @@ describe('an engine process', () => {
     expect(engine.alive).toBe(true);
   });
 
+  it.each([
+    ['disk-full', 'engine_interrupted', 'the machine of the engine lacks something (ENOSPC, write)'],
+    ['no-process', 'engine_interrupted', 'the machine of the engine lacks something (EAGAIN, spawn)'],
+    ['no-file', 'engine_fault', "ENOENT: no such file or directory, open '/nowhere/file'"],
+  ])('tells a machine that lacks something from an engine that errs (%s)', async (mode, code, message) => {
+    const engine = await startProcess();
+    await expect(engine.render(await work(mode), quiet)).rejects.toMatchObject({ code, message });
+    expect((await engine.render(await work('ok'), quiet)).contentType).toBe('image/png');
+  });
+
   it.each(['crash', 'exit', 'uncaught'])('fails the renders it held when it ends by %s', async (mode) => {
     const engine = await startProcess();
     const held = engine.render(await work('slow'), quiet);

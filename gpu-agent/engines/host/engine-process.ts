@@ -146,7 +146,8 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
     pid: child.pid ?? 0,
     engine,
     get alive() {
-      return dead === undefined;
+      // What has said its last words takes nothing new, though its process is still to end.
+      return dead === undefined && lastWords === undefined;
     },
     get busy() {
       return held.size;
@@ -154,7 +155,8 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
     exited,
     async render(work, { signal: cancelled, onProgress }) {
       cancelled.throwIfAborted();
-      if (dead !== undefined) throw new EngineCrashedError(`the engine process has ended (${dead})`);
+      const ended = dead ?? lastWords;
+      if (ended !== undefined) throw new EngineCrashedError(`the engine process has ended (${ended})`);
       const id = ++lastId;
       let killTimer: NodeJS.Timeout | undefined;
       const cancel = () => {

@@ -6,6 +6,7 @@
 import { Worker } from 'node:worker_threads';
 import { describeError } from '#common/errors.ts';
 import { type Engine, EngineInterruptedError, RenderError } from '../engine.ts';
+import { exhausted } from '../exhausted.ts';
 import type { EngineOptions } from '../registry.ts';
 import type { EngineSetup, FromEngine, RenderWork, ToEngine } from './protocol.ts';
 
@@ -91,8 +92,12 @@ async function render(host: Engine, id: number, work: RenderWork): Promise<void>
     });
     send({ type: 'result', id, result });
   } catch (error) {
-    const known = error instanceof RenderError || error instanceof EngineInterruptedError;
-    if (known) send({ type: 'error', id, code: error.code, message: error.message });
+    // Only texts cross: whether another try may succeed is to be told here.
+    const lack = exhausted(error);
+    if (lack) console.warn(`${lack.message}: ${describeError(error)}`);
+    const told = lack ?? error;
+    const known = told instanceof RenderError || told instanceof EngineInterruptedError;
+    if (known) send({ type: 'error', id, code: told.code, message: told.message });
     else send({ type: 'error', id, message: describeError(error) });
   } finally {
     running.delete(id);

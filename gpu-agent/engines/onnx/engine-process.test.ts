@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import sharp from 'sharp';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { ConfigError } from '#common/config.ts';
 import { silentLogger } from '#common/logging.ts';
@@ -100,6 +101,33 @@ it(
   },
   PROCESSES_MS,
 );
+
+it('ends a cancelled render while a large picture is encoded, and its process goes on with the others', {
+  // A machine that stands still for a second costs the process as well.
+  timeout: PROCESSES_MS,
+  retry: 2,
+}, async () => {
+  // With the one second of a cancel that an agent has.
+  const onnx = startOnnx(await rig.modelDir(models));
+  await onnx.firstReady();
+  const pid = onnx.warm[0]?.pid;
+  const large = sharp(rig.image).resize(6_000, 6_000).png({ compressionLevel: 1 });
+  const work = async (image: string) => ({
+    capability: 'face-swap-image' as const,
+    inputs: { image, face: rig.face },
+    parameters: {},
+    outputDir: await rig.outputDir(),
+  });
+  const controller = new AbortController();
+  const cancelled = onnx.render(await work(await rig.file('large.png', large.toBuffer())), {
+    signal: controller.signal,
+    onProgress: (_fraction, stage) => stage === 'encode' && controller.abort(new Error('enough')),
+  });
+  await expect(cancelled).rejects.toThrow('enough');
+  const options = { signal: AbortSignal.timeout(PROCESSES_MS), onProgress: () => undefined };
+  expect((await onnx.render(await work(rig.image), options)).details).toMatchObject({ faces: 1 });
+  expect(onnx.warm.map((process) => process.pid)).toEqual([pid]);
+});
 
 it(
   'leaves the work to the next engine while its models do not fit, and says why',

@@ -4,6 +4,7 @@ import { CONTENT_TYPES, EXTENSIONS, encodeBase, readBase, readFace } from '../bu
 import { RenderError, type RenderRequest, type RenderResult } from '../engine.ts';
 import type { FaceSwap } from './face-swap.ts';
 import { StageLog } from './stages/models.ts';
+import { untilCancelled } from './until-cancelled.ts';
 
 /**
  * Puts the most prominent face of one picture onto the faces of another and writes the result as
@@ -22,7 +23,9 @@ export async function photoSwap(swap: FaceSwap, request: RenderRequest): Promise
   };
   step(0, 'decode');
   const { face, image } = inputs;
-  const [source, base] = await log.own('decode', () => Promise.all([readFace(face), readBase(image)]));
+  const [source, base] = await log.own('decode', () =>
+    untilCancelled(signal, Promise.all([readFace(face), readBase(image)])),
+  );
   step(0.15, 'detect');
   const identity = await swap.identify(source, signal, log);
   if (!identity)
@@ -34,7 +37,7 @@ export async function photoSwap(swap: FaceSwap, request: RenderRequest): Promise
     throw new RenderError('face_not_detected', 'No face was found in the base image (image_key).');
   }
   step(0.8, 'encode');
-  const file = await log.own('encode', () => encodeBase(base));
+  const file = await log.own('encode', () => untilCancelled(signal, encodeBase(base)));
   step(0.95, 'write');
   const outputPath = join(outputDir, `output.${EXTENSIONS[base.format]}`);
   const partial = `${outputPath}.part`;

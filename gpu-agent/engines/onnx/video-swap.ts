@@ -7,6 +7,7 @@ import type { FaceFinder } from '../builtin/vision/face-finder.ts';
 import { RenderError, type RenderRequest, type RenderResult } from '../engine.ts';
 import type { FaceSwap, Identity } from './face-swap.ts';
 import { StageLog } from './stages/models.ts';
+import { untilCancelled } from './until-cancelled.ts';
 import { editAround } from './vision/frame-edit.ts';
 
 /** Frames followed at a time, as the tracker wants it. */
@@ -34,7 +35,8 @@ export async function videoSwap(
   const log = new StageLog();
   const checkpoint = (): void => signal.throwIfAborted();
   onProgress(0, 'face');
-  const identity = await swap.identify(await readFace(inputs.face), signal, log);
+  const picture = await untilCancelled(signal, readFace(inputs.face));
+  const identity = await swap.identify(picture, signal, log);
   if (!identity)
     throw new RenderError('face_not_detected', 'No face was found in the face picture (face_key).');
   const info = await media.probe(inputs.video, 'video', signal);

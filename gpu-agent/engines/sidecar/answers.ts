@@ -51,6 +51,9 @@ export function checkedInfo(info: GetInfoResponse): SidecarInfo {
   const seen = new Set<string>();
   const capabilities = info.capabilities.map(({ capability, slots, memoryMib, limits }): EngineCapability => {
     if (!isCapability(capability)) broken(`it offers ${quoted(capability)}, which is no capability`);
+    // What an engine offers is switched on for everybody, and no engine carries live media.
+    if (CAPABILITIES[capability].shape !== 'job')
+      broken(`it offers ${capability}, which is no work for an engine`);
     if (seen.has(capability)) broken(`it offers ${capability} twice`);
     seen.add(capability);
     if (slots < 0 || slots > 1_024) broken(`${capability} takes ${slots} slots, not 1 to 1024`);

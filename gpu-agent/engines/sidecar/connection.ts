@@ -15,9 +15,16 @@ export interface SidecarTimes {
   readonly deadAfterMs: number;
   /** A render of which nothing is heard for so long is taken to hang. */
   readonly silenceMs: number;
+  /** A render whose call was ended has so long to end itself, as a cancelled one has. */
+  readonly endMs: number;
 }
 
-export const SIDECAR_TIMES: SidecarTimes = { healthEveryMs: 1_000, deadAfterMs: 15_000, silenceMs: 60_000 };
+export const SIDECAR_TIMES: SidecarTimes = {
+  healthEveryMs: 1_000,
+  deadAfterMs: 15_000,
+  silenceMs: 60_000,
+  endMs: 1_000,
+};
 
 /** What one client says to one sidecar. */
 export interface Connection {

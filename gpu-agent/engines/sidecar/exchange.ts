@@ -2,6 +2,7 @@ import { constants, createWriteStream } from 'node:fs';
 import { chmod, copyFile, lstat, mkdir, open, readlink, realpath, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
+import { exhausted } from '../exhausted.ts';
 import { ContractError } from './answers.ts';
 
 /** Beside the socket; what is in it belongs to the one agent that uses the sidecar. */
@@ -86,7 +87,7 @@ async function take(from: string, to: string, signal: AbortSignal): Promise<stri
   // O_NONBLOCK a named pipe would hold the open for ever.
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
   const file = await open(from, flags).catch((error: NodeJS.ErrnoException) => {
-    throw new ContractError(`the output cannot be opened (${error.code})`);
+    throw exhausted(error) ?? new ContractError(`the output cannot be opened (${error.code})`);
   });
   try {
     const stats = await file.stat();

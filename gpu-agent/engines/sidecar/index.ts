@@ -18,7 +18,12 @@ export function createSidecarEngine(options: EngineOptions, times: SidecarTimes 
   const connection = connect(socket, times);
   const exchange = createExchange(socket);
   const closing = new AbortController();
-  const { promise: ended, resolve: end } = Promise.withResolvers<string>();
+  const { promise: ended, resolve } = Promise.withResolvers<string>();
+  let over = false;
+  const end = (reason: string) => {
+    over = true;
+    resolve(reason);
+  };
   let info: SidecarInfo | undefined;
   const known = () => {
     if (!info) throw new Error('the sidecar is not known before it is warm');
@@ -48,10 +53,10 @@ export function createSidecarEngine(options: EngineOptions, times: SidecarTimes 
       void connection.lost(closing.signal).then((reason) => reason !== undefined && end(reason));
     },
     async render(request) {
-      if (!info || closing.signal.aborted)
+      if (!info || over || closing.signal.aborted)
         throw new EngineInterruptedError('there is no connection to the sidecar');
       const signal = AbortSignal.any([request.signal, closing.signal]);
-      return renderBySidecar({ ...request, signal }, { connection, exchange, times });
+      return renderBySidecar({ ...request, signal }, { connection, exchange, times, onStuck: end });
     },
     async close() {
       closing.abort(new EngineInterruptedError('the connection to the sidecar was closed'));

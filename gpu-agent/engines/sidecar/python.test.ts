@@ -96,6 +96,37 @@ describe('Python', () => {
       await expect(render('ok')).resolves.toBeDefined();
     });
 
+    it('says no more than the agent takes, whatever an engine says', async () => {
+      const refused = (mode: string) => render(mode).catch((error: Error) => error);
+      expect(await refused('refuse-silently')).toMatchObject({
+        code: 'content_rejected',
+        message: 'The engine refused this input.',
+      });
+      expect(await refused('refuse-at-length')).toMatchObject({
+        code: 'content_rejected',
+        message: '🙂'.repeat(512),
+      });
+      const told: [string, number | undefined][] = [];
+      const { stages, details } = await render('talk', idle, ((
+        _fraction: number,
+        stage: string,
+        left?: number,
+      ) => {
+        told.push([stage, left]);
+      }) as () => void);
+      expect(stages).toHaveLength(30);
+      expect(stages.slice(0, 3).map(({ name }) => name)).toEqual(['work', 'begin', 'frame 0']);
+      expect(stages.at(-1)?.name).toBe('other');
+      expect(told.slice(-2)).toEqual([
+        ['work', 1],
+        ['🙂'.repeat(32), undefined],
+      ]);
+      expect(told.filter(([, left]) => left !== undefined)).toHaveLength(1);
+      expect(Object.keys(details)).toHaveLength(32);
+      expect(Object.keys(details)[0]).toHaveLength(64);
+      expect(new Set(Object.values(details))).toEqual(new Set(['🙂'.repeat(128)]));
+    });
+
     it('measures the stages, and tells the time that is left', async () => {
       const left: unknown[] = [];
       const { stages } = await render('ok', idle, ((_fraction: number, _stage: string, seconds?: number) => {

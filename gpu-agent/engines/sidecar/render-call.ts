@@ -19,10 +19,13 @@ export interface RenderCallOptions {
   readonly connection: Connection;
   readonly exchange: Exchange;
   readonly times: SidecarTimes;
+  /** The sidecar goes on with a render that is over: it still has the place, so nothing new may be given to it. */
+  readonly onStuck: (reason: string) => void;
 }
 
 /**
- * One render by the sidecar. When it settles, the sidecar works on it no longer and its files are gone.
+ * One render by the sidecar. When it settles, its files are gone, and the sidecar works on it no longer or `onStuck`
+ * was called.
  * @throws the signal's reason, RenderError, EngineInterruptedError, ContractError
  */
 export async function renderBySidecar(
@@ -33,25 +36,39 @@ export async function renderBySidecar(
   signal.throwIfAborted();
   const renderId = randomUUID();
   const dir = await options.exchange.open(renderId, request.inputs);
+  let stuck: string | undefined;
+  const onStuck = (reason: string) => {
+    stuck = reason;
+  };
   try {
     signal.throwIfAborted();
-    const { outputFile, ...rest } = await answered(renderId, request, options, {
-      inputs: { ...dir.inputs },
-      outputDir: dir.output,
-    });
+    const { outputFile, ...rest } = await answered(
+      renderId,
+      request,
+      { ...options, onStuck },
+      {
+        inputs: { ...dir.inputs },
+        outputDir: dir.output,
+      },
+    );
     const outputPath = await dir.take(outputFile, request.outputDir, signal);
     return { outputPath, ...rest };
   } catch (error) {
     throw signal.aborted ? signal.reason : error;
   } finally {
-    await dir.remove();
+    await dir.remove().catch((error: unknown) => {
+      // What goes on may write as fast as files are removed; the next client removes what is left.
+      if (stuck === undefined) throw error;
+    });
+    // In the turn in which the render settles: the client's host hears of both together, and first that it is over.
+    if (stuck !== undefined) options.onStuck(stuck);
   }
 }
 
 async function answered(
   renderId: string,
   { capability, parameters, signal, onProgress }: RenderRequest,
-  { connection, times }: RenderCallOptions,
+  { connection, times, onStuck }: RenderCallOptions,
   files: { inputs: Record<string, string>; outputDir: string },
 ): Promise<CheckedResult> {
   const reader = createAnswerReader(capability, onProgress);
@@ -82,21 +99,33 @@ async function answered(
     clearTimeout(silence);
     signal.removeEventListener('abort', cancel);
     stream.cancel();
-    if (!over) await gone(connection, renderId);
+    if (!over && !(await gone(connection, renderId, times, signal)))
+      onStuck('the sidecar goes on with a render that is over');
   }
 }
 
 /**
- * Waits until the sidecar works on the render no longer, or is dead. One that goes on after a cancel is not waited for
- * by its client's host, which kills the client; the next client offers nothing before the sidecar is done.
+ * Waits until the sidecar works on the render no longer, or is dead.
+ * @returns false when it goes on beyond its time. After a cancel that is not judged here: the client's host counts that
+ *   time, and kills the client. Either way the next client offers nothing before the sidecar is done.
  */
-async function gone(connection: Connection, renderId: string): Promise<void> {
+async function gone(
+  connection: Connection,
+  renderId: string,
+  { endMs, deadAfterMs }: SidecarTimes,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const began = performance.now();
   for (;;) {
+    // Taken before it is asked: an answer that was long on its way is no proof of a render that goes on.
+    const waited = signal.aborted ? 0 : performance.now() - began;
     try {
       const { running } = await connection.health();
-      if (!running.includes(renderId)) return;
+      if (!running.includes(renderId)) return true;
+      if (waited > endMs) return false;
     } catch (error) {
-      if ((error as ServiceError).code !== status.DEADLINE_EXCEEDED) return;
+      if ((error as ServiceError).code !== status.DEADLINE_EXCEEDED) return true;
+      if (waited > deadAfterMs) return false;
     }
     await delay(20);
   }

@@ -12,7 +12,7 @@ import { createSidecarEngine } from './index.ts';
 import { GOOD_INFO, type ScriptedOptions, startScriptedSidecar } from './testing/scripted-sidecar.ts';
 
 /** Of those that behave: no pause of this process, which is the sidecar too, makes one of them hang. */
-const TIMES = { healthEveryMs: 50, deadAfterMs: 60_000, silenceMs: 60_000 };
+const TIMES = { healthEveryMs: 50, deadAfterMs: 60_000, silenceMs: 60_000, endMs: 60_000 };
 const idle = new AbortController().signal;
 let dir: string;
 let socket: string;
@@ -95,16 +95,36 @@ describe('a sidecar', () => {
     ['unavailable', { name: 'EngineInterruptedError' }],
     ['exhausted', { name: 'EngineInterruptedError' }],
     ['internal', { name: 'Error', message: expect.stringContaining('INTERNAL: as asked') }],
-    ['silent', { name: 'EngineInterruptedError', message: 'the sidecar said nothing for 0.5 s' }],
   ])('that ends a render by %s is understood', async (mode, error) => {
-    const { state, running } = await sidecar();
-    const engine = await warmEngine(idle, mode === 'silent' ? { silenceMs: 500 } : {});
-    // What hangs never leaves `running`: the host would end the client by now.
-    if (mode === 'silent') setTimeout(() => running.clear(), 700);
+    await sidecar();
+    const engine = await warmEngine();
     await expect(engine.render(await work(mode))).rejects.toMatchObject(error);
     expect(await leftovers()).toEqual([]);
-    if (mode === 'silent') expect(state.cancelled).toBe(1);
   });
+
+  it.each([
+    ['silent', { name: 'EngineInterruptedError', message: 'the sidecar said nothing for 0.5 s' }],
+    ['backwards-for-ever', { name: 'ContractError', message: expect.stringContaining('fell from 0.5') }],
+    ['refuses-for-ever', { name: 'RenderError', code: 'face_not_detected' }],
+  ])(
+    'that goes on with a render that is over (%s) is given nothing more by this client',
+    async (mode, error) => {
+      const { state, running } = await sidecar();
+      const engine = await warmEngine(idle, { endMs: 200, ...(mode === 'silent' ? { silenceMs: 500 } : {}) });
+      await expect(engine.render(await work(mode))).rejects.toMatchObject(error);
+      expect(await leftovers()).toEqual([]);
+      expect(state.cancelled).toBe(1);
+      expect(running.size).toBe(1);
+      expect(await engine.ended).toBe('the sidecar goes on with a render that is over');
+      await expect(engine.render(await work('ok'))).rejects.toMatchObject({ name: 'EngineInterruptedError' });
+      // The next client waits until the place is free.
+      const next = warmEngine();
+      const early = await Promise.race([next, delay(500)]);
+      expect(early).toBeUndefined();
+      running.clear();
+      expect((await (await next).render(await work('ok'))).contentType).toBe('image/png');
+    },
+  );
 
   it.each([
     ['backwards', 'its progress fell from 0.5 to 0.2'],
@@ -169,6 +189,11 @@ describe('a sidecar', () => {
       { capabilities: [{ capability: 'face-paint', slots: 1, memoryMib: 1, limits: undefined }] },
       '"face-paint", which is no capability',
     ],
+    ...['voice', 'full-live-swap'].map((capability): [string, Partial<GetInfoResponse>, string] => [
+      `the live capability ${capability}`,
+      { capabilities: [{ capability, slots: 1, memoryMib: 1, limits: undefined }] },
+      `it offers ${capability}, which is no work for an engine`,
+    ]),
     [
       'the same capability twice',
       { capabilities: [...GOOD_INFO.capabilities, ...GOOD_INFO.capabilities] },
@@ -280,5 +305,28 @@ describe('the host of a sidecar', () => {
     expect(pool.engine).toBeUndefined();
     running.clear();
     await vi.waitFor(() => expect(pool.engine).toBeDefined(), { timeout: 15_000 });
+  });
+
+  it('gives a sidecar that goes on with a render that is over nothing more until it is done', async () => {
+    const { running } = await sidecar();
+    const pool = startPool();
+    await pool.firstReady();
+    const { signal, onProgress, ...rest } = await work('backwards-for-ever');
+    const failed = pool.render(rest, { signal, onProgress }).catch((error: Error) => error);
+    // Waits in the agent from the moment in which the render is over.
+    const waiting = failed.then(async () => {
+      expect(pool.warm.some(({ busy }) => busy > 0)).toBe(false);
+      return pool.render({ ...(await work('ok')) }, { signal, onProgress });
+    });
+    expect(await failed).toMatchObject({
+      name: 'EngineFaultError',
+      message: expect.stringContaining('fell'),
+    });
+    await vi.waitFor(() => expect(pool.engine).toBeUndefined(), { timeout: 5_000 });
+    await delay(500);
+    expect(pool.engine).toBeUndefined();
+    running.clear();
+    expect((await waiting).contentType).toBe('image/png');
+    expect(pool.engine).toBeDefined();
   });
 });

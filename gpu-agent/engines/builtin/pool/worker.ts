@@ -1,7 +1,9 @@
 import { parentPort, workerData } from 'node:worker_threads';
+import { describeError } from '#common/errors.ts';
 import { createMedia, findMediaTools } from '../../../media/media.ts';
 import type { Media } from '../../../media/types.ts';
 import { EngineInterruptedError, RenderError, type RenderResult } from '../../engine.ts';
+import { exhausted } from '../../exhausted.ts';
 import { openSession } from '../../models/session.ts';
 import { threadStarted } from '../../models/thread-gate.ts';
 import { BUILTIN_CAPABILITIES } from '../capabilities.ts';
@@ -105,6 +107,10 @@ async function render(
 
 function describe(error: unknown): WorkerFailure {
   if (error instanceof CancelledError) return { code: 'cancelled', message: error.message, stack: undefined };
+  const lack = exhausted(error);
+  // The path is for the log, which has what an engine prints.
+  if (lack) console.warn(`${lack.message}: ${describeError(error)}`);
+  if (lack) return { code: lack.code, message: lack.message, stack: undefined };
   if (error instanceof RenderError || error instanceof EngineInterruptedError)
     return { code: error.code, message: error.message, stack: error.stack };
   const { message, stack } = error instanceof Error ? error : new Error(String(error));

@@ -1,4 +1,4 @@
-"""An engine that dies, hangs or errs as the parameter `mode` of a render asks."""
+"""An engine that dies, hangs, errs or says too much as the parameter `mode` of a render asks."""
 
 import os
 import signal
@@ -26,6 +26,17 @@ class RoughEngine(Engine):
             raise ValueError("private details of the engine")
         if mode == "refuse":
             raise RenderError("content_rejected", "Not this one.")
+        if mode == "refuse-silently":
+            raise RenderError("content_rejected", " \n")
+        if mode == "refuse-at-length":
+            raise RenderError("content_rejected", "\U0001f642" * 2000)
+        if mode == "talk":
+            for step in range(100):
+                job.progress(0.2 + step / 200, f"frame {step}", (float("nan"), float("inf"), -1)[step % 3])
+            job.progress(0.8, "", 1)
+            job.progress(0.9, "\U0001f642" * 64)
+            many = {f"{number} {'n' * 100}": "\U0001f642" * 500 for number in range(50)}
+            return Result("out.png", "image/png", images=1, details=many)
         for step in range(20):
             job.progress(0.1 + step / 25, "wait", (20 - step) / 20)
             time.sleep(0.05)

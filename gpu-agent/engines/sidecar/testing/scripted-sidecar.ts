@@ -82,6 +82,12 @@ export async function startScriptedSidecar(socket: string, options: ScriptedOpti
         return void say(call, { $case: 'failure', value: { code: 'processing_failed', message: ' ' } });
       case 'backwards':
         return void progress(call, 0.2);
+      case 'backwards-for-ever':
+        progress(call, 0.2);
+        return never();
+      case 'refuses-for-ever':
+        say(call, { $case: 'failure', value: { code: 'face_not_detected', message: 'No face.' } });
+        return never();
       case 'nan':
         return void progress(call, Number.NaN);
       case 'beyond':

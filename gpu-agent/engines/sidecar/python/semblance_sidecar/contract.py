@@ -5,6 +5,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Dict, Mapping, Optional, Sequence, Union
 
+from . import limits
+
 ERROR_CODES = (
     "face_not_detected",
     "unsupported_format",
@@ -78,7 +80,7 @@ class Job:
         self._tell = tell
         self._cancelled = cancelled
         self._fraction = 0.0
-        self._stage = "work"
+        self._stage = limits.STAGE
         self._stages: Dict[str, float] = {}
         self._since = time.monotonic()
 
@@ -90,9 +92,9 @@ class Job:
         """Says how far the work is and what comes next. Ends a cancelled job here: call it several times a second."""
         if self._cancelled():
             raise Cancelled()
-        self._lap(stage)
+        self._lap(limits.stage(stage))
         self._fraction = min(1.0, max(self._fraction, float(fraction)))
-        self._tell(self._fraction, stage[:64], seconds_left)
+        self._tell(self._fraction, self._stage, limits.seconds_left(seconds_left))
 
     def stages(self) -> Dict[str, float]:
         """Milliseconds of every stage so far."""
@@ -101,9 +103,9 @@ class Job:
 
     def _lap(self, stage: str) -> None:
         now = time.monotonic()
-        self._stages[self._stage] = self._stages.get(self._stage, 0.0) + (now - self._since) * 1000
+        limits.add_time(self._stages, self._stage, (now - self._since) * 1000)
         self._since = now
-        self._stage = stage[:64]
+        self._stage = stage
 
 
 class Engine:

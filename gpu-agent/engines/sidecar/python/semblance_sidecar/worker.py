@@ -8,6 +8,7 @@ import time
 import traceback
 from typing import Optional
 
+from . import limits
 from .contract import Cancelled, Job, RenderError
 
 _context = multiprocessing.get_context("spawn")
@@ -54,12 +55,12 @@ def _render(engine, work, pipe, cancelled):
     try:
         result = engine.render(job)
         units = (result.unit, result.milli_units)
-        details = {str(name): str(value) for name, value in result.details.items()}
+        details = limits.details(result.details)
         return ("result", result.file, result.content_type, units, job.stages(), details)
     except Cancelled:
         return ("cancelled",)
     except RenderError as error:
-        return ("failure", error.code, error.message)
+        return ("failure", error.code, limits.refusal(error.message))
     except BaseException:
         traceback.print_exc()
         return ("fault", traceback.format_exc(limit=1).strip().splitlines()[-1])
