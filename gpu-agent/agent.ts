@@ -147,7 +147,7 @@ async function startParts(
   });
   started.push(() => engines.close());
 
-  const contentChecks = createContentChecks({
+  const contentChecks = await createContentChecks({
     settings: settings.contentCheck,
     logger,
     onResult: (check, phase, result) => metrics.contentChecks.inc({ check, phase, result }),

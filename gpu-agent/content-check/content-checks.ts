@@ -38,7 +38,12 @@ export interface ContentChecksOptions {
   readonly onResult: (check: string, phase: CheckSubject['phase'], result: CheckResult) => void;
 }
 
-export function createContentChecks({ settings, logger, onResult }: ContentChecksOptions): ContentChecks {
+/** @throws ContentCheckError when one of them cannot be used as it is set, such as for a list that is not understood */
+export async function createContentChecks({
+  settings,
+  logger,
+  onResult,
+}: ContentChecksOptions): Promise<ContentChecks> {
   const make: Readonly<Record<CheckName, () => ContentCheck>> = {
     'allow-all': () => allowAll,
     'hash-list': () => hashList({ list: settings.hashList, distance: settings.hashDistance, logger }),
@@ -47,6 +52,7 @@ export function createContentChecks({ settings, logger, onResult }: ContentCheck
     grpc: () => grpcHook({ ...settings, url: settings.grpcUrl, logger }),
   };
   const checks = settings.names.map((name) => make[name]());
+  for (const check of checks) await check.assertUsable?.();
   const statement = stated(checks, settings.allowUnchecked);
   const looksAtNothing = checks.every((check) => check === allowAll);
   if (looksAtNothing || settings.allowUnchecked) logger.warn(statement.message);

@@ -2,6 +2,8 @@ import { type ChildProcess, fork } from 'node:child_process';
 import type { Logger } from '#common/logging.ts';
 import { RenderError } from '../../engines/engine.ts';
 import { ALLOWED, type CheckSubject, type ContentCheck, ContentCheckError } from '../check.ts';
+import { listFile } from '../list-file.ts';
+import { parseEntry } from './entries.ts';
 import type { LookerOptions } from './looker.ts';
 import type { FromLooker, ToLooker } from './protocol.ts';
 
@@ -80,6 +82,9 @@ export function hashList(options: HashListOptions): ContentCheck {
   return {
     name: 'hash-list',
     about: `pictures and a frame of each second of video, against hashes of a list (PDQ within ${distance} bits, SHA-256)`,
+    async assertUsable() {
+      await listFile(list, parseEntry)();
+    },
     async check(subject, signal) {
       const { found, refused, failed } = await look(subject, signal);
       if (refused) throw new RenderError(refused.code, refused.message);
