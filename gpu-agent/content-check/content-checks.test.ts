@@ -1,6 +1,8 @@
+import { execFile } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadConfig } from '#common/config.ts';
 import { silentLogger } from '#common/logging.ts';
@@ -44,6 +46,28 @@ describe('content checks', () => {
       SEMBLANCE_CONTENT_WORD_LIST: words,
     });
     expect(checks.statement.checks).toEqual(['hash-list', 'word-list']);
+    await checks.close();
+  });
+
+  it('give a file up that the hash list cannot get on with, after the time of the settings', async () => {
+    const list = join(dir, 'list.txt');
+    await writeFile(list, `sha256 ${'0'.repeat(64)}\n`);
+    // Nobody ever writes into it.
+    const path = join(dir, 'pipe');
+    await promisify(execFile)('mkfifo', [path]);
+    const checks = await checksOf({
+      SEMBLANCE_CONTENT_CHECK: 'hash-list',
+      SEMBLANCE_CONTENT_HASH_LIST: list,
+      SEMBLANCE_CONTENT_CHECK_TIMEOUT_SECONDS: '1',
+    });
+    const files = [{ role: 'audio', path, kind: 'audio' as const }];
+    const subject = { phase: 'input' as const, jobName: 'job', capability: 'avatar' as const };
+    const signal = AbortSignal.timeout(20_000);
+    const checking = checks.assertAllowed(
+      { ...subject, parameters: {}, files },
+      { signal, logger: silentLogger() },
+    );
+    await expect(checking).rejects.toThrow('the hash list came no further within 1 s');
     await checks.close();
   });
 });

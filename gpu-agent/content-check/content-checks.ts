@@ -46,7 +46,13 @@ export async function createContentChecks({
 }: ContentChecksOptions): Promise<ContentChecks> {
   const make: Readonly<Record<CheckName, () => ContentCheck>> = {
     'allow-all': () => allowAll,
-    'hash-list': () => hashList({ list: settings.hashList, distance: settings.hashDistance, logger }),
+    'hash-list': () =>
+      hashList({
+        list: settings.hashList,
+        distance: settings.hashDistance,
+        timeoutMs: settings.timeoutMs,
+        logger,
+      }),
     'word-list': () => wordList(settings.wordList),
     http: () => httpHook({ ...settings, logger }),
     grpc: () => grpcHook({ ...settings, url: settings.grpcUrl, logger }),
