@@ -22,7 +22,10 @@ export interface Kit {
 
 export interface StartOptions {
   readonly signal: AbortSignal;
-  /** Seconds after which it is killed; none for what is paced by its reader or writer. */
+  /**
+   * Seconds after which it is killed, several times those of its processor: files that take too long are caught by these.
+   * None for what is paced by its reader or writer.
+   */
   readonly wallSec?: number;
   readonly limits?: Partial<ChildLimits>;
   readonly feed?: boolean;

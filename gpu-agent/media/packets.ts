@@ -36,7 +36,7 @@ export async function scanPackets(
     ...['-v', 'error', '-select_streams', String(stream.index)],
     ...['-show_entries', 'packet=pts,dts,duration,size,flags', '-of', 'compact=p=0:s=,', ...inputArgs(path)],
   ];
-  await using tool = await kit.start('ffprobe', args, { signal, wallSec: 120 });
+  await using tool = await kit.start('ffprobe', args, { signal, wallSec: 600 });
   const isVideo = stream.codec_type === 'video';
   const most = isVideo ? kit.limits.maxFrames : Number.POSITIVE_INFINITY;
   const toUs = (1e6 * num) / den;

@@ -208,7 +208,7 @@ describe('hostile inputs', () => {
     expect(took).toBeLessThan(1_000);
   });
 
-  it('are blamed for the time that they take, and not for what kills their decoder', async () => {
+  it('are not blamed for what kills their decoder, or gives it no time', async () => {
     const file = rig.path('long.mkv');
     const decode = async (media: typeof rig.media, first: () => Promise<void>) => {
       const info = await media.probe(file, 'video', rig.signal);
@@ -231,7 +231,7 @@ describe('hostile inputs', () => {
       decode(rig.withOptions({ stallSec: 0.5 }), async () => {
         for (const pid of await decoders()) process.kill(pid, 'SIGSTOP');
       }),
-    ).rejects.toMatchObject({ code: 'input_too_large' });
+    ).rejects.toMatchObject({ code: 'engine_interrupted', retryable: true });
   });
 
   it('are let go when the reader leaves early', async () => {
