@@ -17,7 +17,7 @@ afterAll(() => rm(dir, { recursive: true, force: true }));
 
 function checksOf(env: NodeJS.ProcessEnv) {
   const settings = contentCheckSettings(loadConfig(contentCheckShape, env));
-  return createContentChecks({ settings, logger: silentLogger(), onResult: () => {} });
+  return createContentChecks({ settings, nice: 3, logger: silentLogger(), onResult: () => {} });
 }
 
 describe('content checks', () => {

@@ -33,6 +33,8 @@ export interface ContentChecks {
 
 export interface ContentChecksOptions {
   readonly settings: ContentCheckSettings;
+  /** Nice value of what decodes files here, as of renders. */
+  readonly nice: number;
   readonly logger: Logger;
   /** Told of each check that was made. */
   readonly onResult: (check: string, phase: CheckSubject['phase'], result: CheckResult) => void;
@@ -41,6 +43,7 @@ export interface ContentChecksOptions {
 /** @throws ContentCheckError when one of them cannot be used as it is set, such as for a list that is not understood */
 export async function createContentChecks({
   settings,
+  nice,
   logger,
   onResult,
 }: ContentChecksOptions): Promise<ContentChecks> {
@@ -51,6 +54,7 @@ export async function createContentChecks({
         list: settings.hashList,
         distance: settings.hashDistance,
         timeoutMs: settings.timeoutMs,
+        nice,
         logger,
       }),
     'word-list': () => wordList(settings.wordList),

@@ -12,6 +12,8 @@ export interface Kit {
   readonly threads: number;
   readonly memoryMib: number;
   readonly stallSec: number;
+  /** Nice value of the tools. Default: ours. */
+  readonly nice?: number | undefined;
   /** Reads a file's headers. @throws RenderError */
   open(path: string, signal: AbortSignal): Promise<OpenFile>;
   /** Starts a tool that is gone when the block that holds it (`await using`) is left. */
@@ -39,7 +41,7 @@ export function createKit(base: Omit<Kit, 'open' | 'start' | 'patient'>): Kit {
     open: createFileReader(() => kit),
     async start(program, args, { signal, wallSec, limits, feed = false }) {
       const tool = await startTool({
-        ...{ tools: base.tools, program, args, guard: base.guard, signal, feed },
+        ...{ tools: base.tools, program, args, guard: base.guard, nice: base.nice, signal, feed },
         limits: { cpuSec: 120, memoryMib: base.memoryMib, fileMib: 1, ...limits },
       });
       const timer = wallSec === undefined ? undefined : setTimeout(() => tool.kill(), wallSec * 1000);

@@ -8,9 +8,16 @@ let check: ContentCheck | undefined;
 afterEach(async () => check?.close());
 
 /** Looks at files in processes that do what the files' roles say. */
-function looks(timeoutMs: number) {
+function looks(timeoutMs: number, nice?: number) {
   const main = new URL('../testing/odd-looker.ts', import.meta.url);
-  const checking = hashList({ list: '', distance: 31, logger: silentLogger(), timeoutMs, main });
+  const checking = hashList({
+    list: '',
+    distance: 31,
+    logger: silentLogger(),
+    timeoutMs,
+    main,
+    ...(nice === undefined ? {} : { nice }),
+  });
   check = checking;
   return (role: string) => {
     const files = [{ role, path: `/${role}`, kind: 'image' as const }];
@@ -42,6 +49,11 @@ describe('the process of the hash list', () => {
       reason: { name: 'ContentCheckError', message: 'the hash list came no further within 3 s' },
     });
     expect(long).toEqual(ALLOWED);
+  });
+
+  it('leaves the processor to what must not wait, as renders do', async () => {
+    const reason = 'The input 12 is not allowed here.';
+    expect(await looks(30_000, 12)('nice')).toEqual({ allowed: false, reason });
   });
 
   it('is not started again at the end of the agent', async () => {

@@ -1,5 +1,6 @@
 import { fork } from 'node:child_process';
 import type { Logger } from '#common/logging.ts';
+import { lowerPriority } from '#common/process/lower-priority.ts';
 import { ContentCheckError } from '../check.ts';
 import type { LookerOptions } from './looker.ts';
 import type { FromLooker, Looked, LookerAnswer, ToLooker } from './protocol.ts';
@@ -11,6 +12,8 @@ export interface LookerProcessOptions extends LookerOptions {
   readonly logger: Logger;
   /** A look that comes no further for so long is given up, and the process with it. */
   readonly timeoutMs: number;
+  /** Nice value of the process, and of the decoders it starts. Default: ours. */
+  readonly nice?: number;
   /** Module of the process. Default: the one that looks. */
   readonly main?: URL;
 }
@@ -39,7 +42,7 @@ interface Waiting {
 }
 
 export function startLooker(options: LookerProcessOptions): LookerProcess {
-  const { list, distance, logger, timeoutMs } = options;
+  const { list, distance, logger, timeoutMs, nice } = options;
   const main = options.main ?? new URL('./looker-main.ts', import.meta.url);
   const waiting = new Map<number, Waiting>();
   const { promise: ended, resolve: onEnded } = Promise.withResolvers<void>();
@@ -51,6 +54,7 @@ export function startLooker(options: LookerProcessOptions): LookerProcess {
     env: Object.fromEntries(Object.entries(process.env).filter(([name]) => PASSED_ON.test(name))),
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
   });
+  if (nice !== undefined && child.pid !== undefined) lowerPriority(child.pid, nice);
   child.stderr?.on('data', (data: Buffer) => {
     logger.warn({ line: data.toString().slice(0, 2_000) }, 'output of the content check');
   });

@@ -2,6 +2,7 @@
  * Main module of a process that looks at nothing and does what the names of files say. It keeps to the protocol of the
  * process of the hash list, and needs no time to start.
  */
+import { getPriority } from 'node:os';
 import type { FromLooker, ToLooker } from '../hash-list/protocol.ts';
 
 let asked = 0;
@@ -24,6 +25,10 @@ process.on('message', (message: ToLooker) => {
     case 'long':
       if (others === 0) answer();
       else setInterval(() => say({ type: 'looking', id }), 100);
+      break;
+    // Finds its own nice value.
+    case 'nice':
+      say({ type: 'answer', id, found: String(getPriority()) });
       break;
     default:
       answer();
