@@ -117,7 +117,7 @@ async function startParts(
   started.push(() => dispatcher.destroy());
 
   const tools = await (options.findMedia ?? findMediaTools)();
-  const media = tools.available ? createMedia({ tools, threads: 1 }) : undefined;
+  const media = tools.available ? createMedia({ tools, threads: 1, nice: settings.renderNice }) : undefined;
   if (media) started.push(() => media.close());
   if (!tools.available) logger.warn(`no capability that makes videos is offered: ${tools.reason}`);
 
@@ -147,8 +147,9 @@ async function startParts(
   });
   started.push(() => engines.close());
 
-  const contentChecks = createContentChecks({
+  const contentChecks = await createContentChecks({
     settings: settings.contentCheck,
+    nice: settings.renderNice,
     logger,
     onResult: (check, phase, result) => metrics.contentChecks.inc({ check, phase, result }),
   });

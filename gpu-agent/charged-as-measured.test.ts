@@ -1,5 +1,5 @@
 /** @module-tag ffmpeg */
-import { mkdir, readFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { AttemptState } from '#proto/semblance/agent/v1/agent.ts';
@@ -61,6 +61,19 @@ it('a sidecar that says it made an hour is charged for the two seconds that its 
   watch.cancel();
 });
 
+it('measuring has the priority of renders', async () => {
+  const ffprobe = join(harness.dir, 'ffprobe');
+  const said = join(harness.dir, 'nice');
+  await writeFile(ffprobe, `#!/bin/sh\nnice > ${said}\nexec ${rig.tools.ffprobe} "$@"\n`, { mode: 0o700 });
+  const { watch, swap } = await swapping({
+    env: { SEMBLANCE_AGENT_RENDER_NICE: '9' },
+    findMedia: async () => ({ ...rig.tools, ffprobe }),
+  });
+  expect(await swap(2_000)).toMatchObject({ state: SUCCEEDED });
+  expect(await readFile(said, 'utf8')).toBe('9\n');
+  watch.cancel();
+});
+
 it('measuring a long video has progress of its own, which never falls and ends with the store', async () => {
   const { watch, swap } = await swapping();
   expect(await swap(80_000, '/in/long')).toMatchObject({ state: SUCCEEDED, progress: 1 });
@@ -77,8 +90,8 @@ it('measuring a long video has progress of its own, which never falls and ends w
   watch.cancel();
 });
 
-async function swapping() {
-  const agent = await harness.agent({ engines: [sidecarSource(socket, 0)] });
+async function swapping(options: Parameters<Harness['agent']>[0] = {}) {
+  const agent = await harness.agent({ engines: [sidecarSource(socket, 0)], ...options });
   const watch = agent.watch();
   const swap = async (milliseconds: number, video = '/in/clip') => {
     const base = agent.request('copies');

@@ -39,7 +39,7 @@ export const agentShape = {
   SEMBLANCE_AGENT_SLOTS: whole(1, 1024).optional(),
   /** Memory for renders, together, by which the operator places them. */
   SEMBLANCE_AGENT_MEMORY_MIB: whole(1, 16_777_216).optional(),
-  /** Nice value of engine processes; the agent and its live sessions are at 0. */
+  /** Nice value of engine processes and of what decodes files beside them; the agent and its live sessions are at 0. */
   SEMBLANCE_AGENT_RENDER_NICE: whole(0, 19).default(ENGINE_NICE),
   SEMBLANCE_AGENT_WORK_DIR: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
   /** Seconds that running work is given to finish once the process was asked to end. */

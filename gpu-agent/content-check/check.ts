@@ -29,6 +29,8 @@ export interface ContentCheck {
   readonly name: string;
   /** What it looks at, for the agent's status. */
   readonly about: string;
+  /** Looks at what it was set to, before the first job. Absent: there is nothing to look at. @throws ContentCheckError */
+  assertUsable?(): Promise<void>;
   /**
    * @throws ContentCheckError when it cannot say; RenderError when the file itself is why; or the signal's reason. What it
    *   does not throw for was looked at.

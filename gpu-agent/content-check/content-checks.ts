@@ -33,20 +33,36 @@ export interface ContentChecks {
 
 export interface ContentChecksOptions {
   readonly settings: ContentCheckSettings;
+  /** Nice value of what decodes files here, as of renders. */
+  readonly nice: number;
   readonly logger: Logger;
   /** Told of each check that was made. */
   readonly onResult: (check: string, phase: CheckSubject['phase'], result: CheckResult) => void;
 }
 
-export function createContentChecks({ settings, logger, onResult }: ContentChecksOptions): ContentChecks {
+/** @throws ContentCheckError when one of them cannot be used as it is set, such as for a list that is not understood */
+export async function createContentChecks({
+  settings,
+  nice,
+  logger,
+  onResult,
+}: ContentChecksOptions): Promise<ContentChecks> {
   const make: Readonly<Record<CheckName, () => ContentCheck>> = {
     'allow-all': () => allowAll,
-    'hash-list': () => hashList({ list: settings.hashList, distance: settings.hashDistance, logger }),
+    'hash-list': () =>
+      hashList({
+        list: settings.hashList,
+        distance: settings.hashDistance,
+        timeoutMs: settings.timeoutMs,
+        nice,
+        logger,
+      }),
     'word-list': () => wordList(settings.wordList),
     http: () => httpHook({ ...settings, logger }),
     grpc: () => grpcHook({ ...settings, url: settings.grpcUrl, logger }),
   };
   const checks = settings.names.map((name) => make[name]());
+  for (const check of checks) await check.assertUsable?.();
   const statement = stated(checks, settings.allowUnchecked);
   const looksAtNothing = checks.every((check) => check === allowAll);
   if (looksAtNothing || settings.allowUnchecked) logger.warn(statement.message);

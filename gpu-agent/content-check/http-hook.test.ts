@@ -1,7 +1,8 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { silentLogger } from '#common/logging.ts';
 import { httpHook } from './http-hook.ts';
 import { type Answer, type CheckService, startCheckService } from './testing/check-service.ts';
@@ -18,6 +19,11 @@ afterAll(async () => {
   await service.close();
   await rm(dir, { recursive: true, force: true });
 });
+
+/** Lets the clock of the client go on by so many milliseconds. */
+const { tick } = createRequire(import.meta.url)('undici/lib/util/timers.js') as {
+  tick(milliseconds: number): void;
+};
 
 /** Long enough for an answer, however busy the machine is; what hangs is given less. */
 const PATIENCE_MS = 30_000;
@@ -69,6 +75,8 @@ describe('a service that checks', () => {
 
   it.each<[string, Answer, number]>([
     ['fails again and again', { status: 500 }, 3],
+    ['fails with a long page', { status: 502, body: '<p>'.repeat(100_000) }, 3],
+    ['refuses with a long page', { status: 403, body: '<p>'.repeat(100_000) }, 1],
     ['never answers', { hangs: true }, 3],
     ['does not know us', { status: 401 }, 1],
     ['answers in no JSON', { body: 'yes' }, 1],
@@ -83,6 +91,19 @@ describe('a service that checks', () => {
       retryable: true,
     });
     expect(service.asked).toHaveLength(times);
+  });
+
+  it('is waited for as long as the settings say, and no shorter', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    service.answer([{ after: promise }]);
+    const checking = check();
+    await vi.waitFor(() => expect(service.asked).toHaveLength(1), PATIENCE_MS);
+    // Beyond every limit that the client has of its own; the first one is what starts its timers.
+    tick(1_000);
+    tick(400_000);
+    resolve();
+    expect(await checking).toEqual({ allowed: true });
+    expect(service.asked).toHaveLength(1);
   });
 
   it('that is not there lets nothing through', async () => {

@@ -1,5 +1,7 @@
 import { openAsBlob } from 'node:fs';
 import { stat } from 'node:fs/promises';
+// Its own `fetch` and forms: those of Node take no dispatcher of another version.
+import { Agent, type Dispatcher, FormData, fetch, type Response } from 'undici';
 import { z } from 'zod';
 import { ALLOWED, type CheckSubject, type ContentCheck, ContentCheckError, type Verdict } from './check.ts';
 import { type AskingOptions, rejection, verdictOf } from './service-answer.ts';
@@ -22,17 +24,30 @@ const Answer = z.discriminatedUnion('verdict', [
 
 /** Asks a service of the owner; docs/content-check.md has the contract. */
 export function httpHook(options: HttpHookOptions): ContentCheck {
+  const dispatcher = new Agent({
+    // In undici 8.12 a request aborted on an HTTP/2 connection can leave its client looping for ever.
+    allowH2: false,
+    // The limit of a try holds instead; these end one after five minutes, whatever that limit is.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
   return {
     name: 'http',
     about: `texts and files, by the service at ${new URL(options.url).host}`,
-    check: (subject, signal) => verdictOf(() => ask(options, subject, signal), options, signal),
-    close: async () => {},
+    check: (subject, signal) => verdictOf(() => ask(dispatcher, options, subject, signal), options, signal),
+    close: () => dispatcher.destroy(),
   };
 }
 
 /** @throws ContentCheckError for an answer that another try would not change; another error else */
-async function ask(options: HttpHookOptions, subject: CheckSubject, signal: AbortSignal): Promise<Verdict> {
+async function ask(
+  dispatcher: Dispatcher,
+  options: HttpHookOptions,
+  subject: CheckSubject,
+  signal: AbortSignal,
+): Promise<Verdict> {
   const response = await fetch(options.url, {
+    dispatcher,
     method: 'POST',
     body: await formOf(subject),
     headers: {
@@ -43,10 +58,14 @@ async function ask(options: HttpHookOptions, subject: CheckSubject, signal: Abor
     redirect: 'error',
     signal: AbortSignal.any([signal, AbortSignal.timeout(options.timeoutMs)]),
   });
-  const text = await textOf(response);
-  if (response.status === 429 || response.status >= 500) throw new Error(`it answered ${response.status}`);
-  if (response.status !== 200) throw new ContentCheckError(`it answered ${response.status}`);
-  const answer = Answer.safeParse(jsonOf(text));
+  const { status } = response;
+  if (status !== 200) {
+    // A proxy's page says nothing of the job, however long it is.
+    await response.body?.cancel().catch(() => {});
+    const answered = `it answered ${status}`;
+    throw status === 429 || status >= 500 ? new Error(answered) : new ContentCheckError(answered);
+  }
+  const answer = Answer.safeParse(jsonOf(await textOf(response)));
   if (!answer.success) throw new ContentCheckError('its answer is no verdict');
   if (answer.data.verdict === 'allow') return ALLOWED;
   return rejection(answer.data.reason, subject);

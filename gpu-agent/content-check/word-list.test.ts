@@ -4,12 +4,13 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { wordList } from './word-list.ts';
 
+const idle = new AbortController().signal;
 let dir: string;
 let list: string;
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'semblance-word-list-'));
   list = join(dir, 'words.txt');
-  await writeFile(list, '# a comment\nbuy now\nCafé\n禁止\nc++\n');
+  await writeFile(list, '# a comment\nbuy now\nCafé\n禁止\nc++\npre-order\n24/7\n');
 });
 afterAll(() => rm(dir, { recursive: true, force: true }));
 
@@ -28,6 +29,8 @@ describe('a word list', () => {
     'CAFE\u0301',
     '在这里禁止进入',
     'I like C++ a lot',
+    'Pre-order today',
+    'open 24/7',
   ])('refuses %j', async (script) => {
     expect(await check(script)).toEqual({
       allowed: false,
@@ -39,6 +42,21 @@ describe('a word list', () => {
     'allows %j',
     async (script) => {
       expect(await check(script)).toEqual({ allowed: true });
+    },
+  );
+
+  it.each([...'!"#$%&\'()*+,-./:;<=>?@[\\]^_`{|}~'])(
+    'takes %s in an entry as it is written',
+    async (mark) => {
+      const own = join(dir, 'mark.txt');
+      await writeFile(own, `a${mark}b\n`);
+      const found = async (script: string) => {
+        const parameters = { script };
+        const subject = { phase: 'input' as const, jobName: 'job', capability: 'avatar' as const };
+        return !(await wordList(own).check({ ...subject, parameters, files: [] }, idle)).allowed;
+      };
+      expect(await found(`say a${mark}b now`)).toBe(true);
+      expect(await found('say ab and a b')).toBe(false);
     },
   );
 

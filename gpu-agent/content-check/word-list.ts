@@ -13,6 +13,9 @@ export function wordList(path: string): ContentCheck {
   return {
     name: 'word-list',
     about: 'texts to be spoken, for words of a list',
+    async assertUsable() {
+      await patterns();
+    },
     async check({ phase, parameters }) {
       const entries = await patterns();
       if (phase === 'output') return ALLOWED;
@@ -40,6 +43,7 @@ function plain(text: string): string {
 
 function patternOf(entry: string): RegExp {
   if (entry === '') throw new Error('an entry without letters');
-  const escaped = entry.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&');
+  // These and no others: where Unicode is told apart, escaping what needs none is an error.
+  const escaped = entry.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
   return new RegExp(UNSPACED.test(entry) ? escaped : `(?<![\\p{L}\\p{N}])${escaped}(?![\\p{L}\\p{N}])`, 'u');
 }

@@ -14,9 +14,17 @@ export function interrupted(exit: ToolExit, program = 'ffmpeg'): EngineInterrupt
   return undefined;
 }
 
-/** Why a tool that looked into an input was ended; undefined where it ended by itself, well or not. */
+/**
+ * Why a tool that looked into an input was ended; undefined where it ended by itself, well or not. Only processor time
+ * says something of the input: on a machine that gives none, every tool stands still, whatever it is given.
+ */
 export function stopped(exit: ToolExit, what: string): RenderError | EngineInterruptedError | undefined {
   if (exit.ended === undefined) return interrupted(exit);
+  if (exit.ended === 'killed') {
+    return new EngineInterruptedError('ffmpeg was given too little processor time, and killed', {
+      cause: causeOf(exit),
+    });
+  }
   return new RenderError('input_too_large', `${what} takes too long to decode.`, { cause: causeOf(exit) });
 }
 

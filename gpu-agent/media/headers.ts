@@ -49,7 +49,7 @@ export const unsupported = (message: string, cause?: unknown) =>
 /** What a file says of itself. @throws RenderError */
 export async function readHeaders(kit: Kit, path: string, signal: AbortSignal): Promise<RawProbe> {
   const args = ['-v', 'error', '-print_format', 'json', '-show_entries', ENTRIES, ...inputArgs(path)];
-  await using tool = await kit.start('ffprobe', args, { signal, wallSec: 60 });
+  await using tool = await kit.start('ffprobe', args, { signal, wallSec: 300, limits: { cpuSec: 60 } });
   let text = '';
   for await (const chunk of tool.stdout.setEncoding('utf8')) {
     text += chunk;

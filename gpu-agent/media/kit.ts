@@ -12,6 +12,8 @@ export interface Kit {
   readonly threads: number;
   readonly memoryMib: number;
   readonly stallSec: number;
+  /** Nice value of the tools. Default: ours. */
+  readonly nice?: number | undefined;
   /** Reads a file's headers. @throws RenderError */
   open(path: string, signal: AbortSignal): Promise<OpenFile>;
   /** Starts a tool that is gone when the block that holds it (`await using`) is left. */
@@ -22,7 +24,10 @@ export interface Kit {
 
 export interface StartOptions {
   readonly signal: AbortSignal;
-  /** Seconds after which it is killed; none for what is paced by its reader or writer. */
+  /**
+   * Seconds after which it is killed, several times those of its processor: files that take too long are caught by these.
+   * None for what is paced by its reader or writer.
+   */
   readonly wallSec?: number;
   readonly limits?: Partial<ChildLimits>;
   readonly feed?: boolean;
@@ -36,7 +41,7 @@ export function createKit(base: Omit<Kit, 'open' | 'start' | 'patient'>): Kit {
     open: createFileReader(() => kit),
     async start(program, args, { signal, wallSec, limits, feed = false }) {
       const tool = await startTool({
-        ...{ tools: base.tools, program, args, guard: base.guard, signal, feed },
+        ...{ tools: base.tools, program, args, guard: base.guard, nice: base.nice, signal, feed },
         limits: { cpuSec: 120, memoryMib: base.memoryMib, fileMib: 1, ...limits },
       });
       const timer = wallSec === undefined ? undefined : setTimeout(() => tool.kill(), wallSec * 1000);

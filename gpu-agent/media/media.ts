@@ -29,6 +29,8 @@ export interface MediaOptions {
   readonly memoryMib?: number;
   /** Seconds that a child may take over its next bytes, or over taking ours, before it is killed. */
   readonly stallSec?: number;
+  /** Nice value of the child processes. Default: that of this process. */
+  readonly nice?: number;
 }
 
 /** What an agent tells of its media layer. */
@@ -57,6 +59,7 @@ export function createMedia(options: MediaOptions): OpenMedia {
     threads: options.threads ?? 2,
     memoryMib: options.memoryMib ?? 3_072,
     stallSec: options.stallSec ?? 60,
+    nice: options.nice,
   });
   // What engines are told of a file is less than what decoding it needs.
   const known = new WeakMap<MediaInfo, Probed>();

@@ -16,7 +16,15 @@ export interface PacketTimes {
   readonly untimed: boolean;
 }
 
-/** Reads the times of one stream's packets without decoding them: headers claim what they like. */
+/** Seconds by which the time of a packet lies before that of a former one where a file's times begin again. */
+const BEGINS_AGAIN_SEC = 0.5;
+/** Packets of which that is true before it is believed: the odd time is damaged. */
+const BEGINS_AGAIN_PACKETS = 3;
+
+/**
+ * Reads the times of one stream's packets without decoding them: headers claim what they like.
+ * @throws RenderError also where times begin again: frames would be shown on top of each other, and not be counted
+ */
 export async function scanPackets(
   kit: Kit,
   path: string,
@@ -28,19 +36,23 @@ export async function scanPackets(
     ...['-v', 'error', '-select_streams', String(stream.index)],
     ...['-show_entries', 'packet=pts,dts,duration,size,flags', '-of', 'compact=p=0:s=,', ...inputArgs(path)],
   ];
-  await using tool = await kit.start('ffprobe', args, { signal, wallSec: 120 });
+  await using tool = await kit.start('ffprobe', args, { signal, wallSec: 600 });
   const isVideo = stream.codec_type === 'video';
   const most = isVideo ? kit.limits.maxFrames : Number.POSITIVE_INFINITY;
   const toUs = (1e6 * num) / den;
   const shown = new Span();
   const decoded = new Span();
   let packets = 0;
+  let early = 0;
   for await (const line of createInterface({ input: tool.stdout })) {
     const fields = new Map(line.split(',').map((part) => part.split('=') as [string, string]));
     // Empty ones repeat the frame before; those marked D are cut away by an edit list.
     if (!fields.has('size') || fields.get('size') === '0' || fields.get('flags')?.includes('D')) continue;
     packets++;
     const duration = Number(fields.get('duration')) || 0;
+    // The order in which packets are decoded is that of the file, whatever the order in which frames are shown.
+    if (Number(fields.get('dts')) * toUs < decoded.last * toUs - BEGINS_AGAIN_SEC * 1e6) early++;
+    if (early >= BEGINS_AGAIN_PACKETS) throw beginsAgain(isVideo ? 'video' : 'sound');
     shown.add(Number(fields.get('pts')), duration, isVideo);
     decoded.add(Number(fields.get('dts')), duration, isVideo);
     if (packets > most) throw new RenderError('input_too_large', `The video has more than ${most} frames.`);
@@ -113,6 +125,12 @@ function isVariable(sorted: Float64Array, toUs: number): boolean {
   }
   return sorted.length > 2 && (most - least) * toUs > Math.max(1.5 * toUs, 2_000);
 }
+
+const beginsAgain = (what: string) =>
+  unsupported(
+    `The time stamps of the ${what} begin again in the middle, as in parts that were put end to end. ` +
+      'Convert it to one file, such as an MP4, in which they go on, and upload that.',
+  );
 
 export const tooLong = (kit: Kit, seconds: number) =>
   new RenderError(

@@ -4,6 +4,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RenderError } from '../engines/engine.ts';
 import { all, beeps, type MediaRig, numberedFrames, openMediaRig } from './testing/clips.ts';
 
+/** Where a packet of pictures begins in a transport stream. */
+const PICTURE = Buffer.from([0, 0, 1, 0xe0]);
+
 let rig: MediaRig;
 let clip: string;
 beforeAll(async () => {
@@ -107,6 +110,28 @@ describe('refused as unsupported', () => {
     expect(await fate(cut)).toBe('unsupported_format');
   });
 
+  it.each([
+    ['ts', '-c:v libx264 -bf 2 -c:a aac'],
+    ['mpg', '-c:v mpeg2video -bf 2 -c:a mp2 -f mpeg'],
+  ])('parts put end to end, whose times begin again (%s), and says what to do', async (kind, how) => {
+    const part = await readFile(await rig.make(`part.${kind}`, `${numberedFrames({ frames: 25 })} ${how}`));
+    const file = await text(`parts.${kind}`, Buffer.concat([part, part]));
+    await expect(rig.media.probe(file, 'video', rig.signal)).rejects.toMatchObject({
+      code: 'unsupported_format',
+      message: expect.stringMatching(
+        /^The time stamps of the video begin again .* Convert it to one file.*\.$/,
+      ),
+    });
+  });
+
+  it('sound put end to end, whose times begin again', async () => {
+    const part = await readFile(await rig.make('part.ts', `${beeps(2)} -c:a mp2`));
+    const file = await text('parts.ts', Buffer.concat([part, part]));
+    await expect(rig.media.probe(file, 'audio', rig.signal)).rejects.toThrow(
+      'The time stamps of the sound begin again',
+    );
+  });
+
   it('a file without its index', async () => {
     const late = await rig.make('late.mp4', `-i ${clip} -c copy`);
     await truncate(late, 3_000);
@@ -174,6 +199,43 @@ describe('taken', () => {
     );
     const info = await rig.media.probe(file, 'video', rig.signal);
     expect(info.video).toMatchObject({ width: 64, height: 48, frameCount: 50 });
+    expect(await fate(file)).toBe(50);
+  });
+
+  it.each([
+    ['B-frames at one frame a second', 'slow.ts', '-c:v libx264 -bf 16 -b_strategy 0', '1'],
+    ['B-frames in AVI, where only decoding has times', 'b.avi', '-c:v mpeg4 -bf 2', '2'],
+    ['open groups of pictures', 'open.mkv', '-c:v libx264 -x264-params open-gop=1:bframes=5:keyint=10', '5'],
+    [
+      'times that pass 2^33 soon after the beginning',
+      'w.ts',
+      '-c:v libx264 -bf 2 -output_ts_offset 95440',
+      '5',
+    ],
+    ['times that pass 2^33 later', 'wrap.ts', '-c:v libx264 -bf 2 -output_ts_offset 95360', '1'],
+  ])('%s, whole', async (_title, name, how, rate) => {
+    const frames = rate === '1' ? 120 : 30;
+    const file = await rig.make(name, `${numberedFrames({ frames, rate })} ${how}`);
+    const { durationSec } = await rig.media.probe(file, 'video', rig.signal);
+    expect(durationSec).toBeCloseTo(frames / Number(rate), 1);
+    expect(await fate(file)).toBe(frames);
+  });
+
+  it('a beginning cut off by an edit list', async () => {
+    const file = await rig.make('edited.mp4', `-ss 0.7 -i ${clip} -c copy`);
+    const { video } = await rig.media.probe(file, 'video', rig.signal);
+    expect(await fate(file)).toBe(video?.frameCount);
+  });
+
+  it('one packet whose time is damaged', async () => {
+    const bytes = await readFile(
+      await rig.make('whole.ts', `${numberedFrames({ frames: 50 })} -c:v mpeg2video`),
+    );
+    const starts: number[] = [];
+    for (let at = bytes.indexOf(PICTURE); at >= 0; at = bytes.indexOf(PICTURE, at + 1)) starts.push(at);
+    // Both time stamps of one in the middle lose the same 15 of their bits.
+    for (const group of [10, 15]) bytes.writeUInt16BE(1, (starts[30] as number) + group);
+    const file = await text('damaged.ts', bytes);
     expect(await fate(file)).toBe(50);
   });
 

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 import type { Guard } from '#common/process/guard.ts';
+import { lowerPriority } from '#common/process/lower-priority.ts';
 import type { MediaTools } from './tools.ts';
 
 /**
@@ -64,6 +65,8 @@ interface ProgramLimits {
   readonly guard: Guard;
   /** Aborted: the process is killed. */
   readonly signal: AbortSignal;
+  /** Its nice value. Default: ours. */
+  readonly nice?: number | undefined;
   /** Whether something is written to its standard input. */
   readonly feed?: boolean;
 }
@@ -97,6 +100,8 @@ export async function startProgram(options: ProgramOptions): Promise<Tool> {
     const cause = await new Promise<unknown>((resolve) => child.once('error', resolve));
     throw new Error(`cannot start ${file}`, { cause });
   }
+  // While it waits at the gate it is one thread, from which all others will have it.
+  if (options.nice !== undefined) lowerPriority(pid, options.nice);
   child.on('error', () => {});
   child.stdin?.on('error', () => {});
   const stdout = child.stdout as Readable;

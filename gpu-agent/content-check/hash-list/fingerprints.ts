@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { pipeline } from 'node:stream/promises';
 import sharp from 'sharp';
 import type { MediaKind } from '#common/capabilities.ts';
 import { RenderError } from '../../engines/engine.ts';
@@ -10,22 +9,27 @@ import { PDQ_SIDE, type PdqHash, pdqHashes } from './pdq.ts';
 
 /** One frame of a video is looked at in each of these. */
 const EVERY_US = 1_000_000;
-/** Pixels of the largest picture that is opened; larger ones no engine takes. */
+/** Pixels of the largest picture that is opened. Of what callers send, larger ones than engines take are refused before. */
 const MOST_PIXELS = 200_000_000;
+
+const CHUNK = 256 * 1024;
 
 /** A stretch of a file that is looked at: the picture, or one frame; as it is, and as in a mirror. */
 export type Fingerprint = readonly [PdqHash, PdqHash];
 
 export interface Fingerprints {
   /** @throws the signal's reason */
-  sha256(path: string, signal: AbortSignal): Promise<string>;
+  sha256(path: string, signal: AbortSignal, onStep?: OnStep): Promise<string>;
   /**
    * Of a picture, or of frames of a video as they come; none of sound.
    * @throws RenderError when the file cannot be read, ContentCheckError when nothing here reads such files
    */
-  perceptual(path: string, kind: MediaKind, signal: AbortSignal): AsyncIterable<Fingerprint>;
+  perceptual(path: string, kind: MediaKind, signal: AbortSignal, onStep?: OnStep): AsyncIterable<Fingerprint>;
   close(): Promise<void>;
 }
+
+/** Told often: of each piece of a file that is hashed, and of each frame. */
+export type OnStep = () => void;
 
 export function createFingerprints(): Fingerprints {
   let media: Promise<OpenMedia> | undefined;
@@ -38,14 +42,18 @@ export function createFingerprints(): Fingerprints {
     return media;
   };
   return {
-    async sha256(path, signal) {
+    async sha256(path, signal, onStep) {
+      signal.throwIfAborted();
       const hash = createHash('sha256');
-      await pipeline(createReadStream(path), hash, { signal });
+      for await (const chunk of createReadStream(path, { signal, highWaterMark: CHUNK })) {
+        hash.update(chunk as Buffer);
+        onStep?.();
+      }
       return hash.digest('hex');
     },
-    async *perceptual(path, kind, signal) {
+    async *perceptual(path, kind, signal, onStep) {
       if (kind === 'image') yield await ofPicture(path);
-      if (kind === 'video') yield* ofVideo(await opened(), path, signal);
+      if (kind === 'video') yield* ofVideo(await opened(), path, signal, onStep);
     },
     async close() {
       await (await media?.catch(() => undefined))?.close();
@@ -61,7 +69,8 @@ async function openMedia(): Promise<OpenMedia> {
 
 async function ofPicture(path: string): Promise<Fingerprint> {
   try {
-    const { data, info } = await sharp(path, { limitInputPixels: MOST_PIXELS })
+    // As forgiving as engines are.
+    const { data, info } = await sharp(path, { failOn: 'error', limitInputPixels: MOST_PIXELS })
       .autoOrient()
       .resize(PDQ_SIDE, PDQ_SIDE, { fit: 'inside', withoutEnlargement: true })
       .flatten({ background: '#ffffff' })
@@ -80,7 +89,12 @@ async function ofPicture(path: string): Promise<Fingerprint> {
   }
 }
 
-async function* ofVideo(media: OpenMedia, path: string, signal: AbortSignal): AsyncGenerator<Fingerprint> {
+async function* ofVideo(
+  media: OpenMedia,
+  path: string,
+  signal: AbortSignal,
+  onStep?: OnStep,
+): AsyncGenerator<Fingerprint> {
   const info = await media.probe(path, 'video', signal);
   const { width = 0, height = 0 } = info.video ?? {};
   const scale = Math.min(1, PDQ_SIDE / Math.max(width, height));
@@ -88,6 +102,7 @@ async function* ofVideo(media: OpenMedia, path: string, signal: AbortSignal): As
   const size = { width: even(width), height: even(height) };
   let next = 0;
   for await (const frame of media.decodeVideo(path, info, { signal, size })) {
+    onStep?.();
     if (frame.ptsUs < next) continue;
     next = frame.ptsUs + EVERY_US;
     // The range of the luma does not matter: the bits are relative to the picture's own median.

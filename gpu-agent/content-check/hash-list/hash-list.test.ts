@@ -29,7 +29,7 @@ beforeAll(async () => {
   list = join(dir, 'list.txt');
   const { stdout } = await run(process.execPath, [join(import.meta.dirname, 'hash-file.ts'), FORBIDDEN]);
   await writeFile(list, `# not here\n\n${stdout}`);
-  check = hashList({ list, distance: 31, logger: silentLogger() });
+  check = hashList({ list, distance: 31, logger: silentLogger(), timeoutMs: 60_000 });
 }, 60_000);
 afterAll(async () => {
   await check.close();
@@ -85,7 +85,7 @@ describe('a hash list', () => {
     const sound = join(dir, 'sound');
     await writeFile(sound, 'a sound');
     await writeFile(own, `sha256 ${'0'.repeat(64)}\n`);
-    const checking = hashList({ list: own, distance: 31, logger: silentLogger() });
+    const checking = hashList({ list: own, distance: 31, logger: silentLogger(), timeoutMs: 60_000 });
     try {
       expect(await checking.check(subject([sound], 'audio', 'output'), idle)).toEqual({ allowed: true });
       const { stdout } = await run(process.execPath, [join(import.meta.dirname, 'hash-file.ts'), sound]);
@@ -117,6 +117,25 @@ describe('a hash list', () => {
     }
   });
 
+  it('refuses pictures that no engine takes, for the same reason as engines', async () => {
+    const create = { width: 8_000, height: 5_001, channels: 3 as const, background: '#808080' };
+    const large = join(dir, 'large.png');
+    await sharp({ create }).png({ compressionLevel: 1 }).toFile(large);
+    await expect(check.check(subject([large]), idle)).rejects.toMatchObject({
+      name: 'RenderError',
+      code: 'input_too_large',
+      message: 'The input file_0 has 8000 × 5001 pixels; at most 40 megapixels are taken.',
+    });
+    const moving = join(dir, 'moving.gif');
+    await sharp(FORBIDDEN).gif().toFile(moving);
+    await expect(check.check(subject([moving]), idle)).rejects.toMatchObject({
+      name: 'RenderError',
+      code: 'unsupported_format',
+    });
+    // What was made here is compared, whatever it is.
+    expect(await check.check(subject([moving], 'image', 'output'), idle)).toMatchObject({ allowed: false });
+  });
+
   it('ends with its job, answers the next, and survives the end of its process', async () => {
     const controller = new AbortController();
     const reason = new Error('stopped');
@@ -124,7 +143,9 @@ describe('a hash list', () => {
     controller.abort(reason);
     await expect(looking).rejects.toBe(reason);
     const impatient = hashList({ list, distance: 31, logger: silentLogger(), timeoutMs: 1 });
-    await expect(impatient.check(subject(OTHERS), idle)).rejects.toThrow('no answer of the hash list within');
+    await expect(impatient.check(subject(OTHERS), idle)).rejects.toThrow(
+      'the hash list came no further within',
+    );
     await impatient.close();
     expect(await check.check(subject([FORBIDDEN]), idle)).toEqual(REJECTED);
   });

@@ -1,85 +1,53 @@
-import { type ChildProcess, fork } from 'node:child_process';
-import type { Logger } from '#common/logging.ts';
+import { describeError } from '#common/errors.ts';
 import { RenderError } from '../../engines/engine.ts';
 import { ALLOWED, type CheckSubject, type ContentCheck, ContentCheckError } from '../check.ts';
-import type { LookerOptions } from './looker.ts';
-import type { FromLooker, ToLooker } from './protocol.ts';
-
-/** Variables the process is given of the agent's environment. Credentials are not among them. */
-const PASSED_ON = /^(PATH|HOME|LANG|LC_.*|TZ|TMPDIR|LD_LIBRARY_PATH)$/;
-
-export interface HashListOptions extends LookerOptions {
-  readonly logger: Logger;
-  /** A look that takes longer is given up, and the process with it. */
-  readonly timeoutMs?: number;
-}
-
-interface Waiting {
-  readonly answered: (answer: FromLooker) => void;
-  readonly failed: (reason: Error) => void;
-}
+import { listFile } from '../list-file.ts';
+import { parseEntry } from './entries.ts';
+import {
+  LookerEndedError,
+  type LookerProcess,
+  type LookerProcessOptions,
+  startLooker,
+} from './looker-process.ts';
+import type { LookerAnswer } from './protocol.ts';
 
 /** Refuses pictures, and videos with frames, that are on a list of hashes, copies of them included. */
-export function hashList(options: HashListOptions): ContentCheck {
-  const { list, distance, logger, timeoutMs = 600_000 } = options;
-  const waiting = new Map<number, Waiting>();
-  let child: ChildProcess | undefined;
-  let lastId = 0;
+export function hashList(options: LookerProcessOptions): ContentCheck {
+  const { list, distance, logger } = options;
+  const processes = new Set<LookerProcess>();
+  let shared: LookerProcess | undefined;
+  let closed = false;
 
-  function running(): ChildProcess {
-    if (child) return child;
-    const started = fork(new URL('./looker-main.ts', import.meta.url), [JSON.stringify({ list, distance })], {
-      // Ours may belong to a test runner or a debugger.
-      execArgv: [],
-      env: Object.fromEntries(Object.entries(process.env).filter(([name]) => PASSED_ON.test(name))),
-      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
-    });
-    child = started;
-    started.stderr?.on('data', (data: Buffer) => {
-      logger.warn({ line: data.toString().slice(0, 2_000) }, 'output of the content check');
-    });
-    started.on('message', (answer: FromLooker) => waiting.get(answer.id)?.answered(answer));
-    const end = (reason: string) => {
-      if (child !== started) return;
-      child = undefined;
-      for (const { failed } of waiting.values()) failed(new ContentCheckError(reason));
-    };
-    started.once('error', (error) => end(`the process of the hash list failed: ${error.message}`));
-    started.once('exit', (code, signal) => end(`the process of the hash list ended (${signal ?? code})`));
+  function start(): LookerProcess {
+    const started = startLooker(options);
+    processes.add(started);
+    void started.ended.then(() => processes.delete(started));
     return started;
   }
 
-  async function look(subject: CheckSubject, signal: AbortSignal): Promise<FromLooker> {
-    signal.throwIfAborted();
-    const id = ++lastId;
-    const asked = running();
-    const say = (message: ToLooker) => asked.connected && asked.send(message, () => {});
-    let timer: NodeJS.Timeout | undefined;
-    let onAbort = () => {};
+  async function look(subject: CheckSubject, signal: AbortSignal): Promise<LookerAnswer> {
+    if (!shared?.alive) shared = start();
     try {
-      return await new Promise<FromLooker>((resolve, reject) => {
-        onAbort = () => {
-          say({ type: 'cancel', id });
-          reject(signal.reason);
-        };
-        signal.addEventListener('abort', onAbort, { once: true });
-        waiting.set(id, { answered: resolve, failed: reject });
-        timer = setTimeout(() => {
-          reject(new ContentCheckError(`no answer of the hash list within ${timeoutMs / 1000} s`));
-          asked.kill('SIGKILL');
-        }, timeoutMs);
-        say({ type: 'look', id, files: subject.files });
-      });
+      return await shared.look(subject, signal);
+    } catch (error) {
+      if (!(error instanceof LookerEndedError) || closed) throw error;
+      logger.warn({ job: subject.jobName, reason: describeError(error) }, 'its files are looked at again');
+    }
+    // In a process of its own: whichever file brings a decoder down does it alone.
+    const own = start();
+    try {
+      return await own.look(subject, signal);
     } finally {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', onAbort);
-      waiting.delete(id);
+      void own.close();
     }
   }
 
   return {
     name: 'hash-list',
     about: `pictures and a frame of each second of video, against hashes of a list (PDQ within ${distance} bits, SHA-256)`,
+    async assertUsable() {
+      await listFile(list, parseEntry)();
+    },
     async check(subject, signal) {
       const { found, refused, failed } = await look(subject, signal);
       if (refused) throw new RenderError(refused.code, refused.message);
@@ -89,14 +57,8 @@ export function hashList(options: HashListOptions): ContentCheck {
       return { allowed: false, reason: `${what} is not allowed here.` };
     },
     async close() {
-      const ending = child;
-      if (!ending) return;
-      await new Promise<void>((resolve) => {
-        ending.once('exit', () => resolve());
-        const timer = setTimeout(() => ending.kill('SIGKILL'), 2_000);
-        ending.once('exit', () => clearTimeout(timer));
-        if (ending.connected) ending.disconnect();
-      });
+      closed = true;
+      await Promise.all([...processes].map((each) => each.close()));
     },
   };
 }

@@ -5,7 +5,10 @@
 import { describeError } from '#common/errors.ts';
 import { RenderError } from '../../engines/engine.ts';
 import { createLooker, type LookerOptions } from './looker.ts';
-import type { FromLooker, ToLooker } from './protocol.ts';
+import type { FromLooker, LookerAnswer, ToLooker } from './protocol.ts';
+
+/** Steps are told no more often than this. */
+const STEP_MS = 500;
 
 const looker = createLooker(JSON.parse(process.argv[2] ?? '') as LookerOptions);
 const running = new Map<number, AbortController>();
@@ -23,19 +26,30 @@ process.on('message', (message: ToLooker) => {
   else void look(message);
 });
 
-async function look({ id, files }: Extract<ToLooker, { type: 'look' }>): Promise<void> {
+async function look({ id, ...looked }: Extract<ToLooker, { type: 'look' }>): Promise<void> {
   const controller = new AbortController();
   running.set(id, controller);
-  let answer: FromLooker;
+  let answer: LookerAnswer;
+  let told = 0;
+  const onStep = () => {
+    const now = performance.now();
+    if (now - told < STEP_MS) return;
+    told = now;
+    say({ type: 'looking', id });
+  };
   try {
-    const found = await looker.find(files, controller.signal);
-    answer = { id, ...(found ? { found: found.role } : {}) };
+    const found = await looker.find(looked, controller.signal, onStep);
+    answer = found ? { found: found.role } : {};
   } catch (error) {
     answer =
       error instanceof RenderError
-        ? { id, refused: { code: error.code, message: error.message } }
-        : { id, failed: describeError(error) };
+        ? { refused: { code: error.code, message: error.message } }
+        : { failed: describeError(error) };
   }
   running.delete(id);
-  if (process.connected) process.send?.(answer, undefined, undefined, () => {});
+  say({ type: 'answer', id, ...answer });
+}
+
+function say(message: FromLooker): void {
+  if (process.connected) process.send?.(message, undefined, undefined, () => {});
 }

@@ -1,7 +1,9 @@
+import { openPicture } from '../../engines/builtin/image/picture-file.ts';
 import type { CheckedFile } from '../check.ts';
 import { listFile } from '../list-file.ts';
 import { matches, parseEntry } from './entries.ts';
 import { createFingerprints } from './fingerprints.ts';
+import type { Looked } from './protocol.ts';
 
 export interface LookerOptions {
   readonly list: string;
@@ -11,7 +13,8 @@ export interface LookerOptions {
 
 /** What the process of the hash list does: says which of the files, if any, is on the list. */
 export interface Looker {
-  find(files: readonly CheckedFile[], signal: AbortSignal): Promise<CheckedFile | undefined>;
+  /** @param onStep told often while there is something to look at */
+  find(looked: Looked, signal: AbortSignal, onStep: () => void): Promise<CheckedFile | undefined>;
   close(): Promise<void>;
 }
 
@@ -19,14 +22,19 @@ export function createLooker({ list, distance }: LookerOptions): Looker {
   const entries = listFile(list, parseEntry);
   const fingerprints = createFingerprints();
   return {
-    async find(files, signal) {
+    async find({ phase, files }, signal, onStep) {
       const held = await entries();
       const exact = new Set(held.flatMap((entry) => (entry.kind === 'sha256' ? [entry.hash] : [])));
       const alike = held.filter(({ kind }) => kind === 'pdq');
       for (const file of files) {
-        if (exact.size > 0 && exact.has(await fingerprints.sha256(file.path, signal))) return file;
+        onStep();
+        if (exact.size > 0 && exact.has(await fingerprints.sha256(file.path, signal, onStep))) return file;
         if (alike.length === 0) continue;
-        for await (const seen of fingerprints.perceptual(file.path, file.kind, signal)) {
+        // What engines refuse is refused as they would, and no decoder of other formats is tried on it.
+        if (phase === 'input' && file.kind === 'image') {
+          await openPicture(file.path, `The input ${file.role}`);
+        }
+        for await (const seen of fingerprints.perceptual(file.path, file.kind, signal, onStep)) {
           if (matches(alike, seen, distance)) return file;
         }
       }

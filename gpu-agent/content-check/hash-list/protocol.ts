@@ -1,13 +1,23 @@
 import type { RenderErrorCode } from '../../engines/engine.ts';
-import type { CheckedFile } from '../check.ts';
+import type { CheckSubject } from '../check.ts';
+
+/** What the process is told of a job. */
+export type Looked = Pick<CheckSubject, 'phase' | 'files'>;
 
 export type ToLooker =
-  | { readonly type: 'look'; readonly id: number; readonly files: readonly CheckedFile[] }
+  | ({ readonly type: 'look'; readonly id: number } & Looked)
   | { readonly type: 'cancel'; readonly id: number };
 
-/** With none of the three, nothing was found. */
-export interface FromLooker {
+export type FromLooker = ({ readonly type: 'answer'; readonly id: number } & LookerAnswer) | StillLooking;
+
+/** Sent while a look goes on, about once a second; one that stands still is given up. */
+interface StillLooking {
+  readonly type: 'looking';
   readonly id: number;
+}
+
+/** With none of the three, nothing was found. */
+export interface LookerAnswer {
   /** Role of a file that is on the list. */
   readonly found?: string;
   /** The file cannot be read: its owner's affair. */

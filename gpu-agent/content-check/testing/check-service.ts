@@ -12,6 +12,8 @@ export interface Answer {
   readonly status?: number;
   readonly body?: string;
   readonly headers?: Record<string, string>;
+  /** Answers once it resolves. */
+  readonly after?: Promise<unknown>;
   /** Never answers. */
   readonly hangs?: boolean;
 }
@@ -37,6 +39,7 @@ export async function startCheckService() {
     asked.push(seen);
     const answer = typeof answers === 'function' ? answers(seen) : (answers.shift() ?? {});
     if (answer.hangs) return;
+    await answer.after;
     response.writeHead(answer.status ?? 200, { 'content-type': 'application/json', ...answer.headers });
     response.end(answer.body ?? '{"verdict":"allow"}');
   });

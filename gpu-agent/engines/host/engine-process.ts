@@ -1,8 +1,8 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { setPriority } from 'node:os';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import type { Logger } from '#common/logging.ts';
+import { lowerPriority } from '#common/process/lower-priority.ts';
 import { DeviceGoneError, deviceFaultOf } from '../device-fault.ts';
 import { EngineInterruptedError, type OnProgress, RenderError, type RenderResult } from '../engine.ts';
 import { NO_TELEMETRY } from '../models/no-telemetry.ts';
@@ -128,6 +128,7 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
       if (child.pid === undefined) end(`cannot be started: ${error.message}`);
     });
   });
+  // Renders must never keep the agent's own loop, which renews the lease, from the processor.
   if (child.pid !== undefined) lowerPriority(child.pid, options.nice ?? ENGINE_NICE);
   logLines(child.stdout, (line) => logger.info({ engine: setup.source.name, line }, 'engine output'));
   logLines(child.stderr, (line) => logger.warn({ engine: setup.source.name, line }, 'engine output'));
@@ -255,15 +256,6 @@ function renderFailure(message: Extract<FromEngine, { type: 'error' }>): Error {
   }
   if (message.code === 'engine_interrupted') return new EngineInterruptedError(message.message);
   return new RenderError(message.code, message.message);
-}
-
-/** Renders must never keep the agent's own loop, which renews the lease, from the processor. */
-function lowerPriority(pid: number, nice: number): void {
-  try {
-    setPriority(pid, nice);
-  } catch {
-    // Gone already: its exit says so.
-  }
 }
 
 function logLines(stream: Readable | null, write: (line: string) => void): void {

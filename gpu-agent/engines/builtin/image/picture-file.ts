@@ -105,7 +105,12 @@ export const CONTENT_TYPES: Readonly<Record<ImageFormat, string>> = {
 
 export const EXTENSIONS: Readonly<Record<ImageFormat, string>> = { jpeg: 'jpg', png: 'png', webp: 'webp' };
 
-async function openPicture(path: string, what: string): Promise<Opened> {
+/**
+ * Looks into a picture without decoding it.
+ * @param what what messages call it
+ * @throws RenderError `unsupported_format` (not JPEG, PNG or WebP; damaged), `input_too_large`
+ */
+export async function openPicture(path: string, what: string): Promise<Opened> {
   const head = await readHead(path);
   const format = sniffFormat(head);
   if (!format) {

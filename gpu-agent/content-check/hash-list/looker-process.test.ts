@@ -1,0 +1,66 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { silentLogger } from '#common/logging.ts';
+import type { ContentCheck } from '../check.ts';
+import { hashList } from './hash-list.ts';
+
+const idle = new AbortController().signal;
+let check: ContentCheck | undefined;
+afterEach(async () => check?.close());
+
+/** Looks at files in processes that do what the files' roles say. */
+function looks(timeoutMs: number, nice?: number) {
+  const main = new URL('../testing/odd-looker.ts', import.meta.url);
+  const checking = hashList({
+    list: '',
+    distance: 31,
+    logger: silentLogger(),
+    timeoutMs,
+    main,
+    ...(nice === undefined ? {} : { nice }),
+  });
+  check = checking;
+  return (role: string) => {
+    const files = [{ role, path: `/${role}`, kind: 'image' as const }];
+    const job = { jobName: role, capability: 'face-swap-image' as const, parameters: {} };
+    return checking.check({ phase: 'input', files, ...job }, idle);
+  };
+}
+const ALLOWED = { status: 'fulfilled', value: { allowed: true } };
+
+describe('the process of the hash list', () => {
+  it('that a file brings down takes no other look with it', async () => {
+    const look = looks(30_000);
+    const fatal = look('fatal');
+    const [ended, ...others] = await Promise.allSettled([fatal, look('long'), look('long'), look('long')]);
+    expect(ended).toMatchObject({
+      status: 'rejected',
+      reason: { name: 'ContentCheckError', message: 'the process of the hash list ended (SIGSEGV)' },
+    });
+    expect(others).toEqual([ALLOWED, ALLOWED, ALLOWED]);
+    expect(await look('short')).toEqual({ allowed: true });
+  });
+
+  it('is killed when a look stands still, and no other look fails for it', { timeout: 30_000 }, async () => {
+    const look = looks(3_000);
+    const endless = look('endless');
+    const [ended, long] = await Promise.allSettled([endless, look('long')]);
+    expect(ended).toMatchObject({
+      status: 'rejected',
+      reason: { name: 'ContentCheckError', message: 'the hash list came no further within 3 s' },
+    });
+    expect(long).toEqual(ALLOWED);
+  });
+
+  it('leaves the processor to what must not wait, as renders do', async () => {
+    const reason = 'The input 12 is not allowed here.';
+    expect(await looks(30_000, 12)('nice')).toEqual({ allowed: false, reason });
+  });
+
+  it('is not started again at the end of the agent', async () => {
+    const look = looks(30_000);
+    const endless = look('endless');
+    const ended = expect(endless).rejects.toThrow('the process of the hash list ended');
+    await check?.close();
+    await ended;
+  });
+});

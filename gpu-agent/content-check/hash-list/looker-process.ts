@@ -1,0 +1,121 @@
+import { fork } from 'node:child_process';
+import type { Logger } from '#common/logging.ts';
+import { lowerPriority } from '#common/process/lower-priority.ts';
+import { ContentCheckError } from '../check.ts';
+import type { LookerOptions } from './looker.ts';
+import type { FromLooker, Looked, LookerAnswer, ToLooker } from './protocol.ts';
+
+/** Variables the process is given of the agent's environment. Credentials are not among them. */
+const PASSED_ON = /^(PATH|HOME|LANG|LC_.*|TZ|TMPDIR|LD_LIBRARY_PATH)$/;
+
+export interface LookerProcessOptions extends LookerOptions {
+  readonly logger: Logger;
+  /** A look that comes no further for so long is given up, and the process with it. */
+  readonly timeoutMs: number;
+  /** Nice value of the process, and of the decoders it starts. Default: ours. */
+  readonly nice?: number;
+  /** Module of the process. Default: the one that looks. */
+  readonly main?: URL;
+}
+
+/** A process that looks at files, at several at once. */
+export interface LookerProcess {
+  /** Whether it can be asked. */
+  readonly alive: boolean;
+  /**
+   * @throws LookerEndedError when the process ended, be it for another look; ContentCheckError when this one stood still;
+   *   the signal's reason
+   */
+  look(looked: Looked, signal: AbortSignal): Promise<LookerAnswer>;
+  /** Resolves when the process is gone. */
+  readonly ended: Promise<void>;
+  close(): Promise<void>;
+}
+
+/** The process ended while it looked. Which of its looks ended it, nobody knows. */
+export class LookerEndedError extends ContentCheckError {}
+
+interface Waiting {
+  readonly answered: (answer: LookerAnswer) => void;
+  readonly goesOn: () => void;
+  readonly failed: (reason: Error) => void;
+}
+
+export function startLooker(options: LookerProcessOptions): LookerProcess {
+  const { list, distance, logger, timeoutMs, nice } = options;
+  const main = options.main ?? new URL('./looker-main.ts', import.meta.url);
+  const waiting = new Map<number, Waiting>();
+  const { promise: ended, resolve: onEnded } = Promise.withResolvers<void>();
+  let alive = true;
+  let lastId = 0;
+  const child = fork(main, [JSON.stringify({ list, distance })], {
+    // Ours may belong to a test runner or a debugger.
+    execArgv: [],
+    env: Object.fromEntries(Object.entries(process.env).filter(([name]) => PASSED_ON.test(name))),
+    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+  });
+  if (nice !== undefined && child.pid !== undefined) lowerPriority(child.pid, nice);
+  child.stderr?.on('data', (data: Buffer) => {
+    logger.warn({ line: data.toString().slice(0, 2_000) }, 'output of the content check');
+  });
+  child.on('message', (message: FromLooker) => {
+    if (message.type === 'looking') waiting.get(message.id)?.goesOn();
+    else waiting.get(message.id)?.answered(message);
+  });
+  const end = (reason: string) => {
+    alive = false;
+    for (const { failed } of waiting.values()) failed(new LookerEndedError(reason));
+    onEnded();
+  };
+  const kill = () => {
+    alive = false;
+    child.kill('SIGKILL');
+  };
+  child.once('exit', (code, signal) => end(`the process of the hash list ended (${signal ?? code})`));
+  child.on('error', (error) => {
+    kill();
+    // Only a process that never was reports no exit.
+    if (child.pid === undefined) end(`the process of the hash list cannot be started: ${error.message}`);
+  });
+  const say = (message: ToLooker) => child.connected && child.send(message, () => {});
+
+  return {
+    get alive() {
+      return alive;
+    },
+    ended,
+    async look({ phase, files }, signal) {
+      signal.throwIfAborted();
+      const id = ++lastId;
+      let timer: NodeJS.Timeout | undefined;
+      let onAbort = () => {};
+      try {
+        return await new Promise<LookerAnswer>((resolve, reject) => {
+          if (!alive) reject(new LookerEndedError('the process of the hash list has ended'));
+          onAbort = () => {
+            say({ type: 'cancel', id });
+            reject(signal.reason);
+          };
+          signal.addEventListener('abort', onAbort, { once: true });
+          timer = setTimeout(() => {
+            reject(new ContentCheckError(`the hash list came no further within ${timeoutMs / 1000} s`));
+            kill();
+          }, timeoutMs);
+          waiting.set(id, { answered: resolve, goesOn: () => timer?.refresh(), failed: reject });
+          say({ type: 'look', id, phase, files });
+        });
+      } finally {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', onAbort);
+        waiting.delete(id);
+      }
+    },
+    async close() {
+      alive = false;
+      const timer = setTimeout(() => child.kill('SIGKILL'), 2_000);
+      if (child.connected) child.disconnect();
+      await ended;
+      clearTimeout(timer);
+    },
+  };
+}
