@@ -105,7 +105,8 @@ async function firstRun(model: ThreadModel, items: number): Promise<Shapes> {
 
 /**
  * Whether a model takes several items at once is what its file says and no more: one exported with an open size may have a
- * fixed one inside. @returns what is wrong with two items; undefined: nothing
+ * fixed one inside.
+ * @returns what is wrong with two items; undefined: nothing
  */
 async function whyAlone(model: ThreadModel, single: Shapes): Promise<string | undefined> {
   let shapes: Shapes;
