@@ -7,7 +7,8 @@ import { CONTRACTS } from './contracts/catalog.ts';
 import type { Contract, Stage } from './contracts/contract.ts';
 import { type BoundTensor, bindTensors } from './contracts/fit.ts';
 import { type ManifestEntry, ManifestError, readManifest } from './manifest.ts';
-import { OnnxFileError, type OnnxSummary, type OnnxTensorInfo, readOnnxSummary } from './onnx-file.ts';
+import { OnnxFileError } from './onnx-fields.ts';
+import { type OnnxSummary, type OnnxTensorInfo, readOnnxSummary } from './onnx-file.ts';
 
 /** A model whose file is what the manifest says and whose tensors are what its contract says. */
 export interface CheckedModel {
@@ -96,7 +97,7 @@ async function checkModel(
   if (summary.external.length > 0) {
     const names = summary.external.slice(0, 3).join(', ');
     faults.push(
-      `initializer ${names}: its data lie in another file, which the hash does not cover; save the model as one file`,
+      `${names}: its data lie in another file, which the hash does not cover; save the model as one file`,
     );
   }
   const fitted = bindTensors(contract, options.data, summary);
