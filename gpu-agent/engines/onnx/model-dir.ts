@@ -143,9 +143,12 @@ async function sha256(path: string, signal: AbortSignal | undefined): Promise<st
 function checkEmap(last: OnnxTensorInfo | undefined): string[] {
   const wanted = 'expected emap, float32 or float16 [512, 512], as the last one of the graph';
   if (!last) return [`initializer: ${wanted}, found none`];
-  const fits =
-    (last.type === 'float32' || last.type === 'float16') && last.dims.join() === '512,512' && last.bytes;
-  return fits ? [] : [`initializer "${last.name}": ${wanted}, found ${last.type} [${last.dims.join(', ')}]`];
+  const { name, type, dims, bytes } = last;
+  const found = `initializer "${name}": ${wanted}, found ${type} [${dims.join(', ')}]`;
+  if ((type !== 'float32' && type !== 'float16') || dims.join() !== '512,512') return [found];
+  const needed = 512 * 512 * (type === 'float32' ? 4 : 2);
+  const there = bytes ? bytes.end - bytes.start : 0;
+  return there === needed ? [] : [`${found} with ${there} bytes of data, not ${needed}`];
 }
 
 /** What is wrong with the models as a set, by what the manifest says of them. */
