@@ -45,6 +45,19 @@ describe('the check of a model directory', () => {
     expect(bad.text).toMatch(/^DOES NOT {2}gfpgan_1\.4 cannot be loaded \(cpu\): /m);
   });
 
+  it('says of a model that its file leaves the batch open though it takes none', async () => {
+    const graph = new GraphBuilder();
+    const input = graph.input('input', ['n', 3, 512, 512]);
+    const fixed = graph.op('Reshape', [input, graph.integers([1, 3, 512, 512])]);
+    graph.output(fixed, 'output', ['n', 3, 512, 512]);
+    const directory = await rig.make([{ contract: 'gfpgan_1.4', bytes: graph.build() }, arcface]);
+    const { text, fits } = await checkDirectory(directory, 'cpu');
+    expect(fits).toBe(true);
+    expect(text).toContain('fits      gfpgan_1.4: enhancer, gfpgan_1.4 (gfpgan_1.4.onnx)\n');
+    expect(text).toMatch(/^note {6}gfpgan_1\.4 is given one item at a time: /m);
+    expect(text).toContain('arcface_w600k_r50, takes batches (');
+  });
+
   it('is a program whose status tells', async () => {
     const run = (args: string[]) =>
       promisify(execFile)(process.execPath, [join(import.meta.dirname, 'check.ts'), ...args]);

@@ -5,7 +5,8 @@
 import { readdir } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
 import { describeError } from '#common/errors.ts';
-import { openModelDir } from './model-dir.ts';
+import { type CheckedModel, openModelDir } from './model-dir.ts';
+import type { FirstRun } from './sessions/protocol.ts';
 import { SessionPool } from './sessions/session-pool.ts';
 import { parseOnnxSettings } from './settings.ts';
 
@@ -18,12 +19,13 @@ export async function checkDirectory(
   providers?: string,
 ): Promise<{ text: string; fits: boolean }> {
   const { models, faults } = await openModelDir(directory);
+  const ran =
+    providers === undefined || models.length === 0 ? undefined : await run(directory, providers, models);
+  const alone = new Set(ran?.runs.flatMap(({ model, alone: why }) => (why ? [model] : [])));
   const lines: string[] = [];
-  let fits = faults.length === 0;
   for (const { name, contract, licence, batch, file } of models) {
-    lines.push(
-      `fits      ${name}: ${contract.stage}, ${contract.name}${batch ? ', takes batches' : ''} (${file})`,
-    );
+    const batches = batch && !alone.has(name) ? ', takes batches' : '';
+    lines.push(`fits      ${name}: ${contract.stage}, ${contract.name}${batches} (${file})`);
     lines.push(`          licence: ${licence}`);
   }
   for (const fault of faults) lines.push(`DOES NOT  ${fault}`);
@@ -34,21 +36,32 @@ export async function checkDirectory(
       lines.push(`ignored   ${file}: the manifest does not name it`);
     }
   }
-  if (providers !== undefined && models.length > 0) {
-    try {
-      const { pool, runs, notes } = await SessionPool.open(
-        { ...parseOnnxSettings({ modelDir: directory, providers }), models, threads: 1 },
-        new AbortController().signal,
-      );
-      await pool.close();
-      for (const { model, provider } of runs) lines.push(`runs      ${model} on ${provider}`);
-      for (const note of notes) lines.push(`note      ${note}`);
-    } catch (error) {
-      lines.push(`DOES NOT  ${describeError(error)}`);
-      fits = false;
-    }
-  }
+  for (const { model, provider } of ran?.runs ?? []) lines.push(`runs      ${model} on ${provider}`);
+  for (const note of ran?.notes ?? []) lines.push(`note      ${note}`);
+  if (ran?.fault !== undefined) lines.push(`DOES NOT  ${ran.fault}`);
+  const fits = faults.length === 0 && ran?.fault === undefined;
   return { text: `${lines.join('\n')}\n`, fits };
+}
+
+interface Ran {
+  readonly runs: readonly FirstRun[];
+  readonly notes: readonly string[];
+  /** Why they cannot be run. */
+  readonly fault?: string;
+}
+
+/** Loads what fits and runs each model as the engine does when it warms up. */
+async function run(directory: string, providers: string, models: readonly CheckedModel[]): Promise<Ran> {
+  try {
+    const { pool, runs, notes } = await SessionPool.open(
+      { ...parseOnnxSettings({ modelDir: directory, providers }), models, threads: 1 },
+      new AbortController().signal,
+    );
+    await pool.close();
+    return { runs, notes };
+  } catch (error) {
+    return { runs: [], notes: [], fault: describeError(error) };
+  }
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {

@@ -1,6 +1,7 @@
 import { createMedia, findMediaTools } from '../../media/media.ts';
 import { FaceFinder } from '../builtin/vision/face-finder.ts';
 import { FaceMesher } from '../builtin/vision/face-mesh.ts';
+import { FaceRecogniser } from '../builtin/vision/face-recogniser.ts';
 import type { Engine, EngineCapability, RenderRequest, RenderResult } from '../engine.ts';
 import { RenderError } from '../engine.ts';
 import { openSession } from '../models/session.ts';
@@ -108,6 +109,11 @@ async function openEngine(
   const finder = new FaceFinder({ blazeface, facemesh });
   const swap = new FaceSwap({ models: opened, finder, mesher: new FaceMesher(facemesh) });
   const media = tools.available ? createMedia({ tools }) : undefined;
+  let loaded: Promise<FaceRecogniser> | undefined;
+  const recogniser = (): Promise<FaceRecogniser> => {
+    loaded ??= openSession('faceres', options.cacheDir).then((session) => new FaceRecogniser(session));
+    return loaded;
+  };
   return {
     capabilities,
     async render(request) {
@@ -117,7 +123,8 @@ async function openEngine(
       if (capability === 'face-swap-image' || !media) return photoSwap(swap, request);
       const parts = { swap, finder, media, models: opened };
       // Loaded by the first video: an engine for pictures starts without them.
-      if (capability === 'face-swap') return (await import('./video-swap.ts')).videoSwap(parts, request);
+      if (capability === 'face-swap')
+        return (await import('./video-swap.ts')).videoSwap({ ...parts, recogniser }, request);
       if (capability === 'lip-sync') return (await import('./lip-sync.ts')).lipSync(parts, request);
       return (await import('./motion-transfer.ts')).motionTransfer(parts, request);
     },

@@ -2,8 +2,9 @@ import { join } from 'node:path';
 import { outputSize } from '../../media/size.ts';
 import type { Media } from '../../media/types.ts';
 import { bounce, type ShownFrame } from '../builtin/lip-sync/bounce.ts';
+import { bridged } from '../builtin/lip-sync/bridge.ts';
+import { MainFace } from '../builtin/lip-sync/main-face.ts';
 import { type FacedFrame, steadyFaces } from '../builtin/lip-sync/steady-face.ts';
-import { FaceTracker } from '../builtin/motion/face-tracker.ts';
 import { RenderError, type RenderRequest, type RenderResult } from '../engine.ts';
 import { MelReader, SAMPLE_RATE } from './sound/mel.ts';
 import { speak } from './stages/lips.ts';
@@ -77,8 +78,9 @@ export async function lipSync(parts: LipParts, request: RenderRequest): Promise<
       frameUs,
       held: Math.max(8, Math.floor(HELD_BYTES / (size.width * size.height * 1.5))),
     });
+    const main = new MainFace(parts.finder, picture.color, () => signal.throwIfAborted());
     let group: FacedFrame[] = [];
-    for await (const frame of steadyFaces(followed(shown, parts, signal, log))) {
+    for await (const frame of steadyFaces(bridged(followed(shown, main, log)))) {
       group.push(frame);
       if (group.length < AT_ONCE) continue;
       await flush(group);
@@ -131,15 +133,10 @@ async function lengthOf(media: Media, audio: string, signal: AbortSignal): Promi
   return samples / SAMPLE_RATE;
 }
 
-async function* followed(
-  frames: AsyncIterable<ShownFrame>,
-  { finder }: LipParts,
-  signal: AbortSignal,
-  log: StageLog,
-) {
-  const tracker = new FaceTracker(finder, () => signal.throwIfAborted());
+/** The frames with the main face of each, as it is found. */
+async function* followed(frames: AsyncIterable<ShownFrame>, main: MainFace, log: StageLog) {
   for await (const shown of frames) {
-    signal.throwIfAborted();
-    yield { ...shown, face: await log.builtin('tracker', 'facemesh', () => tracker.track(shown.frame)) };
+    const seen = await log.builtin('tracker', 'facemesh', () => main.follow(shown.frame));
+    yield { ...shown, ...seen };
   }
 }

@@ -7,7 +7,8 @@ import { CONTRACTS } from './contracts/catalog.ts';
 import type { Contract, Stage } from './contracts/contract.ts';
 import { type BoundTensor, bindTensors } from './contracts/fit.ts';
 import { type ManifestEntry, ManifestError, readManifest } from './manifest.ts';
-import { OnnxFileError, type OnnxSummary, type OnnxTensorInfo, readOnnxSummary } from './onnx-file.ts';
+import { OnnxFileError } from './onnx-fields.ts';
+import { type OnnxSummary, type OnnxTensorInfo, readOnnxSummary } from './onnx-file.ts';
 
 /** A model whose file is what the manifest says and whose tensors are what its contract says. */
 export interface CheckedModel {
@@ -96,7 +97,7 @@ async function checkModel(
   if (summary.external.length > 0) {
     const names = summary.external.slice(0, 3).join(', ');
     faults.push(
-      `initializer ${names}: its data lie in another file, which the hash does not cover; save the model as one file`,
+      `${names}: its data lie in another file, which the hash does not cover; save the model as one file`,
     );
   }
   const fitted = bindTensors(contract, options.data, summary);
@@ -142,9 +143,12 @@ async function sha256(path: string, signal: AbortSignal | undefined): Promise<st
 function checkEmap(last: OnnxTensorInfo | undefined): string[] {
   const wanted = 'expected emap, float32 or float16 [512, 512], as the last one of the graph';
   if (!last) return [`initializer: ${wanted}, found none`];
-  const fits =
-    (last.type === 'float32' || last.type === 'float16') && last.dims.join() === '512,512' && last.bytes;
-  return fits ? [] : [`initializer "${last.name}": ${wanted}, found ${last.type} [${last.dims.join(', ')}]`];
+  const { name, type, dims, bytes } = last;
+  const found = `initializer "${name}": ${wanted}, found ${type} [${dims.join(', ')}]`;
+  if ((type !== 'float32' && type !== 'float16') || dims.join() !== '512,512') return [found];
+  const needed = 512 * 512 * (type === 'float32' ? 4 : 2);
+  const there = bytes ? bytes.end - bytes.start : 0;
+  return there === needed ? [] : [`${found} with ${there} bytes of data, not ${needed}`];
 }
 
 /** What is wrong with the models as a set, by what the manifest says of them. */

@@ -43,6 +43,21 @@ describe('of models that do not fit is named', () => {
         /^inswapper_128 \(inswapper_128\.onnx\): initializer "weight_\d+": expected emap, float32 or float16 \[512, 512\], as the last one of the graph, found float32 \[\]$/,
       ],
     ],
+    ...(['float32', 'float16'] as const).map((type): [string, GivenModel[], string[]] => {
+      const [Values, bytes] = type === 'float32' ? [Float32Array, 4] : [Float16Array, 2];
+      const graph = new GraphBuilder();
+      const target = graph.input('target', [1, 3, 128, 128]);
+      graph.input('source', [1, 512]);
+      graph.output(target, 'output', [1, 3, 128, 128]);
+      graph.tensor({ name: 'emap', dims: [512, 512], data: new Values(512 * 511) });
+      return [
+        `an emap of ${type} that lacks a row`,
+        [arcface, { ...swapper, bytes: graph.build() }],
+        [
+          `inswapper_128 (inswapper_128.onnx): initializer "emap": expected emap, float32 or float16 [512, 512], as the last one of the graph, found ${type} [512, 512] with ${512 * 511 * bytes} bytes of data, not ${512 * 512 * bytes}`,
+        ],
+      ];
+    }),
     [
       'a wrong hash',
       [arcface, { ...swapper, sha256: 'ab'.repeat(32) }],

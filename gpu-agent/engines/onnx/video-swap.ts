@@ -4,6 +4,7 @@ import type { Media, VideoFrame } from '../../media/types.ts';
 import { readFace } from '../builtin/image/picture-file.ts';
 import { FaceTracker } from '../builtin/video-swap/tracker.ts';
 import type { FaceFinder } from '../builtin/vision/face-finder.ts';
+import type { FaceRecogniser } from '../builtin/vision/face-recogniser.ts';
 import { RenderError, type RenderRequest, type RenderResult } from '../engine.ts';
 import type { FaceSwap, Identity } from './face-swap.ts';
 import { StageLog } from './stages/models.ts';
@@ -21,12 +22,17 @@ export interface VideoParts {
   readonly media: Media;
 }
 
+export interface VideoSwapParts extends VideoParts {
+  /** Tells people after a cut. Not the owner's: the likenesses that `builtin` goes by were measured with this one. */
+  readonly recogniser: () => Promise<FaceRecogniser>;
+}
+
 /**
  * The face of a picture (`face`) put onto the faces of a video (`video`): `builtin` follows the faces, the models swap.
  * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
  */
 export async function videoSwap(
-  { swap, finder, media }: VideoParts,
+  { swap, finder, media, recogniser }: VideoSwapParts,
   request: RenderRequest,
 ): Promise<RenderResult> {
   const { inputs, parameters, outputDir, signal, onProgress } = request;
@@ -44,7 +50,7 @@ export async function videoSwap(
   if (!video) throw new RenderError('unsupported_format', 'The video has no picture.');
   const shorter = parameters.output_resolution_p;
   const size = outputSize(video, shorter ? Number(shorter) : undefined);
-  const tracker = new FaceTracker(finder, video.color, checkpoint);
+  const tracker = new FaceTracker(finder, video.color, checkpoint, recogniser);
   const outputPath = join(outputDir, 'output.mp4');
   const writer = await media.openWriter({
     ...{ path: outputPath, ...size, color: video.color, signal, frameRate: video.frameRate },

@@ -6,6 +6,8 @@ import { RVC } from './rvc.ts';
 
 const share = z.number().min(0).max(1);
 const FREE = { free: true } as const;
+/** Outputs of detectors: a box may be infinite where its score says that there is no face. */
+const CANDIDATES = { free: true, partly: true } as const;
 const IMAGENET = { mean: [0.485, 0.456, 0.406], deviation: [0.229, 0.224, 0.225] } as const;
 const UNIT = { mean: [0, 0, 0], deviation: [1, 1, 1] } as const;
 const SIGNED = { mean: [0.5, 0.5, 0.5], deviation: [0.5, 0.5, 0.5] } as const;
@@ -61,7 +63,7 @@ function anchored(name: string): Contract {
           const count = 2 * (size / stride) ** 2;
           const width = { score: 1, box: 4, points: 10 }[kind];
           return floats(`${kind}_${stride}`, [count, width], {
-            ...FREE,
+            ...CANDIDATES,
             otherwise: [['batch', count, width]],
           });
         }),
@@ -139,7 +141,7 @@ const ALL: readonly Contract[] = [
   anchored('retinaface_10g'),
   detector('yoloface_8n', UNIT, 0.5, (size) => {
     const count = STRIDES.reduce((sum, stride) => sum + (size / stride) ** 2, 0);
-    return [floats('faces', ['batch', 20, count], FREE)];
+    return [floats('faces', ['batch', 20, count], CANDIDATES)];
   }),
   detector(
     'yunet_2023_mar',
@@ -149,7 +151,7 @@ const ALL: readonly Contract[] = [
       (['cls', 'obj', 'bbox', 'kps'] as const).flatMap((kind) =>
         STRIDES.map((stride) => {
           const width = { cls: 1, obj: 1, bbox: 4, kps: 10 }[kind];
-          return floats(`${kind}_${stride}`, ['batch', (size / stride) ** 2, width], FREE);
+          return floats(`${kind}_${stride}`, ['batch', (size / stride) ** 2, width], CANDIDATES);
         }),
       ),
   ),

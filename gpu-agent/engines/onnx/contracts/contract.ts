@@ -45,6 +45,8 @@ export interface TensorSpec {
   readonly optional?: boolean;
   /** Its values in the first run; 0 unless said. */
   readonly first?: number;
+  /** Of an output: whoever reads it uses a few of its values and looks at those; the others may be NaN or infinite. */
+  readonly partly?: boolean;
 }
 
 export interface Tensors {

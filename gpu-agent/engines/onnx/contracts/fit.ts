@@ -15,6 +15,8 @@ export interface BoundTensor {
   readonly first: number;
   /** Whether the first size is open. */
   readonly batch: boolean;
+  /** Whether not all of its values have to be finite. */
+  readonly partly?: boolean;
 }
 
 export interface Fit {
@@ -74,6 +76,7 @@ function bindTensor(spec: TensorSpec, value: OnnxValueInfo, output: boolean): Bo
     dims: dims.map(firstSize),
     first: spec.first ?? 0,
     batch: dims[0] === 'batch' && typeof value.dims?.[0] === 'string',
+    ...(spec.partly && { partly: true }),
   };
 }
 

@@ -10,6 +10,8 @@ export interface ThreadModel {
   readonly path: string;
   readonly inputs: readonly ThreadTensor[];
   readonly outputs: readonly ThreadTensor[];
+  /** Whether its file leaves the number of items open. */
+  readonly batch: boolean;
 }
 
 export interface ThreadTensor {
@@ -49,6 +51,8 @@ export interface FirstRun {
   readonly provider: Provider;
   /** Role of each output → its shape when the model ran. */
   readonly shapes: Readonly<Record<string, readonly number[]>>;
+  /** Why it is given one item at a time although its file leaves their number open. */
+  readonly alone?: string;
 }
 
 export type FromSession =

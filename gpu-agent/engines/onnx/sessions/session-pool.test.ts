@@ -95,6 +95,43 @@ describe('runs', () => {
     expect(fixed.pool.counts).toEqual({ runs: 3, requests: 3 });
   });
 
+  it.each([
+    [
+      'cannot be run with two items',
+      (graph: GraphBuilder, flat: string) => graph.op('Reshape', [flat, graph.integers([1, 3])]),
+      /reshape/i,
+    ],
+    [
+      'gives one item for two',
+      (graph: GraphBuilder, flat: string) => graph.op('ReduceMean', [flat], { axes: [0], keepdims: 1 }),
+      /output "683" is \[1, 512\], not \[2, 512\]/,
+    ],
+  ])(
+    'are made one by one when a model %s, whatever its file says, and the owner is told',
+    async (_, inside, why) => {
+      const graph = new GraphBuilder();
+      const input = graph.input('input.1', ['batch', 3, 112, 112]);
+      const flat = graph.op('Flatten', [graph.op('GlobalAveragePool', [input])], { axis: 1 });
+      const product = graph.op('MatMul', [inside(graph, flat), graph.weight(EMBEDDING_WEIGHTS, [3, LENGTH])]);
+      const sum = graph.op('Add', [product, graph.weight(EMBEDDING_OFFSET, [LENGTH])]);
+      graph.output(sum, '683', ['batch', LENGTH]);
+      const { pool, notes, runs } = await open([{ ...arcface, bytes: graph.build() }]);
+      expect(notes).toEqual([
+        expect.stringMatching(
+          /^arcface_w600k_r50 is given one item at a time: its file leaves their number open/,
+        ),
+      ]);
+      expect(notes[0]).toMatch(why);
+      expect(runs[0]?.alone).toMatch(why);
+      const inputs = [1, 2, 3].map(crop);
+      const wanted = inputs.map(({ data }) => embedding(data.slice()));
+      const results = await Promise.all(inputs.map((each) => pool.run('arcface_w600k_r50', { input: each })));
+      for (const [i, { embedding: found }] of results.entries())
+        expectClose(found?.data ?? [], wanted[i] ?? [], 1e-5);
+      expect(pool.counts).toEqual({ runs: 3, requests: 3 });
+    },
+  );
+
   it.each(['float32', 'float16'] as const)('take and give %s as float32', async (type) => {
     const { pool } = await open([arcface, { contract: 'inswapper_128_fp16', bytes: tinySwapper({ type }) }]);
     const target = noise(3 * 128 * 128, 3).map(Math.abs) as Float32Array<ArrayBuffer>;

@@ -1,17 +1,11 @@
 import { Worker } from 'node:worker_threads';
+import { describeError } from '#common/errors.ts';
 import { deviceFaultOf } from '../../device-fault.ts';
 import { createThreadGate, endThread, type ThreadGate } from '../../models/thread-gate.ts';
 import { misfit } from '../contracts/fit.ts';
 import type { CheckedModel } from '../model-dir.ts';
-import type {
-  FirstRun,
-  FloatTensor,
-  FloatTensors,
-  FromSession,
-  Provider,
-  ThreadOptions,
-  ToSession,
-} from './protocol.ts';
+import { itemsOf, join, split } from './batch.ts';
+import type { FirstRun, FloatTensors, FromSession, Provider, ThreadOptions, ToSession } from './protocol.ts';
 
 /** Items that go into one run at most, where a model takes several. */
 const MAX_BATCH = 8;
@@ -56,6 +50,8 @@ export class SessionPool {
   readonly #models: ReadonlyMap<string, CheckedModel>;
   readonly #devices: Device[] = [];
   readonly #queue: Request[] = [];
+  /** Models of which a device makes one item at a time only, though their files leave the number open. */
+  readonly #alone = new Set<string>();
   #closed = false;
   /** Runs made and requests they answered, for diagnosis. */
   readonly counts = { runs: 0, requests: 0 };
@@ -66,7 +62,7 @@ export class SessionPool {
   }
 
   /**
-   * Loads every model on every device and runs it once.
+   * Loads every model on every device and runs it once, with two items as well where its file leaves their number open.
    * @returns the pool, which provider runs each model, and what the owner should know
    * @throws SessionError, or the signal's reason
    */
@@ -89,7 +85,8 @@ export class SessionPool {
       const [first] = opened;
       if (!first) throw new SessionError('no device is configured');
       pool.#checkShapes(first.runs);
-      return { pool, runs: first.runs, notes: first.notes };
+      const alone = pool.#keepAlone(opened.flatMap(({ runs }) => runs));
+      return { pool, runs: first.runs, notes: [...first.notes, ...alone] };
     } catch (error) {
       await pool.close();
       throw error;
@@ -128,7 +125,13 @@ export class SessionPool {
     const gate = createThreadGate();
     const workerData: ThreadOptions = {
       gate,
-      models: models.map(({ name, path, inputs, outputs }) => ({ name, path, inputs, outputs })),
+      models: models.map(({ name, path, inputs, outputs, batch }) => ({
+        name,
+        path,
+        inputs,
+        outputs,
+        batch,
+      })),
       providers,
       device,
       threads,
@@ -180,6 +183,19 @@ export class SessionPool {
       throw new SessionError(`models do not do what their contract says:\n  ${faults.join('\n  ')}`);
   }
 
+  /** @returns what to tell of models that turned out not to take several items */
+  #keepAlone(runs: readonly FirstRun[]): string[] {
+    const notes: string[] = [];
+    for (const { model, alone } of runs) {
+      if (!alone || this.#alone.has(model)) continue;
+      this.#alone.add(model);
+      notes.push(
+        `${model} is given one item at a time: its file leaves their number open, but with two it failed: ${alone}`,
+      );
+    }
+    return notes;
+  }
+
   #dispatch(): void {
     for (const device of this.#devices) {
       if (device.running.length > 0) continue;
@@ -195,14 +211,14 @@ export class SessionPool {
     const model = this.#models.get(first.model);
     const most = this.#options.maxBatch ?? MAX_BATCH;
     const companions: Request[] = [];
-    if (!model?.batch) return companions;
-    let items = batchOf(first.feeds);
+    if (!model?.batch || this.#alone.has(first.model)) return companions;
+    let items = itemsOf(first.feeds);
     for (let i = 0; i < this.#queue.length && items < most; ) {
       const other = this.#queue[i] as Request;
-      if (other.model === first.model && items + batchOf(other.feeds) <= most) {
+      if (other.model === first.model && items + itemsOf(other.feeds) <= most) {
         this.#queue.splice(i, 1);
         companions.push(other);
-        items += batchOf(other.feeds);
+        items += itemsOf(other.feeds);
       } else i++;
     }
     return companions;
@@ -227,13 +243,25 @@ export class SessionPool {
     const requests = device.running;
     device.running = [];
     device.worker.unref();
-    if (message.type === 'failed') {
-      const error = new SessionError(`${requests[0]?.model ?? 'a model'} failed: ${message.message}`);
+    const fail = (reason: string): void => {
+      const error = new SessionError(`${requests[0]?.model ?? 'a model'} failed: ${reason}`);
       for (const request of requests) request.reject(error);
       // After an error of its device a process can make nothing any more, or nothing right.
-      if (deviceFaultOf(message.message)) this.#options.onEnd?.(error.message);
-    } else if (requests.length === 1) requests[0]?.resolve(message.outputs);
-    else split(message.outputs, requests);
+      if (deviceFaultOf(reason)) this.#options.onEnd?.(error.message);
+    };
+    if (message.type === 'failed') fail(message.message);
+    else if (requests.length === 1) requests[0]?.resolve(message.outputs);
+    else {
+      try {
+        const parts = split(
+          message.outputs,
+          requests.map(({ feeds }) => itemsOf(feeds)),
+        );
+        for (const [i, request] of requests.entries()) request.resolve(parts[i] as FloatTensors);
+      } catch (error) {
+        fail(describeError(error));
+      }
+    }
     this.#dispatch();
   }
 
@@ -242,48 +270,5 @@ export class SessionPool {
     for (const device of this.#devices) {
       for (const request of device.running) request.reject(error);
     }
-  }
-}
-
-function batchOf(feeds: FloatTensors): number {
-  return Object.values(feeds)[0]?.dims[0] ?? 1;
-}
-
-/** Puts the items of several requests one behind the other. */
-function join(all: readonly FloatTensors[]): FloatTensors {
-  const [first] = all;
-  return Object.fromEntries(
-    Object.keys(first ?? {}).map((role): [string, FloatTensor] => {
-      const parts = all.map((feeds) => feeds[role] as FloatTensor);
-      const data = new Float32Array(parts.reduce((sum, part) => sum + part.data.length, 0));
-      let at = 0;
-      for (const part of parts) {
-        data.set(part.data, at);
-        at += part.data.length;
-      }
-      const items = parts.reduce((sum, part) => sum + (part.dims[0] ?? 1), 0);
-      return [role, { data, dims: [items, ...(parts[0]?.dims.slice(1) ?? [])] }];
-    }),
-  );
-}
-
-/** Gives each request its own items of what a joint run made. */
-function split(outputs: FloatTensors, requests: readonly Request[]): void {
-  const total = requests.reduce((sum, request) => sum + batchOf(request.feeds), 0);
-  let from = 0;
-  for (const request of requests) {
-    const items = batchOf(request.feeds);
-    request.resolve(
-      Object.fromEntries(
-        Object.entries(outputs).map(([role, { data, dims }]): [string, FloatTensor] => {
-          const each = data.length / total;
-          return [
-            role,
-            { data: data.slice(from * each, (from + items) * each), dims: [items, ...dims.slice(1)] },
-          ];
-        }),
-      ),
-    );
-    from += items;
   }
 }

@@ -5,6 +5,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { describeError } from '#common/errors.ts';
+import { deviceFaultOf } from '../../device-fault.ts';
 import { threadStarted, throughGate } from '../../models/thread-gate.ts';
 import type {
   FirstRun,
@@ -45,7 +46,9 @@ async function open(): Promise<void> {
   const runs: FirstRun[] = [];
   for (const model of options.models) {
     const provider = await load(model, missing, runs.length === 0);
-    runs.push({ model: model.name, provider, shapes: await firstRun(model) });
+    const shapes = await firstRun(model, 1);
+    const alone = model.batch ? await whyAlone(model, shapes) : undefined;
+    runs.push({ model: model.name, provider, shapes, ...(alone && { alone }) });
   }
   const notes = [...missing].map(
     ([provider, reason]) => `the execution provider ${provider} is not available: ${reason}`,
@@ -86,16 +89,40 @@ function create(model: ThreadModel, provider: Provider): Promise<InferenceSessio
   return throughGate(() => InferenceSession.create(model.path, settings));
 }
 
+type Shapes = Record<string, readonly number[]>;
+
 /** Runs a model once, on zeros but for what its contract says: memory is laid out, kernels are chosen, and sizes left open become known. */
-async function firstRun(model: ThreadModel): Promise<Record<string, readonly number[]>> {
+async function firstRun(model: ThreadModel, items: number): Promise<Shapes> {
   const feeds = Object.fromEntries(
-    model.inputs.map(({ role, dims, first }) => [
-      role,
-      { data: new Float32Array(count(dims)).fill(first), dims },
-    ]),
+    model.inputs.map(({ role, dims: single, first }) => {
+      const dims = items === 1 ? single : [items, ...single.slice(1)];
+      return [role, { data: new Float32Array(count(dims)).fill(first), dims }];
+    }),
   );
   const outputs = await run(model.name, feeds);
   return Object.fromEntries(Object.entries(outputs).map(([role, { dims }]) => [role, dims]));
+}
+
+/**
+ * Whether a model takes several items at once is what its file says and no more: one exported with an open size may have a
+ * fixed one inside.
+ * @returns what is wrong with two items; undefined: nothing
+ */
+async function whyAlone(model: ThreadModel, single: Shapes): Promise<string | undefined> {
+  let shapes: Shapes;
+  try {
+    shapes = await firstRun(model, 2);
+  } catch (error) {
+    const reason = describeError(error);
+    if (deviceFaultOf(reason)) throw error;
+    return reason;
+  }
+  for (const { role, name } of model.outputs) {
+    const wanted = [2, ...(single[role] ?? []).slice(1)].join(', ');
+    const found = (shapes[role] ?? []).join(', ');
+    if (found !== wanted) return `output "${name}" is [${found}], not [${wanted}]`;
+  }
+  return undefined;
 }
 
 async function run(name: string, feeds: FloatTensors): Promise<FloatTensors> {

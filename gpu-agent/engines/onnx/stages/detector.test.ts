@@ -85,6 +85,23 @@ describe.each([
     const found = await detectFaces(model, grey(640, 640), signal);
     expect(found.map(({ score }) => score)).toEqual([expect.closeTo(0.9, 5)]);
   });
+
+  it('fails when a score, or the place of a face, is no number, and not for what is no face', async () => {
+    const place = face(400, 300, 160, -Infinity);
+    const nowhere = { ...place, five: place.five.map(({ y }) => ({ x: Infinity, y })) };
+    const model = await detector(contract, make([FACES[0] as GivenFace, nowhere]));
+    expect(await detectFaces(model, grey(640, 640), signal)).toHaveLength(1);
+    for (const broken of [
+      { ...nowhere, score: Number.NaN },
+      { ...nowhere, score: 0.9 },
+    ]) {
+      const bad = await detector(contract, make([broken]));
+      await expect(detectFaces(bad, grey(640, 640), signal)).rejects.toMatchObject({
+        code: 'processing_failed',
+        message: `The model ${contract} gave values that are not finite numbers.`,
+      });
+    }
+  });
 });
 
 it('looks closer when it sees nothing in the whole', async () => {

@@ -2,7 +2,7 @@ import { cropRgb, type Picture, type Point, type RgbImage } from '../../builtin/
 import { detectorSize, STRIDES } from '../contracts/catalog.ts';
 import type { FloatTensor, FloatTensors } from '../sessions/protocol.ts';
 import { toPlanes } from '../vision/tensors.ts';
-import type { OpenModel } from './models.ts';
+import { noNumbers, type OpenModel } from './models.ts';
 
 /** A face as a detector gives it, in pixels of the picture. */
 export interface FoundFace {
@@ -67,7 +67,9 @@ async function detectIn(
   const outputs = await detector.runAll({ [model.inputs[0]?.role ?? '']: input }, signal);
   const decode = DECODERS[model.contract.name];
   if (!decode) throw new Error(`no decoder for ${model.contract.name}`);
-  return decode(outputs, size, detector.options.score ?? 0.5).map((face) => ({
+  const faces = decode(outputs, size, detector.options.score ?? 0.5);
+  if (!faces.every(hasPlace)) throw noNumbers(model);
+  return faces.map((face) => ({
     score: face.score,
     x: left + face.x * zoom,
     y: top + face.y * zoom,
@@ -77,6 +79,11 @@ async function detectIn(
   }));
 }
 
+function hasPlace({ score, x, y, width, height, five }: FoundFace): boolean {
+  return [score, x, y, width, height, ...five.flatMap((point) => [point.x, point.y])].every(Number.isFinite);
+}
+
+/** Gives the candidates of at least a score, and those that have no score because it is not a number. */
 type Decoder = (outputs: FloatTensors, size: number, least: number) => FoundFace[];
 
 /** Distances from anchor points to the sides of the box and to the five points, in strides. */
@@ -89,7 +96,7 @@ const anchored: Decoder = (outputs, size, least) => {
     const columns = size / stride;
     for (let i = 0; i < scores.length; i++) {
       const score = scores[i] as number;
-      if (!(score >= least)) continue;
+      if (score < least) continue;
       const cell = i >> 1;
       const ax = (cell % columns) * stride;
       const ay = Math.floor(cell / columns) * stride;
@@ -119,7 +126,7 @@ const columns: Decoder = (outputs, _size, least) => {
   for (let i = 0; i < count; i++) {
     const at = (row: number): number => data[row * count + i] as number;
     const score = at(4);
-    if (!(score >= least)) continue;
+    if (score < least) continue;
     const five = Array.from({ length: 5 }, (_, k) => ({ x: at(5 + k * 3), y: at(6 + k * 3) }));
     faces.push({ score, x: at(0) - at(2) / 2, y: at(1) - at(3) / 2, width: at(2), height: at(3), five });
   }
@@ -138,7 +145,7 @@ const anchorFree: Decoder = (outputs, size, least) => {
     const across = size / stride;
     for (let i = 0; i < classes.length; i++) {
       const score = Math.sqrt(unit(classes[i] as number) * unit(objects[i] as number));
-      if (!(score >= least)) continue;
+      if (score < least) continue;
       const column = i % across;
       const row = Math.floor(i / across);
       const box = (k: number): number => boxes[i * 4 + k] as number;

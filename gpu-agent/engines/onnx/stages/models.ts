@@ -1,10 +1,10 @@
-import type { RenderStage } from '../../engine.ts';
+import { RenderError, type RenderStage } from '../../engine.ts';
 import type { Contract, Stage } from '../contracts/contract.ts';
 import type { CheckedModel } from '../model-dir.ts';
 import type { FloatTensor, FloatTensors } from '../sessions/protocol.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
 
-/** A model that is open: its contract, its options, and how to run it. */
+/** A model that is open: its contract, its options, and how to run it. Runs that give no numbers are refused. */
 export interface OpenModel {
   readonly model: CheckedModel;
   readonly traits: Contract['traits'];
@@ -16,7 +16,12 @@ export interface OpenModel {
 }
 
 export function openModel(pool: SessionPool, model: CheckedModel): OpenModel {
-  const runAll: OpenModel['runAll'] = (feeds, signal) => pool.run(model.name, feeds, signal);
+  const runAll: OpenModel['runAll'] = async (feeds, signal) => {
+    const outputs = await pool.run(model.name, feeds, signal);
+    for (const { role, partly } of model.outputs)
+      if (!partly && !allFinite(outputs[role]?.data ?? [])) throw noNumbers(model);
+    return outputs;
+  };
   const first = model.outputs[0]?.role ?? '';
   return {
     model,
@@ -25,6 +30,17 @@ export function openModel(pool: SessionPool, model: CheckedModel): OpenModel {
     runAll,
     run: async (feeds, signal) => (await runAll(feeds, signal))[first] as FloatTensor,
   };
+}
+
+/** What a run is refused with whose values cannot be used: what was made of them would be black, or a hole. */
+export function noNumbers({ name }: CheckedModel): RenderError {
+  return new RenderError('processing_failed', `The model ${name} gave values that are not finite numbers.`);
+}
+
+function allFinite(values: ArrayLike<number>): boolean {
+  // A loop: `every` takes ten times as long, and pictures are large.
+  for (let i = 0; i < values.length; i++) if (!Number.isFinite(values[i])) return false;
+  return true;
 }
 
 /** The models of a directory by what they do. */

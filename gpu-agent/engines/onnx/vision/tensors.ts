@@ -34,7 +34,6 @@ export function fromPlanes(tensor: FloatTensor, traits: Traits): RgbImage {
     const base = c * size;
     for (let i = 0; i < size; i++) {
       const value = (tensor.data[base + i] as number) * factor + offset;
-      // A network that yields NaN must not leave holes of chance.
       data[i * 3 + to] = value > 0 ? Math.min(255, value) : 0;
     }
   }
