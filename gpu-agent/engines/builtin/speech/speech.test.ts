@@ -110,6 +110,20 @@ describe('speech', () => {
     expect((await say(script)).sounds).not.toBe('');
   });
 
+  it.each([
+    ['slt', 're\u2060ad a\uFE0Fnd wri\u200Dte', 'read and write'],
+    ['slt', 'shelf\u200Cful', 'shelfful'],
+    ['espeak-ng/en-us', 're\u2060ad a\uFE0Fnd wri\u200Dte', 'read and write'],
+    ['espeak-ng/ar', 'مر\u200Dحبا', 'مرحبا'],
+  ])('of %s takes %j for whole words', async (voiceId, script, words) => {
+    expect((await say(script, { voiceId })).sounds).toBe((await say(words, { voiceId })).sounds);
+  });
+
+  it('reads letters that are told apart by a joiner', async () => {
+    const [joined, apart] = [await say('അവന്\u200D'), await say('അവന്')];
+    expect(joined.sounds).not.toBe(apart.sounds);
+  });
+
   it('says letters that the voice cannot read with a voice that can', async () => {
     const said = await say('Hello. Привет.', { voiceId: 'slt' });
     expect([said.voice, said.otherVoices]).toEqual(['slt', ['espeak-ng/ru']]);
