@@ -39,19 +39,32 @@ const WRITING_PATTERNS = WRITINGS.map((name) => [name, new RegExp(`\\p{Script=${
  * and words that have something invisible in them stay whole.
  */
 export function cleanText(script: string): string {
-  return script
-    .toWellFormed()
-    .replace(/\r\n?|[\u0085\u2028\u2029\v\f]/g, '\n')
-    .replace(PICTURES, (sign) => (/[©®™]/u.test(sign) ? sign : ' '))
-    .replace(/[\uFFF9-\uFFFB]/g, ' ')
-    .replace(INVISIBLE, '')
-    .replace(/([\u200C\u200D])[\u200C\u200D]+/g, '$1')
-    .replace(IDLE_JOINERS, '')
-    .replace(SPACES, (sign) => (sign === '\n' ? sign : ' '))
-    .normalize('NFC')
-    .replace(/ *\n */g, '\n')
-    .replace(/ {2,}/g, ' ')
-    .trim();
+  return (
+    script
+      .toWellFormed()
+      .replace(/\r\n?|[\u0085\u2028\u2029\v\f]/g, '\n')
+      .replace(PICTURES, (sign) => (/[©®™]/u.test(sign) ? sign : ' '))
+      .replace(/[\uFFF9-\uFFFB]/g, ' ')
+      .replace(INVISIBLE, '')
+      .replace(/([\u200C\u200D])[\u200C\u200D]+/g, '$1')
+      .replace(IDLE_JOINERS, '')
+      .replace(SPACES, (sign) => (sign === '\n' ? sign : ' '))
+      .normalize('NFC')
+      // Every voice reads these digits, and some not those of their own language.
+      .replace(/\p{Nd}/gu, asciiDigit)
+      .replace(/(?<=[0-9])[٫٬](?=[0-9])/g, (sign) => (sign === '٫' ? '.' : ','))
+      .replace(/ *\n */g, '\n')
+      .replace(/ {2,}/g, ' ')
+      .trim()
+  );
+}
+
+/** A decimal digit of any writing as 0 to 9: they stand in rows of ten, the zero first. */
+export function asciiDigit(digit: string): string {
+  const code = digit.codePointAt(0) as number;
+  let first = code;
+  while (/\p{Nd}/u.test(String.fromCodePoint(first - 1))) first--;
+  return String((code - first) % 10);
 }
 
 /** The writing system of most letters. */

@@ -119,6 +119,15 @@ describe('speech', () => {
     expect((await say(script, { voiceId })).sounds).toBe((await say(words, { voiceId })).sounds);
   });
 
+  it.each(['espeak-ng/en-us', 'espeak-ng/ur', 'espeak-ng/si', 'slt'])(
+    'of %s says the digits of every writing',
+    async (voiceId) => {
+      const said = await say('۳۴ ៥', { voiceId });
+      expect(said.sounds).toBe((await say('34 5', { voiceId })).sounds);
+      expect(said.sounds).not.toBe('');
+    },
+  );
+
   it('reads letters that are told apart by a joiner', async () => {
     const [joined, apart] = [await say('അവന്\u200D'), await say('അവന്')];
     expect(joined.sounds).not.toBe(apart.sounds);
