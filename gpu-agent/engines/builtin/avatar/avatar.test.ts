@@ -120,7 +120,7 @@ describe('Avatar', () => {
   });
 
   it('is the same for the same job, is never larger than the portrait, and says which voice spoke', async () => {
-    const parameters = { script: 'Ja. 你好。', language: 'de', output_resolution_p: '1080' };
+    const parameters = { script: 'Ja. 你好。 ក', language: 'de', output_resolution_p: '1080' };
     const [first, second] = [
       await render(ASTRONAUT, { parameters }),
       await render(ASTRONAUT, { parameters }),
@@ -128,6 +128,7 @@ describe('Avatar', () => {
     expect(await readFile(first.outputPath)).toEqual(await readFile(second.outputPath));
     expect(first.details).toMatchObject({
       ...{ width: 512, height: 512, voice: 'espeak-ng/de', other_voices: 'espeak-ng/cmn-latn-pinyin' },
+      left_out: 'ក (Khmer)',
     });
     expect(first.contentType).toBe('video/mp4');
     expect(first.stages.map(({ name }) => name)).toEqual(['portrait', 'speech', 'draw', 'write']);
@@ -154,6 +155,7 @@ describe('Avatar', () => {
 
   it.each([
     ['a voice that is not there', { voice_id: 'nobody' }, 'processing_failed', /no voice "nobody"/],
+    ['words that no voice reads', { script: 'Hello ខ្មែរ!' }, 'processing_failed', /Khmer \("ខ្មែរ"\)/],
     ['nothing to say', { script: '… 😀 !' }, 'processing_failed', /nothing to say/],
   ])('refuses %s', async (_what, parameters, code, message) => {
     await expect(render(ASTRONAUT, { parameters })).rejects.toMatchObject({

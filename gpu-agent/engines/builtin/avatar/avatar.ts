@@ -138,10 +138,11 @@ export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise
   }
 }
 
-function saidBy({ voice, otherVoices, languageUnknown }: SpokenScript): Record<string, string> {
+function saidBy({ voice, otherVoices, leftOut, languageUnknown }: SpokenScript): Record<string, string> {
   return {
     voice,
     ...(otherVoices.length ? { other_voices: otherVoices.join(', ') } : {}),
+    ...(leftOut.length ? { left_out: leftOut.join(', ') } : {}),
     ...(languageUnknown ? { language: 'unknown, chosen by the letters of the script' } : {}),
   };
 }

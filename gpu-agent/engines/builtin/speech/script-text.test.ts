@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { toAscii } from './flite.ts';
-import { asciiDigit, cleanText, passagesOf, writingOf } from './script-text.ts';
+import { asciiDigit, cleanText, passagesOf } from './script-text.ts';
+import { writingOf } from './writings.ts';
 
 /** Letters and digits that can be seen, the digits as 0 to 9. */
 const letters = (text: string): string =>

@@ -1,3 +1,5 @@
+import { writingOf } from './writings.ts';
+
 /** A piece of a script that is spoken in one go, in one writing system. */
 export interface Passage {
   readonly text: string;
@@ -25,14 +27,6 @@ const IDLE_JOINERS =
 /** Spaces of all kinds, controls, and what stands for something that is not there. */
 const SPACES = /[\p{Cc}\p{Zs}\p{Zl}\uFFFC\uFFFD]|[\p{Co}\p{Cn}]/gu;
 const SPOKEN = /[\p{L}\p{N}]/u;
-
-/** Writing systems that have voices of their own; letters of others are nobody's. */
-export const WRITINGS = [
-  ...['Latin', 'Cyrillic', 'Greek', 'Arabic', 'Hebrew', 'Armenian', 'Georgian', 'Ethiopic', 'Cherokee'],
-  ...['Han', 'Hiragana', 'Katakana', 'Hangul', 'Thai', 'Myanmar', 'Sinhala', 'Devanagari', 'Bengali'],
-  ...['Gurmukhi', 'Gujarati', 'Oriya', 'Tamil', 'Telugu', 'Kannada', 'Malayalam'],
-] as const;
-const WRITING_PATTERNS = WRITINGS.map((name) => [name, new RegExp(`\\p{Script=${name}}`, 'gu')] as const);
 
 /**
  * What of a script is spoken: no controls, marks of direction or pictures, all white space alike; paragraphs stay apart,
@@ -65,21 +59,6 @@ export function asciiDigit(digit: string): string {
   let first = code;
   while (/\p{Nd}/u.test(String.fromCodePoint(first - 1))) first--;
   return String((code - first) % 10);
-}
-
-/** The writing system of most letters. */
-export function writingOf(text: string): string | undefined {
-  let best: string | undefined;
-  let most = 0;
-  let japanese = 0;
-  for (const [name, pattern] of WRITING_PATTERNS) {
-    const count = text.match(pattern)?.length ?? 0;
-    if (name === 'Hiragana' || name === 'Katakana') japanese += count;
-    if (count > most) [best, most] = [name, count];
-  }
-  // Japanese mixes three of them; the syllables tell it from Chinese.
-  if (japanese > 0 && (best === 'Han' || best === 'Katakana')) return 'Hiragana';
-  return best;
 }
 
 /** Cuts a script into passages, in order; nothing that can be spoken is left out. */
