@@ -76,6 +76,7 @@ export async function lipSync(parts: LipParts, request: RenderRequest): Promise<
       decode: () => media.decodeVideo(video, info, { signal, size }),
       untilUs,
       frameUs,
+      endUs: picture.endUs,
       held: Math.max(8, Math.floor(HELD_BYTES / (size.width * size.height * 1.5))),
     });
     const main = new MainFace(parts.finder, picture.color, () => signal.throwIfAborted());

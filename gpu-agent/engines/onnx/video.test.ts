@@ -228,6 +228,37 @@ describe('Lip Sync through wav2lip', () => {
     }
   });
 
+  it('lets a last frame that stands long stand before it turns back', async () => {
+    const engine = await rig.engine([{ contract: 'wav2lip_gan_96', bytes: tinyWav2lip() }]);
+    const standing = media.path('standing.mp4');
+    const { video } = await media.media.probe(clip, 'video', media.signal);
+    if (!video) throw new Error('no video');
+    const { width, height, color, frameRate } = video;
+    const writer = await media.media.openWriter({
+      ...{ path: standing, width, height, color, frameRate, signal: media.signal },
+    });
+    const [first, middle, last] = [0, 15, 29];
+    const frames = await media.frames(clip);
+    for (const [i, at] of [first, middle, last].entries())
+      await writer.write({ ...(frames[at] as VideoFrame), ptsUs: i * 40_000 });
+    await writer.finish(400_000);
+    const audio = await wav(sound.slice(0, 9_600));
+    const { outputPath } = await render(engine, 'lip-sync', { video: standing, audio });
+    const shown = await media.frames(outputPath);
+    expect(shown.map(({ ptsUs }) => Math.round(ptsUs / 40_000))).toEqual(shown.map((_, i) => i));
+    // Which frame each is, by its upper quarter.
+    const upper = ({ data, width, height }: VideoFrame) => data.subarray(0, (width * height) / 4);
+    const apart = (a: VideoFrame, b: VideoFrame) => {
+      const other = upper(b);
+      return upper(a).reduce((sum, value, i) => sum + Math.abs(value - (other[i] as number)), 0);
+    };
+    const named = shown.map((frame) => {
+      const distances = [first, middle, last].map((at) => apart(frame, frames[at] as VideoFrame));
+      return distances.indexOf(Math.min(...distances));
+    });
+    expect(named).toEqual([0, 1, ...Array(8).fill(2), 1, 0, 1, 2, 2]);
+  });
+
   it('restores what was drawn, and only that, when there is an enhancer', async () => {
     const engine = await rig.engine([
       { contract: 'wav2lip_96', bytes: tinyWav2lip() },

@@ -4,6 +4,7 @@
  */
 import { execFileSync } from 'node:child_process';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
+import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fairly } from '#common/testing/fair-clock.ts';
 import { type MediaRig, openMediaRig } from '../../../media/testing/clips.ts';
@@ -119,7 +120,7 @@ describe('Avatar', () => {
   });
 
   it('is the same for the same job, is never larger than the portrait, and says which voice spoke', async () => {
-    const parameters = { script: 'Ja. 你好。', language: 'de', output_resolution_p: '1080' };
+    const parameters = { script: 'Ja. 你好。 ក', language: 'de', output_resolution_p: '1080' };
     const [first, second] = [
       await render(ASTRONAUT, { parameters }),
       await render(ASTRONAUT, { parameters }),
@@ -127,13 +128,34 @@ describe('Avatar', () => {
     expect(await readFile(first.outputPath)).toEqual(await readFile(second.outputPath));
     expect(first.details).toMatchObject({
       ...{ width: 512, height: 512, voice: 'espeak-ng/de', other_voices: 'espeak-ng/cmn-latn-pinyin' },
+      left_out: 'ក (Khmer)',
     });
     expect(first.contentType).toBe('video/mp4');
     expect(first.stages.map(({ name }) => name)).toEqual(['portrait', 'speech', 'draw', 'write']);
   });
 
+  it('does not show what was erased from the portrait', async () => {
+    const erased = rig.path('erased.png');
+    const hole = { create: { width: 120, height: 120, channels: 4 as const, background: '#000' } };
+    await sharp(ASTRONAUT)
+      .ensureAlpha()
+      .composite([{ input: await sharp(hole).png().toBuffer(), left: 0, top: 0, blend: 'dest-out' }])
+      .png()
+      .toFile(erased);
+    const kept = await sharp(erased)
+      .removeAlpha()
+      .extract({ left: 0, top: 0, width: 100, height: 100 })
+      .stats();
+    expect(kept.channels[0]?.mean).toBeLessThan(200);
+    const { outputPath } = await render(erased, { parameters: { script: 'Hi.' } });
+    const [frame] = await rig.frames(outputPath);
+    // White, as a video has it.
+    for (const at of [10, 50, 90]) expect(frame?.data[at * 512 + at]).toBeGreaterThan(228);
+  });
+
   it.each([
     ['a voice that is not there', { voice_id: 'nobody' }, 'processing_failed', /no voice "nobody"/],
+    ['words that no voice reads', { script: 'Hello ខ្មែរ!' }, 'processing_failed', /Khmer \("ខ្មែរ"\)/],
     ['nothing to say', { script: '… 😀 !' }, 'processing_failed', /nothing to say/],
   ])('refuses %s', async (_what, parameters, code, message) => {
     await expect(render(ASTRONAUT, { parameters })).rejects.toMatchObject({

@@ -8,7 +8,7 @@ import { drawThreads } from '../animate/draw-threads.ts';
 import type { Portrait, Pose } from '../animate/portrait.ts';
 import { PortraitVideo } from '../animate/portrait-video.ts';
 import { preparePortrait } from '../animate/prepare.ts';
-import { readFace } from '../image/picture-file.ts';
+import { readShown } from '../image/picture-file.ts';
 import type { Renderer, RenderTools } from '../renderer.ts';
 import { type SpokenScript, speakScript } from '../speech/speech.ts';
 import { findSpeechTools, type SpeechTools } from '../speech/tools.ts';
@@ -138,17 +138,18 @@ export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise
   }
 }
 
-function saidBy({ voice, otherVoices, languageUnknown }: SpokenScript): Record<string, string> {
+function saidBy({ voice, otherVoices, leftOut, languageUnknown }: SpokenScript): Record<string, string> {
   return {
     voice,
     ...(otherVoices.length ? { other_voices: otherVoices.join(', ') } : {}),
+    ...(leftOut.length ? { left_out: leftOut.join(', ') } : {}),
     ...(languageUnknown ? { language: 'unknown, chosen by the letters of the script' } : {}),
   };
 }
 
 /** The portrait at the size of the output. */
 async function readPortrait(path: string, shorterSide: number): Promise<Picture> {
-  const picture = await readFace(path, 'The portrait');
+  const picture = await readShown(path, 'The portrait');
   const aspect = Math.max(picture.width, picture.height) / Math.min(picture.width, picture.height);
   const size = outputSize(picture, Math.min(shorterSide, LONGEST_SIDE / aspect));
   if (size.width === picture.width && size.height === picture.height) return picture;

@@ -1,6 +1,6 @@
 import sharp from 'sharp';
 import { RenderError } from '../../engine.ts';
-import { readFace } from '../image/picture-file.ts';
+import { readFace, readShown } from '../image/picture-file.ts';
 import type { FaceFinder } from '../vision/face-finder.ts';
 import type { Person, PersonFinder } from '../vision/person.ts';
 import { type Picture, shrink } from '../vision/picture.ts';
@@ -9,6 +9,7 @@ import { scaledPerson } from './follow.ts';
 import { findPerson } from './search.ts';
 import { skeletonOf } from './skeleton.ts';
 
+const WHAT = 'The character picture';
 /** A person is looked for in a picture of at most this longer side: its networks see no more. */
 const SEARCH_SIDE = 1280;
 /** A picture with a cut-out leaves at least this share of its pixels empty; one with an unused alpha channel does not. */
@@ -29,13 +30,16 @@ export interface Character {
   readonly face?: CharacterFace;
 }
 
-/** @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large` */
+/**
+ * Finds the person in what the picture shows: who was erased by transparency is not there.
+ * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
+ */
 export async function readCharacter(
   path: string,
   { people, faces }: { readonly people: PersonFinder; readonly faces: FaceFinder },
   checkpoint: () => void,
 ): Promise<Character> {
-  const picture = await readFace(path, 'The character picture');
+  const picture = await readShown(path, WHAT);
   checkpoint();
   const scale = Math.max(1, Math.max(picture.width, picture.height) / SEARCH_SIDE);
   const [width, height] = [picture.width, picture.height].map((side) =>
@@ -53,7 +57,9 @@ export async function readCharacter(
   checkpoint();
   const person = scaledPerson(found, picture.width / small.width);
   const face = await readCharacterFace(picture, person, faces, checkpoint);
-  return { picture, person, ...(alpha ? { alpha } : {}), ...(face ? { face } : {}) };
+  // Of a cut-out the colours are wanted as they are: those at its edge would bring the white along.
+  const own = alpha ? { picture: await readFace(path, WHAT), alpha } : { picture };
+  return { ...own, person, ...(face ? { face } : {}) };
 }
 
 /**

@@ -1,5 +1,5 @@
 import { type FileHandle, open } from 'node:fs/promises';
-import sharp, { type Metadata, type OutputInfo } from 'sharp';
+import sharp, { type Metadata, type OutputInfo, type Sharp } from 'sharp';
 import { RenderError } from '../../engine.ts';
 import type { Picture } from '../vision/picture.ts';
 import { embedProfile, type ImageFormat, isAnimatedPng, isLosslessWebp, sniffFormat } from './container.ts';
@@ -61,21 +61,34 @@ export async function readBase(path: string): Promise<BasePicture> {
 }
 
 /**
- * Decodes the picture of the face to put in: upright, converted to 8-bit sRGB by its profile, without alpha; of an
- * animation the first frame.
+ * Decodes the picture of a face that is to be recognised elsewhere and is not itself shown: upright, converted to 8-bit
+ * sRGB by its profile, without alpha; of an animation the first frame.
  * @param what what messages call it
  * @throws RenderError as {@link readBase}
  */
 export async function readFace(path: string, what = 'The face picture'): Promise<Picture> {
   await openPicture(path, what);
+  return decode(what, () => rgbOf(path).removeAlpha().toBuffer({ resolveWithObject: true }));
+}
+
+/**
+ * Decodes a picture that is itself shown, as {@link readFace} does, but over white: under transparency a file may keep
+ * what its owner erased.
+ * @param what what messages call it
+ * @throws RenderError as {@link readBase}
+ */
+export async function readShown(path: string, what: string): Promise<Picture> {
+  await openPicture(path, what);
   return decode(what, () =>
-    sharp(path, { failOn: 'error', limitInputPixels: MAX_PIXELS })
-      .autoOrient()
-      .toColourspace('srgb')
-      .removeAlpha()
-      .raw({ depth: 'uchar' })
-      .toBuffer({ resolveWithObject: true }),
+    rgbOf(path).flatten({ background: '#ffffff' }).toBuffer({ resolveWithObject: true }),
   );
+}
+
+function rgbOf(path: string): Sharp {
+  return sharp(path, { failOn: 'error', limitInputPixels: MAX_PIXELS })
+    .autoOrient()
+    .toColourspace('srgb')
+    .raw({ depth: 'uchar' });
 }
 
 /** Encodes a changed base image in the family, depth and colour space it came in. */

@@ -27,10 +27,13 @@ function video(times: readonly number[]) {
   };
 }
 
-async function play(times: readonly number[], untilMs: number, held = 100) {
+async function play(times: readonly number[], untilMs: number, held = 100, endMs?: number) {
   const source = video(times);
   const shown: [number, number][] = [];
-  const frames = bounce({ decode: source.decode, untilUs: untilMs * 1000, frameUs: 40_000, held });
+  const frames = bounce({
+    ...{ decode: source.decode, untilUs: untilMs * 1000, frameUs: 40_000, held },
+    endUs: endMs === undefined ? undefined : endMs * 1000,
+  });
   for await (const { frame, startUs } of frames) shown.push([frame.data[0] as number, startUs / 1000]);
   return { shown, source };
 }
@@ -88,6 +91,59 @@ describe('bounce', () => {
     expect(parts.shown).toEqual(whole.shown);
     expect(parts.source.decoded).toBeGreaterThan(whole.source.decoded);
     expect(parts.source.open).toBe(0);
+  });
+
+  it.each([100, 2, 1])(
+    'lets the last frame stand as long as in the video, and gives it again meanwhile (%i held)',
+    async (held) => {
+      const { shown, source } = await play([0, 40, 80], 640, held, 250);
+      expect(shown).toEqual([
+        ...[
+          [0, 0],
+          [1, 40],
+          [2, 80],
+          [2, 120],
+          [2, 160],
+          [2, 200],
+        ],
+        ...[
+          [1, 250],
+          [0, 290],
+        ],
+        ...[
+          [1, 330],
+          [2, 370],
+          [2, 410],
+          [2, 450],
+          [2, 490],
+        ],
+        ...[
+          [1, 540],
+          [0, 580],
+          [1, 620],
+        ],
+      ]);
+      expect(source.open).toBe(0);
+    },
+  );
+
+  it('ends while the last frame stands, when the sound does', async () => {
+    const { shown } = await play([0, 40, 80], 170, 100, 5_000);
+    expect(shown).toEqual([
+      [0, 0],
+      [1, 40],
+      [2, 80],
+      [2, 120],
+      [2, 160],
+    ]);
+  });
+
+  it.each([80, 0, 121, 138])('does not give a last frame again that ends at %i ms', async (endMs) => {
+    const { shown } = await play([0, 40, 80], 150, 100, endMs);
+    expect(shown.slice(2)).toEqual([
+      [2, 80],
+      [1, endMs > 80 ? endMs : 120],
+    ]);
   });
 
   it('shows the only frame of a video again and again', async () => {

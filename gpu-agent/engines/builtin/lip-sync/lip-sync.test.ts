@@ -91,6 +91,36 @@ describe('Lip Sync', () => {
     }
   }, 90_000);
 
+  it('lets a last frame that stands long stand, speaks on in it, and turns back then', async () => {
+    const clip = rig.path('standing.mp4');
+    const moving = (await rig.frames(head)).slice(0, 12);
+    const { video } = await rig.media.probe(head, 'video', rig.signal);
+    if (!video) throw new Error('no video');
+    const { width, height, color } = video;
+    const writer = await rig.media.openWriter({
+      ...{ path: clip, width, height, color, frameRate: 25, signal: rig.signal },
+    });
+    for (const frame of moving) await writer.write(frame);
+    await writer.finish(1_400_000);
+    const { outputPath } = await render({ video: clip, audio: voice });
+    const frames = await rig.frames(outputPath);
+    const samples = await rig.samples(voice, 16_000);
+    expect(frames).toHaveLength(Math.ceil((samples.length / 16_000) * 25 - 1e-6));
+    const shown = await rig.frames(clip);
+    // The forehead moves with the head and with nothing else.
+    const forehead = (frame: VideoFrame | undefined) => frame && { ...frame, height: height / 4 };
+    for (let i = 12; i < 35; i++)
+      expect(difference(forehead(frames[i]), forehead(shown[11]))).toBeLessThan(2);
+    for (let i = 35; i < 40; i++)
+      expect(difference(forehead(frames[i]), forehead(shown[45 - i]))).toBeLessThan(2);
+    expect(difference(forehead(shown[5]), forehead(shown[11]))).toBeGreaterThan(4);
+    const { aperture, told } = await watchMouth(frames, samples);
+    const best = correlation(aperture, told);
+    expect(best).toBeGreaterThan(0.85);
+    expect(correlation(aperture.slice(0, -2), told.slice(2))).toBeLessThan(best);
+    expect(correlation(aperture.slice(2), told.slice(0, -2))).toBeLessThan(best);
+  }, 90_000);
+
   it('passes frames without a face as they are, at the size that is asked for', async () => {
     const clip = await rig.make(
       'late.mp4',

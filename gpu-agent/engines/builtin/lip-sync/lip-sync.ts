@@ -14,6 +14,8 @@ import { steadyFaces } from './steady-face.ts';
 
 /** Decoded frames that may be held while a video is played backwards, bytes. */
 const HELD_BYTES = 192 * 2 ** 20;
+/** Longest that the first frame is taken to be seen, microseconds. */
+const FIRST_US = 40_000;
 /** Share of the time that listening to the sound takes, for the progress. */
 const LISTENING = 0.03;
 
@@ -45,6 +47,7 @@ export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir },
     decode: () => media.decodeVideo(video, info, { signal, size }),
     untilUs,
     frameUs,
+    endUs: picture.endUs,
     held: Math.max(8, Math.floor(HELD_BYTES / (size.width * size.height * 1.5))),
   });
   const outputPath = join(outputDir, 'output.mp4');
@@ -65,8 +68,10 @@ export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir },
     let beforeUs = 0;
     for await (const { frame, startUs, face, cut } of steadyFaces(bridged(followed(frames, main, work)))) {
       checkpoint();
-      // What the mouth does in the middle of the time in which the frame is seen.
-      const pose = await poses.at((startUs + frameUs / 2) / 1e6);
+      // What the mouth does in the middle of the time in which the frame is seen: as long as the one before it was. The
+      // mean of a video whose last frame stands is longer than any other frame is seen.
+      const seenUs = Math.min(frameUs, shown > 0 ? startUs - beforeUs : FIRST_US);
+      const pose = await poses.at((startUs + seenUs / 2) / 1e6);
       if (cut) memory.reset();
       if (face) {
         const start = performance.now();

@@ -13,6 +13,7 @@ import { ADMIRAL, ASTRONAUT } from '../testing/swap-rig.ts';
 import { makeClip, readPicture, type Scene } from '../video-swap/testing/clips.ts';
 import { FaceFinder } from '../vision/face-finder.ts';
 import type { Picture } from '../vision/picture.ts';
+import { readStill } from './motion-transfer.ts';
 import { type Subject, subjectOf, writeDriver } from './testing/drivers.ts';
 import { correlation, measureVideo } from './testing/series.ts';
 
@@ -132,6 +133,16 @@ describe('Motion Transfer', { timeout: 120_000 }, () => {
     // While the driver is gone the head holds still: no frame jumps.
     for (let i = 24; i < 44; i++)
       expect(Math.abs((b.roll[i] as number) - (b.roll[i - 1] as number))).toBeLessThan(0.12);
+  });
+
+  it('shows white where the still is transparent', async () => {
+    const still = join(directory, 'erased.png');
+    const background = { r: 200, g: 30, b: 30, alpha: 0 };
+    await sharp({ create: { width: 64, height: 64, channels: 4, background } })
+      .png()
+      .toFile(still);
+    const { data } = await readStill(still);
+    expect(data.every((value) => value === 255)).toBe(true);
   });
 
   it('says which input has no face, and leaves nothing behind', async () => {

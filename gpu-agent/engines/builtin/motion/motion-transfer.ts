@@ -7,7 +7,7 @@ import { drawThreads } from '../animate/draw-threads.ts';
 import { type Portrait, REST } from '../animate/portrait.ts';
 import { PortraitVideo } from '../animate/portrait-video.ts';
 import { preparePortrait } from '../animate/prepare.ts';
-import { readFace } from '../image/picture-file.ts';
+import { readShown } from '../image/picture-file.ts';
 import type { Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import type { Picture } from '../vision/picture.ts';
@@ -116,7 +116,7 @@ export async function transferMotion(
 
 /** The still at the size of the output. */
 export async function readStill(path: string): Promise<Picture> {
-  const picture = await readFace(path, 'The character picture');
+  const picture = await readShown(path, 'The character picture');
   const size = outputSize(picture, SHORTER_SIDE);
   if (size.width === picture.width && size.height === picture.height) return picture;
   const { data } = await sharp(picture.data, {

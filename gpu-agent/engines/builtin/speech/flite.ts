@@ -3,6 +3,7 @@ import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { startProgram } from '../../../media/sandbox.ts';
 import { RenderError } from '../../engine.ts';
+import { asciiDigit } from './script-text.ts';
 import { type Phone, soundOfArpabet } from './sounds.ts';
 import {
   LIMITS,
@@ -178,15 +179,7 @@ export function toAscii(text: string): string {
     .replace(/[^\0-\x7F]/gu, (sign) => LETTERS[sign] ?? sign)
     .normalize('NFKD')
     .replace(/\p{M}/gu, '')
-    .replace(/\p{Nd}/gu, (digit) => (digit <= '9' ? digit : digitOf(digit)))
+    .replace(/\p{Nd}/gu, asciiDigit)
     .replace(/[^\x20-\x7E]/gu, ' ')
     .trim();
-}
-
-/** Decimal digits stand in rows of ten, the zero first. */
-function digitOf(digit: string): string {
-  const code = digit.codePointAt(0) as number;
-  let zero = code;
-  while (code - zero < 9 && /\p{Nd}/u.test(String.fromCodePoint(zero - 1))) zero--;
-  return String(code - zero);
 }

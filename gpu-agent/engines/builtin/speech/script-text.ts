@@ -1,3 +1,5 @@
+import { writingOf } from './writings.ts';
+
 /** A piece of a script that is spoken in one go, in one writing system. */
 export interface Passage {
   readonly text: string;
@@ -11,58 +13,52 @@ export interface Passage {
 const PASSAGE_LENGTH = 400;
 /** Longest row of letters and digits given to a synthesiser: they take quadratic time over longer ones, or cut them. */
 const LONGEST_WORD = 40;
-/** No-break and other spaces, and all controls but those that shape letters (the joiners). */
-const INVISIBLE =
-  /[\p{Cc}\p{Zs}\p{Zl}\u00AD\u061C\u180E\u200B\u200E\u200F\u202A-\u202E\u2060-\u206F\uFEFF\uFFF9-\uFFFD]|[\p{Co}\p{Cn}]|[\u{E0000}-\u{E0FFF}]/gu;
-const PICTURES = /\p{Extended_Pictographic}|\p{Regional_Indicator}|\p{Emoji_Modifier}|[\uFE0E\uFE0F\u20E3]/gu;
+/** Pictures, and the frame around the sign of a key; digits, # and * are emoji only with that behind them. */
+const PICTURES = /\p{Extended_Pictographic}|\p{Regional_Indicator}|\p{Emoji_Modifier}|\u20E3/gu;
+/** What nobody sees: marks of direction, tags, variation selectors, word joiners; but not the two joiners of letters. */
+const INVISIBLE = /(?![\u200C\u200D])\p{Default_Ignorable_Code_Point}/gu;
+/**
+ * Joiners of letters that are not part of how a word is written. They are after the sign that takes an Indic letter's
+ * vowel away, where they tell letters apart, and in Persian, where one stands between parts of a word. Elsewhere they
+ * change only shapes, and synthesisers take them for the end of a word.
+ */
+const IDLE_JOINERS =
+  /(?<![\u094D\u09CD\u0A4D\u0ACD\u0B4D\u0BCD\u0C4D\u0CCD\u0D4D\u0DCA])(?:\u200D|\u200C(?!(?<=[\p{L}\p{M}\p{N}]\u200C)\p{Script=Arabic}))/gu;
+/** Spaces of all kinds, controls, and what stands for something that is not there. */
+const SPACES = /[\p{Cc}\p{Zs}\p{Zl}\uFFFC\uFFFD]|[\p{Co}\p{Cn}]/gu;
 const SPOKEN = /[\p{L}\p{N}]/u;
 
-/** Writing systems that have voices of their own; letters of others are nobody's. */
-export const WRITINGS = [
-  ...['Latin', 'Cyrillic', 'Greek', 'Arabic', 'Hebrew', 'Armenian', 'Georgian', 'Ethiopic', 'Cherokee'],
-  ...['Han', 'Hiragana', 'Katakana', 'Hangul', 'Thai', 'Myanmar', 'Sinhala', 'Devanagari', 'Bengali'],
-  ...['Gurmukhi', 'Gujarati', 'Oriya', 'Tamil', 'Telugu', 'Kannada', 'Malayalam'],
-] as const;
-const WRITING_PATTERNS = WRITINGS.map((name) => [name, new RegExp(`\\p{Script=${name}}`, 'gu')] as const);
-
 /**
- * What of a script is spoken: no controls, marks of direction or pictures, all white space alike; paragraphs stay apart.
+ * What of a script is spoken: no controls, marks of direction or pictures, all white space alike; paragraphs stay apart,
+ * and words that have something invisible in them stay whole.
  */
 export function cleanText(script: string): string {
   return (
     script
       .toWellFormed()
-      .normalize('NFC')
       .replace(/\r\n?|[\u0085\u2028\u2029\v\f]/g, '\n')
-      // Whatever is between emoji of a family or a flag goes with them.
-      .replace(
-        /(\p{Extended_Pictographic}[\uFE0F\p{Emoji_Modifier}]*)\u200D(?=\p{Extended_Pictographic})/gu,
-        '$1',
-      )
-      // Digits, # and * are emoji only with a sign behind them.
       .replace(PICTURES, (sign) => (/[©®™]/u.test(sign) ? sign : ' '))
-      .replace(INVISIBLE, (sign) =>
-        sign === '\n' ? sign : sign === '\u00AD' || sign === '\u200B' ? '' : ' ',
-      )
+      .replace(/[\uFFF9-\uFFFB]/g, ' ')
+      .replace(INVISIBLE, '')
+      .replace(/([\u200C\u200D])[\u200C\u200D]+/g, '$1')
+      .replace(IDLE_JOINERS, '')
+      .replace(SPACES, (sign) => (sign === '\n' ? sign : ' '))
+      .normalize('NFC')
+      // Every voice reads these digits, and some not those of their own language.
+      .replace(/\p{Nd}/gu, asciiDigit)
+      .replace(/(?<=[0-9])[٫٬](?=[0-9])/g, (sign) => (sign === '٫' ? '.' : ','))
       .replace(/ *\n */g, '\n')
       .replace(/ {2,}/g, ' ')
       .trim()
   );
 }
 
-/** The writing system of most letters. */
-export function writingOf(text: string): string | undefined {
-  let best: string | undefined;
-  let most = 0;
-  let japanese = 0;
-  for (const [name, pattern] of WRITING_PATTERNS) {
-    const count = text.match(pattern)?.length ?? 0;
-    if (name === 'Hiragana' || name === 'Katakana') japanese += count;
-    if (count > most) [best, most] = [name, count];
-  }
-  // Japanese mixes three of them; the syllables tell it from Chinese.
-  if (japanese > 0 && (best === 'Han' || best === 'Katakana')) return 'Hiragana';
-  return best;
+/** A decimal digit of any writing as 0 to 9: they stand in rows of ten, the zero first. */
+export function asciiDigit(digit: string): string {
+  const code = digit.codePointAt(0) as number;
+  let first = code;
+  while (/\p{Nd}/u.test(String.fromCodePoint(first - 1))) first--;
+  return String((code - first) % 10);
 }
 
 /** Cuts a script into passages, in order; nothing that can be spoken is left out. */

@@ -105,15 +105,65 @@ describe('speech', () => {
     ['of punctuation around a word', `${'!?.,;:-'.repeat(60)} word ${'“”…'.repeat(60)}`],
     ['from right to left', '\u202Eשלום עולם\u202C'],
     ['of letters under heaps of marks', `Z${'\u0351'.repeat(300)}algo speaks`],
-    ['of rare writing', 'ᚠᚢᚦ ok ⲁⲃⲅ 𝔣𝔯𝔞𝔨'],
+    ['of rare letters', '𝔣𝔯𝔞𝔨 ɓera ok'],
   ])('says a row %s', async (_what, script) => {
     expect((await say(script)).sounds).not.toBe('');
+  });
+
+  it.each([
+    ['slt', 're\u2060ad a\uFE0Fnd wri\u200Dte', 'read and write'],
+    ['slt', 'shelf\u200Cful', 'shelfful'],
+    ['espeak-ng/en-us', 're\u2060ad a\uFE0Fnd wri\u200Dte', 'read and write'],
+    ['espeak-ng/ar', 'مر\u200Dحبا', 'مرحبا'],
+  ])('of %s takes %j for whole words', async (voiceId, script, words) => {
+    expect((await say(script, { voiceId })).sounds).toBe((await say(words, { voiceId })).sounds);
+  });
+
+  it.each(['espeak-ng/en-us', 'espeak-ng/ur', 'espeak-ng/si', 'slt'])(
+    'of %s says the digits of every writing',
+    async (voiceId) => {
+      const said = await say('۳۴ ៥', { voiceId });
+      expect(said.sounds).toBe((await say('34 5', { voiceId })).sounds);
+      expect(said.sounds).not.toBe('');
+    },
+  );
+
+  it('reads letters that are told apart by a joiner', async () => {
+    const [joined, apart] = [await say('അവന്\u200D'), await say('അവന്')];
+    expect(joined.sounds).not.toBe(apart.sounds);
   });
 
   it('says letters that the voice cannot read with a voice that can', async () => {
     const said = await say('Hello. Привет.', { voiceId: 'slt' });
     expect([said.voice, said.otherVoices]).toEqual(['slt', ['espeak-ng/ru']]);
   });
+
+  it('says words that the voice cannot read within a sentence with a voice that can', async () => {
+    for (const voiceId of ['slt', 'espeak-ng/en-us']) {
+      const said = await say('My name is Иван, and hers “Мама”.', { voiceId });
+      expect([said.voice, said.otherVoices, said.leftOut]).toEqual([voiceId, ['espeak-ng/ru'], []]);
+      expect(said.sounds).toMatch(/^m ay n ey m ih z .*v aa n .*hh .*m aa m/);
+    }
+  });
+
+  it.each(['slt', 'espeak-ng/en-us'])(
+    'of %s refuses words that no voice reads, and names them',
+    async (voiceId) => {
+      await expect(say('Hello there. សួស្តី អ្នក Good bye.', { voiceId })).rejects.toMatchObject({
+        code: 'processing_failed',
+        message: expect.stringContaining('a part of the script: Khmer ("សួស្តី", "អ្នក").'),
+      });
+    },
+  );
+
+  it.each(['slt', 'espeak-ng/en-us'])(
+    'of %s leaves out single letters that no voice reads, and says so',
+    async (voiceId) => {
+      const said = await say('Hello ក there, 5ᚠ.', { voiceId });
+      expect(said.leftOut).toEqual(['ក (Khmer)', 'ᚠ (Runic)']);
+      expect(said.sounds).toBe((await say('Hello   there, 5 .', { voiceId })).sounds);
+    },
+  );
 
   it('is the same each time', async () => {
     const script = 'The same words. Те же слова.';

@@ -1,12 +1,13 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { RenderError } from '../../engine.ts';
+import { type Part, shareOut } from './parts.ts';
 import { resample } from './resample.ts';
-import { type Passage, passagesOf } from './script-text.ts';
+import { passagesOf } from './script-text.ts';
 import { type Phone, VOWELS } from './sounds.ts';
 import { Speaker } from './speaker.ts';
 import type { Utterance } from './synthesiser.ts';
 import type { SpeechTools } from './tools.ts';
-import { chooseVoice, voiceFor, voiceId } from './voices.ts';
+import { chooseVoice, voiceId } from './voices.ts';
 
 /** Of the sound that is written. */
 export const SAMPLE_RATE = 48_000;
@@ -29,6 +30,8 @@ export interface SpokenScript {
   /** The voice that was chosen; voices that spoke letters which it cannot read. */
   readonly voice: string;
   readonly otherVoices: readonly string[];
+  /** Single letters that no voice reads, with the names of their writing systems. */
+  readonly leftOut: readonly string[];
   readonly languageUnknown: boolean;
 }
 
@@ -50,7 +53,8 @@ export interface SpeakOptions {
 /**
  * Speaks a script into a file, passage by passage: what is held of it does not grow with its length but for the list of
  * its sounds.
- * @throws RenderError `processing_failed` when nothing can be spoken, there is no such voice, or it fails;
+ * @throws RenderError `processing_failed` when there is nothing to say, no voice reads all of its words, there is no such
+ *   voice, or it fails;
  *   `input_too_large` when it takes longer than {@link MAX_SPEECH_SEC}
  */
 export async function speakScript(options: SpeakOptions): Promise<SpokenScript> {
@@ -60,7 +64,8 @@ export async function speakScript(options: SpeakOptions): Promise<SpokenScript> 
     throw new RenderError('processing_failed', 'The script has no letter or digit: there is nothing to say.');
   }
   const { voice, languageUnknown } = chooseVoice(tools, passages, options);
-  const whole = passages.reduce((sum, { text }) => sum + text.length, 0);
+  const { parts, leftOut } = shareOut(tools, voice, passages);
+  const whole = parts.reduce((sum, { text }) => sum + text.length, 0);
   const phones: Phone[] = [{ sound: undefined, start: 0, end: LEAD_SEC }];
   const others = new Set<string>();
   const speaker = new Speaker({ tools, signal, directory });
@@ -68,18 +73,18 @@ export async function speakScript(options: SpeakOptions): Promise<SpokenScript> 
   try {
     await file.silence(LEAD_SEC);
     let done = 0;
-    for (const passage of passages) {
-      const own = voiceFor(tools, voice, passage);
+    for (const part of parts) {
+      const own = part.voice;
       if (voiceId(own) !== voiceId(voice)) others.add(voiceId(own));
-      const utterance = await speaker.speak(own, passage.text);
-      await append(file, phones, utterance, passage);
+      const utterance = await speaker.speak(own, part.text);
+      await append(file, phones, utterance, part);
       if (file.seconds > MAX_SPEECH_SEC) {
         throw new RenderError(
           'input_too_large',
           `The script takes longer to say than ${(MAX_SPEECH_SEC / 60) | 0} minutes.`,
         );
       }
-      done += passage.text.length;
+      done += part.text.length;
       options.onProgress?.(done / whole);
     }
     if (!phones.some(({ sound }) => sound !== undefined)) {
@@ -96,6 +101,7 @@ export async function speakScript(options: SpeakOptions): Promise<SpokenScript> 
       phones,
       voice: voiceId(voice),
       otherVoices: [...others],
+      leftOut,
       languageUnknown,
     };
   } finally {
@@ -108,7 +114,7 @@ async function append(
   file: WavFile,
   phones: Phone[],
   { samples, sampleRate, phones: said }: Utterance,
-  { endsParagraph }: Passage,
+  { endsParagraph }: Part,
 ): Promise<void> {
   const base = file.seconds;
   const end = samples.length / sampleRate;

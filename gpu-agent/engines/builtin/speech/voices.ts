@@ -1,6 +1,8 @@
 import { RenderError } from '../../engine.ts';
+import { toAscii } from './flite.ts';
 import type { Passage } from './script-text.ts';
 import type { SpeechTools } from './tools.ts';
+import { writingOfLetter } from './writings.ts';
 
 /** One voice of one synthesiser. */
 export interface Voice {
@@ -29,6 +31,7 @@ const BY_WRITING: Readonly<Record<string, string>> = {
   Han: 'cmn-latn-pinyin',
   Hiragana: 'ja',
   Katakana: 'ja',
+  Bopomofo: 'cmn-latn-pinyin',
   Hangul: 'ko',
   Thai: 'th',
   Myanmar: 'my',
@@ -70,8 +73,8 @@ const WRITTEN_IN: Readonly<Record<string, readonly string[]>> = {
   },
   ...{
     ko: ['Hangul', 'Han'],
-    cmn: ['Han', 'Latin'],
-    'cmn-latn-pinyin': ['Han', 'Latin'],
+    cmn: ['Han', 'Bopomofo', 'Latin'],
+    'cmn-latn-pinyin': ['Han', 'Bopomofo', 'Latin'],
     yue: ['Han', 'Latin'],
   },
   ...{
@@ -149,13 +152,33 @@ export function chooseVoice(
 
 /** The voice that speaks one passage: the chosen one, or, for letters it cannot read, the one that can. */
 export function voiceFor(tools: SpeechTools, chosen: Voice, { writing }: Passage): Voice {
-  if (writing === undefined) return chosen;
-  const base = VARIANTS.exec(chosen.name)?.[1] ?? chosen.name;
-  const reads = chosen.program === 'flite' ? ['Latin'] : (WRITTEN_IN[base] ?? ['Latin']);
+  if (writing === undefined || readsWriting(chosen, writing)) return chosen;
+  return voiceOfWriting(tools, writing) ?? chosen;
+}
+
+/** Who reads a writing system when the chosen voice does not; undefined where nobody does. */
+export function voiceOfWriting({ espeak }: SpeechTools, writing: string): Voice | undefined {
+  const name = Object.hasOwn(BY_WRITING, writing) ? BY_WRITING[writing] : undefined;
+  return name !== undefined && espeak?.voices.has(name) ? { program: 'espeak-ng', name } : undefined;
+}
+
+/**
+ * Whether a voice reads a letter or digit for what it is. Those it does not, flite leaves out and espeak-ng spells by the
+ * number that they have in Unicode.
+ */
+export function reads(voice: Voice, letter: string): boolean {
+  const writing = writingOfLetter(letter);
+  if (voice.program === 'flite') {
+    // Of the letters that writings share, those that only modify others have no sound.
+    return /[a-z0-9]/i.test(toAscii(letter)) || (writing === undefined && /\p{Lm}/u.test(letter));
+  }
+  return writing === undefined || readsWriting(voice, writing);
+}
+
+function readsWriting({ program, name }: Voice, writing: string): boolean {
   // Every voice of espeak-ng reads Latin letters, some with another language's sounds.
-  if (reads.includes(writing) || (writing === 'Latin' && chosen.program === 'espeak-ng')) return chosen;
-  const name = BY_WRITING[writing];
-  return name !== undefined && tools.espeak?.voices.has(name) ? { program: 'espeak-ng', name } : chosen;
+  if (writing === 'Latin') return true;
+  return program === 'espeak-ng' && (WRITTEN_IN[VARIANTS.exec(name)?.[1] ?? name] ?? []).includes(writing);
 }
 
 function namedVoice(tools: SpeechTools, id: string): Voice {

@@ -1,0 +1,65 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import sharp from 'sharp';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { FaceFinder } from '../vision/face-finder.ts';
+import type { Person, PersonFinder } from '../vision/person.ts';
+import type { Picture } from '../vision/picture.ts';
+import { readCharacter } from './character.ts';
+
+const SIDE = 100;
+let directory: string;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'semblance-character-'));
+});
+
+afterAll(() => rm(directory, { recursive: true, force: true }));
+
+/** Reads a red picture of which so many rows are erased: what is kept of it, and where a person was looked for. */
+async function read(erasedRows: number) {
+  const path = join(directory, `${erasedRows}.png`);
+  const data = Uint8Array.from({ length: SIDE * SIDE * 4 }, (_, i) =>
+    i % 4 === 3 ? (i < erasedRows * SIDE * 4 ? 0 : 255) : i % 4 === 0 ? 200 : 30,
+  );
+  await sharp(data, { raw: { width: SIDE, height: SIDE, channels: 4 } })
+    .png()
+    .toFile(path);
+  const searched: Picture[] = [];
+  const points = Array.from({ length: 33 }, (_, i) => ({
+    ...{ x: i % 2 ? 60 : 40, y: 20 + i, z: 0, visibility: 1, presence: 1 },
+  }));
+  const person = {
+    ...{ score: 1, points },
+    mask: { side: 2, data: new Uint8Array(4), region: { x: 50, y: 50, size: 100, angle: 0 } },
+    next: { x: 50, y: 50, size: 100, angle: 0 },
+  } as Person;
+  const people: PersonFinder = {
+    find: async (picture) => {
+      searched.push(picture);
+      return person;
+    },
+    close: async () => undefined,
+  };
+  const faces = { findUpright: async () => [] } as unknown as FaceFinder;
+  const character = await readCharacter(path, { people, faces }, () => undefined);
+  const first = ({ data: pixels }: Picture) => [...pixels.slice(0, 3)];
+  return { character, drawn: first(character.picture), searched: searched.map(first) };
+}
+
+describe('the picture of a character', () => {
+  it('shows white where a little of it was erased', async () => {
+    const { character, drawn, searched } = await read(2);
+    expect(character.alpha).toBeUndefined();
+    expect(drawn).toEqual([255, 255, 255]);
+    expect(searched).not.toContainEqual([200, 30, 30]);
+  });
+
+  it('that is a cut-out keeps its colours and what is there of them; a person is looked for in what it shows', async () => {
+    const { character, drawn, searched } = await read(30);
+    expect(character.alpha?.slice(0, 1)).toEqual(new Uint8Array([0]));
+    expect(drawn).toEqual([200, 30, 30]);
+    expect(searched).not.toContainEqual([200, 30, 30]);
+  });
+});
