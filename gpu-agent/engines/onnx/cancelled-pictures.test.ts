@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it, vi } from 'vitest';
 import type * as PictureFile from '../builtin/image/picture-file.ts';
 import type { BasePicture } from '../builtin/image/picture-file.ts';
@@ -19,6 +18,7 @@ const { base, picture, stuck } = vi.hoisted(() => {
 vi.mock('../builtin/image/picture-file.ts', async (original) => ({
   ...(await original<typeof PictureFile>()),
   readFace: async (path: string) => (path === 'stuck' ? stuck() : picture),
+  readShown: async (path: string) => (path === 'stuck' ? stuck() : picture),
   readBase: async (path: string) => (path === 'stuck' ? stuck() : base),
   encodeBase: stuck,
 }));
@@ -51,8 +51,7 @@ it.each<[string, Record<string, string>, string, (request: RenderRequest) => Pro
     onProgress: (_fraction, name) => seen.push(name),
   });
   done.catch(() => undefined);
-  await delay(50);
-  expect(seen.at(-1)).toBe(stage);
+  await expect.poll(() => seen.at(-1)).toBe(stage);
   controller.abort(new Error('enough'));
   await expect(done).rejects.toThrow('enough');
 });
