@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { silentLogger } from '#common/logging.ts';
+import { removeOldRetractions } from '../chores/housekeeping.ts';
 import { openDatabase } from '../storage/database.ts';
 import { StorageError, sqlState } from '../storage/sql.ts';
 import { testDatabase } from '../storage/testing.ts';
@@ -127,4 +128,12 @@ test('nothing is taken back of what was never sent, or what the database refused
   await expect(refused.submit(account.submission())).rejects.toMatchObject({ code: 'insufficient_balance' });
   expect(refused.unknown).toEqual([]);
   await refused.close();
+});
+
+test('a note is kept for a week, and then swept', async () => {
+  await db.sql`
+    insert into retracted_submits (job_id, at)
+    values ('job-old', now() - interval '7 days 1 minute'), ('job-young', now() - interval '6 days 23 hours')`;
+  await removeOldRetractions(db.sql);
+  expect([await noteOf('job-old'), await noteOf('job-young')]).toMatchObject([[], [{}]]);
 });
