@@ -11,6 +11,7 @@ import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
 import { startPostgres } from '../local/postgres.ts';
 import { freePort } from '../local/process/ports.ts';
 import { testNats } from '../local/testing.ts';
+import { runScript, sqlState } from './storage/sql.ts';
 import {
   makeAccount,
   photoSwap,
@@ -82,6 +83,28 @@ const ready = async () =>
       ]),
     ),
   );
+
+test('on a server that takes no writes it is not ready, and it is again on one that does', async () => {
+  const [{ name } = {}] = await system.database.sql`select quote_ident(current_database()) as name`;
+  /** As after a failover: whoever connects from now on is at a standby, or at the primary again. */
+  const readOnly = (value: 'on' | 'off') =>
+    system.database.sql.begin((tx) =>
+      runScript(
+        tx,
+        `set transaction read write; alter database ${name} set default_transaction_read_only = ${value}`,
+      ),
+    );
+  await readOnly('on');
+  await system.database.sql`
+    select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`;
+  const refusal = async () => {
+    const error = await Promise.resolve(system.plane.ready.postgres?.()).catch((error: Error) => error);
+    return error instanceof Error ? sqlState(error.cause) : undefined;
+  };
+  await untilTrue(async () => (await refusal()) === '25006', 'it says that Postgres takes no writes');
+  await readOnly('off');
+  await untilTrue(async () => (await ready()).postgres === true, 'it says that Postgres is back');
+});
 
 test('Postgres killed and started again: calls fail with internal_error meanwhile, in time, and the job ends once', async () => {
   const { control, ask } = system.client;
