@@ -33,10 +33,25 @@ export function onAnswers(socket: Socket, answered: (error?: string) => void): v
   socket.on('error', () => {});
 }
 
+/** What is asked for. */
+export interface Target {
+  readonly origin: string;
+  /** Asked for in turn. */
+  readonly paths: readonly string[];
+  readonly headers: Record<string, string>;
+}
+
+/** The bytes of a GET of each path. */
+export function getRequests({ origin, paths, headers }: Target): Buffer[] {
+  const { host } = new URL(origin);
+  const lines = Object.entries({ host, ...headers }).map(([name, value]) => `${name}: ${value}\r\n`);
+  return paths.map((path) => Buffer.from(`GET ${path} HTTP/1.1\r\n${lines.join('')}\r\n`));
+}
+
 /** A connection on which one request is under way at a time. */
 export interface Connection {
   /** @param request all of its bytes. @throws Error when the answer is not 200 */
-  ask(request: string): Promise<void>;
+  ask(request: string | Buffer): Promise<void>;
   close(): void;
 }
 

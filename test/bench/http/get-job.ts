@@ -1,4 +1,3 @@
-import autocannon from 'autocannon';
 import { ADMIRAL, ASTRONAUT } from '../../support/media.ts';
 import type { Stack } from '../../support/stack.ts';
 import {
@@ -10,7 +9,9 @@ import {
   ratioRow,
   type Section,
 } from '../lib/section.ts';
+import type { Target } from './answers.ts';
 import { type Chain, cpuARequest, startChain } from './bare-chain.ts';
+import { closedLoad, type Load } from './closed-load.ts';
 import { offeredLoad } from './offered-load.ts';
 import { startPeer } from './peer-process.ts';
 import { cpuSecondsOf } from './process-use.ts';
@@ -19,6 +20,9 @@ const CONNECTIONS = 32;
 /** Connections at which both sides' latency is compared as well: one request waits for few others. */
 const CALM_CONNECTIONS = 2;
 const SECONDS = 4;
+/** As fast as it is answered. */
+const BUSY = { seconds: SECONDS, connections: CONNECTIONS };
+const CALM = { seconds: SECONDS, connections: CALM_CONNECTIONS };
 /** What both sides are offered where neither is at its limit. */
 const OFFERED = { perSecond: 1_000, seconds: SECONDS, connections: CONNECTIONS };
 const ROUNDS = 5;
@@ -27,11 +31,6 @@ const JOBS = 16;
 const GOAL_RATIO = 0.35;
 const GOAL_MORE_MS = 5;
 const SERVICES = ['gateway', 'control-plane', 'postgres'] as const;
-
-interface Load {
-  readonly perSecond: number;
-  readonly p99: number;
-}
 
 /**
  * GET /jobs/{id} of settled jobs, with authentication, the exact rate limit and the read from Postgres, against a bare
@@ -51,17 +50,17 @@ export async function runGetJobBench({ stack, say }: BenchContext): Promise<Sect
     const other = { ...target, origin: peer.origin };
     const peerPids = { 'bare router': peer.pid };
     say('job reads: warming up');
-    await load(target, CONNECTIONS);
-    await load(other, CONNECTIONS);
+    await closedLoad({ ...target, ...BUSY });
+    await closedLoad({ ...other, ...BUSY });
     const used = await cpuARequest({ ...target, pids: Object.values(pidsOf(stack)) }, OFFERED);
     chain = await startChain(used, OFFERED);
     const row = { origin: chain.origin, paths: ['/'], headers: {} };
     for (let round = 1; round <= ROUNDS; round++) {
       say(`job reads: round ${round} of ${ROUNDS}, seven times ${SECONDS} s`);
-      busy.theirs.push(await measured(peerPids, peerCpu, () => load(other, CONNECTIONS)));
-      busy.ours.push(await measured(pidsOf(stack), cpu, () => load(target, CONNECTIONS)));
-      calm.theirs.push(await load(other, CALM_CONNECTIONS));
-      calm.ours.push(await load(target, CALM_CONNECTIONS));
+      busy.theirs.push(await measured(peerPids, peerCpu, () => closedLoad({ ...other, ...BUSY })));
+      busy.ours.push(await measured(pidsOf(stack), cpu, () => closedLoad({ ...target, ...BUSY })));
+      calm.theirs.push(await closedLoad({ ...other, ...CALM }));
+      calm.ours.push(await closedLoad({ ...target, ...CALM }));
       offered.theirs.push(await offeredLoad({ ...other, ...OFFERED }));
       offered.ours.push(await offeredLoad({ ...target, ...OFFERED }));
       inARow.push(await offeredLoad({ ...row, ...OFFERED }));
@@ -110,12 +109,6 @@ const median = (loads: readonly Load[], pick: (load: Load) => number) => quantil
 const list = (values: readonly number[]) => values.map(figure).join(', ');
 const latencies = (loads: readonly Load[]) => list(loads.map(({ p99 }) => p99));
 
-interface Target {
-  readonly origin: string;
-  readonly paths: readonly string[];
-  readonly headers: Record<string, string>;
-}
-
 async function prepareJobs(stack: Stack): Promise<{ target: Target; payload: string }> {
   const account = await stack.newAccount();
   const { api } = account;
@@ -133,20 +126,6 @@ async function prepareJobs(stack: Stack): Promise<{ target: Target; payload: str
     },
     payload: JSON.stringify(jobs[0]),
   };
-}
-
-async function load({ origin, paths, headers }: Target, connections: number): Promise<Load> {
-  const result = await autocannon({
-    url: origin,
-    requests: paths.map((path) => ({ path, headers })),
-    connections,
-    duration: SECONDS,
-  });
-  const bad = result.non2xx + result.errors + result.timeouts;
-  if (bad > 0 || result['2xx'] === 0)
-    throw new Error(`${bad} of the requests to ${origin} were not answered 200`);
-  // Counted over the whole time: autocannon's own mean is of whole seconds.
-  return { perSecond: result['2xx'] / result.duration, p99: result.latency.p99 };
 }
 
 interface CpuUse {

@@ -2,13 +2,10 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { quantile } from '../lib/section.ts';
-import { onAnswers } from './answers.ts';
+import { getRequests, onAnswers, type Target } from './answers.ts';
+import type { Load } from './closed-load.ts';
 
-export interface OfferedLoad {
-  readonly origin: string;
-  /** Asked for in turn. */
-  readonly paths: readonly string[];
-  readonly headers: Record<string, string>;
+export interface OfferedLoad extends Target {
   readonly perSecond: number;
   readonly seconds: number;
   readonly connections: number;
@@ -19,17 +16,16 @@ const PATIENCE_MS = 30_000;
 
 /**
  * GETs at an even rate, whether or not earlier ones were answered, so that a pause of the server counts against all
- * that were due during it (an "open loop"). autocannon's rates are bursts at the beginning of each second. Made of bare
- * sockets, connected before, and of arrays that are there from the beginning: a client that leaves much to collect has pauses of its own, of
- * tens of milliseconds, which would be counted to the server.
+ * that were due during it (an "open loop"). Made of bare sockets, connected before, and of arrays that are there from
+ * the beginning: a client that leaves much to collect has pauses of its own, of tens of milliseconds, which would be
+ * counted to the server.
  * @returns p99 from when a request was due until its answer was read, milliseconds, and answers a second
  * @throws Error when any answer is not 200, or does not come
  */
-export async function offeredLoad(options: OfferedLoad): Promise<{ perSecond: number; p99: number }> {
-  const { origin, paths, headers, perSecond, seconds } = options;
-  const { hostname, port, host } = new URL(origin);
-  const lines = Object.entries({ host, ...headers }).map(([name, value]) => `${name}: ${value}\r\n`);
-  const requests = paths.map((path) => Buffer.from(`GET ${path} HTTP/1.1\r\n${lines.join('')}\r\n`));
+export async function offeredLoad(options: OfferedLoad): Promise<Load> {
+  const { origin, perSecond, seconds } = options;
+  const { hostname, port } = new URL(origin);
+  const requests = getRequests(options);
   const total = perSecond * seconds;
   const times = new Float64Array(total);
   const sockets = await Promise.all(

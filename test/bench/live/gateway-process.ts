@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { GATEWAY_FLAGS } from '../../../gateway/node-flags.ts';
 import { choosePorts } from '../../../local/process/ports.ts';
 import { eventually } from '../../support/eventually.ts';
 import { root } from '../../support/stack-process.ts';
@@ -24,7 +25,7 @@ export async function startGatewayProcess(controlPort: number): Promise<GatewayP
   const folder = await mkdtemp(join(tmpdir(), 'semblance-bench-'));
   const ports = await choosePorts(['gateway', 'health']);
   const origin = `http://127.0.0.1:${ports.gateway}`;
-  const child: ChildProcess = spawn(process.execPath, [join(root, 'gateway/main.ts')], {
+  const child: ChildProcess = spawn(process.execPath, [...GATEWAY_FLAGS, join(root, 'gateway/main.ts')], {
     stdio: ['pipe', 'ignore', 'inherit'],
     env: {
       ...process.env,
