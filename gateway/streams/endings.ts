@@ -68,3 +68,12 @@ export function endingFor(reason: SessionEndReason | undefined, text: string, go
   // Nothing ever came of it, which for its socket is a time that ran out.
   return { name: reason === 'no_stream' ? 'timed_out' : reason, text };
 }
+
+/** What `ws` found wrong with the frames of the client. */
+export function endingOfError(error: Error): Ending {
+  const { code = '' } = error as NodeJS.ErrnoException;
+  if (code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') return { name: 'too_big', text: '' };
+  if (code.startsWith('WS_ERR_TOO_MANY_')) return { name: 'too_fast', text: '' };
+  if (code === 'WS_ERR_INVALID_UTF8') return { name: 'invalid_payload', text: '' };
+  return code.startsWith('WS_ERR_') ? { name: 'protocol_error', text: '' } : { name: 'gone', text: '' };
+}

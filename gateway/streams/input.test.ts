@@ -10,7 +10,8 @@ const PIECE = Buffer.alloc(9_600);
 function start() {
   const calls: string[] = [];
   const sent: bigint[] = [];
-  const client = { isHeld: false, heldUntil: 0 };
+  const client = { isHeld: false, heldUntil: 0, heldMs: 0 };
+  const unread: number[] = [];
   const input = createInput({
     ws: { pause: () => void calls.push('pause'), resume: () => void calls.push('resume') },
     relay: { send: (sequence) => void sent.push(sequence) },
@@ -21,11 +22,13 @@ function start() {
         return client.isHeld;
       },
       heldUntil: (now) => (client.isHeld ? now : client.heldUntil),
+      heldMs: () => client.heldMs,
       onInputPaused() {},
       onInputResumed() {},
     },
+    unread: (ms) => void unread.push(ms),
   });
-  return { input, calls, sent, client };
+  return { input, calls, sent, client, unread };
 }
 
 describe('sound whose client does not read', () => {
@@ -61,4 +64,27 @@ it('an agent that is not listened to, because the client does not read, is not l
   expect(input.blockedFor(9_500)).toBe(500);
   input.answered(1n, 9_600);
   expect(input.blockedFor(9_700)).toBe(100);
+});
+
+describe('how long a client was not read', () => {
+  it('is told when it is read again: the time that the agent did not answer', () => {
+    const { input, unread, calls } = start();
+    for (let n = 0; n < 20; n++) input.push(PIECE, 1_000 + n);
+    input.answered(5n, 3_000);
+    expect(unread).toEqual([]);
+    input.answered(11n, 9_019);
+    expect(unread).toEqual([8_000]);
+    expect(calls).toEqual(['pause', 'resume']);
+    input.answered(20n, 9_500);
+    expect(unread).toHaveLength(1);
+  });
+
+  it('is not what the client kept the agent waiting itself, by not reading', () => {
+    const { input, unread, client } = start();
+    client.heldMs = 400;
+    for (let n = 0; n < 20; n++) input.push(PIECE, 1_000);
+    client.heldMs = 5_400;
+    input.answered(11n, 9_000);
+    expect(unread).toEqual([3_000]);
+  });
 });

@@ -9,7 +9,12 @@ export interface InputOptions {
   readonly relay: Pick<Relay, 'send'>;
   readonly format: MediaFormat;
   readonly clock: () => number;
-  readonly output: Pick<Output, 'isHoldingRelay' | 'heldUntil' | 'onInputPaused' | 'onInputResumed'>;
+  readonly output: Pick<
+    Output,
+    'isHoldingRelay' | 'heldUntil' | 'heldMs' | 'onInputPaused' | 'onInputResumed'
+  >;
+  /** The client was not read for so long, ms, because the agent did not answer. */
+  readonly unread: (ms: number, now: number) => void;
 }
 
 /** The client's media on its way to the agent. */
@@ -45,10 +50,12 @@ export function createInput(options: InputOptions): Input {
   return options.format.kind === 'voice' ? createSoundInput(options) : createPictureInput(options);
 }
 
-function createSoundInput({ ws, relay, format, output }: InputOptions): Input {
+function createSoundInput({ ws, relay, format, output, unread }: InputOptions): Input {
   const unanswered = new Unanswered();
   let sequence = 0n;
   let pausedAt: number | undefined;
+  /** `output.heldMs` then. */
+  let heldMs = 0;
   let answeredAt = 0;
   const written = () => {};
   const isOver = (times: number) =>
@@ -63,6 +70,7 @@ function createSoundInput({ ws, relay, format, output }: InputOptions): Input {
       // go on. So what it says meanwhile is kept, which is bounded by how fast it may speak.
       if (output.isHoldingRelay) return !isOver(MOST_WHILE_HELD);
       pausedAt = now;
+      heldMs = output.heldMs(now);
       ws.pause();
       output.onInputPaused();
       return true;
@@ -71,6 +79,8 @@ function createSoundInput({ ws, relay, format, output }: InputOptions): Input {
       const sentAt = unanswered.answered(number);
       answeredAt = now;
       if (pausedAt !== undefined && !isOver(0.5)) {
+        // While the client does not read, answers cannot come: that much of the pause is its own.
+        unread(now - pausedAt - (output.heldMs(now) - heldMs), now);
         pausedAt = undefined;
         output.onInputResumed(now);
         ws.resume();

@@ -75,6 +75,8 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
 
   function tick(): void {
     const now = clock();
+    const late = standstill.lateMs(now);
+    if (late > 0) for (const stream of streams) stream.unread(late, now);
     if (standstill.was(now)) return;
     for (const stream of streams) stream.tick(now);
   }
@@ -148,6 +150,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
       grantedSec: grant.maxDurationSeconds,
       notices,
       clock,
+      lateMs: (now) => standstill.lateMs(now),
       pace,
       onAnswered: streamMetrics.answeredOf(capability),
       onEnd: (ending) => ended(stream, capability, ending, handshake.requestId),

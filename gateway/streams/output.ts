@@ -29,6 +29,8 @@ export interface Output {
   readonly isHoldingRelay: boolean;
   /** When that was so last; `now` while it is, 0 when it never was. */
   heldUntil(now: number): number;
+  /** For how long it was so, in all, ms. */
+  heldMs(now: number): number;
   readonly sent: number;
   /** Pictures thrown away for newer ones. */
   readonly dropped: number;
@@ -49,6 +51,8 @@ function createSoundOutput({ ws, pings, relay, format, clock, sent }: OutputOpti
   const delivery = new Delivery(format.markEvery);
   let heldAt: number | undefined;
   let heldUntil = 0;
+  /** Of the times that are over. */
+  let heldMs = 0;
   let isInputPaused = false;
   let stopped = false;
   let count = 0;
@@ -62,6 +66,7 @@ function createSoundOutput({ ws, pings, relay, format, clock, sent }: OutputOpti
     if (stopped) return;
     const hold = isFull() || isBehind(now);
     if (hold === (heldAt !== undefined)) return;
+    heldMs += now - (heldAt ?? now);
     heldAt = hold ? now : undefined;
     heldUntil = now;
     if (hold) relay.pause();
@@ -99,6 +104,7 @@ function createSoundOutput({ ws, pings, relay, format, clock, sent }: OutputOpti
       return heldAt !== undefined;
     },
     heldUntil: (now) => (heldAt === undefined ? heldUntil : now),
+    heldMs: (now) => heldMs + now - (heldAt ?? now),
     get sent() {
       return count;
     },
@@ -157,6 +163,7 @@ function createPictureOutput({ ws, pings, format, clock, sent }: OutputOptions):
     blockedFor: (now) => (newest ? now - waitingSince : 0),
     isHoldingRelay: false,
     heldUntil: () => 0,
+    heldMs: () => 0,
     get sent() {
       return count;
     },

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
 import { END_REASONS } from '#common/live-session.ts';
 import { Allowance } from './allowance.ts';
-import { closeReason, codeOf, type Ending, endingFor, faultOf, reasonOf } from './endings.ts';
+import { closeReason, codeOf, type Ending, endingFor, endingOfError, faultOf, reasonOf } from './endings.ts';
 import { createInput, type Input } from './input.ts';
 import type { MediaFormat } from './media-format.ts';
 import type { Meter } from './meter.ts';
@@ -48,6 +48,8 @@ export interface StreamOptions {
   readonly notices: boolean;
   /** Milliseconds of a monotonic clock. */
   readonly clock: () => number;
+  /** By how much this process is late now for having stood still, ms. */
+  readonly lateMs: (now: number) => number;
   readonly pace: StreamPace;
   /** From a message's way to the agent until its conversion was back, ms. */
   readonly onAnswered: (ms: number) => void;
@@ -75,7 +77,8 @@ export class Stream implements Reported {
   readonly #output: Output;
   readonly #pings: Pings;
   readonly #media: Allowance;
-  readonly #messages = new Allowance(MESSAGES);
+  readonly #messages: Allowance;
+  readonly #beganAt: number;
   #limit: NodeJS.Timeout | undefined;
   #bytesRead = 0;
   #heardAt: number;
@@ -88,9 +91,11 @@ export class Stream implements Reported {
 
   constructor(options: StreamOptions) {
     this.#o = options;
-    const { ws, relay, format, clock, meter } = options;
-    this.#media = new Allowance(format.allowance);
+    const { ws, relay, format, clock, meter, pace } = options;
+    this.#media = new Allowance(format.allowance, pace.stuck);
+    this.#messages = new Allowance(MESSAGES, pace.stuck);
     const now = clock();
+    this.#beganAt = now;
     this.#heardAt = now;
     this.#pingedAt = now;
     this.#mediaAt = now;
@@ -105,6 +110,7 @@ export class Stream implements Reported {
       format,
       clock,
       output: this.#output,
+      unread: (ms, now) => this.unread(ms, now),
     });
   }
 
@@ -177,6 +183,16 @@ export class Stream implements Reported {
     }
   }
 
+  /**
+   * The client was not read for the last `ms`, and not for anything that it did: what it sent meanwhile comes at once now,
+   * and it is not too fast by that.
+   */
+  unread(ms: number, now: number): void {
+    const since = Math.min(ms, now - this.#beganAt);
+    this.#media.unread(since, now);
+    this.#messages.unread(since, now);
+  }
+
   #endingAt(now: number): Ending | undefined {
     const { silence, idle, stuck } = this.#o.pace;
     if (this.#output.blockedFor(now) >= stuck)
@@ -236,7 +252,12 @@ export class Stream implements Reported {
   }
 
   #isTooMany(): boolean {
-    if (this.#ended || this.#messages.take(1, this.#o.clock())) return false;
+    if (this.#ended) return false;
+    const now = this.#o.clock();
+    // What was sent during a standstill may be read before anybody looks whether there was one.
+    const late = this.#o.lateMs(now);
+    if (late > 0) this.unread(late, now);
+    if (this.#messages.take(1, now)) return false;
     this.end({ name: 'too_fast', text: 'more than 500 messages a second' });
     return true;
   }
@@ -271,13 +292,4 @@ export class Stream implements Reported {
     const text = `the ${this.#o.grantedSec} s that were granted are used up`;
     this.end({ name: 'session_limit_reached', text });
   }
-}
-
-/** What `ws` found wrong with the frames of the client. */
-function endingOfError(error: Error): Ending {
-  const { code = '' } = error as NodeJS.ErrnoException;
-  if (code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') return { name: 'too_big', text: '' };
-  if (code.startsWith('WS_ERR_TOO_MANY_')) return { name: 'too_fast', text: '' };
-  if (code === 'WS_ERR_INVALID_UTF8') return { name: 'invalid_payload', text: '' };
-  return code.startsWith('WS_ERR_') ? { name: 'protocol_error', text: '' } : { name: 'gone', text: '' };
 }

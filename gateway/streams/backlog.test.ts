@@ -1,0 +1,98 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, describe, expect, it } from 'vitest';
+import { VOICE_READY } from '../testing/agent-double.ts';
+import { CHUNK, type StreamClient, streamRig } from '../testing/stream-rig.ts';
+
+/** Five milliseconds of sound: two hundred messages a second. */
+const BYTES = 480;
+
+/** Says so many milliseconds of sound at once. */
+function say(client: StreamClient, ms: number, sent: Buffer[] = []): Buffer[] {
+  for (let said = 0; said < ms; said += 5) {
+    sent.push(randomBytes(BYTES));
+    client.ws.send(sent.at(-1) as Buffer);
+  }
+  return sent;
+}
+
+describe('what a client said while its agent did not answer', () => {
+  let now = 50_000;
+  // It does not look at its streams, so nothing else is taken for the reason.
+  const rig = streamRig({ liveStreams: { clock: () => now, tickMs: 3_600_000 } });
+  afterEach(() => {
+    rig.agent.ready = VOICE_READY;
+    rig.agent.mode = 'echo';
+  });
+
+  /** A client whose socket is not read for so long, since two seconds of what it said are not answered. */
+  async function stalled(ms: number) {
+    rig.agent.mode = 'hold';
+    const streaming = await rig.stream();
+    const sent = say(streaming.client, 2_000);
+    await expect.poll(() => streaming.relay.waiting.length).toBe(400);
+    now += ms;
+    return { ...streaming, sent };
+  }
+
+  it('is read and answered once it does, though it is more than a network may be away', async () => {
+    const { client, relay, sent } = await stalled(9_500);
+    say(client, 9_500, sent);
+    rig.agent.mode = 'echo';
+    relay.answerAll();
+    await client.received(sent.length);
+    expect(Buffer.concat(client.media).equals(Buffer.concat(sent))).toBe(true);
+    expect(client.closed).toBeUndefined();
+    client.ws.close();
+  });
+
+  it('is all that it may have said: a second more is too fast', async () => {
+    const { client, relay, sent } = await stalled(9_500);
+    say(client, 10_500, sent);
+    rig.agent.mode = 'echo';
+    relay.answerAll();
+    expect(await client.end()).toMatchObject({ code: 1008 });
+  });
+});
+
+describe('what a client said while the gateway stood still', () => {
+  let now = 50_000;
+  const clock = () => now;
+  const rig = streamRig({ liveStreams: { clock, tickMs: 20 } });
+  /** Its turn to look comes only after what came meanwhile was read. */
+  const late = streamRig({ liveStreams: { clock, tickMs: 2_000 } });
+
+  it.each([
+    ['before', rig],
+    ['after', late],
+  ])('is taken, whether the gateway looks %s it is read', async (when, { stream }) => {
+    const { client } = await stream();
+    client.ws.send(CHUNK);
+    await client.received(1);
+    now += 14_000;
+    if (when === 'before') await delay(200);
+    const sent = say(client, 12_000);
+    await client.received(1 + sent.length);
+    expect(client.closed).toBeUndefined();
+    client.ws.close();
+  });
+
+  it('is no more than came due in that time', async () => {
+    const { client } = await rig.stream();
+    client.ws.send(CHUNK);
+    await client.received(1);
+    now += 9_000;
+    await delay(200);
+    say(client, 12_000);
+    expect(await client.end()).toMatchObject({ code: 1008 });
+  });
+
+  it('one that was not there then has what any other begins with', async () => {
+    const { client } = await late.stream();
+    now += 14_000;
+    const other = await late.stream();
+    say(other.client, 2_500);
+    expect(await other.client.end()).toMatchObject({ code: 1008 });
+    client.ws.close();
+  });
+});
