@@ -1,8 +1,10 @@
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
+import { EndReason } from '#proto/semblance/live/v1/live.ts';
+import { PICTURE_READY } from '../testing/agent-double.ts';
 import { impatientRig, resources } from '../testing/impatient-rig.ts';
-import { CHUNK, frame, StreamClient, upgradeHead } from '../testing/stream-rig.ts';
+import { CHUNK, frame, jpegOf, StreamClient, upgradeHead } from '../testing/stream-rig.ts';
 
 const rig = impatientRig();
 
@@ -42,6 +44,18 @@ describe('hostile clients', () => {
     expect((await rig.final(id)).reason).toBeUndefined();
     await expect.poll(() => relay.over).toBe(true);
     expect(socket.destroyed).toBe(false);
+    socket.destroy();
+  });
+
+  it('a close frame behind more pictures than are under way ends the session at the agent, too', async () => {
+    rig.agent.ready = PICTURE_READY;
+    const { socket, relay, id } = await rig.rawStream('full-live-swap');
+    const pictures = Array.from({ length: 5 }, () => frame(jpegOf(640, 480, 100)));
+    socket.write(Buffer.concat([...pictures, frame(Buffer.from([0x03, 0xe8]), 8)]));
+    expect((await rig.final(id)).reason).toBeUndefined();
+    // The agent is told, and not left to find out.
+    await expect.poll(() => relay.over, { timeout: 5_000 }).toBe(true);
+    expect(relay.closed).toBe(EndReason.END_REASON_UNSPECIFIED);
     socket.destroy();
   });
 

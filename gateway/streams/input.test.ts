@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { VOICE_READY } from '../testing/agent-double.ts';
+import { PICTURE_READY, VOICE_READY } from '../testing/agent-double.ts';
 import { createInput } from './input.ts';
 import { mediaFormatOf } from './media-format.ts';
 
@@ -87,4 +87,36 @@ describe('how long a client was not read', () => {
     input.answered(11n, 9_000);
     expect(unread).toEqual([3_000]);
   });
+});
+
+it('a picture that waits is not sent any more once it was stopped', () => {
+  const sent: bigint[] = [];
+  const written: (() => void)[] = [];
+  const input = createInput({
+    ws: { pause() {}, resume() {} },
+    relay: {
+      send(sequence, _data, done) {
+        sent.push(sequence);
+        written.push(done);
+      },
+    },
+    format: mediaFormatOf(PICTURE_READY),
+    clock: () => 0,
+    output: {
+      isHoldingRelay: false,
+      heldUntil: () => 0,
+      heldMs: () => 0,
+      onInputPaused() {},
+      onInputResumed() {},
+    },
+    unread() {},
+  });
+  for (let n = 0; n < 5; n++) input.push(PIECE, 0);
+  written[0]?.();
+  expect(sent).toEqual([1n, 2n, 3n]);
+  input.push(PIECE, 0);
+  input.stop();
+  for (const done of written) done();
+  input.answered(1n, 0);
+  expect(sent).toEqual([1n, 2n, 3n]);
 });

@@ -26,6 +26,8 @@ export interface Input {
    * @returns for how long it was at the agent, ms; undefined: it was answered before
    */
   answered(sequence: bigint, now: number): number | undefined;
+  /** Nothing more is sent, whatever room there comes to be. */
+  stop(): void;
   /** For how long the agent has taken nothing of what waits for it, ms. */
   blockedFor(now: number): number;
   /** Pictures thrown away for newer ones. */
@@ -87,6 +89,8 @@ function createSoundInput({ ws, relay, format, output, unread }: InputOptions): 
       }
       return sentAt === undefined ? undefined : now - sentAt;
     },
+    // What was pushed has gone to the relay, and waits for nothing.
+    stop() {},
     // While the relay is held answers are not listened to, and so not missed.
     blockedFor: (now) =>
       pausedAt === undefined ? 0 : now - Math.max(pausedAt, answeredAt, output.heldUntil(now)),
@@ -101,6 +105,7 @@ function createPictureInput({ relay, format, clock }: InputOptions): Input {
   let heldAt = 0;
   let dropped = 0;
   let answeredAt = 0;
+  let stopped = false;
   const hasRoom = () => unwritten < MOST_UNWRITTEN && unanswered.messages < format.mostUnanswered;
   const written = () => {
     unwritten--;
@@ -112,7 +117,7 @@ function createPictureInput({ relay, format, clock }: InputOptions): Input {
     relay.send(sequence, data, written);
   };
   const sendNewest = (now: number) => {
-    if (!newest || !hasRoom()) return;
+    if (!newest || stopped || !hasRoom()) return;
     const data = newest;
     newest = undefined;
     send(data, now);
@@ -135,6 +140,10 @@ function createPictureInput({ relay, format, clock }: InputOptions): Input {
       answeredAt = now;
       sendNewest(now);
       return sentAt === undefined ? undefined : now - sentAt;
+    },
+    stop() {
+      stopped = true;
+      newest = undefined;
     },
     blockedFor: (now) => (newest ? now - Math.max(heldAt, answeredAt) : 0),
   };

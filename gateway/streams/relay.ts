@@ -27,7 +27,7 @@ export interface Relay {
   readonly ready: RelayReady;
   /** To be called once; nothing is read before. */
   listen(listener: RelayListener): void;
-  /** @param written called when the transport has taken it */
+  /** Nothing is sent once it is closed or broken. @param written called when the transport has taken it */
   send(sequence: bigint, data: Buffer, written: () => void): void;
   pause(): void;
   resume(): void;
@@ -131,7 +131,12 @@ function hear(call: Call, ear: Ear): void {
       ear.ended(fromEndReason(reason), message, goingAway);
     }
   });
-  call.on('error', over);
+  call.on('error', (error) => {
+    // Of an error of this end, as a write that fails, the agent hears nothing and would keep the slot. To a call that is
+    // over it is nothing.
+    call.cancel();
+    over(error);
+  });
   call.on('end', over);
 }
 
@@ -142,8 +147,11 @@ function relayOf(call: Call, ready: RelayReady, listen: (listener: RelayListener
       listen(listener);
       call.resume();
     },
-    send: (sequence, data, written) =>
-      void call.write({ request: { $case: 'media', value: { sequence, data } } }, written),
+    send(sequence, data, written) {
+      // A write behind the end would destroy the call, and with it the close that waits to be written.
+      if (call.writableEnded || call.destroyed) return;
+      call.write({ request: { $case: 'media', value: { sequence, data } } }, written);
+    },
     pause: () => void call.pause(),
     resume: () => void call.resume(),
     close(reason, fault = '') {
@@ -154,6 +162,7 @@ function relayOf(call: Call, ready: RelayReady, listen: (listener: RelayListener
       // What still comes is thrown away, so that the end of the stream is heard.
       call.resume();
       const cut = setTimeout(() => call.cancel(), END_MS);
+      // With an error it was cancelled already.
       call.once('end', () => clearTimeout(cut));
       call.once('error', () => clearTimeout(cut));
     },

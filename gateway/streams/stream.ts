@@ -220,8 +220,10 @@ export class Stream implements Reported {
     this.#ended = true;
     clearTimeout(this.#limit);
     const { ws, relay, onEnd } = this.#o;
-    relay.close(reasonOf(ending), faultOf(ending));
+    // Nothing may follow the close: a picture that waits for room would find it as soon as the one before is written.
+    this.#input.stop();
     this.#output.stop();
+    relay.close(reasonOf(ending), faultOf(ending));
     if (ws.readyState === ws.OPEN) {
       // The client's answer to the close frame is to be heard.
       if (ws.isPaused) ws.resume();
