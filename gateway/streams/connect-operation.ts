@@ -16,7 +16,7 @@ export const connectStreamOperation: Operation = {
   tag: 'Sessions',
   summary: 'Stream through an open session',
   description:
-    'The `stream_url` of a session: a WebSocket, once for each session. The first message is one JSON text frame that tells the format: `{sample_rate, chunk_frames}` of Voice Swap, `{width, height, fps, codec}` of Live Swap Pro. After that both sides send binary messages alone: mono PCM, int16 little-endian, or one encoded picture each. The meter starts at the first converted message; at `max_duration_sec` the socket is closed with code 4001. Refusals before the upgrade are HTTP answers.',
+    'The `stream_url` of a session: a WebSocket, once for each session. The first message is one JSON text frame that tells the format: `{sample_rate, chunk_frames}` of Voice Swap, `{width, height, fps, codec}` of Live Swap Pro. After that both sides send binary messages alone: mono PCM, int16 little-endian, or one encoded picture each. The meter starts at the first converted message, and sound counts for what it lasts at least; at `max_duration_sec` the socket is closed with code 4001. Refusals before the upgrade are HTTP answers.',
   key: 'none',
   path: z.object({ session_id: z.string().min(1) }),
   query: z.object({

@@ -127,7 +127,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
     handshake: Handshake,
   ): void {
     const { capability } = grant;
-    const meter = new Meter(grant.maxDurationSeconds * 1000);
+    const meter = new Meter(grant.maxDurationSeconds * 1000, format.kind);
     const { sessionId, connectionId, notices } = target;
     const ws = closing ? undefined : servers.accept(request, socket, head, relay.ready.maxMessageBytes);
     if (!ws) {

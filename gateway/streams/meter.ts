@@ -1,15 +1,23 @@
+import type { MediaFormat } from './media-format.ts';
+
 /**
  * What a session is charged for: the time from the first converted message sent to the client to the end of the last
- * one, by a monotonic clock whose readings are passed in. It only grows and never passes the ceiling.
+ * one, by a monotonic clock whose readings are passed in. Sound counts for what it lasts at least, however much of it was
+ * sent at once; pictures do not, since how many a second there are is up to the client. It only grows and never passes
+ * the ceiling.
  */
 export class Meter {
   readonly #ceilingMs: number;
   #first: number | undefined;
   #end = 0;
+  readonly #kind: MediaFormat['kind'];
+  /** What all of it lasts, from the first on. */
+  #soundMs = 0;
 
   /** @param ceilingMs what was granted */
-  constructor(ceilingMs: number) {
+  constructor(ceilingMs: number, kind: MediaFormat['kind']) {
     this.#ceilingMs = ceilingMs;
+    this.#kind = kind;
   }
 
   /**
@@ -21,7 +29,8 @@ export class Meter {
   sent(now: number, durationMs: number): boolean {
     const isFirst = this.#first === undefined;
     this.#first ??= now;
-    this.#end = Math.max(this.#end, now + durationMs);
+    if (this.#kind === 'voice') this.#soundMs += durationMs;
+    this.#end = Math.max(this.#end, now + durationMs, this.#first + this.#soundMs);
     return isFirst;
   }
 

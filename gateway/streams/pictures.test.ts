@@ -26,6 +26,16 @@ describe('a Live Swap Pro stream', () => {
     expect((await rig.final(id)).streamedMs, 'a picture lasts 40 ms').toBeGreaterThanOrEqual(40);
   });
 
+  it('pictures that are sent at once are billed for the time that it took', async () => {
+    const { client, id } = await still.stream('full-live-swap');
+    for (let i = 1; i <= 10; i++) {
+      client.ws.send(jpegOf());
+      await client.received(i);
+    }
+    client.ws.close();
+    expect(await still.final(id)).toEqual({ streamedMs: 40, reason: undefined });
+  });
+
   it.each<[string, string | Buffer, number]>([
     ['a text', '{}', 1003],
     ['what is no picture', Buffer.from('GIF89a'), 1007],

@@ -162,6 +162,17 @@ describe('by a clock that the test moves', () => {
     still.live.grant = { ...still.live.grant, maxDurationSeconds: 600 };
   });
 
+  it('sound that is sent at once is billed for what it lasts', async () => {
+    const { client, id } = await still.stream();
+    for (let i = 0; i < 100; i++) client.ws.send(CHUNK);
+    await client.received(100);
+    now += 100;
+    client.ws.send(CHUNK.subarray(0, 960));
+    await client.received(101);
+    client.ws.close();
+    expect(await still.final(id)).toEqual({ streamedMs: 2_010, reason: undefined });
+  });
+
   it('faster than real time is taken for two seconds of sound, then closes it with 1008', async () => {
     const { client, relay } = await still.stream();
     for (let i = 0; i < 100; i++) client.ws.send(CHUNK);
