@@ -38,6 +38,25 @@ describe('hostile clients', () => {
     await rig.final(id);
   });
 
+  it('a message in more pieces than are taken closes it with 1008, though they are empty', async () => {
+    const { socket, relay, id } = await rig.rawStream();
+    let received = Buffer.alloc(0);
+    socket.on('data', (chunk) => {
+      received = Buffer.concat([received, chunk]);
+    });
+    socket.resume();
+    const empty = Buffer.alloc(0);
+    socket.write(Buffer.concat([piece(empty, 2), ...Array(254).fill(piece(empty, 0)), frame(CHUNK, 0)]));
+    await expect.poll(() => relay.received.length, { message: '256 pieces are one message' }).toBe(1);
+    socket.write(Buffer.concat([piece(empty, 2), ...Array(255).fill(piece(empty, 0))]));
+    socket.write(piece(empty, 0));
+    await expect.poll(() => received.toString('latin1')).toContain('too_fast: a message in too many pieces');
+    expect(received.includes(Buffer.from([0x03, 0xf0])), '1008').toBe(true);
+    expect((await rig.final(id)).reason, 'the caller ended it').toBeUndefined();
+    await expect.poll(() => relay.fault).toContain('too_fast');
+    expect(relay.received).toHaveLength(1);
+  });
+
   it('a close frame ends the session at once, however long the connection is kept', async () => {
     const { socket, relay, id } = await rig.rawStream();
     socket.write(Buffer.concat([frame(CHUNK), frame(Buffer.from([0x03, 0xe8]), 8)]));
@@ -94,6 +113,13 @@ describe('hostile clients', () => {
     good.ws.close();
   });
 });
+
+/** A frame that is not the last of its message. */
+function piece(data: Buffer, opcode: number): Buffer {
+  const bytes = frame(data, opcode);
+  bytes.writeUInt8(opcode);
+  return bytes;
+}
 
 function refusalOf(url: string): Promise<number> {
   return new Promise((resolve) => {

@@ -5,6 +5,12 @@ import { WebSocket, WebSocketServer } from 'ws';
 /** How long a client may take to answer a close frame. */
 const CLOSE_TIMEOUT_MS = 2_000;
 
+/**
+ * Frames of one message. Messages are counted when they are whole, so this is what bounds frames: `ws` would take 16,384,
+ * empty ones, too. Libraries that cut messages do so at 4 KiB and more.
+ */
+const MOST_PIECES = 256;
+
 /** Of what `ws` closes by itself, for want of a reason of its own. */
 const REASONS: Readonly<Record<number, string>> = {
   1002: 'protocol_error: the frames are not those of a WebSocket',
@@ -37,6 +43,7 @@ export function createSocketServers(closeTimeoutMs = CLOSE_TIMEOUT_MS) {
         clientTracking: false,
         perMessageDeflate: false,
         maxPayload,
+        maxFragments: MOST_PIECES,
         closeTimeout: closeTimeoutMs,
         WebSocket: StreamSocket,
       } as ConstructorParameters<typeof WebSocketServer>[0]);
