@@ -1,6 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
+import * as wsModule from 'ws';
 import { WebSocket, WebSocketServer } from 'ws';
+
+/** Which `ws` exports, and its types do not know. */
+const { subprotocol } = wsModule as unknown as { subprotocol: { parse(header: string): Set<string> } };
 
 /** How long a client may take to answer a close frame. */
 const CLOSE_TIMEOUT_MS = 2_000;
@@ -78,10 +82,25 @@ export function asksForSocket({ method, headers }: IncomingMessage): boolean {
   return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
 }
 
-/** What is wrong with a handshake (RFC 6455, section 4.2.1), as a sentence; undefined: nothing. */
+/**
+ * What is wrong with a handshake (RFC 6455, section 4.2.1), as a sentence; undefined: nothing. Of one that asks for a
+ * socket it is all that `ws` refuses, so that no session is used up by one that is refused after all: extensions are not
+ * read, since none is offered.
+ */
 export function handshakeFault({ headers }: IncomingMessage): string | undefined {
   if (!KEY.test(headers['sec-websocket-key'] ?? '')) return 'The header Sec-WebSocket-Key is not valid.';
   const version = headers['sec-websocket-version'];
   if (version !== '13' && version !== '8') return 'Only version 13 of the WebSocket protocol is spoken.';
+  const protocols = headers['sec-websocket-protocol'];
+  if (protocols !== undefined && !isProtocolList(protocols))
+    return 'The header Sec-WebSocket-Protocol is not a list of different names.';
   return undefined;
+}
+
+function isProtocolList(header: string): boolean {
+  try {
+    return subprotocol.parse(header).size > 0;
+  } catch {
+    return false;
+  }
 }

@@ -72,12 +72,21 @@ describe('before the upgrade', () => {
       head.replace('Sec-WebSocket-Version: 13', 'Sec-WebSocket-Version: 12'),
       head.replace(/Sec-WebSocket-Key.*\r\n/, ''),
       head.replace('dGhlIHNhbXBsZSBub25jZQ==', 'short'),
+      upgradeHead(url, ['Sec-WebSocket-Protocol: x, x']),
+      upgradeHead(url, ['Sec-WebSocket-Protocol: x', 'Sec-WebSocket-Protocol: x']),
+      upgradeHead(url, ['Sec-WebSocket-Protocol: ']),
+      upgradeHead(url, ['Sec-WebSocket-Protocol: ,x']),
+      upgradeHead(url, ['Sec-WebSocket-Protocol: x y']),
     ]) {
       const { status, body } = parseRaw(await sendRaw(rig.gateway.port, broken));
       expect([status, JSON.parse(body)], broken).toMatchObject([400, { error: { code: 'invalid_input' } }]);
     }
     expect(connects(), 'and the session is not used up').toBe(before);
-    const client = await new StreamClient(url).ready();
+    // Extensions are offered to nobody, and so are none refused.
+    const client = await new StreamClient(url, {
+      headers: { 'sec-websocket-extensions': 'no;;such' },
+      perMessageDeflate: false,
+    }).ready();
     client.ws.close();
   });
 
