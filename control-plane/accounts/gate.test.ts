@@ -66,6 +66,28 @@ test('a window opens with the first call and ends 60 s later', async () => {
   expect(await admit()).toEqual({ limit: 2, remaining: 1, reset: 60 });
 });
 
+test('a window left ahead by a clock that was set back is followed by another at once', async () => {
+  const { caller, keyId } = await db.account(0, 2);
+  const gate = createGate(db.database);
+  const admit = async () => {
+    const trailers = new Metadata();
+    await gate.admit(caller, trailers);
+    return limits(trailers);
+  };
+  const full = { code: 'rate_limited' };
+  await admit();
+  await admit();
+  await expect(admit()).rejects.toMatchObject(full);
+  await db.sql`update rate_windows set opened_at = now() + interval '1 hour' where key_id = ${keyId}`;
+  expect(await admit()).toEqual({ limit: 2, remaining: 1, reset: 60 });
+  // From then on it is a window like any other.
+  await admit();
+  await expect(admit()).rejects.toMatchObject(full);
+  // One that a statement opened which began a little later is the window of those before it, too.
+  await db.sql`update rate_windows set opened_at = now() + interval '3 seconds' where key_id = ${keyId}`;
+  await expect(admit()).rejects.toMatchObject(full);
+});
+
 test('keys do not share a count, also when they are counted in one batch', async () => {
   const [a, b] = [await db.account(0, 3), await db.account(0, 5)];
   const gate = createGate(db.database);

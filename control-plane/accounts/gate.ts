@@ -141,7 +141,9 @@ function verdictOn(hashLength: number, counted: Counted | undefined): Verdict {
  * One statement for all: key by hash, its window moved on by as many calls as it has here, the jobs they ask for. The
  * row of the window is locked while it is counted, so that any number of processes share one exact count; keys are
  * locked in order, so that two batches cannot wait for each other. A window may have been opened by a statement that
- * began after this one: what is left of it is at most its length all the same.
+ * began after this one, though not by 5 s, which is longer than a statement may take: what is left of it is at most its
+ * length all the same. One that opens later still was opened before the clock was set back, and would count on until the
+ * clock is there again: another takes its place.
  */
 async function count(database: Database, asks: readonly Keyed[]): Promise<(Counted | undefined)[]> {
   const slots = new Map<string, { readonly index: number; calls: number; readonly jobs: Set<string> }>();
@@ -166,10 +168,12 @@ async function count(database: Database, asks: readonly Keyed[]): Promise<(Count
       insert into rate_windows as w (key_id, opened_at, used)
       select id, statement_timestamp(), calls from asked order by id
       on conflict (key_id) do update set
-        opened_at = case when w.opened_at + ${WINDOW_SECONDS} * interval '1 second' <= excluded.opened_at
-                         then excluded.opened_at else w.opened_at end,
-        used = case when w.opened_at + ${WINDOW_SECONDS} * interval '1 second' <= excluded.opened_at
-                    then excluded.used else least(w.used, 1000000000) + excluded.used end
+        opened_at = case when w.opened_at > excluded.opened_at - ${WINDOW_SECONDS} * interval '1 second'
+                          and w.opened_at <= excluded.opened_at + interval '5 seconds'
+                         then w.opened_at else excluded.opened_at end,
+        used = case when w.opened_at > excluded.opened_at - ${WINDOW_SECONDS} * interval '1 second'
+                     and w.opened_at <= excluded.opened_at + interval '5 seconds'
+                    then least(w.used, 1000000000) + excluded.used else excluded.used end
       returning key_id, opened_at, used
     )
     select a.slot, a.id as key_id, a.account_id, a.per_minute, c.used, s.link_seconds,

@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { LEASE_RESOURCE } from '#common/kube/index.ts';
 import { AGENTPOOL_RESOURCE } from '#crds/gen/agentpools.ts';
 import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
+import { ADDRESS_ANNOTATION, OPERATOR_LEASE } from '../sessions/allocator.ts';
+import { refusing, startScriptedOperator } from '../sessions/scripted-operator.ts';
 import { makeAccount, photoSwap, startTestSystem, type TestSystem, untilTrue, upload } from '../testing.ts';
 
 let system: TestSystem;
@@ -64,23 +67,44 @@ test('a capability is offered from the moment an agent that offers it is first s
   await expect(submit()).rejects.toMatchObject({ code: 'capability_unavailable' });
 });
 
-test('a live capability is offered with the first warm slot, not while models are warmed up', async () => {
-  const warm = async (name: string, slots: number) => {
-    const metadata = { name, namespace: system.kubernetes.namespace };
+// A caller gives up what it is told is switched off, and comes back to what is starting up.
+test('a live capability is offered from the moment its first slots warm up, and who opens a session is told to come back', async () => {
+  const { namespace } = system.kubernetes;
+  const operator = await startScriptedOperator(refusing('capacity_warming'));
+  const annotations = { [ADDRESS_ANNOTATION]: operator.address };
+  await system.kube.apply(LEASE_RESOURCE, {
+    metadata: { name: OPERATOR_LEASE, namespace, annotations },
+    spec: { holderIdentity: 'scripted' },
+  });
+  const tell = async (slots: number, warming: boolean) => {
+    const metadata = { name: 'cold', namespace };
     await system.kube.apply(GPUAGENT_RESOURCE, { metadata, spec: {} });
     const live = [
-      { name: 'voice', slots, warming: slots === 0 },
+      { name: 'voice', slots, warming },
       { name: 'not-a-capability', slots: 1 },
     ];
     const status = { slots: 1, live, engines: [] };
     await system.kube.apply(GPUAGENT_RESOURCE, { metadata, status } as never, { subresource: 'status' });
   };
-  await warm('cold', 0);
+  const { caller } = await makeAccount(system, 1);
+  const { control, ask } = system.client;
+  const open = () =>
+    ask(control.openSession.bind(control), {
+      ...{ caller, capability: 'voice', durationMinutes: 1, prompt: '', voiceId: undefined },
+    });
+
+  // Neither warm nor warming: its models do not load, or it is ending.
+  await tell(0, false);
   // Told after it: what was to come of the first has come by then.
   await register('fourth', 'motion-control');
   await untilEnabled('face-swap-image', 'motion-control', 'avatar');
-  await warm('cold', 2);
+  await expect(open()).rejects.toMatchObject({ code: 'capability_unavailable' });
+
+  await tell(0, true);
   await untilEnabled('face-swap-image', 'motion-control', 'avatar', 'voice');
+  // The words of the operator, which knows that an agent warms up.
+  await expect(open()).rejects.toMatchObject({ code: 'capacity_warming' });
+  await operator.close();
 });
 
 test('a pool that starts agents for waiting work stands for them, one of fixed size does not', async () => {

@@ -26,8 +26,9 @@ export function createEnginesSeen({ database, reflector, pools, logger }: Engine
     for (const { capabilities } of status?.engines ?? []) {
       for (const { name } of capabilities) note(name);
     }
-    // A capability of live streams is offered with its first warm slot.
-    for (const { name, slots } of status?.live ?? []) if (slots > 0) note(name);
+    // One of live streams from the moment its slots warm up: who opens a session then is told that capacity is starting
+    // and to come back, where a capability that is off would be given up for good. Engines of jobs are told of only warm.
+    for (const { name, slots, warming } of status?.live ?? []) if (slots > 0 || warming) note(name);
   }
   function note(name: string): void {
     if (isCapability(name) && !noted.has(name)) queue.add(name);

@@ -15,6 +15,8 @@ interface RateRow {
 
 /**
  * The rate card: of an account (its own rates first), or the public one. Its version is that of the newest rate on it.
+ * The newest rates count whatever the clock says, as they do for quotes: they were set to hold at once, and the clock may
+ * have been set back since.
  */
 export async function readPricing(sql: Sql, accountId?: string): Promise<GetPricingResponse> {
   const rows = await sql<RateRow[]>`
@@ -23,7 +25,7 @@ export async function readPricing(sql: Sql, accountId?: string): Promise<GetPric
     from capabilities c
     cross join lateral (
       select * from rates r
-      where r.capability = c.name and (r.account_id = ${accountId ?? null} or r.account_id is null) and r.effective_at <= now()
+      where r.capability = c.name and (r.account_id = ${accountId ?? null} or r.account_id is null)
       order by r.account_id is null, r.version desc limit 1
     ) r`;
   const newest = rows.reduce((a, b) => (b.version > a.version ? b : a));

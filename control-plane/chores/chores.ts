@@ -4,6 +4,8 @@ import type { Logger } from '#common/logging.ts';
 import type { Database } from '../storage/database.ts';
 
 const RETRY_SECONDS = 60;
+/** Beyond the longest pause: what a statement writes by its clock may be read by one that began before it. */
+const SLACK_SECONDS = 60;
 
 export interface Chore {
   readonly name: string;
@@ -25,16 +27,20 @@ export interface ChoresOptions {
 
 /**
  * Does what is due now and then, once for all processes: a chore is claimed by moving its due time, so that a process
- * which dies at it is followed by another when the lease has run out.
+ * which dies at it is followed by another when the lease has run out. One that is due further ahead than its lease or any
+ * pause could have put it was claimed or put off before the database's clock was set back, and is due now: should a process
+ * be at it all the same, two at once do no harm.
  */
 export async function runChores(options: ChoresOptions, signal: AbortSignal): Promise<void> {
   const { database, logger, chores, lookEveryMs = 30_000 } = options;
   const { sql } = database;
 
   async function attend({ name, everySeconds, leaseSeconds, work }: Chore): Promise<void> {
+    const furthest = Math.max(everySeconds, leaseSeconds, RETRY_SECONDS) + SLACK_SECONDS;
     const [claimed] = await sql`
       insert into chores as c (name, due_at) values (${name}, now() + ${leaseSeconds} * interval '1 second')
-      on conflict (name) do update set due_at = excluded.due_at where c.due_at <= now()
+      on conflict (name) do update set due_at = excluded.due_at
+        where c.due_at <= now() or c.due_at > now() + ${furthest} * interval '1 second'
       returning name`;
     if (!claimed) return;
     let result: Readonly<Record<string, unknown>>;

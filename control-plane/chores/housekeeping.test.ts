@@ -72,3 +72,33 @@ test('a chore that takes long does not hold the others up', async () => {
   work = runChores({ database: db.database, logger, chores, lookEveryMs: 50 }, stop.signal);
   await expect.poll(() => done, { timeout: 25_000 }).toBe(1);
 });
+
+test('a chore that is due further ahead than anything puts it is done now: its clock was set back', async () => {
+  const done: string[] = [];
+  const chore = (name: string, everySeconds: number, leaseSeconds: number) => ({
+    ...{ name, everySeconds, leaseSeconds },
+    work: async () => {
+      done.push(name);
+      return {};
+    },
+  });
+  const chores = [
+    chore('paused', 600, 60),
+    chore('left by a process', 60, 600),
+    chore('failed', 5, 5),
+    chore('pauses', 4_000, 60),
+    chore('under way', 60, 4_000),
+    chore('tried again soon', 5, 5),
+  ];
+  await db.sql`
+    insert into chores (name, due_at)
+    select name, now() + case name when 'tried again soon' then 60 else 3_600 end * interval '1 second'
+    from unnest(${chores.map(({ name }) => name)}::text[]) name`;
+  work = runChores({ database: db.database, logger, chores, lookEveryMs: 50 }, stop.signal);
+  await expect
+    .poll(() => new Set(done), { timeout: 25_000 })
+    .toEqual(new Set(['paused', 'left by a process', 'failed']));
+  // Several looks later.
+  await delay(500);
+  expect(new Set(done)).toEqual(new Set(['paused', 'left by a process', 'failed']));
+});

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { newId } from '#common/ids.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
 import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
 import {
@@ -80,4 +81,23 @@ test('a control plane that starts settles what finished meanwhile, and looks at 
   await succeed(system, after);
   await untilJob({ client }, caller, after.metadata.name ?? '', ({ status }) => status === 'succeeded');
   expect([ofJob(name).length, ofJob(after.metadata.name).length]).toEqual([0, 1]);
+});
+
+test('a job from before the clock was set back is looked after, too', async () => {
+  const plane = await system.startPlane({ jobSweepMs: 200 });
+  const client = connectTo(plane.port, system.adminToken);
+  const { caller, accountId } = await makeAccount({ client });
+  const { fileKey } = await upload({ client, objects: system.objects }, caller);
+  const id = newId('job-');
+  const request = {
+    ...{ job: id, account: accountId, capability: 'face-swap-image', parameters: {}, body_sha256: '00' },
+    inputs: ['image', 'face'].map((role) => ({ role, key: fileKey, kind: 'image' })),
+  };
+  // Without its debt of a RenderJob, which a sweep alone finds.
+  await system.database.sql.begin(async (tx) => {
+    await tx`select * from submit_jobs(${tx.json([request])}::jsonb)`;
+    await tx`delete from outbox where job_id = ${id}`;
+    await tx`update jobs set created_at = created_at + interval '1 hour' where id = ${id}`;
+  });
+  expect((await untilRenderJob(system, id)).metadata.name).toBe(id);
 });

@@ -132,7 +132,8 @@ export function createJobWatcher(options: JobWatcherOptions) {
 
   /**
    * Compares every unsettled job with its RenderJob, but for those that may be too young to have appeared. The first
-   * time, right after the list, all.
+   * time, right after the list, all. One from later than now was written before the database's clock was set back, and is
+   * not young.
    */
   async function sweep({ first = false } = {}): Promise<void> {
     if (!first && (!reflector.hasSynced || reflector.healthySince === undefined)) return;
@@ -144,7 +145,9 @@ export function createJobWatcher(options: JobWatcherOptions) {
         { id: string; account_id: string; renderjob_uid: string | null; status: string }[]
       >`
           select id, account_id, renderjob_uid, status from jobs
-          where settled_at is null and (account_id, id) > (${after.account}, ${after.id}) and coalesce(renderjob_at, created_at) < now() - ${youngest}::int * interval '1 second'
+          where settled_at is null and (account_id, id) > (${after.account}, ${after.id})
+            and coalesce(renderjob_at, created_at) not between now() - ${youngest}::int * interval '1 second'
+                                                           and now() + ${youngest}::int * interval '1 second'
           order by account_id, id limit 500`;
       const last = jobs.at(-1);
       if (!last) return;

@@ -23,6 +23,9 @@ const NOBODYS_TOKEN = Buffer.alloc(32);
  * Admits the one connection of a session: the first that shows its token before the session is ended for want of one.
  * That is for expiry alone to judge, which knows when the clock was set. The same connection may ask again, in case the
  * answer was lost.
+ *
+ * The silence that ends it is kept with it: its gateway reports as often as it was told at this moment, whatever is set
+ * later. Of two answers to the same connection nobody knows which arrived, so the longer counts.
  * @throws ApiError unauthorized: no such session, or not its token; not_found: it has ended, or has or had another
  * connection; invalid_input
  */
@@ -41,7 +44,8 @@ export async function connectSession(
     throw new ApiError('unauthorized', 'There is no such session, or the token is not its token.');
   const [row] = await sql<ConnectedRow[]>`
     update sessions s set state = 'connected', connection_id = ${connectionId},
-                          connected_at = coalesce(s.connected_at, now()), reported_at = coalesce(s.reported_at, now())
+                          connected_at = coalesce(s.connected_at, now()), reported_at = coalesce(s.reported_at, now()),
+                          report_timeout_seconds = greatest(s.report_timeout_seconds, t.session_report_timeout_seconds)
     from settings t
     where s.id = ${sessionId} and s.end_requested_at is null
       and (s.state = 'open' or (s.state = 'connected' and s.connection_id = ${connectionId}))

@@ -183,6 +183,45 @@ test.each([20, 3_600])('a clock that is set back by %i s keeps nobody for longer
   });
 });
 
+test('report settings that are lowered end no session that was told the former ones, and raised ones are for all', async () => {
+  const report = (seconds: number, timeout: number) => rig.db.sql`
+    update settings set session_report_seconds = ${seconds}, session_report_timeout_seconds = ${timeout}`;
+  try {
+    await report(20, 60);
+    const expiry = plane();
+    // One reported every 20 s, as its gateway was told, and one not at all.
+    const [slow, mute] = [await rig.streaming(accountId), await rig.streaming(accountId)];
+    const of = async (id: string) => (await rig.rowOf(id))?.state;
+    await report(2, 15);
+    const twentySeconds = async () => {
+      await watch([expiry], 20);
+      await rig.report([told(slow, 1_000)]);
+    };
+    await twentySeconds();
+    await twentySeconds();
+    expect([await of(slow), await of(mute)]).toEqual(['connected', 'connected']);
+    // Those of before have what was set when they connected.
+    expect(await states()).toMatchObject({ silent: 'ended', live: 'connected' });
+    await twentySeconds();
+    await watch([expiry], 5);
+    expect([await of(slow), await of(mute)]).toEqual(['connected', 'ended']);
+
+    const quick = await rig.streaming(accountId);
+    await report(20, 60);
+    await watch([expiry], 30);
+    expect(await of(quick)).toBe('connected');
+    await watch([expiry], 35);
+    expect(await of(quick)).toBe('ended');
+  } finally {
+    await report(2, 15);
+  }
+});
+
+test('a session that connected at a release which kept nothing has the time that is set', async () => {
+  await rig.db.sql`update sessions set report_timeout_seconds = null where id = ${silent}`;
+  await endsAfter([plane()], { silentFor: 15 });
+});
+
 test('a control plane that starts after the clock was set back ends what is silent, too', async () => {
   await clock.set(-3_600);
   await watch([plane()], 65);

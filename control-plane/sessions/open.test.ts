@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { silentLogger } from '#common/logging.ts';
+import { switchCapability } from '../billing/rate-card.ts';
 import { removeUpload } from '../media/media.ts';
 import { type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { readUsage } from '../usage/usage.ts';
@@ -142,6 +143,33 @@ test('what cannot be asked is refused before anything is set aside', async () =>
     message: 'The shortest session needs 0.005 USD; 0 USD are available.',
   });
   expect(operator.asked).toEqual([]);
+  expect(await booked(accountId)).toEqual({ reserved: 0n, states: [] });
+});
+
+test('whether the capability is offered is judged before what an opening names', async () => {
+  const { accountId, files } = await db.account(10);
+  const { open } = opener();
+  const [unknownVoice, unknownFace] = [
+    voice(accountId, { voiceId: 'no-such-voice' }),
+    swap(accountId, 'use api/up-nothing'),
+  ];
+  for (const capability of ['voice', 'full-live-swap']) await switchCapability(db.sql, capability, false);
+  try {
+    for (const wish of [unknownVoice, unknownFace, swap(accountId, files.video)])
+      await expect(open(wish, call())).rejects.toMatchObject({ code: 'capability_unavailable' });
+    // What is wrong with a field is wrong whatever is offered.
+    const many = voice(accountId, { durationMinutes: 121, voiceId: 'no-such-voice' });
+    await expect(open(many, call())).rejects.toMatchObject({ code: 'invalid_input' });
+  } finally {
+    for (const capability of ['voice', 'full-live-swap']) await switchCapability(db.sql, capability, true);
+  }
+  await expect(open(unknownVoice, call())).rejects.toMatchObject({
+    code: 'invalid_input',
+    message: '`voice_profile_id` is not a voice: take an `id` from GET /voices.',
+  });
+  // And before what the account has left.
+  const poor = voice((await db.account(0)).accountId, { voiceId: 'no-such-voice' });
+  await expect(open(poor, call())).rejects.toMatchObject({ code: 'invalid_input' });
   expect(await booked(accountId)).toEqual({ reserved: 0n, states: [] });
 });
 

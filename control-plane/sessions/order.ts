@@ -42,7 +42,13 @@ export function sha256(of: string | Buffer): Buffer {
   return createHash('sha256').update(of).digest();
 }
 
-/** @throws ApiError invalid_input */
+/**
+ * What a transaction finds wanting, as no upload is of this kind: whoever names a voice that there is not is refused there,
+ * where the capability has been judged before, as for a face that is no upload of theirs.
+ */
+const NO_VOICE = { role: 'voice', key: '', kind: 'voice' };
+
+/** @throws ApiError invalid_input: a field that is wrong whatever there is */
 export async function orderOf(voices: VoiceCatalogue, wish: SessionWish): Promise<SessionOrder> {
   const { capability, durationMinutes: minutes, prompt, voiceId } = wish;
   const most = MOST_MINUTES[capability];
@@ -60,9 +66,9 @@ type Details = Pick<SessionOrder, 'settings' | 'inputs'>;
 async function voiceOf(voices: VoiceCatalogue, id: string | undefined): Promise<Details> {
   if (id === undefined) return { settings: {}, inputs: [] };
   const voice = await findVoice(voices, id);
-  if (!voice)
-    throw new ApiError('invalid_input', '`voice_profile_id` is not a voice: take an `id` from GET /voices.');
-  return { settings: { voice: JSON.stringify(voice) }, inputs: [] };
+  return voice
+    ? { settings: { voice: JSON.stringify(voice) }, inputs: [] }
+    : { settings: {}, inputs: [NO_VOICE] };
 }
 
 function lookOf(prompt: string): Details {
@@ -89,6 +95,11 @@ export function refusal({ outcome, detail, max_cost_micros: cost }: OpenOutcome,
     case 'capability_unavailable':
       return new ApiError('capability_unavailable', `${title} is switched off at present.`);
     case 'unknown_input':
+      if (detail === NO_VOICE.role)
+        return new ApiError(
+          'invalid_input',
+          '`voice_profile_id` is not a voice: take an `id` from GET /voices.',
+        );
       return new ApiError('invalid_input', '`prompt` names a file key that is no upload of yours.');
     case 'wrong_kind':
       return new ApiError('invalid_input', '`prompt` names a file that is not an image.');

@@ -186,10 +186,11 @@ test('a slot whose session ended before the clock was set back is given back, to
 });
 
 test('a session that nobody connects to, and one that nobody reports, end by themselves', async () => {
-  const [waits, silent] = [await opened(), await streaming(700)];
   const { sql } = system.database;
-  await sql`update sessions set connect_by = now() where id = ${waits.sessionId}`;
+  // Before it connects: it keeps what held then.
   await sql`update settings set session_report_seconds = 1, session_report_timeout_seconds = 5`;
+  const [waits, silent] = [await opened(), await streaming(700)];
+  await sql`update sessions set connect_by = now() where id = ${waits.sessionId}`;
   await Promise.all([untilEnded(waits), untilEnded(silent)]);
   await sql`update settings set session_report_seconds = 2, session_report_timeout_seconds = 15`;
   expect(await usageOf(waits)).toMatchObject([{ status: 'failed', reason: 'no_stream', chargedMicros: 0n }]);

@@ -178,6 +178,28 @@ test('a failure is tried again later and later, and forgotten when it succeeds',
   expect((await view('bass-narrator'))?.previewError).toBeUndefined();
 });
 
+test('what was put off before the clock was set back is tried now, what is put off by its failures waits', async () => {
+  const { work } = chore(
+    async () => {
+      throw new Error('not yet');
+    },
+    new Map([...some].slice(0, 1)),
+  );
+  const ahead = (seconds: number) =>
+    db.sql`update voice_previews set due_at = due_at + ${seconds} * interval '1 second'`;
+  await work(NEVER);
+  expect(asked).toHaveLength(1);
+  await work(NEVER);
+  expect(asked).toHaveLength(1);
+  await ahead(3_600);
+  await work(NEVER);
+  expect(asked).toHaveLength(2);
+  // The clock is back by less than a pause: it waits no longer than twice as long.
+  await ahead(60);
+  await work(NEVER);
+  expect(asked).toHaveLength(2);
+});
+
 test('a round that is ended ends, and leaves nothing that is listed', async () => {
   const stop = new AbortController();
   const { work } = chore(async (_address, _definition, signal) => {

@@ -18,6 +18,8 @@ export const PREVIEWS_PREFIX = 'voices/';
 const CONTENT_TYPE = 'audio/wav';
 /** Far more than four seconds take. */
 const MOST_BYTES = 1 << 20;
+/** Longest pause after failures of one preview. */
+const MOST_RETRY_MS = 3_600_000;
 /** Agents asked for one preview before it is put off. */
 const MOST_AGENTS = 3;
 const CALL_MS = 70_000;
@@ -107,7 +109,7 @@ export function createPreviewChore(options: PreviewsOptions): Chore {
 
   async function putOff(sound: string, attempts: number, error: unknown): Promise<void> {
     const reason = describeError(error).replaceAll('\0', '').slice(0, 500);
-    const seconds = backoffMs(attempts, retryMs, 3_600_000) / 1_000;
+    const seconds = backoffMs(attempts, retryMs, MOST_RETRY_MS) / 1_000;
     await sql`
       update voice_previews set attempts = attempts + 1, last_error = ${reason},
                                 due_at = now() + ${seconds} * interval '1 second'
@@ -121,9 +123,14 @@ export function createPreviewChore(options: PreviewsOptions): Chore {
     async work(signal) {
       const bySound = await wanted();
       if (!agents.hasSynced || readyForVoice(agents.list()).length === 0) return { made: 0 };
+      // Put off for longer than so many failures put it off, it was so before the clock was set back.
       const due = await sql<{ sound: string; attempts: number }[]>`
         select sound, attempts from voice_previews
-        where object_key is null and due_at <= now() and sound = any(${[...bySound.keys()]}::text[])
+        where object_key is null
+          and (due_at <= now()
+               or due_at > now() + least(${MOST_RETRY_MS}::float8, ${retryMs}::float8 * 2 ^ least(attempts, 30))
+                                   * interval '1 millisecond')
+          and sound = any(${[...bySound.keys()]}::text[])
         order by attempts, sound`;
       const until = Date.now() + ROUND_MS;
       let made = 0;

@@ -109,6 +109,29 @@ describe('open sessions', () => {
     expect(told.length, 'no more often than is wanted').toBeLessThanOrEqual(20);
   });
 
+  it('as often as the one that wants it most, whichever connected last', async () => {
+    const { reporter, messages } = start();
+    const [often, seldom] = [session('often'), session('seldom')];
+    reporter.add(often, 100);
+    reporter.add(seldom, 30_000);
+    await expect.poll(() => messages.length, { timeout: 10_000 }).toBeGreaterThanOrEqual(3);
+    expect(messages.at(-1)).toHaveLength(2);
+    reporter.end(often, undefined);
+    await expect.poll(() => reporter.owed).toBe(0);
+    // One may have been due before its end.
+    await delay(300);
+    const before = messages.length;
+    await delay(500);
+    expect(messages).toHaveLength(before);
+  });
+
+  it('in time from the first on, although others wait for longer', async () => {
+    const { reporter, messages } = start();
+    reporter.add(session('seldom'), 30_000);
+    reporter.add(session('often'), 100);
+    await expect.poll(() => messages.length, { timeout: 10_000 }).toBeGreaterThanOrEqual(2);
+  });
+
   it('with none open and none owed nothing is sent and no timer waits', async () => {
     const { reporter, messages } = start();
     const a = session('a');

@@ -43,23 +43,38 @@ const [LEAST_EVERY_MS, MOST_EVERY_MS] = [100, 30_000];
  * an older one. What could not be sent goes along with the next.
  */
 export function createReporter({ send, logger, mostOwed = MOST_OWED }: ReporterOptions): Reporter {
-  const open = new Set<Reported>();
+  /** Those that go on, and how often each wants to be told of. */
+  const open = new Map<Reported, number>();
   let everyMs = EVERY_MS;
   let owed: SessionReport[] = [];
   let timer: NodeJS.Timeout | undefined;
+  /** What `timer` waits for in all. */
+  let timerMs = 0;
   let sending: Promise<void> | undefined;
   let failing = false;
   let closed = false;
   /** How far open sessions are is to be told with the next message. */
   let progressDue = false;
 
+  /**
+   * All are told of together, as often as the one that wants it most: the silence that ends a session goes by what was set
+   * when it connected, so none is to be told of less often than it was told then.
+   */
+  function interval(): number {
+    let least = MOST_EVERY_MS;
+    for (const wantedMs of open.values()) least = Math.min(least, wantedMs);
+    if (open.size > 0) everyMs = Math.max(LEAST_EVERY_MS, least);
+    return everyMs;
+  }
+
   function schedule(): void {
     if (timer || closed || (open.size === 0 && owed.length === 0)) return;
+    timerMs = interval();
     timer = setTimeout(() => {
       timer = undefined;
       progressDue = true;
       void flush().finally(schedule);
-    }, everyMs);
+    }, timerMs);
   }
 
   function flush(): Promise<void> {
@@ -96,7 +111,7 @@ export function createReporter({ send, logger, mostOwed = MOST_OWED }: ReporterO
 
   async function sendProgress(): Promise<void> {
     progressDue = false;
-    const connections = [...open];
+    const connections = [...open.keys()];
     for (let i = 0; i < connections.length; i += MAX_BATCH) {
       // Those that have ended meanwhile have a final report of their own.
       const batch = connections.slice(i, i + MAX_BATCH).filter((connection) => open.has(connection));
@@ -110,9 +125,12 @@ export function createReporter({ send, logger, mostOwed = MOST_OWED }: ReporterO
 
   return {
     add(connection, wantedMs) {
-      open.add(connection);
-      // The control plane wants the same of all; a new setting of it comes with the next session.
-      everyMs = Math.min(MOST_EVERY_MS, Math.max(LEAST_EVERY_MS, wantedMs));
+      open.set(connection, wantedMs);
+      // It may not be told of in time by what the others wait for.
+      if (timer && Math.max(LEAST_EVERY_MS, wantedMs) < timerMs) {
+        clearTimeout(timer);
+        timer = undefined;
+      }
       schedule();
     },
     end(connection, reason) {

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { ApiError, describeError } from '#common/errors.ts';
 import { GrpcError } from '#common/grpc/server.ts';
@@ -19,6 +20,8 @@ import { ALLOCATED_BY, isStanding } from './status.ts';
 const BUSY_PAUSE_MS = 250;
 /** One that did not answer. */
 const SILENT_PAUSE_MS = 1_000;
+/** Whoever lost the connection by which it waited for a session asks for it again within this. */
+const ASKED_AGAIN_MS = 500;
 /** How long links to inputs outlive the time in which a client must have connected. */
 const LINK_SLACK_SECONDS = 600;
 /** A face, as uploads of pictures are limited. */
@@ -59,6 +62,8 @@ interface UnderWay {
   readonly capability: string;
   readonly answer: Promise<AllocateResponse>;
   readonly givenUp: AbortController;
+  /** Of those who asked for it after it had been given up. */
+  readonly again: Set<AbortSignal>;
   callers: number;
 }
 
@@ -75,11 +80,11 @@ export function createAllocator(options: AllocatorOptions): Allocator {
     if (capability !== request.capability) {
       throw new GrpcError(status.INVALID_ARGUMENT, `the session ${name} is one of ${capability}`);
     }
-    const { report, over } = book.at(place, name) ?? {};
+    const { report, over, doomed } = book.at(place, name) ?? {};
     const fate = options.fateOf(place);
     const gone = fate === 'lost' || fate === 'replaced';
     const link = links.to(place);
-    if (!isStanding(session) || over || gone || (report && !isActive(report))) {
+    if (!isStanding(session) || over || doomed || gone || (report && !isActive(report))) {
       throw new GrpcError(status.FAILED_PRECONDITION, `the session ${name} has ended`);
     }
     if (!link) throw new GrpcError(status.UNAVAILABLE, `${agent} is not known yet`);
@@ -163,9 +168,23 @@ export function createAllocator(options: AllocatorOptions): Allocator {
     sessions.note({ ...object, apiVersion, kind, metadata: { ...object.metadata, ...metadata } });
   }
 
+  /** Ends what stands for nobody: its slot at once, and what would hold it for as long as nobody comes to see it. */
+  async function withdraw(
+    place: Place,
+    { sessionId: name, capability }: AllocateRequest,
+    signal: AbortSignal,
+  ) {
+    logger.info({ session: name, ...place }, 'a session that nobody waits for any more is ended');
+    doom(place, name, capability);
+    await client.delete(LIVESESSION_RESOURCE, { namespace, name }, { signal }).catch((error: unknown) => {
+      if (!isKubeError(error, 'not_found'))
+        logger.warn({ session: name }, `its LiveSession is left to the sweep: ${describeError(error)}`);
+    });
+  }
+
   async function bind(
     request: AllocateRequest,
-    givenUp: AbortSignal,
+    { givenUp, again }: { readonly givenUp: AbortSignal; readonly again: ReadonlySet<AbortSignal> },
     term: AbortSignal,
     traceparent?: string,
   ): Promise<AllocateResponse> {
@@ -189,6 +208,13 @@ export function createAllocator(options: AllocatorOptions): Allocator {
     } finally {
       book.unclaim(place, name);
     }
+    // Given up while it was written: whoever did has looked for it before it stood, and found nothing to delete.
+    const isWanted = () => !givenUp.aborted || [...again].some((signal) => !signal.aborted);
+    if (!isWanted()) await delay(ASKED_AGAIN_MS);
+    if (!isWanted()) {
+      await withdraw(place, request, term);
+      throw givenUp.reason;
+    }
     return { agent, incarnation, address };
   }
 
@@ -198,7 +224,8 @@ export function createAllocator(options: AllocatorOptions): Allocator {
     const began = performance.now();
     const note = (outcome: AllocationOutcome) =>
       metrics.allocated(capability, outcome, (performance.now() - began) / 1000);
-    const answer = bind(request, givenUp.signal, term, traceparent);
+    const again = new Set<AbortSignal>();
+    const answer = bind(request, { givenUp: givenUp.signal, again }, term, traceparent);
     answer
       .then(
         () => note('allocated'),
@@ -215,7 +242,7 @@ export function createAllocator(options: AllocatorOptions): Allocator {
         },
       )
       .finally(() => underWay.delete(sessionId));
-    const made = { capability, answer, givenUp, callers: 0 };
+    const made = { capability, answer, givenUp, again, callers: 0 };
     underWay.set(sessionId, made);
     return made;
   }
@@ -225,6 +252,7 @@ export function createAllocator(options: AllocatorOptions): Allocator {
       signal.throwIfAborted();
       let running = underWay.get(request.sessionId);
       while (running?.givenUp.signal.aborted) {
+        running.again.add(signal);
         await running.answer.catch(() => {});
         running = underWay.get(request.sessionId);
       }
