@@ -43,7 +43,8 @@ export async function* bounce(options: BounceOptions): AsyncGenerator<ShownFrame
   const last = times.length - 1;
   const time = (i: number): number => times[i] as number;
   if (last === 0) {
-    const step = Math.min(frameUs, STILL_US);
+    // A file may say that its only frame is over at once.
+    const step = Math.max(LEAST_STEP_US, Math.min(frameUs, STILL_US));
     for (let at = time(0) + step; at < untilUs; at += step) yield { frame: copied(first), startUs: at };
     return;
   }
