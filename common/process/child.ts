@@ -72,7 +72,14 @@ export async function spawnGuarded(options: {
     await guard.forget(pid);
     return exit;
   });
-  await guard.watch(pid, stopSignal);
+  try {
+    await guard.watch(pid, stopSignal);
+  } catch (cause) {
+    // It still waits: it would be nobody's.
+    signalGroup(pid, 'SIGKILL');
+    await exited;
+    throw new Error(`cannot start ${launch.command}`, { cause });
+  }
   const gate = child.stdio[3] as Writable;
   gate.on('error', () => {});
   gate.end('go\n');

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { commandLine, identify } from '../../local/process/identity.ts';
 import { runScript } from '../../local/process/run-script.ts';
 import { spawnGuarded } from './child.ts';
-import { createGuard } from './guard.ts';
+import { createGuard, type Guard } from './guard.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -25,6 +25,14 @@ function childrenOf(parent: number): number[] {
       : execFileSync('pgrep', ['-P', String(parent)], { encoding: 'utf8' });
   return text.trim().split(/\s+/).filter(Boolean).map(Number);
 }
+
+/** In a script: opens all the files that it may, and closes them. */
+const FILES = `
+  import { closeSync, openSync } from 'node:fs';
+  const held = [];
+  const takeAll = () => { try { for (;;) held.push(openSync('/dev/null')); } catch {} };
+  const giveBack = () => { for (const file of held.splice(0)) closeSync(file); };
+`;
 
 /** A process that starts, in its own process, what `body` says, with `guard` and `start(shell)` at hand. */
 function owner(body: string, graceMs = 500) {
@@ -118,6 +126,92 @@ describe('guard', () => {
     expect(identify(pid)).toBeDefined();
     script.child.kill('SIGKILL');
     await gone(pid);
+  });
+
+  it('says so while no file is left for it, and guards as soon as there is', async () => {
+    const [refused, guarded] = ['refused', 'guarded'].map((file) => join(folder, file));
+    for (const file of [refused, guarded]) writeFileSync(file as string, 'x');
+    const script = runScript(
+      `
+      ${FILES}
+      import { createGuard } from ${here('./guard.ts')};
+      import { spawnGuarded } from ${here('./child.ts')};
+      takeAll();
+      const guard = createGuard({ graceMs: 100 });
+      const codes = [];
+      for (const told of [guard.removeOnDeath(${JSON.stringify(refused)}), guard.watch(process.pid, 'SIGTERM')])
+        await told.catch(({ code, syscall }) => codes.push(code + ' ' + syscall));
+      await guard.keep('/nothing');
+      console.log(JSON.stringify(codes));
+      giveBack();
+      await guard.removeOnDeath(${JSON.stringify(guarded)});
+      console.log('guarded');
+      setInterval(() => {}, 1000);
+    `,
+      process.env,
+      { files: 100 },
+    );
+    await script.line(JSON.stringify(['EMFILE spawn /bin/sh', 'EMFILE spawn /bin/sh']));
+    await script.line('guarded');
+    script.child.kill('SIGKILL');
+    await vi.waitFor(() => expect(existsSync(guarded as string)).toBe(false), 20_000);
+    expect(existsSync(refused as string)).toBe(true);
+  });
+
+  it('that was killed while no file was left is replaced when there is one', async () => {
+    const guarded = join(folder, 'guarded');
+    writeFileSync(guarded, 'x');
+    const script = runScript(
+      `
+      ${FILES}
+      import { existsSync } from 'node:fs';
+      import { createGuard } from ${here('./guard.ts')};
+      const guard = createGuard({ graceMs: 100 });
+      await guard.removeOnDeath(${JSON.stringify(guarded)});
+      takeAll();
+      console.log('up');
+      const timer = setInterval(() => {
+        if (!existsSync(${JSON.stringify(join(folder, 'free'))})) return;
+        giveBack();
+        clearInterval(timer);
+      }, 20);
+      setInterval(() => {}, 1000);
+    `,
+      process.env,
+      { files: 100 },
+    );
+    await script.line('up');
+    const guards = () =>
+      childrenOf(script.child.pid ?? 0).filter((pid) => commandLine(pid).includes('guard.sh'));
+    const [first = 0] = guards();
+    process.kill(first, 'SIGKILL');
+    await vi.waitFor(() => expect(guards()).toEqual([]), 20_000);
+    writeFileSync(join(folder, 'free'), '');
+    await vi.waitFor(() => expect(guards()).toHaveLength(1), 20_000);
+    script.child.kill('SIGKILL');
+    await vi.waitFor(() => expect(existsSync(guarded)).toBe(false), 20_000);
+  });
+
+  it('that cannot be told of a process leaves none behind', async () => {
+    const refusing: Guard = {
+      ...createGuard(),
+      watch: () => Promise.reject(Object.assign(new Error('spawn'), { code: 'EMFILE', syscall: 'spawn' })),
+    };
+    const launch = { command: '/bin/sh', args: ['-c', `echo ran > ${join(folder, 'ran')}`] };
+    const started = spawnGuarded({
+      launch,
+      guard: refusing,
+      logFile: join(folder, 'log'),
+      stopSignal: 'SIGTERM',
+    });
+    await expect(started).rejects.toMatchObject({
+      message: 'cannot start /bin/sh',
+      cause: { code: 'EMFILE' },
+    });
+    const waiting = childrenOf(process.pid).filter((pid) => commandLine(pid).includes(folder));
+    expect(waiting).toEqual([]);
+    expect(existsSync(join(folder, 'ran'))).toBe(false);
+    await refusing.close();
   });
 
   it('leaves alone what its owner has ended itself', async () => {

@@ -23,9 +23,13 @@ export type Guard = {
   close(): Promise<void>;
 };
 
+/** Between two tries to start a guard anew where none can be started. */
+const AGAIN_MS = 1_000;
+
 /**
  * Starts a guard. It does not keep this process alive, and is started anew, with everything it has to know,
- * if somebody kills it.
+ * if somebody kills it, and if the machine had no process or file left for it. Until there is one, `watch` and
+ * `removeOnDeath` reject with what stands in its way.
  *
  * @param graceMs how long the watched groups have between their stop signal and SIGKILL
  */
@@ -33,11 +37,12 @@ export function createGuard({ graceMs = 5_000 }: { graceMs?: number } = {}): Gua
   const watched = new Map<number, StopSignal>();
   const paths = new Set<string>();
   let closed = false;
-  let child: ChildProcess;
+  /** Of the guard that runs or is being started. */
+  let running: Promise<ChildProcess> | undefined;
 
-  const start = () => {
+  const start = async (): Promise<ChildProcess> => {
     // A session of its own, so that neither Ctrl-C nor the end of the terminal reaches it.
-    child = spawn('/bin/sh', [SCRIPT, String(Math.max(1, Math.round(graceMs / 100)))], {
+    const child = spawn('/bin/sh', [SCRIPT, String(Math.max(1, Math.round(graceMs / 100)))], {
       detached: true,
       stdio: ['pipe', 'ignore', 'ignore'],
       cwd: '/',
@@ -46,50 +51,90 @@ export function createGuard({ graceMs = 5_000 }: { graceMs?: number } = {}): Gua
     // A guard that was killed must not take its owner along through an unhandled EPIPE.
     child.stdin?.on('error', () => {});
     (child.stdin as unknown as { unref?: () => void })?.unref?.();
-    const mine = child;
-    child.on('exit', () => {
-      if (closed || child !== mine) return;
-      start();
-      for (const [pgid, signal] of watched) void send(`watch ${signal.slice(3)}:${pgid}`);
-      for (const path of paths) void send(`remove ${path}`);
+    await new Promise<void>((resolve, reject) => {
+      child.once('spawn', resolve);
+      child.on('error', reject);
     });
-    child.on('error', () => {});
+    child.on('exit', () => {
+      running = undefined;
+      keepOne();
+    });
+    for (const [pgid, signal] of watched) void tell(child, `watch ${signal.slice(3)}:${pgid}`);
+    for (const path of paths) void tell(child, `remove ${path}`);
+    return child;
   };
 
-  const send = (line: string) =>
+  /** The guard; started now where none runs. */
+  const guard = (): Promise<ChildProcess> => {
+    running ??= start().catch((error: unknown) => {
+      running = undefined;
+      throw error;
+    });
+    return running;
+  };
+
+  /** Sees to it that there is one again, whenever that may be, as long as there is something to guard. */
+  const keepOne = (): void => {
+    if (closed || (watched.size === 0 && paths.size === 0)) return;
+    guard().catch(() => setTimeout(keepOne, AGAIN_MS).unref());
+  };
+
+  const tell = (child: ChildProcess, line: string) =>
     new Promise<void>((resolve) => {
       const stdin = child.stdin as Writable;
       // A failed write means the guard just died; its successor is told everything again.
       stdin.write(`${line}\n`, () => resolve());
     });
 
-  start();
+  const told = async (line: string): Promise<void> => {
+    if (!closed) await tell(await guard(), line);
+  };
+
+  /** A guard that does not run, and could not be started, has nothing to forget. */
+  const untell = async (line: string): Promise<void> => {
+    const child = await running?.catch(() => undefined);
+    if (child) await tell(child, line);
+  };
+
+  guard().catch(() => {});
   return {
     async watch(pgid, signal) {
       watched.set(pgid, signal);
-      await send(`watch ${signal.slice(3)}:${pgid}`);
+      try {
+        await told(`watch ${signal.slice(3)}:${pgid}`);
+      } catch (error) {
+        watched.delete(pgid);
+        throw error;
+      }
     },
     async forget(pgid) {
-      if (watched.delete(pgid)) await send(`forget ${pgid}`);
+      if (watched.delete(pgid)) await untell(`forget ${pgid}`);
     },
     async removeOnDeath(path) {
       if (path.includes('\n'))
         throw new Error(`a path with a line break cannot be guarded: ${JSON.stringify(path)}`);
       paths.add(path);
-      await send(`remove ${path}`);
+      try {
+        await told(`remove ${path}`);
+      } catch (error) {
+        paths.delete(path);
+        throw error;
+      }
     },
     async keep(path) {
-      if (paths.delete(path)) await send(`keep ${path}`);
+      if (paths.delete(path)) await untell(`keep ${path}`);
     },
     async close() {
       if (closed) return;
       closed = true;
+      const child = await running?.catch(() => undefined);
+      if (!child) return;
       const gone = new Promise<void>((resolve) => {
         if (child.exitCode !== null || child.signalCode !== null) resolve();
         else child.once('exit', () => resolve());
       });
       child.ref();
-      await send('quit');
+      await tell(child, 'quit');
       child.stdin?.end();
       await gone;
     },

@@ -4,29 +4,18 @@ import { CAPABILITIES, type MediaKind } from '#common/capabilities.ts';
 import { describeError } from '#common/errors.ts';
 import type { Logger } from '#common/logging.ts';
 import { inSpan } from '#common/tracing/tracing.ts';
-import { AssetError } from '../assets/errors.ts';
 import { fetchInput } from '../assets/fetch-input.ts';
 import { fileSha256, type Sink, storeOutput } from '../assets/store-output.ts';
 import type { TransferLimits } from '../assets/transfer.ts';
 import { checkedOutput, type WorkDir } from '../assets/work-dir.ts';
-import { ContentCheckError } from '../content-check/check.ts';
 import type { ContentChecks } from '../content-check/content-checks.ts';
-import { DeviceGoneError } from '../engines/device-fault.ts';
-import {
-  EngineInterruptedError,
-  type OnProgress,
-  RenderError,
-  type RenderResult,
-} from '../engines/engine.ts';
+import type { OnProgress, RenderResult } from '../engines/engine.ts';
 import type { ChosenEngine } from '../engines/engine-set.ts';
-import { EngineUnavailableError } from '../engines/host/engine-pool.ts';
-import { EngineCrashedError } from '../engines/host/engine-process.ts';
 import type { AgentMetrics } from '../metrics.ts';
 import type { Provenance } from '../provenance/provenance.ts';
-import { SigningCredentialError } from '../provenance/signer.ts';
 import { createAttemptProgress } from './attempt-progress.ts';
 import type { AttemptOutput, Outcome } from './attempt-table.ts';
-import { AttemptEnded } from './endings.ts';
+import { failedOutcome } from './failed-outcome.ts';
 import { measuredMilliUnits, type VideoMeter } from './measured-units.ts';
 import type { AttemptWork } from './start-request.ts';
 
@@ -242,51 +231,4 @@ function sinkFor(sinks: readonly Sink[], contentType: string): Sink {
   const sink = sinks.find((candidate) => candidate.contentType === contentType);
   if (!sink) throw new Error(`the engine made ${contentType}, for which there is no place to put it`);
   return sink;
-}
-
-function failedOutcome(error: unknown, logger: Logger): Outcome {
-  if (error instanceof AttemptEnded) {
-    return { state: error.outcome, failure: { code: 'processing_failed', message: error.message } };
-  }
-  if (error instanceof DeviceGoneError) {
-    logger.warn({ err: error }, `the attempt is given back: ${describeError(error)}`);
-    const message = 'The device that it ran on is gone.';
-    return { state: 'stopped', failure: { code: 'processing_failed', message } };
-  }
-  if (error instanceof RenderError) {
-    logger.info({ code: error.code }, `the input cannot be rendered: ${error.message}`);
-    return { state: 'failed', failure: { code: error.code, message: error.message.slice(0, 1024) } };
-  }
-  if (error instanceof AssetError && error.code === 'input_too_large') {
-    return { state: 'failed', failure: { code: 'input_too_large', message: error.message } };
-  }
-  logger.error({ err: error }, `attempt failed: ${describeError(error)}`);
-  if (error instanceof ContentCheckError || error instanceof SigningCredentialError) {
-    // What the owner's service or files are called is nothing for callers.
-    const what = error instanceof ContentCheckError ? 'A content check' : 'The signing of the result';
-    return {
-      state: 'interrupted',
-      failure: { code: 'processing_failed', message: `${what} did not work.` },
-    };
-  }
-  const transient =
-    error instanceof AssetError ||
-    error instanceof EngineCrashedError ||
-    error instanceof EngineInterruptedError ||
-    error instanceof EngineUnavailableError ||
-    isSystemError(error);
-  if (transient) {
-    const message = describeError(error).slice(0, 1024);
-    return { state: 'interrupted', failure: { code: 'processing_failed', message } };
-  }
-  // What is wrong inside an engine is nothing its caller could act on; the log has it.
-  return {
-    state: 'failed',
-    failure: { code: 'processing_failed', message: 'The engine could not render this input.' },
-  };
-}
-
-/** Files and processes of this node (EMFILE, ENOMEM, EIO, …): another try, perhaps elsewhere, may succeed. */
-function isSystemError(error: unknown): boolean {
-  return typeof (error as NodeJS.ErrnoException | undefined)?.syscall === 'string';
 }

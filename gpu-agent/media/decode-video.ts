@@ -33,10 +33,13 @@ export async function* decodeVideo(
   const { signal } = options;
   const size = options.size ?? { width: info.video.width, height: info.video.height };
   if (size.width % 2 || size.height % 2) throw new RangeError('frames have even sides');
+  // Frames without times are counted off from the first.
+  const seekUs = options.fromUs === undefined || video.untimed ? 0 : video.zeroUs + options.fromUs;
+  const seeks = seekUs > 0;
   const args = [
     ...['-hide_banner', '-nostdin', '-loglevel', 'error', '-max_error_rate', '1'],
     ...['-threads', String(kit.threads), ...maxPixelsArgs(kit.limits.maxPixels)],
-    ...['-copyts', '-noautorotate', ...inputArgs(path), '-map', `0:${video.stream}`],
+    ...['-copyts', '-noautorotate', ...seekArgs(seekUs), ...inputArgs(path), '-map', `0:${video.stream}`],
     ...['-map_metadata', '-1', '-map_chapters', '-1', '-vf', filters(kit, video, info.video, size)],
     ...['-fps_mode', 'passthrough', '-enc_time_base', '1:1000000', '-c:v', 'rawvideo', '-pix_fmt', 'yuv420p'],
     ...['-f', 'nut', '-write_index', '0', 'pipe:1'],
@@ -54,7 +57,7 @@ export async function* decodeVideo(
   for await (const frame of prefetch(readNut(kit.patient(tool, tool.stdout), bytes, room), AHEAD)) {
     if (index === 0 && video.untimed) offsetUs = frame.ptsUs;
     // Whatever comes first is shown from the beginning: what was before it could not be decoded, or was only sound.
-    const ptsUs = index === 0 ? 0 : Math.max(frame.ptsUs - offsetUs, last + LEAST_DISTANCE_US);
+    const ptsUs = index === 0 && !seeks ? 0 : Math.max(frame.ptsUs - offsetUs, last + LEAST_DISTANCE_US);
     if (ptsUs > kit.limits.maxDurationSec * 1e6 || index >= kit.limits.maxFrames) {
       throw new RenderError(
         'input_too_large',
@@ -69,6 +72,7 @@ export async function* decodeVideo(
   signal.throwIfAborted();
   const failure = unfinished(exit, 'The video');
   if (failure) throw failure;
+  if (seeks) return;
   if (index === 0) throw unsupported('No picture of the video can be decoded: it is damaged.', exit.stderr);
   // A packet may hold a single field, two of which make a frame.
   if (index < info.video.frameCount * LEAST_SHARE) {
@@ -78,6 +82,10 @@ export async function* decodeVideo(
     );
   }
 }
+
+/** Begins at a time of the file's own, or before it where there is no key frame; with all frames that come from there. */
+const seekArgs = (seekUs: number) =>
+  seekUs > 0 ? ['-noaccurate_seek', '-seek_timestamp', '1', '-ss', (seekUs / 1e6).toFixed(6)] : [];
 
 /** Far more than any honest file needs: 4K on a busy core, with tone mapping, takes about 30 s a second. */
 const decodeCpuSec = (durationSec: number) => Math.ceil(120 + 60 * durationSec);

@@ -1,6 +1,6 @@
 import { RenderError } from '../engines/engine.ts';
 import { stopped } from './failure.ts';
-import { inputArgs } from './formats.ts';
+import { lookArgs } from './formats.ts';
 import type { Kit } from './kit.ts';
 
 /** A stream as ffprobe describes it. */
@@ -48,7 +48,7 @@ export const unsupported = (message: string, cause?: unknown) =>
 
 /** What a file says of itself. @throws RenderError */
 export async function readHeaders(kit: Kit, path: string, signal: AbortSignal): Promise<RawProbe> {
-  const args = ['-v', 'error', '-print_format', 'json', '-show_entries', ENTRIES, ...inputArgs(path)];
+  const args = ['-v', 'error', '-print_format', 'json', '-show_entries', ENTRIES, ...lookArgs(path)];
   await using tool = await kit.start('ffprobe', args, { signal, wallSec: 300, limits: { cpuSec: 60 } });
   let text = '';
   for await (const chunk of tool.stdout.setEncoding('utf8')) {

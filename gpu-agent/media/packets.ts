@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline';
 import { RenderError } from '../engines/engine.ts';
 import { stopped } from './failure.ts';
-import { inputArgs } from './formats.ts';
+import { lookArgs } from './formats.ts';
 import { type RawStream, unsupported } from './headers.ts';
 import type { Kit } from './kit.ts';
 
@@ -34,7 +34,7 @@ export async function scanPackets(
   const [num = 1, den = 1] = (stream.time_base ?? '1/1').split('/').map(Number);
   const args = [
     ...['-v', 'error', '-select_streams', String(stream.index)],
-    ...['-show_entries', 'packet=pts,dts,duration,size,flags', '-of', 'compact=p=0:s=,', ...inputArgs(path)],
+    ...['-show_entries', 'packet=pts,dts,duration,size,flags', '-of', 'compact=p=0:s=,', ...lookArgs(path)],
   ];
   await using tool = await kit.start('ffprobe', args, { signal, wallSec: 600 });
   const isVideo = stream.codec_type === 'video';

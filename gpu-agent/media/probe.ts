@@ -1,6 +1,6 @@
 import { RenderError } from '../engines/engine.ts';
 import { isResolvable, resolveColor } from './color.ts';
-import { SOUND } from './formats.ts';
+import { PICTURES, SOUND } from './formats.ts';
 import { pickStream, type RawStream, unsupported } from './headers.ts';
 import type { Kit } from './kit.ts';
 import type { OpenFile } from './open-files.ts';
@@ -82,6 +82,11 @@ async function probeAudio(kit: Kit, file: OpenFile, signal: AbortSignal): Promis
 async function probeVideo(kit: Kit, file: OpenFile, signal: AbortSignal): Promise<Probed> {
   const stream = pickStream(file.streams, 'video');
   if (!stream) throw unsupported('The file has no picture track that can be decoded.');
+  if (!PICTURES.has(stream.codec_name ?? '')) {
+    throw unsupported(
+      `The picture is of a kind that is not accepted (${stream.codec_name}). Convert it to H.264.`,
+    );
+  }
   refuseLarge(kit, { width: stream.width ?? 0, height: stream.height ?? 0 });
   const times = await file.times(stream, signal);
   refuseCutOff(stream, file, times, 'The video');

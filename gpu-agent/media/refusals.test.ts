@@ -33,6 +33,18 @@ async function fate(path: string, media = rig.media): Promise<string | number> {
     throw error;
   }
 }
+/** A kind of pixels that each encoder takes. */
+const PIXELS: Readonly<Record<string, string>> = {
+  ...{
+    png: 'rgb24',
+    bmp: 'bgr24',
+    gif: 'rgb8',
+    tiff: 'rgb24',
+    mjpeg: 'yuvj420p',
+    cinepak: 'rgb24',
+    flv: 'yuv420p',
+  },
+};
 const text = async (name: string, content: string | Buffer) => {
   await writeFile(rig.path(name), content);
   return rig.path(name);
@@ -68,6 +80,22 @@ describe('refused as unsupported', () => {
     const file = await rig.make('snow.avi', `${numberedFrames({ frames: 3 })} -c:v cinepak`);
     expect(await fate(file)).toBe('unsupported_format');
   });
+
+  it.each(['png', 'gif', 'cinepak', 'flv'])(
+    'a picture track of a kind that is only looked at (%s)',
+    async (codec) => {
+      const file = await rig.make(
+        `${codec}.mkv`,
+        `${numberedFrames({ frames: 3 })} -c:v ${codec} -pix_fmt ${PIXELS[codec]}`,
+      );
+      await expect(rig.media.probe(file, 'video', rig.signal)).rejects.toMatchObject({
+        code: 'unsupported_format',
+        message: expect.stringMatching(
+          /^The picture is of a kind that is not accepted \((png|gif|cinepak|flv1)\)/,
+        ),
+      });
+    },
+  );
 
   it.each([
     ['mhm1', ' (mpegh_3d_audio)'],
@@ -199,6 +227,57 @@ describe('taken', () => {
     );
     const info = await rig.media.probe(file, 'video', rig.signal);
     expect(info.video).toMatchObject({ width: 64, height: 48, frameCount: 50 });
+    expect(await fate(file)).toBe(50);
+  });
+
+  it.each(['png', 'bmp', 'gif', 'tiff', 'mjpeg'])(
+    'sound and video with a cover picture (%s)',
+    async (kind) => {
+      const picture = `${numberedFrames({ frames: 1 })} -c:v ${kind} -pix_fmt ${PIXELS[kind]}`;
+      const attached = '-disposition:v:0 attached_pic';
+      const song = `${beeps(1)} ${picture} -map 1:v -map 0:a`;
+      const files = [await rig.make(`${kind}.mp3`, `${song} ${attached} -c:a libmp3lame`)];
+      // ffmpeg does not write these two into FLAC.
+      if (!['bmp', 'gif'].includes(kind))
+        files.push(await rig.make(`${kind}.flac`, `${song} ${attached} -c:a flac`));
+      // What players know as a cover in MP4.
+      if (['png', 'bmp', 'mjpeg'].includes(kind))
+        files.push(await rig.make(`${kind}.m4a`, `${song} ${attached} -c:a aac -f ipod`));
+      for (const file of files) {
+        const info = await rig.media.probe(file, 'audio', rig.signal);
+        expect(info.durationSec).toBeCloseTo(1, 1);
+        expect((await rig.samples(file, 16_000)).length).toBeGreaterThan(15_000);
+        expect(await fate(file)).toBe('unsupported_format');
+      }
+      if (!['png', 'bmp', 'mjpeg'].includes(kind)) return;
+      const video = await rig.make(
+        `${kind}.mp4`,
+        `-i ${clip} ${picture.replace('-c:v', '-c:v:1').replace('-pix_fmt', '-pix_fmt:v:1')} ` +
+          '-map 0:v -map 0:a -map 1:v -c:v:0 copy -c:a copy -disposition:v:1 attached_pic',
+      );
+      expect(await fate(video)).toBe(50);
+    },
+  );
+
+  it('a video with a picture in an attachment', async () => {
+    const cover = await rig.make('cover.png', `${numberedFrames({ frames: 1 })} -c:v png`);
+    const file = await rig.make(
+      'attached.mkv',
+      `-i ${clip} -attach ${cover} -metadata:s:t mimetype=image/png -c copy`,
+    );
+    expect(await fate(file)).toBe(50);
+  });
+
+  it.each([
+    ['flv', ''],
+    ['jpeg2000', ''],
+    ['wmav1', beeps(2)],
+  ])('a video whose second track is of a kind that is not (%s)', async (kind, sound) => {
+    const second = sound || numberedFrames({ frames: 50 });
+    const file = await rig.make(
+      `second-${kind}.mkv`,
+      `-i ${clip} ${second} -map 0 -map 1 -c copy ${sound ? '-c:a:1' : '-c:v:1'} ${kind}`,
+    );
     expect(await fate(file)).toBe(50);
   });
 

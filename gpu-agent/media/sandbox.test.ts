@@ -139,6 +139,19 @@ describe('a tool', () => {
     await expect(run('true', { signal: controller.signal })).rejects.toThrow('cancelled');
   });
 
+  it('that the guard cannot be told of is ended before it begins', async () => {
+    const refusing: Guard = { ...guard, watch: () => Promise.reject(new Error('spawn EMFILE')) };
+    const ran = join(dir, 'ran');
+    const started = startTool({
+      ...{ tools, program: 'ffmpeg', args: ['-version', ran], guard: refusing },
+      limits: { cpuSec: 60, memoryMib: 512, fileMib: 1 },
+      signal: new AbortController().signal,
+    });
+    await expect(started).rejects.toMatchObject({ message: `cannot start ${tools.ffmpeg}` });
+    const { stdout } = await promisify(execFile)('ps', ['-eo', 'args']);
+    expect(stdout.split('\n').filter((line) => line.includes(ran))).toEqual([]);
+  });
+
   it('may say as much as it likes: the end of it is kept', async () => {
     const exit = await (await run('head -c 5000000 /dev/zero | tr "\\0" x >&2; echo last >&2; exit 3'))
       .exited;

@@ -120,7 +120,14 @@ export async function startProgram(options: ProgramOptions): Promise<Tool> {
     await guard.forget(pid);
     return { ...exit, ended: killed ? ('killed' as const) : overTime(exit) ? ('cpu' as const) : undefined };
   });
-  await guard.watch(pid, 'SIGTERM');
+  try {
+    await guard.watch(pid, 'SIGTERM');
+  } catch (cause) {
+    // It still waits: it would be nobody's.
+    kill();
+    await exited;
+    throw new Error(`cannot start ${file}`, { cause });
+  }
   signal.addEventListener('abort', kill, { once: true });
   const gate = child.stdio[3] as Writable;
   gate.on('error', () => {});

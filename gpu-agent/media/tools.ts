@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { findOnPath } from '#common/process/find-on-path.ts';
+import { exhausted } from '../engines/exhausted.ts';
 
 const run = promisify(execFile);
 
@@ -29,7 +30,10 @@ const NETWORK_NAMESPACES: readonly (readonly string[])[] = [
   ['--user', '--map-root-user', '--net'],
 ];
 
-/** Looks for ffmpeg and ffprobe (FFmpeg 5.1 or later, with libx264) on PATH. Never throws. */
+/**
+ * Looks for ffmpeg and ffprobe (FFmpeg 5.1 or later, with libx264) on PATH.
+ * @throws EngineInterruptedError when the machine lacks the files or processes to look: what is there is not known then
+ */
 export async function findMediaTools(path = process.env.PATH): Promise<MediaTools | MissingMediaTools> {
   const missing = (reason: string): MissingMediaTools => ({ available: false, reason });
   const ffmpeg = findOnPath('ffmpeg', path);
@@ -60,6 +64,8 @@ export async function findMediaTools(path = process.env.PATH): Promise<MediaTool
     const toneMapping = has('zscale') && has('tonemap');
     return { available: true, ffmpeg, ffprobe, version: number, isolate, toneMapping };
   } catch (error) {
+    const lack = exhausted(error);
+    if (lack) throw lack;
     return missing(`${ffmpeg} does not run: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
@@ -69,7 +75,10 @@ async function output(file: string, what: string): Promise<string> {
   return stdout;
 }
 
-/** Arguments before a command that give it a network of its own, where the kernel allows that. */
+/**
+ * Arguments before a command that give it a network of its own, where the kernel allows that.
+ * @throws EngineInterruptedError when the machine lacks the files or processes to try
+ */
 export async function findIsolation(path: string | undefined): Promise<readonly string[]> {
   const unshare = findOnPath('unshare', path);
   if (!unshare) return [];
@@ -77,7 +86,10 @@ export async function findIsolation(path: string | undefined): Promise<readonly 
     try {
       await run(unshare, [...kind, '--', 'true'], { timeout: 5_000 });
       return [unshare, ...kind, '--'];
-    } catch {
+    } catch (error) {
+      // A fault of the moment is no answer: whoever took it for one would go on without a network of their own.
+      const lack = exhausted(error);
+      if (lack) throw lack;
       // Not allowed here; the next one may be.
     }
   }

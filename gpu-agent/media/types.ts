@@ -67,6 +67,12 @@ export interface DecodeOptions {
   readonly signal: AbortSignal;
   /** Size to scale to while decoding; both even. Default: as the video is. */
   readonly size?: { readonly width: number; readonly height: number };
+  /**
+   * Frames that are shown from this time on are wanted, microseconds: decoding begins before it, where the file can be
+   * entered, else at its beginning. The first ones may lack what they refer to, and look otherwise than in the whole.
+   * Frames are numbered from the first that comes. Default: all.
+   */
+  readonly fromUs?: number | undefined;
   /** Where frames are taken from. Default: memory of their own. */
   readonly memory?: FrameMemory;
 }

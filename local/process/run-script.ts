@@ -9,12 +9,19 @@ export type RunningScript = {
   line(text: string): Promise<void>;
 };
 
-/** Runs a module given as text in a process of its own, for tests that kill processes. */
-export function runScript(code: string, env: NodeJS.ProcessEnv = process.env): RunningScript {
-  const child = spawn(process.execPath, ['--input-type=module', '-e', code], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-    env,
-  });
+/**
+ * Runs a module given as text in a process of its own, for tests that kill processes.
+ * @param files that it may have open, all in all; default: as many as we
+ */
+export function runScript(
+  code: string,
+  env: NodeJS.ProcessEnv = process.env,
+  { files }: { readonly files?: number } = {},
+): RunningScript {
+  const node = [process.execPath, '--input-type=module', '-e', code] as const;
+  const limited = ['/bin/sh', '-c', `ulimit -n ${files}; exec "$@"`, 'sh', ...node] as const;
+  const [program, ...args] = files === undefined ? node : limited;
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'], env });
   let text = '';
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
     text += chunk;

@@ -73,7 +73,7 @@ export async function lipSync(parts: LipParts, request: RenderRequest): Promise<
   };
   try {
     const shown = bounce({
-      decode: () => media.decodeVideo(video, info, { signal, size }),
+      decode: (fromUs) => media.decodeVideo(video, info, { signal, size, fromUs }),
       untilUs,
       frameUs,
       endUs: picture.endUs,

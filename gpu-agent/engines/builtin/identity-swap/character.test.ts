@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { FaceFinder } from '../vision/face-finder.ts';
 import type { Person, PersonFinder } from '../vision/person.ts';
 import type { Picture } from '../vision/picture.ts';
-import { readCharacter } from './character.ts';
+import { fittedTo, readCharacter } from './character.ts';
 
 const SIDE = 100;
 let directory: string;
@@ -61,5 +61,20 @@ describe('the picture of a character', () => {
     expect(character.alpha?.slice(0, 1)).toEqual(new Uint8Array([0]));
     expect(drawn).toEqual([200, 30, 30]);
     expect(searched).not.toContainEqual([200, 30, 30]);
+  });
+
+  it('that is made smaller keeps what is there of it where it was', async () => {
+    const { character } = await read(30);
+    const { picture, alpha } = await fittedTo(character, 20);
+    const { width, height, channels } = picture;
+    expect(width).toBeLessThan(SIDE / 1.3);
+    expect([picture.data.length, alpha?.length]).toEqual([width * height * channels, width * height]);
+    const rows = Array.from({ length: height }, (_, y) => alpha?.[y * width + (width >> 1)]);
+    for (const [y, value] of rows.entries()) {
+      // Erased down to 30 of 100 rows; about that it is soft.
+      if ((y + 1) / height < 0.25) expect(value, `row ${y}`).toBe(0);
+      if (y / height > 0.35) expect(value, `row ${y}`).toBe(255);
+    }
+    expect([...picture.data.slice(0, 3)]).toEqual([200, 30, 30]);
   });
 });

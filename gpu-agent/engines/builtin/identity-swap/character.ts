@@ -74,7 +74,11 @@ export async function fittedTo(character: Character, frameHeight: number): Promi
   const height = Math.max(1, Math.round(picture.height / by));
   const resize = async (data: Uint8Array, channels: Picture['channels']): Promise<Uint8Array> => {
     const whole = sharp(data, { raw: { width: picture.width, height: picture.height, channels } });
-    const small = await whole.resize(width, height, { fit: 'fill' }).raw().toBuffer();
+    // A single channel is taken for grey, and comes back as red, green and blue unless grey is asked for.
+    const space = channels === 1 ? 'b-w' : 'srgb';
+    const small = await whole.resize(width, height, { fit: 'fill' }).toColourspace(space).raw().toBuffer();
+    if (small.length !== width * height * channels)
+      throw new Error(`${small.length} bytes came of ${width} × ${height} pixels of ${channels}`);
     return new Uint8Array(small.buffer, small.byteOffset, small.length);
   };
   const scale = width / picture.width;

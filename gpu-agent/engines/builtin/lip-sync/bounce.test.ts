@@ -156,6 +156,17 @@ describe('bounce', () => {
     ]);
   });
 
+  it.each([1, 0.011])(
+    'does not show the only frame oftener than a screen does, were it over in %f ms',
+    async (ms) => {
+      const source = video([0]);
+      let shown = 0;
+      const frames = bounce({ decode: source.decode, untilUs: 1_000_000, frameUs: ms * 1000, held: 8 });
+      for await (const { startUs } of frames) expect(startUs).toBe(16_000 * shown++);
+      expect(shown).toBe(63);
+    },
+  );
+
   it('gives frames that the receiver may change', async () => {
     const source = video([0, 40, 80]);
     const seen: number[] = [];

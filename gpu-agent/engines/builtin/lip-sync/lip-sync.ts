@@ -44,7 +44,7 @@ export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir },
   const frameUs = 1e6 / Math.max(1, picture.frameRate);
   const untilUs = Math.round(seconds * 1e6);
   const frames = bounce({
-    decode: () => media.decodeVideo(video, info, { signal, size }),
+    decode: (fromUs) => media.decodeVideo(video, info, { signal, size, fromUs }),
     untilUs,
     frameUs,
     endUs: picture.endUs,

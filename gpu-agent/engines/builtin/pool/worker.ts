@@ -9,6 +9,7 @@ import { threadStarted } from '../../models/thread-gate.ts';
 import { BUILTIN_CAPABILITIES } from '../capabilities.ts';
 import { FaceFinder } from '../vision/face-finder.ts';
 import { FaceRecogniser } from '../vision/face-recogniser.ts';
+import { madeOnce } from './made-once.ts';
 import type { FromWorker, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
 import { warmUp } from './warm-up.ts';
 
@@ -23,38 +24,23 @@ if (!port) throw new Error('worker.ts runs in a worker thread only');
 const { cacheDir } = workerData as WorkerOptions;
 
 const running = new Map<number, AbortController>();
-let finder: Promise<FaceFinder> | undefined;
+const loadFinder = madeOnce(async () => {
+  const [blazeface, facemesh] = await Promise.all([
+    openSession('blazeface', cacheDir),
+    openSession('facemesh', cacheDir),
+  ]);
+  return new FaceFinder({ blazeface, facemesh });
+});
 
-function loadFinder(): Promise<FaceFinder> {
-  finder ??= Promise.all([openSession('blazeface', cacheDir), openSession('facemesh', cacheDir)]).then(
-    ([blazeface, facemesh]) => new FaceFinder({ blazeface, facemesh }),
-  );
-  return finder;
-}
+const loadRecogniser = madeOnce(async () => new FaceRecogniser(await openSession('faceres', cacheDir)));
 
-let recogniser: Promise<FaceRecogniser> | undefined;
+const lookForMediaTools = madeOnce(() => findMediaTools());
 
-function loadRecogniser(): Promise<FaceRecogniser> {
-  recogniser ??= openSession('faceres', cacheDir).then((session) => new FaceRecogniser(session));
-  return recogniser;
-}
-
-let mediaTools: ReturnType<typeof findMediaTools> | undefined;
-
-function lookForMediaTools(): ReturnType<typeof findMediaTools> {
-  mediaTools ??= findMediaTools();
-  return mediaTools;
-}
-
-let media: Promise<Media> | undefined;
-
-function openMedia(): Promise<Media> {
-  media ??= lookForMediaTools().then((tools) => {
-    if (!tools.available) throw new RenderError('processing_failed', tools.reason);
-    return createMedia({ tools });
-  });
-  return media;
-}
+const openMedia = madeOnce(async (): Promise<Media> => {
+  const tools = await lookForMediaTools();
+  if (!tools.available) throw new RenderError('processing_failed', tools.reason);
+  return createMedia({ tools });
+});
 
 function send(message: FromWorker): void {
   port?.postMessage(message);

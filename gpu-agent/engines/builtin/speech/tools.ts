@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { findOnPath } from '#common/process/find-on-path.ts';
 import { findIsolation } from '../../../media/tools.ts';
+import { exhausted } from '../../exhausted.ts';
 import { PROGRAM_NAMES } from './flite.ts';
 import { FLITE_VOICES } from './voices.ts';
 
@@ -27,7 +28,10 @@ export interface MissingSpeechTools {
   readonly reason: string;
 }
 
-/** Looks for flite, and for espeak-ng with a Python to speak with it, on PATH. Never throws. */
+/**
+ * Looks for flite, and for espeak-ng with a Python to speak with it, on PATH.
+ * @throws EngineInterruptedError when the machine lacks the files or processes to look: what is there is not known then
+ */
 export async function findSpeechTools(path = process.env.PATH): Promise<SpeechTools | MissingSpeechTools> {
   const [flite, espeak] = await Promise.all([findFlite(path), findEspeak(path)]);
   if (typeof flite === 'string' && typeof espeak === 'string') {
@@ -53,6 +57,8 @@ async function findFlite(path: string | undefined): Promise<SpeechTools['flite']
     const voices = FLITE_VOICES.filter((name) => there.has(PROGRAM_NAMES[name] ?? name));
     return voices.length ? { file, voices } : `${file} has none of the voices ${FLITE_VOICES.join(', ')}`;
   } catch (error) {
+    const lack = exhausted(error);
+    if (lack) throw lack;
     return `${file} does not run: ${messageOf(error)}`;
   }
 }
@@ -68,6 +74,8 @@ async function findEspeak(path: string | undefined): Promise<NonNullable<SpeechT
     const voices = new Set(stdout.split('\n').filter((name) => /^[A-Za-z0-9-]+$/.test(name)));
     return voices.size ? { python, voices } : 'espeak-ng has no voices';
   } catch (error) {
+    const lack = exhausted(error);
+    if (lack) throw lack;
     return `espeak-ng does not speak: ${messageOf(error)}`;
   }
 }

@@ -57,7 +57,7 @@ export interface PreviewsOptions {
 export interface Previews {
   /**
    * Speech in a voice: WAV, 24 kHz, mono, at most 4 s. One at a time.
-   * @throws PreviewError, RenderError, or the signal's reason
+   * @throws PreviewError, RenderError, EngineInterruptedError, or the signal's reason
    */
   make(voice: Voice, signal: AbortSignal): Promise<Buffer>;
 }

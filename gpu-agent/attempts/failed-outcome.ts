@@ -1,0 +1,62 @@
+import { describeError } from '#common/errors.ts';
+import type { Logger } from '#common/logging.ts';
+import { AssetError } from '../assets/errors.ts';
+import { ContentCheckError } from '../content-check/check.ts';
+import { DeviceGoneError } from '../engines/device-fault.ts';
+import { EngineInterruptedError, RenderError } from '../engines/engine.ts';
+import { exhausted } from '../engines/exhausted.ts';
+import { EngineUnavailableError } from '../engines/host/engine-pool.ts';
+import { EngineCrashedError } from '../engines/host/engine-process.ts';
+import { SigningCredentialError } from '../provenance/signer.ts';
+import type { Outcome } from './attempt-table.ts';
+import { AttemptEnded } from './endings.ts';
+
+/** What becomes of an attempt by what ended it: failed for good, or to be tried again. */
+export function failedOutcome(error: unknown, logger: Pick<Logger, 'info' | 'warn' | 'error'>): Outcome {
+  if (error instanceof AttemptEnded) {
+    return { state: error.outcome, failure: { code: 'processing_failed', message: error.message } };
+  }
+  if (error instanceof DeviceGoneError) {
+    logger.warn({ err: error }, `the attempt is given back: ${describeError(error)}`);
+    const message = 'The device that it ran on is gone.';
+    return { state: 'stopped', failure: { code: 'processing_failed', message } };
+  }
+  // Behind an error of any kind: a program that could not be started for want of files says so in its cause alone.
+  const lack = exhausted(error);
+  if (error instanceof RenderError && !lack) {
+    logger.info({ code: error.code }, `the input cannot be rendered: ${error.message}`);
+    return { state: 'failed', failure: { code: error.code, message: error.message.slice(0, 1024) } };
+  }
+  if (error instanceof AssetError && error.code === 'input_too_large') {
+    return { state: 'failed', failure: { code: 'input_too_large', message: error.message } };
+  }
+  logger.error({ err: error }, `attempt failed: ${describeError(error)}`);
+  if (error instanceof ContentCheckError || error instanceof SigningCredentialError) {
+    // What the owner's service or files are called is nothing for callers.
+    const what = error instanceof ContentCheckError ? 'A content check' : 'The signing of the result';
+    return {
+      state: 'interrupted',
+      failure: { code: 'processing_failed', message: `${what} did not work.` },
+    };
+  }
+  const transient =
+    error instanceof AssetError ||
+    error instanceof EngineCrashedError ||
+    error instanceof EngineInterruptedError ||
+    error instanceof EngineUnavailableError ||
+    isSystemError(error);
+  if (transient || lack) {
+    const message = (transient ? describeError(error) : (lack?.message ?? '')).slice(0, 1024);
+    return { state: 'interrupted', failure: { code: 'processing_failed', message } };
+  }
+  // What is wrong inside an engine is nothing its caller could act on; the log has it.
+  return {
+    state: 'failed',
+    failure: { code: 'processing_failed', message: 'The engine could not render this input.' },
+  };
+}
+
+/** Files and processes of this node (EMFILE, ENOMEM, EIO, …): another try, perhaps elsewhere, may succeed. */
+function isSystemError(error: unknown): boolean {
+  return typeof (error as NodeJS.ErrnoException | undefined)?.syscall === 'string';
+}
