@@ -116,6 +116,33 @@ async function startParts(
   const dispatcher = createDispatcher(limits);
   started.push(() => dispatcher.destroy());
 
+  // Before all that tells it of changes: an engine may be warm, or its device missing, while other parts are still made.
+  const kubeOptions = { kubeconfigPath: settings.kubeconfig, fieldManager: FIELD_MANAGER };
+  const kube = createKubeClient({ ...kubeOptions, requestTimeoutMs: 5_000, logger });
+  started.push(() => kube.close());
+  const leaseKube = createKubeClient({ ...kubeOptions, requestTimeoutMs: 2_000 });
+  started.push(() => leaseKube.close());
+  const registration = createRegistration({
+    kube,
+    leaseKube,
+    namespace: settings.namespace,
+    name: settings.name,
+    incarnation,
+    ...(settings.pod ? { pod: settings.pod } : {}),
+    leaseTimes: options.leaseTimes ?? settings.leaseTimes,
+    logger,
+    registry,
+    statement,
+    onFenced(reason) {
+      void attempts.endAll(`the agent lost its lease: ${reason}`);
+      void live.sessions.endAll({ reason: 'render_failed', message: 'the agent lost its lease' });
+    },
+    onRestored: () => logger.info('the lease is held again'),
+    onDrain(wanted) {
+      if (!ending) drain(wanted);
+    },
+  });
+
   const tools = await (options.findMedia ?? findMediaTools)();
   const media = tools.available ? createMedia({ tools, threads: 1, nice: settings.renderNice }) : undefined;
   if (media) started.push(() => media.close());
@@ -193,32 +220,6 @@ async function startParts(
     ...(options.liveLimits ? { limits: options.liveLimits } : {}),
   });
   started.push(() => live.close());
-
-  const kubeOptions = { kubeconfigPath: settings.kubeconfig, fieldManager: FIELD_MANAGER };
-  const kube = createKubeClient({ ...kubeOptions, requestTimeoutMs: 5_000, logger });
-  started.push(() => kube.close());
-  const leaseKube = createKubeClient({ ...kubeOptions, requestTimeoutMs: 2_000 });
-  started.push(() => leaseKube.close());
-  const registration = createRegistration({
-    kube,
-    leaseKube,
-    namespace: settings.namespace,
-    name: settings.name,
-    incarnation,
-    ...(settings.pod ? { pod: settings.pod } : {}),
-    leaseTimes: options.leaseTimes ?? settings.leaseTimes,
-    logger,
-    registry,
-    statement,
-    onFenced(reason) {
-      void attempts.endAll(`the agent lost its lease: ${reason}`);
-      void live.sessions.endAll({ reason: 'render_failed', message: 'the agent lost its lease' });
-    },
-    onRestored: () => logger.info('the lease is held again'),
-    onDrain(wanted) {
-      if (!ending) drain(wanted);
-    },
-  });
 
   if (!settings.internalToken && !options.tls) {
     logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: whoever reaches the gRPC port may call it');

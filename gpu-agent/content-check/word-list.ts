@@ -7,6 +7,19 @@ const TEXTS = ['script'];
 const UNSPACED =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
 
+/** What nobody sees and no voice says: a word with that inside would be spoken all the same. */
+const INVISIBLE = /[\p{Default_Ignorable_Code_Point}\p{Cf}]/gu;
+/** Accents of alphabets, also where they are put on other letters, and the tones that only the Vedas are sung with. */
+const ACCENTS = /[\p{M}&&[\u0300-\u036F\u0951-\u0954\u1CD0-\u1CFA\uA8E0-\uA8F1]]/gv;
+/** Writings whose marks are letters: a vowel, the end of a syllable, what tells か from が. Elsewhere they are accents. */
+const LETTERED_BY_MARKS = [
+  ...['Hiragana', 'Katakana', 'Thai', 'Lao', 'Khmer', 'Myanmar', 'Devanagari', 'Bengali', 'Gurmukhi'],
+  ...['Gujarati', 'Oriya', 'Tamil', 'Telugu', 'Kannada', 'Malayalam', 'Sinhala', 'Tibetan', 'Thaana'],
+  ...['Javanese', 'Balinese', 'Sundanese', 'Tai_Tham', 'Tai_Viet', 'New_Tai_Lue', 'Cham', 'Chakma'],
+  ...['Meetei_Mayek', 'Limbu', 'Lepcha', 'Newa', 'Tirhuta', 'Saurashtra', 'Syloti_Nagri', 'Buginese'],
+  ...['Kayah_Li', 'Rejang', 'Batak', 'Phags_Pa'],
+].map((name) => new RegExp(`^\\p{Script_Extensions=${name}}`, 'u'));
+
 /** Refuses texts with words or phrases of a list. @param path one of them a line */
 export function wordList(path: string): ContentCheck {
   const patterns = listFile(path, (line) => patternOf(plain(line)));
@@ -35,15 +48,30 @@ export function wordList(path: string): ContentCheck {
 function plain(text: string): string {
   return text
     .normalize('NFKD')
-    .replace(/[\p{M}\p{Cf}]/gu, '')
+    .replace(INVISIBLE, '')
+    .replace(ACCENTS, '')
+    .replace(/(\P{M}?)(\p{M}+)/gu, (_, base: string, marks: string) => base + ownMarks(base, marks))
+    .normalize('NFC')
     .toLowerCase()
     .replace(/[\s\p{Z}]+/gu, ' ')
     .trim();
+}
+
+/** Of the marks on a letter, those that are letters of its own writing. */
+function ownMarks(base: string, marks: string): string {
+  const own = LETTERED_BY_MARKS.filter((writing) => writing.test(base));
+  return [...marks].filter((mark) => own.some((writing) => writing.test(mark))).join('');
 }
 
 function patternOf(entry: string): RegExp {
   if (entry === '') throw new Error('an entry without letters');
   // These and no others: where Unicode is told apart, escaping what needs none is an error.
   const escaped = entry.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
-  return new RegExp(UNSPACED.test(entry) ? escaped : `(?<![\\p{L}\\p{N}])${escaped}(?![\\p{L}\\p{N}])`, 'u');
+  // A mark that stays is a letter of its own: with it, the letter before is another.
+  return new RegExp(
+    UNSPACED.test(entry)
+      ? `${escaped}(?!\\p{M})`
+      : `(?<![\\p{L}\\p{M}\\p{N}])${escaped}(?![\\p{L}\\p{M}\\p{N}])`,
+    'u',
+  );
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { existsSync, writeFileSync } from 'node:fs';
-import { readFile, symlink, writeFile } from 'node:fs/promises';
+import { appendFile, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import sharp from 'sharp';
@@ -17,6 +17,8 @@ export const NO_WARM_UP: EngineSource = { ...TEST_ENGINE, factory: 'createColdEn
 export const HANGING_WARM_UP: EngineSource = { ...TEST_ENGINE, factory: 'createHangingEngine' };
 /** Warms up from the second process on; a file in the cache directory counts. */
 export const SECOND_TIME: EngineSource = { ...TEST_ENGINE, factory: 'createSecondTimeEngine' };
+/** Writes a line for each process that gets warm into the file `starts` of the cache directory. */
+export const COUNTED_STARTS: EngineSource = { ...TEST_ENGINE, factory: 'createCountedEngine' };
 
 export function createTestEngine(_options: EngineOptions): Engine {
   let closed = false;
@@ -55,6 +57,11 @@ export function createSecondTimeEngine(options: EngineOptions): Engine {
   const before = existsSync(mark);
   writeFileSync(mark, '');
   return before ? createTestEngine(options) : createColdEngine(options);
+}
+
+export function createCountedEngine(options: EngineOptions): Engine {
+  const starts = join(options.cacheDir ?? '', 'starts');
+  return { ...createTestEngine(options), warmUp: () => appendFile(starts, `${process.pid}\n`) };
 }
 
 async function render(request: RenderRequest): Promise<RenderResult> {

@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -17,6 +18,7 @@ import { pythonEnv } from './testing/python-env.ts';
 
 const EXAMPLE = join(import.meta.dirname, 'python/examples/face_swap.py');
 const ROUGH = join(import.meta.dirname, 'testing/rough_engine.py');
+const SERVICE_TEST = join(import.meta.dirname, 'testing/service_test.py');
 const PAGE = join(import.meta.dirname, '../../../docs/engines.md');
 const CLI = join(import.meta.dirname, '../conformance/cli.ts');
 /** The first time, packages are installed. */
@@ -77,6 +79,18 @@ describe('Python', () => {
         ['image/png', 'image/png'],
       );
     });
+
+    it('renders although its processes died while they had nothing to do', async () => {
+      // Each ends a moment after it has rendered; there are two of them.
+      await Promise.all([render('die-later'), render('die-later')]);
+      await delay(1_000);
+      const again = await Promise.all([render('ok'), render('ok')]);
+      expect(again.map(({ contentType }) => contentType)).toEqual(['image/png', 'image/png']);
+    });
+
+    it('loses no process for good', async () => {
+      await promisify(execFile)(await pythonEnv(), [SERVICE_TEST]);
+    }, 120_000);
 
     it('ends a render that does not notice its cancel by ending its process', async () => {
       const controller = new AbortController();

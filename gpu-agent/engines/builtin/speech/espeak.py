@@ -59,14 +59,25 @@ RATE = lib.espeak_Initialize(RETRIEVAL, 200, None, PHONEME_EVENTS | PHONEME_IPA 
 if RATE <= 0:
     sys.exit("espeak-ng does not start: its data is missing")
 
+
+def has_voice(name):
+    # Names of languages are not all names of voices.
+    by_language = ctypes.byref(Voice(languages=name))
+    return lib.espeak_SetVoiceByName(name) == 0 or lib.espeak_SetVoiceByProperties(by_language) == 0
+
+
 if sys.argv[1] == "--voices":
     lib.espeak_ListVoices.restype = ctypes.POINTER(ctypes.POINTER(Voice))
     voices = lib.espeak_ListVoices(None)
-    i = 0
+    names, i = [], 0
     while voices[i]:
         # A priority, then the language's name.
-        print(voices[i].contents.languages[1:].split(b"\0")[0].decode())
+        names.append(voices[i].contents.languages[1:].split(b"\0")[0])
         i += 1
+    for name in names:
+        # There are some that it lists and does not find.
+        if has_voice(name):
+            print(name.decode())
     sys.exit(0)
 
 samples, phonemes = bytearray(), []
@@ -91,9 +102,7 @@ flags = CHARS_UTF8 | (END_PAUSE if manner.get("pause", 1) else 0)
 
 
 def set_voice():
-    # Names of languages are not all names of voices.
-    by_language = ctypes.byref(Voice(languages=name))
-    if lib.espeak_SetVoiceByName(name) != 0 and lib.espeak_SetVoiceByProperties(by_language) != 0:
+    if not has_voice(name):
         sys.exit("espeak-ng has no voice of this name")
     for key, number in PARAMETERS.items():
         if key in manner:

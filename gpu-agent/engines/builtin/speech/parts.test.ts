@@ -36,8 +36,8 @@ describe('a script is shared out', () => {
     ['ㄅㄆㄇ', ['espeak-ng/cmn-latn-pinyin: ㄅㄆㄇ']],
     ['The angle θ is 5 µm.', ['slt: The angle', 'espeak-ng/el: θ', 'slt: is 5', 'espeak-ng/en-us: µm.']],
     ['PDF\u200Cها را', ['espeak-ng/ar: PDF\u200Cها را']],
-    ['A ʼokina, x² and Ⅷ, ½.', ['slt: A ʼokina, x² and Ⅷ, ½.']],
-    ['❶ First, ② then.', ['slt: First, ② then.', '❶ (Symbol)']],
+    ['A ʼokina, x² and Ⅷ, ½.', ['slt: A ʼokina, x² and VIII, ½.']],
+    ['❶ First, ② then.', ['slt: First, 2 then.', '❶ (Symbol)']],
     [
       'Type ក, ɓ and \u{13000}.',
       ['slt: Type  ,', 'espeak-ng/en-us: ɓ', 'slt: and   .', 'ក (Khmer)', '\u{13000} (Egyptian Hieroglyphs)'],

@@ -4,9 +4,14 @@ import { toAscii } from './flite.ts';
 import { asciiDigit, cleanText, passagesOf } from './script-text.ts';
 import { writingOf } from './writings.ts';
 
-/** Letters and digits that can be seen, the digits as 0 to 9. */
+/** Letters and digits that can be seen, the digits as 0 to 9 and all in their plain shape. */
 const letters = (text: string): string =>
-  [...text.replace(/\p{Default_Ignorable_Code_Point}/gu, '').normalize('NFC')]
+  [
+    ...text
+      .replace(/\p{Default_Ignorable_Code_Point}/gu, '')
+      .replace(/\p{Extended_Pictographic}/gu, ' ')
+      .normalize('NFKC'),
+  ]
     .filter((sign) => /[\p{L}\p{Nd}]/u.test(sign))
     .map((sign) => (/\p{Nd}/u.test(sign) ? asciiDigit(sign) : sign))
     .join('');
@@ -31,6 +36,21 @@ describe('a script', () => {
     ['joiners beside emoji', 'a\u200D❤️\u200Db ☝🏽\u200C', 'a b'],
     ['signs of a note between the lines', '漢\uFFFAかん\uFFFB字', '漢 かん 字'],
     ['digits of other writings', '٣٬٤٥٦٫٧ ۱۴۰۳ ३० 𝟙𝟚 ９ ២', '3,456.7 1403 30 12 9 2'],
+    ['letters of full and half width', 'これはＮＨＫのﾆｭｰｽﾊﾟﾝ。', 'これはNHKのニュースパン。'],
+    ['bold, script, raised and framed letters', '𝐆𝐮𝐭𝐞𝐧 𝒯𝒶𝓰 Mᵐᵉ Ⓐ⒝🄲', 'Guten Tag Mme A(b)C'],
+    [
+      'Roman numerals and numbers in frames',
+      'Louis ⅩⅣ, Punkt ② und ③④ ⒌ ㈠',
+      'Louis XIV, Punkt 2 und 3 4 5. (一)',
+    ],
+    ['presentation forms', 'ﻣﺮﺣﺒﺎ ﷲ שּׁ ﬁn ﬔ', 'مرحبا الله שּׁ fin մե'],
+    ['letters in bold under an accent', 'caf𝐞\u0301 ſoft', 'café soft'],
+    ['signs of full width', '５０％ ３．５ Ａ＆Ｂ ２：１ ５②', '50% 3.5 A&B 2:1 5 2'],
+    [
+      'nothing that a voice reads as it is',
+      '½ x² H₂O 1ª µm ทำ և ㄱ、！？（）',
+      '½ x² H₂O 1ª µm ทำ և ㄱ、！？（）',
+    ],
     ['all ends of lines', 'a\r\nb\rc\u2028d\u0085e', 'a\nb\nc\nd\ne'],
     ['private and unassigned characters', 'a\uE000b\u{10FFFF}c\u0378d', 'a b c d'],
   ])('is cleaned of %s', (_what, script, clean) => {
@@ -67,6 +87,8 @@ describe('a script', () => {
     ['digits', '9'.repeat(5000)],
     ['Chinese', '我是老师你好'.repeat(833)],
     ['characters of two halves', '𝒜'.repeat(5000)],
+    ['characters of two halves that have no other shape', '𠮷'.repeat(5000)],
+    ['words in one character', 'ﷺ'.repeat(5000)],
     ['letters with marks', 'e\u0301'.repeat(2500)],
     ['words without a stop', 'many words '.repeat(454)],
   ])('of 5,000 %s in one row is spoken whole, in passages that can be held', (_what, script) => {

@@ -24,6 +24,18 @@ const INVISIBLE = /(?![\u200C\u200D])\p{Default_Ignorable_Code_Point}/gu;
  */
 const IDLE_JOINERS =
   /(?<![\u094D\u09CD\u0A4D\u0ACD\u0B4D\u0BCD\u0C4D\u0CCD\u0D4D\u0DCA])(?:\u200D|\u200C(?!(?<=[\p{L}\p{M}\p{N}]\u200C)\p{Script=Arabic}))/gu;
+/**
+ * Letters and numbers in another shape, which voices spell by their numbers in Unicode or pass over: of full and half
+ * width, bold or in a frame, raised, Roman numerals, presentation forms. Not ½, ² and ª, which they read, nor what is a
+ * letter of its own in a language, as the Thai ำ.
+ */
+const RESHAPED =
+  /[\u017F\u01C4-\u01CC\u01F1-\u01F3\u02B0-\u02B8\u02E0-\u02E4\u03D0-\u03D6\u03F0-\u03F9\u1D2C-\u1D6A\u1D78\u1D9B-\u1DBF\u2090-\u209C\u2102-\u2149\u2160-\u2188\u249C-\u24E9\u2C7C\u2C7D\u3038-\u303A\u309F\u30FF\uFB00-\uFDFB\uFE70-\uFEFC\uFF10-\uFF19\uFF21-\uFF3A\uFF41-\uFF5A\uFF66-\uFF9F\u{1D400}-\u{1D7FF}\u{1E030}-\u{1E06D}\u{1EE00}-\u{1EEBB}\u{1F110}-\u{1F129}\u{1F130}-\u{1F149}]/gu;
+/** Numbers in a frame or before a stop, each a word of its own: ② and ③ in a row are not 23. */
+const FRAMED =
+  /[\u2460-\u249B\u24EA\u3220-\u3229\u3251-\u325F\u3280-\u3289\u32B1-\u32BF\u{1F100}-\u{1F10A}]/gu;
+/** Signs of full width that are said. Those that only make a pause do so in their own shape. */
+const WIDE_SIGNS = /[＃＄％＆＊＋＜＝＞＠]|(?<=\p{Nd})[．，：](?=\p{Nd})/gu;
 /** Spaces of all kinds, controls, and what stands for something that is not there. */
 const SPACES = /[\p{Cc}\p{Zs}\p{Zl}\uFFFC\uFFFD]|[\p{Co}\p{Cn}]/gu;
 const SPOKEN = /[\p{L}\p{N}]/u;
@@ -43,6 +55,9 @@ export function cleanText(script: string): string {
       .replace(/([\u200C\u200D])[\u200C\u200D]+/g, '$1')
       .replace(IDLE_JOINERS, '')
       .replace(SPACES, (sign) => (sign === '\n' ? sign : ' '))
+      .replace(RESHAPED, plainly)
+      .replace(FRAMED, (sign) => ` ${plainly(sign)} `)
+      .replace(WIDE_SIGNS, plainly)
       .normalize('NFC')
       // Every voice reads these digits, and some not those of their own language.
       .replace(/\p{Nd}/gu, asciiDigit)
@@ -52,6 +67,8 @@ export function cleanText(script: string): string {
       .trim()
   );
 }
+
+const plainly = (sign: string): string => sign.normalize('NFKC');
 
 /** A decimal digit of any writing as 0 to 9: they stand in rows of ten, the zero first. */
 export function asciiDigit(digit: string): string {

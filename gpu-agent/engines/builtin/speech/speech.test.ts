@@ -115,6 +115,10 @@ describe('speech', () => {
     ['slt', 'shelf\u200Cful', 'shelfful'],
     ['espeak-ng/en-us', 're\u2060ad a\uFE0Fnd wri\u200Dte', 'read and write'],
     ['espeak-ng/ar', 'مر\u200Dحبا', 'مرحبا'],
+    ['espeak-ng/ar', 'ﻣﺮﺣﺒﺎ', 'مرحبا'],
+    ['espeak-ng/ja', 'これはＮＨＫのﾆｭｰｽです。', 'これはNHKのニュースです。'],
+    ['espeak-ng/de', '𝐆𝐮𝐭𝐞𝐧 Tag, Punkt ② und ③.', 'Guten Tag, Punkt 2 und 3.'],
+    ['espeak-ng/fr-fr', 'Louis ⅩⅣ', 'Louis XIV'],
   ])('of %s takes %j for whole words', async (voiceId, script, words) => {
     expect((await say(script, { voiceId })).sounds).toBe((await say(words, { voiceId })).sounds);
   });

@@ -27,7 +27,6 @@ const BY_WRITING: Readonly<Record<string, string>> = {
   Armenian: 'hy',
   Georgian: 'ka',
   Ethiopic: 'am',
-  Cherokee: 'chr-US-Qaaa-x-west',
   Han: 'cmn-latn-pinyin',
   Hiragana: 'ja',
   Katakana: 'ja',
@@ -47,46 +46,27 @@ const BY_WRITING: Readonly<Record<string, string>> = {
   Malayalam: 'ml',
 };
 
-/** Writing systems of languages that are not written in Latin letters, by espeak-ng's name of the language. */
-const WRITTEN_IN: Readonly<Record<string, readonly string[]>> = {
+/**
+ * Writing systems that a voice reads besides Latin, by espeak-ng's name of its language. What it spells by the names or
+ * numbers of letters is not among them, also where the language is written so: Kurdish in Arabic letters, Azerbaijani and
+ * Turkmen in Cyrillic ones, Korean and Hakka in Chinese ones. Japanese is, which cannot be cut out of its sentences.
+ */
+export const WRITTEN_IN: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(
-    ['ru', 'ru-lv', 'uk', 'be', 'bg', 'mk', 'kk', 'ky', 'tt', 'ba', 'cv', 'nog'].map((name) => [
-      name,
-      ['Cyrillic'],
-    ]),
+    [
+      ...['ru', 'ru-lv', 'uk', 'be', 'bg', 'mk', 'kk', 'ky', 'tt', 'ba', 'cv', 'nog'],
+      ...['sr', 'bs', 'hr', 'uz'],
+    ].map((name) => [name, ['Cyrillic']]),
   ),
-  ...Object.fromEntries(['ar', 'fa', 'ur', 'sd', 'ug', 'ku'].map((name) => [name, ['Arabic']])),
+  ...Object.fromEntries(['ar', 'fa', 'ur', 'sd', 'ug'].map((name) => [name, ['Arabic']])),
   ...Object.fromEntries(['hi', 'mr', 'ne', 'kok', 'bpy'].map((name) => [name, ['Devanagari', 'Bengali']])),
-  ...{
-    sr: ['Latin', 'Cyrillic'],
-    bs: ['Latin', 'Cyrillic'],
-    hr: ['Latin', 'Cyrillic'],
-    uz: ['Latin', 'Cyrillic'],
-  },
-  ...{ az: ['Latin', 'Cyrillic'], tk: ['Latin', 'Cyrillic'], el: ['Greek'], grc: ['Greek'], he: ['Hebrew'] },
-  ...{
-    hy: ['Armenian'],
-    hyw: ['Armenian'],
-    ka: ['Georgian'],
-    am: ['Ethiopic'],
-    ja: ['Hiragana', 'Katakana', 'Han'],
-  },
-  ...{
-    ko: ['Hangul', 'Han'],
-    cmn: ['Han', 'Bopomofo', 'Latin'],
-    'cmn-latn-pinyin': ['Han', 'Bopomofo', 'Latin'],
-    yue: ['Han', 'Latin'],
-  },
-  ...{
-    hak: ['Han', 'Latin'],
-    th: ['Thai'],
-    my: ['Myanmar'],
-    shn: ['Myanmar'],
-    si: ['Sinhala'],
-    bn: ['Bengali'],
-  },
-  ...{ as: ['Bengali'], pa: ['Gurmukhi'], gu: ['Gujarati'], or: ['Oriya'], ta: ['Tamil'], te: ['Telugu'] },
-  ...{ kn: ['Kannada'], ml: ['Malayalam'], 'chr-US-Qaaa-x-west': ['Cherokee'] },
+  ...{ el: ['Greek'], grc: ['Greek'], he: ['Hebrew'], hy: ['Armenian'], hyw: ['Armenian'] },
+  ...{ ka: ['Georgian'], am: ['Ethiopic'], ja: ['Hiragana', 'Katakana', 'Han'], ko: ['Hangul'] },
+  // The first of them takes Chinese characters for English words with numbers.
+  ...{ cmn: ['Bopomofo'], 'cmn-latn-pinyin': ['Han', 'Bopomofo'], yue: ['Han'] },
+  ...{ th: ['Thai'], my: ['Myanmar'], shn: ['Myanmar'], si: ['Sinhala'], bn: ['Bengali'], as: ['Bengali'] },
+  ...{ pa: ['Gurmukhi'], gu: ['Gujarati'], or: ['Oriya'], ta: ['Tamil'], te: ['Telugu'] },
+  ...{ kn: ['Kannada'], ml: ['Malayalam'] },
 };
 
 /** Names of languages in BCP 47 that espeak-ng has under another name. */
@@ -113,7 +93,6 @@ const OTHER_NAMES: Readonly<Record<string, string>> = {
   sh: 'hr',
   fil: 'id',
   tl: 'id',
-  chr: 'chr-US-Qaaa-x-west',
   'en-sc': 'en-gb-scotland',
   'pt-pt': 'pt',
 };

@@ -1,6 +1,6 @@
 /** Writing systems that have voices of their own, by their names in Unicode; letters of others are nobody's. */
 export const WRITINGS = [
-  ...['Latin', 'Cyrillic', 'Greek', 'Arabic', 'Hebrew', 'Armenian', 'Georgian', 'Ethiopic', 'Cherokee'],
+  ...['Latin', 'Cyrillic', 'Greek', 'Arabic', 'Hebrew', 'Armenian', 'Georgian', 'Ethiopic'],
   ...['Han', 'Hiragana', 'Katakana', 'Bopomofo', 'Hangul', 'Thai', 'Myanmar', 'Sinhala', 'Devanagari'],
   ...['Bengali', 'Gurmukhi', 'Gujarati', 'Oriya', 'Tamil', 'Telugu', 'Kannada', 'Malayalam'],
 ] as const;
@@ -8,6 +8,7 @@ export const WRITINGS = [
 const UNVOICED = [
   ...['Khmer', 'Lao', 'Tibetan', 'Mongolian', 'Thaana', 'Syriac', 'Nko', 'Tifinagh', 'Canadian_Aboriginal'],
   ...[
+    'Cherokee',
     'Javanese',
     'Balinese',
     'Sundanese',

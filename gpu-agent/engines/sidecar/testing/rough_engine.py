@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 
 from semblance_sidecar import Capability, Engine, RenderError, Result, serve
@@ -20,6 +21,9 @@ class RoughEngine(Engine):
             file.write(image.read())
         if mode == "die":
             os.kill(os.getpid(), signal.SIGKILL)
+        if mode == "die-later":
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
+            return Result("out.png", "image/png", images=1)
         if mode == "hang":
             time.sleep(60)
         if mode == "raise":

@@ -28,12 +28,16 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
         self._root = root
         self._workers = [Worker(engine_class) for _ in range(engine_class.concurrency)]
         self._idle: "queue.Queue[Worker]" = queue.Queue()
+        self._dead: "queue.Queue[Worker]" = queue.Queue()
         self._lock = threading.Lock()
         self._warm_lock = threading.Lock()
         self._warm = False
         self._trouble = ""
         self._closing = threading.Event()
         self._running = set()
+        # From the beginning: when a worker has to be started again there may be no thread left to be had.
+        for _ in self._workers:
+            threading.Thread(target=self._mend, daemon=True).start()
 
     def GetInfo(self, request, context):
         offers = [
@@ -81,8 +85,13 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
             self._running.add(request.render_id)
         worker, busy = None, False
         try:
+            work = self._work(request)
             worker = self._take(context)
-            worker.send(self._work(request))
+            try:
+                worker.send(work)
+            except OSError:
+                worker.kill()
+                context.abort(grpc.StatusCode.ABORTED, "the process that was to render has died")
             busy = True
             last, told = pb.RenderProgress(fraction=0, stage="start"), time.monotonic()
             while context.is_active():
@@ -113,33 +122,36 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
         until = time.monotonic() + WORKER_WAIT_S
         while context.is_active() and time.monotonic() < until:
             try:
-                return self._idle.get(timeout=0.1)
+                worker = self._idle.get(timeout=0.1)
             except queue.Empty:
-                pass
+                continue
+            if worker.alive:
+                return worker
+            # It died while it had nothing to do, as when the machine was out of memory.
+            self._give_back(worker)
         context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "no worker is free")
 
     def _give_back(self, worker: Worker) -> None:
         """At once, or in the background when its process has to be started again."""
+        (self._idle if worker.alive else self._dead).put(worker)
 
-        def start():
+    def _mend(self) -> None:
+        """Starts dead workers again, one after the other, each for as long as it takes."""
+        while True:
+            worker = self._dead.get()
             pause = 1
             while not self._closing.is_set():
                 try:
                     worker.start()
                     self._trouble = ""
                     self._idle.put(worker)
-                    return
-                except RuntimeError as error:
+                    break
+                except Exception as error:
                     # While it is set the agent offers nothing.
-                    self._trouble = str(error)
-                    print(f"a worker cannot be started again: {error}", file=sys.stderr)
+                    self._trouble = str(error) or repr(error)
+                    print(f"a worker cannot be started again: {error!r}", file=sys.stderr)
                     self._closing.wait(pause)
                     pause = min(30, pause * 2)
-
-        if worker.alive:
-            self._idle.put(worker)
-        else:
-            threading.Thread(target=start, daemon=True).start()
 
     def _work(self, request) -> dict:
         def inside(path: str) -> str:

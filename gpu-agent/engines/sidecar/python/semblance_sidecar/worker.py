@@ -87,13 +87,21 @@ class Worker:
         if self.alive:
             return
         self.kill()
-        self._pipe, theirs = _context.Pipe()
-        self._cancelled = _context.Event()
-        self._process = _context.Process(
-            target=_main, args=(self._engine_class, theirs, self._cancelled), daemon=True
-        )
-        self._process.start()
-        theirs.close()
+        ours = theirs = None
+        try:
+            ours, theirs = _context.Pipe()
+            cancelled = _context.Event()
+            process = _context.Process(target=_main, args=(self._engine_class, theirs, cancelled), daemon=True)
+            process.start()
+        except OSError as error:
+            # The machine has no memory, no processes or no files left for it just now.
+            if ours is not None:
+                ours.close()
+            raise RuntimeError(f"its process cannot be started: {error}") from error
+        finally:
+            if theirs is not None:
+                theirs.close()
+        self._pipe, self._cancelled, self._process = ours, cancelled, process
         answer = self.read(None)
         if answer is None or answer[0] != "ready":
             self.kill()
@@ -104,6 +112,7 @@ class Worker:
         return self._process is not None and self._process.is_alive()
 
     def send(self, work) -> None:
+        """Raises OSError when the process is dead."""
         self._cancelled.clear()
         self._pipe.send(work)
 
