@@ -21,9 +21,7 @@ export interface ClosedLoad extends Target {
  */
 export async function closedLoad({ connections, seconds, ...target }: ClosedLoad): Promise<Load> {
   const requests = getRequests(target);
-  const opened = await Promise.all(
-    Array.from({ length: connections }, () => openConnection(target.origin)),
-  );
+  const opened = await Promise.all(Array.from({ length: connections }, () => openConnection(target.origin)));
   const times: number[] = [];
   const began = performance.now();
   const end = began + seconds * 1000;
