@@ -26,7 +26,7 @@ export interface Input {
    * @returns for how long it was at the agent, ms; undefined: it was answered before
    */
   answered(sequence: bigint, now: number): number | undefined;
-  /** Nothing more is sent, whatever room there comes to be. */
+  /** To be called at the end: what waits is not sent any more, whatever room there comes to be. */
   stop(): void;
   /** For how long the agent has taken nothing of what waits for it, ms. */
   blockedFor(now: number): number;
@@ -105,7 +105,6 @@ function createPictureInput({ relay, format, clock }: InputOptions): Input {
   let heldAt = 0;
   let dropped = 0;
   let answeredAt = 0;
-  let stopped = false;
   const hasRoom = () => unwritten < MOST_UNWRITTEN && unanswered.messages < format.mostUnanswered;
   const written = () => {
     unwritten--;
@@ -117,7 +116,7 @@ function createPictureInput({ relay, format, clock }: InputOptions): Input {
     relay.send(sequence, data, written);
   };
   const sendNewest = (now: number) => {
-    if (!newest || stopped || !hasRoom()) return;
+    if (!newest || !hasRoom()) return;
     const data = newest;
     newest = undefined;
     send(data, now);
@@ -142,7 +141,6 @@ function createPictureInput({ relay, format, clock }: InputOptions): Input {
       return sentAt === undefined ? undefined : now - sentAt;
     },
     stop() {
-      stopped = true;
       newest = undefined;
     },
     blockedFor: (now) => (newest ? now - Math.max(heldAt, answeredAt) : 0),
