@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
 import type { RenderJob } from '#crds/gen/renderjobs.ts';
 import type { Run } from './testing/fake-agent.ts';
-import { createHarness, type Harness } from './testing/harness.ts';
+import { createHarness, type Harness, readyOf, waits } from './testing/harness.ts';
 
 let harness: Harness;
 
@@ -36,11 +36,10 @@ describe('an agent', () => {
     );
     await harness.agentUntil('one', readyReason('Draining'));
     await harness.job('later');
-    const later = await harness.until('later', (job) => job.status?.conditions !== undefined);
-    expect(later.status?.conditions?.[0]).toMatchObject({
-      reason: 'AgentsDraining',
-      message: '1st of 1 waiting; 1 agent could take it but is not ready (one: Draining).',
-    });
+    const later = await harness.until('later', waits('AgentsDraining', 1));
+    expect(readyOf(later)?.message).toBe(
+      '1st of 1 waiting; 1 agent could take it but is not ready (one: Draining).',
+    );
     // What runs is left alone.
     expect((await harness.get('busy')).status?.phase).toBe('Running');
     expect(agent.stops).toEqual([]);

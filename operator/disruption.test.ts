@@ -4,7 +4,7 @@ import type { GpuAgent } from '#crds/gen/gpuagents.ts';
 import type { RenderJob } from '#crds/gen/renderjobs.ts';
 import { type Allocations, allocationOf, createAllocations } from './testing/allocate.ts';
 import type { Run } from './testing/fake-agent.ts';
-import { createHarness, type Harness } from './testing/harness.ts';
+import { createHarness, type Harness, readyOf, waits } from './testing/harness.ts';
 import { createNodesAndPods, type NodesAndPods, restrictedKubeconfig } from './testing/nodes-and-pods.ts';
 import { conditionOf, poolTools } from './testing/pools.ts';
 
@@ -27,7 +27,6 @@ afterEach(async () => {
 const phase = (name: string) => (job: RenderJob) => job.status?.phase === name;
 const ready = ({ status }: GpuAgent) => status?.conditions?.find(({ type }) => type === 'Ready');
 const readyReason = (reason: string) => (agent: GpuAgent) => ready(agent)?.reason === reason;
-const waitsBecause = (job: RenderJob) => job.status?.conditions?.[0]?.message ?? '';
 const succeed = (run: Run) => run.succeed();
 
 describe('an agent on a node', () => {
@@ -54,9 +53,8 @@ describe('an agent on a node', () => {
     // It says of itself that it takes work.
     expect(cordoned.status).toMatchObject({ draining: false, slots: 2 });
     await harness.job('waiting');
-    const waiting = await harness.until('waiting', (job) => waitsBecause(job) !== '');
-    expect(waitsBecause(waiting)).toContain('(a: NodeCordoned)');
-    expect(waiting.status?.conditions?.[0]?.reason).toBe('AgentsDraining');
+    const waiting = await harness.until('waiting', waits('AgentsDraining', 1));
+    expect(readyOf(waiting)?.message).toContain('(a: NodeCordoned)');
     const refused = await allocations.allocate(allocationOf('s-1')).catch((error) => error);
     expect(refused.metadata?.get(CODE_KEY)[0]).toBe('capacity_unavailable');
 

@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
 import { PRIORITYCLASS_RESOURCE } from './scheduling/priority-classes.ts';
 import type { Run } from './testing/fake-agent.ts';
-import { createHarness, type Harness } from './testing/harness.ts';
+import { createHarness, type Harness, readyOf as ready, waits } from './testing/harness.ts';
 
 let harness: Harness;
 let runs: Run[];
@@ -14,8 +13,6 @@ beforeEach(async () => {
 
 afterEach(() => harness.close());
 
-const place = (position: number) => (job: RenderJob) => job.status?.queuePosition === position;
-const ready = (job: RenderJob) => job.status?.conditions?.find(({ type }) => type === 'Ready');
 const begun = () => runs.map(({ request }) => request.jobName);
 
 async function oneSlot(): Promise<void> {
@@ -37,12 +34,9 @@ describe('accounts', () => {
     for (const n of [1, 2, 3, 4]) await harness.job(`many-${n}`, { account: 'many' });
     await expect.poll(begun, { timeout: 40_000 }).toEqual(['many-1']);
     await harness.job('one-1', { account: 'one' });
-    await harness.until('one-1', place(1));
-    const second = await harness.until('many-2', place(2));
-    expect(ready(second)).toMatchObject({
-      reason: 'AccountShare',
-      message: expect.stringContaining('1 job of its account runs'),
-    });
+    await harness.until('one-1', waits('SlotsBusy', 1));
+    const second = await harness.until('many-2', waits('AccountShare', 2));
+    expect(ready(second)?.message).toContain('1 job of its account runs');
     await until(5);
     expect(begun()).toEqual(['many-1', 'one-1', 'many-2', 'many-3', 'many-4']);
   }, 120_000);
@@ -54,7 +48,7 @@ describe('accounts', () => {
     await harness.endOperators();
     await harness.job('b-1', { account: 'b' });
     await harness.operator();
-    await harness.until('b-1', place(1));
+    await harness.until('b-1', waits('SlotsBusy', 1));
     await until(2);
     expect(begun()).toEqual(['a-1', 'b-1']);
   }, 120_000);
@@ -68,13 +62,10 @@ describe('priorityClassName', () => {
     await expect.poll(begun, { timeout: 40_000 }).toEqual(['first']);
     await harness.job('second');
     await harness.job('third', { priorityClassName: name });
-    const unknown = await harness.until('third', place(2));
-    expect(ready(unknown)).toMatchObject({
-      reason: 'PriorityClassUnknown',
-      message: expect.stringContaining(`PriorityClass ${name} is not known`),
-    });
+    const unknown = await harness.until('third', waits('PriorityClassUnknown', 2));
+    expect(ready(unknown)?.message).toContain(`PriorityClass ${name} is not known`);
     await harness.client.create(PRIORITYCLASS_RESOURCE, { metadata: { name }, value: 1_000 });
-    expect(ready(await harness.until('third', place(1)))).toMatchObject({ reason: 'SlotsBusy' });
+    await harness.until('third', waits('SlotsBusy', 1));
     await until(2);
     expect(begun()).toEqual(['first', 'third']);
     await harness.client.delete(PRIORITYCLASS_RESOURCE, { name });
@@ -98,9 +89,7 @@ it('memory beside slots keeps a job waiting, with the figures', async () => {
   await harness.job('second');
   await expect.poll(begun, { timeout: 40_000 }).toHaveLength(1);
   const waiting = begun()[0] === 'first' ? 'second' : 'first';
-  expect(ready(await harness.until(waiting, place(1)))).toMatchObject({
-    reason: 'MemoryBusy',
-    message: expect.stringContaining('small: 500 of 1500 MiB left, it takes 1000'),
-  });
+  const told = await harness.until(waiting, waits('MemoryBusy', 1));
+  expect(ready(told)?.message).toContain('small: 500 of 1500 MiB left, it takes 1000');
   await until(2);
 }, 120_000);

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { EVENT_RESOURCE } from '#common/kube/index.ts';
 import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
 import type { Run } from './testing/fake-agent.ts';
-import { createHarness, type Harness } from './testing/harness.ts';
+import { createHarness, type Harness, readyOf as ready, waits } from './testing/harness.ts';
 
 let harness: Harness;
 
@@ -15,7 +15,6 @@ afterEach(async () => {
   await harness.close();
 });
 
-const ready = (job: RenderJob) => job.status?.conditions?.find(({ type }) => type === 'Ready');
 const phase = (name: string) => (job: RenderJob) => job.status?.phase === name;
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const forever = () => {};
@@ -180,8 +179,7 @@ describe('a job', () => {
   it('says why it waits, and its place', async () => {
     await harness.operator();
     await harness.job('first');
-    expect(ready(await harness.until('first', (job) => ready(job) !== undefined))).toMatchObject({
-      reason: 'NoAgents',
+    expect(ready(await harness.until('first', waits('NoAgents', 1)))).toMatchObject({
       status: 'False',
       message: expect.stringContaining('1st of 1 waiting'),
     });
@@ -191,17 +189,13 @@ describe('a job', () => {
     await harness.job('second');
     await harness.job('third');
     await harness.job('urgent', { priority: 10 });
-    const third = await harness.until('third', (job) => job.status?.queuePosition === 3);
-    expect(ready(third)).toMatchObject({
-      reason: 'SlotsBusy',
-      message: '3rd of 3 waiting; 1 of 1 slot on 1 agent is busy.',
-    });
+    const third = await harness.until('third', waits('SlotsBusy', 3));
+    expect(ready(third)?.message).toBe('3rd of 3 waiting; 1 of 1 slot on 1 agent is busy.');
     await harness.job('video', {
       capability: 'avatar',
       inputs: [{ name: 'image', key: 'api/a.jpg' }],
     });
-    const video = await harness.until('video', (job) => ready(job) !== undefined);
-    expect(ready(video)?.reason).toBe('NoAgentForCapability');
+    await harness.until('video', waits('NoAgentForCapability', 1));
 
     for (const next of ['urgent', 'second', 'third']) {
       runs.at(-1)?.succeed();

@@ -5,7 +5,8 @@
  * Arguments go to vitest: `npm test -- common operator` runs the files whose paths contain either word.
  *
  * With CI set, what vitest and the programs under test print goes to `test-out/vitest.log`, because much of it speaks
- * of faults that tests bring about; printed are the count of files every five minutes and, at the end, what failed: whole, and again in a line each.
+ * of faults that tests bring about; printed are the count of files every five minutes and, at the end, what failed: in a
+ * line each, then whole. The lines come first since a CI may show only the beginning of a long output.
  */
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
@@ -39,8 +40,8 @@ const failedChecks = checks.filter(({ ok }) => !ok).length;
 let failed = tests.failed + failedChecks;
 // A crash of the runner or an error outside any test must not end as "0 failed".
 if (exit !== 0 && failed === 0) failed = 1;
-if (log && exit !== 0) console.log(whatFailed(log));
 for (const line of tests.failures) console.log(line);
+if (log && exit !== 0) console.log(whatFailed(log));
 const missing = new Set((await missingNeeds()).flatMap(({ packages }) => packages.split(' ')));
 if (missing.size > 0 && tests.leftOut > 0)
   console.log(

@@ -27,6 +27,15 @@ export function recordingObjects(): ObjectStore & { readonly deleted: string[] }
   };
 }
 
+export const readyOf = (job: RenderJob) => job.status?.conditions?.find(({ type }) => type === 'Ready');
+
+/**
+ * Whether the job waits for this reason at this place. To be waited for as one: a machine that stands still for seconds
+ * may give a job another reason first, which passes.
+ */
+export const waits = (reason: string, position: number) => (job: RenderJob) =>
+  readyOf(job)?.reason === reason && job.status?.queuePosition === position;
+
 /** When a test gives up: long after any machine that still does something would have been done. */
 const WAIT_MS = 40_000;
 
