@@ -81,6 +81,8 @@ export function createGate(database: Database): Gate {
   const batcher: Batcher<readonly Keyed[], (Counted | undefined)[]> = createBatcher({
     maxSize: MAX_CALLS,
     sizeOf: (calls) => calls.length,
+    // While one statement's rows are counted the next is on its way; of the same key it waits there for the lock.
+    concurrency: 2,
     async run(messages) {
       const counted = await count(database, messages.flat());
       return messages.map(({ length }) => counted.splice(0, length));

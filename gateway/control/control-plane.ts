@@ -59,8 +59,11 @@ const SUBMIT_TIMEOUT_MS = 12_000;
 
 /** Reads in one message. */
 const READS = 128;
+/** Messages of reads under way: one each for the gateway, the control plane and Postgres to be busy with. */
+const READS_AT_ONCE = 3;
 /** Submits in one message, which may hold 4 MiB; the fields of one are bounded to some 30 kB together. */
 const SUBMITS = 32;
+const SUBMITS_AT_ONCE = 2;
 
 /** A session may wait for a slot that is about to be free. */
 const OPEN_SESSION_MS = 15_000;
@@ -160,7 +163,7 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
   }
 
   const readStream = createMessageStream({ open: () => client.readJobs() });
-  const readJob = createGather({ timeoutMs, most: READS, send: readStream.ask });
+  const readJob = createGather({ timeoutMs, most: READS, atOnce: READS_AT_ONCE, send: readStream.ask });
 
   async function getJob(ctx: GatewayContext, request: GetJobRequest): Promise<Job> {
     const result = await readJob(request, ctx.state.requestId).catch((error: ApiError) => {
@@ -177,7 +180,10 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
 
   const submitStream = createMessageStream({ open: () => client.submitJobs() });
   const submitWithinMs = Math.max(timeoutMs, SUBMIT_TIMEOUT_MS);
-  const submitTogether = createGather({ timeoutMs: submitWithinMs, most: SUBMITS, send: submitStream.ask });
+  const submitTogether = createGather({
+    ...{ timeoutMs: submitWithinMs, most: SUBMITS, atOnce: SUBMITS_AT_ONCE },
+    send: submitStream.ask,
+  });
   const submitAlone = asker(client.submitJob.bind(client), submitWithinMs);
 
   async function submitJob(ctx: GatewayContext, request: SubmitJobRequest): Promise<SubmitJobResponse> {

@@ -29,6 +29,7 @@ function scripted(timeoutMs = 5_000) {
   const read = createGather<GetJobRequest, GetJobResult>({
     timeoutMs,
     most: 128,
+    atOnce: 2,
     send: (requests, timeoutMs, requestId) =>
       new Promise((resolve, reject) => {
         const whole = () => requests.map(({ jobId }) => resultFor(jobId));

@@ -4,9 +4,6 @@ import { fromServiceError } from '#common/grpc/status.ts';
 import type { Refusal } from '#proto/semblance/control/v1/control.ts';
 import type { MessageStream } from './message-stream.ts';
 
-/** Messages under way at once: while one is answered the next is on its way. */
-const MAX_UNDER_WAY = 2;
-
 export interface GatherOptions<Request, Result> {
   /** One message to the control plane; rejects with a ServiceError. */
   readonly send: MessageStream<Request, Result>['ask'];
@@ -14,6 +11,8 @@ export interface GatherOptions<Request, Result> {
   readonly timeoutMs: number;
   /** Requests in one message. */
   readonly most: number;
+  /** Messages under way at once, 2 or more: while one is answered the next is on its way. */
+  readonly atOnce: number;
 }
 
 /** Asks for one thing; resolves to what the control plane says of it, refusals included. */
@@ -35,14 +34,14 @@ interface Waiting<Request, Result> {
  * Each has its own time: one that has waited too long fails alone, and the message goes on for those that came later.
  */
 export function createGather<Request, Result>(options: GatherOptions<Request, Result>): Ask<Request, Result> {
-  const { send, timeoutMs, most } = options;
+  const { send, timeoutMs, most, atOnce } = options;
   type Entry = Waiting<Request, Result>;
   let waiting: Entry[] = [];
   let underWay = 0;
   let scheduled = false;
 
   const schedule = () => {
-    if (scheduled || underWay >= MAX_UNDER_WAY || waiting.length === 0) return;
+    if (scheduled || underWay >= atOnce || waiting.length === 0) return;
     scheduled = true;
     setImmediate(dispatch);
   };
