@@ -87,7 +87,7 @@ async function untilWaiting(id: string): Promise<void> {
   const waiting = () => db.sql`
     select 1 from pg_stat_activity
     where datname = current_database() and wait_event_type = 'Lock' and query like '%reserve_block%'`;
-  await expect.poll(waiting, { message: `${id} waits`, timeout: 10_000 }).toHaveLength(1);
+  await expect.poll(waiting, { message: `${id} waits` }).toHaveLength(1);
 }
 
 test('50 reservations and submits at once never take more than there is', async () => {

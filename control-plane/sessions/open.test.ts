@@ -225,7 +225,7 @@ test('an operator that does not lead yet, dies or moves is asked again, for the 
   const next = await startScriptedOperator();
   operator.does(() => new Promise(() => {}));
   const opening = open(voice(accountId), call());
-  await expect.poll(() => operator.asked.length, { timeout: 10_000 }).toBe(4);
+  await expect.poll(() => operator.asked.length).toBe(4);
   leader = next.address;
   await operator.close();
   const moved = await opening;
@@ -277,7 +277,7 @@ test('a process that dies between block and slot: given up by its age, and whoev
       }),
   );
   const opening = opener().open(voice(accountId), call());
-  await expect.poll(() => operator.asked.length, { timeout: 10_000 }).toBe(1);
+  await expect.poll(() => operator.asked.length).toBe(1);
   expect(await booked(accountId)).toEqual({ reserved: 600_000n, states: ['opening'] });
   await db.sql`update sessions set asked_at = now() - interval '31 seconds' where account_id = ${accountId}`;
   await db.sql`select * from expire_sessions(0, null)`;

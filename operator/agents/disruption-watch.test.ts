@@ -48,7 +48,7 @@ beforeAll(async () => {
 });
 afterAll(() => close());
 
-const reasonOf = (of: GpuAgent) => expect.poll(() => watch.of(of)?.reason, { timeout: 10_000 });
+const reasonOf = (of: GpuAgent) => expect.poll(() => watch.of(of)?.reason);
 
 it('a cordon that was called off explains no end', async () => {
   const node = await cluster.node();

@@ -79,7 +79,7 @@ describe('a LiveSession', () => {
         .filter(({ regarding }) => regarding.name === 'followed')
         .map(({ type, reason, note }) => `${type} ${reason}: ${note}`);
     await expect
-      .poll(events, { timeout: 10_000 })
+      .poll(events)
       .toEqual([
         'Normal Bound: Bound to a slot of one.',
         'Normal SessionLimitReached: The seconds that were granted are used up. 30 s were streamed.',
