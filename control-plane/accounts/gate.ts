@@ -79,6 +79,7 @@ const MAX_CALLS = 1024;
 export function createGate(database: Database): Gate {
   // What came in one message is one entry, so that a message costs one turn through the batcher.
   const batcher: Batcher<readonly Keyed[], (Counted | undefined)[]> = createBatcher({
+    deadlineMs: database.deadlineMs,
     maxSize: MAX_CALLS,
     sizeOf: (calls) => calls.length,
     // While one statement's rows are counted the next is on its way; of the same key it waits there for the lock.

@@ -87,6 +87,7 @@ type Row = {
 export function createSettler({ database, objects, logger, onSettled, now }: SettlerOptions) {
   // Jobs that end at the same time share a transaction.
   const batcher = createBatcher<Request, Row>({
+    deadlineMs: database.deadlineMs,
     concurrency: 2,
     maxSize: 32,
     divisible: (error) => sqlState(error) !== undefined,

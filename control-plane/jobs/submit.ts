@@ -74,6 +74,7 @@ interface Outcome {
 export function createSubmit(options: SubmitOptions) {
   const { database, onCommitted, onUnknown, onOutcome } = options;
   const batcher = createBatcher<Prepared, Outcome>({
+    deadlineMs: database.deadlineMs,
     concurrency: 2,
     maxSize: 32,
     // An error the server answered has rolled the batch back; without an answer nothing is known and nothing repeated.

@@ -91,6 +91,7 @@ export function createJobWatcher(options: JobWatcherOptions) {
   }
 
   const isSettled = createBatcher<string, boolean>({
+    deadlineMs: database.deadlineMs,
     async run(ids) {
       const rows = await database.fast<{ id: string }[]>`
         select id from jobs where id = any(${ids}::text[]) and settled_at is not null`;

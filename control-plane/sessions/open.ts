@@ -47,10 +47,11 @@ interface Slot extends AllocateResponse {
  */
 export function createOpener(options: OpenerOptions) {
   const { database, voices, allocator, kube, namespace, logger, onOutcome, onAllocated } = options;
-  const { sql } = database;
+  const { sql, deadlineMs } = database;
   const divisible = (error: unknown) => sqlState(error) !== undefined;
 
   const reserve = createBatcher<SessionOrder, OpenOutcome>({
+    deadlineMs,
     concurrency: 2,
     maxSize: 32,
     divisible,
@@ -58,6 +59,7 @@ export function createOpener(options: OpenerOptions) {
       select (result).* from open_sessions(${sql.json(batch.map(requestOf))}::jsonb) order by place`,
   });
   const holdSlot = createBatcher<Slot, boolean>({
+    deadlineMs,
     concurrency: 2,
     maxSize: 64,
     divisible,
@@ -69,6 +71,7 @@ export function createOpener(options: OpenerOptions) {
     },
   });
   const refuse = createBatcher<string, undefined>({
+    deadlineMs,
     concurrency: 2,
     maxSize: 64,
     divisible,

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { createBatcher } from './batcher.ts';
+import { PATIENT } from './testing.ts';
 
 test('requests that arrive while a batch is under way form the next one', async () => {
   const sizes: number[] = [];
@@ -9,6 +10,7 @@ test('requests that arrive while a batch is under way form the next one', async 
     go = resolve;
   });
   const batcher = createBatcher<number, number>({
+    deadlineMs: PATIENT.deadlineMs,
     async run(requests) {
       sizes.push(requests.length);
       await held;
@@ -26,6 +28,7 @@ test('requests that arrive while a batch is under way form the next one', async 
 
 test('a request is refused alone when its answer is an error', async () => {
   const batcher = createBatcher<number, number>({
+    deadlineMs: PATIENT.deadlineMs,
     run: async (requests) => requests.map((n) => (n === 2 ? new Error('not two') : n)),
   });
   const answers = await Promise.allSettled([1, 2, 3].map((n) => batcher.submit(n)));
@@ -34,6 +37,7 @@ test('a request is refused alone when its answer is an error', async () => {
 
 test('a batch that had no effect is tried request by request, so one bad request fails alone', async () => {
   const batcher = createBatcher<number, number>({
+    deadlineMs: PATIENT.deadlineMs,
     divisible: () => true,
     async run(requests) {
       if (requests.includes(2)) throw new Error('bad');
@@ -89,6 +93,7 @@ test('what was given up while it waited is never begun', async () => {
 test('requests of a size fill a batch by it, and one that is larger than a batch goes alone', async () => {
   const batches: number[][] = [];
   const batcher = createBatcher<number, number>({
+    deadlineMs: PATIENT.deadlineMs,
     maxSize: 10,
     sizeOf: (n) => n,
     async run(requests) {

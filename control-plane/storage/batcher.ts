@@ -11,8 +11,8 @@ export interface BatcherOptions<Request, Answer> {
   readonly sizeOf?: (request: Request) => number;
   /** Requests that may wait; more are refused at once. Default 10000. */
   readonly maxWaiting?: number;
-  /** Time after which a request is given up, waiting included. Default 5000 ms. */
-  readonly deadlineMs?: number;
+  /** Time after which a request is given up, waiting included. */
+  readonly deadlineMs: number;
   /** True when a failed batch had no effect and each of its requests may be tried alone. Default: never. */
   readonly divisible?: (error: unknown) => boolean;
 }
@@ -36,7 +36,7 @@ interface Waiting<Request, Answer> {
 export function createBatcher<Request, Answer>(
   options: BatcherOptions<Request, Answer>,
 ): Batcher<Request, Answer> {
-  const { run, concurrency = 1, maxSize = 256, sizeOf, maxWaiting = 10_000, deadlineMs = 5_000 } = options;
+  const { run, concurrency = 1, maxSize = 256, sizeOf, maxWaiting = 10_000, deadlineMs } = options;
   type Entry = Waiting<Request, Answer>;
   let waiting: Entry[] = [];
   let underWay = 0;

@@ -25,6 +25,8 @@ export interface Database {
    * two, and as many for people who have the books of an account recomputed. More of them wait for their turn.
    */
   readonly slow: Sql;
+  /** When a statement of {@link sql} or {@link fast} is given up, and so what waits for one. */
+  readonly deadlineMs: number;
   close(): Promise<void>;
 }
 
@@ -69,6 +71,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     sql,
     fast,
     slow,
+    deadlineMs,
     async close() {
       await Promise.all([sql.end(), fast.end(), slow.end()]);
     },

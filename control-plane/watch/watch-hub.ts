@@ -66,6 +66,7 @@ export function createWatchHub(options: WatchHubOptions): WatchHub {
   const watched = new Map<string, Watched>();
 
   const read = createBatcher<string, Found | undefined>({
+    deadlineMs: database.deadlineMs,
     maxSize: 500,
     run: (ids) => readJobs(database, ids),
   });

@@ -55,7 +55,7 @@ interface ClaimRow {
 
 /** Deliveries as stored: claimed for a while by the process that tries them, each attempt recorded. */
 export function createDeliveries(database: Database, leaseSeconds: number) {
-  const { sql } = database;
+  const { sql, deadlineMs } = database;
 
   /** Of those named, the ones that are due and that nobody tries; they are this process's until the lease runs out. */
   async function claim(ids: readonly string[]): Promise<Claimed[]> {
@@ -111,6 +111,7 @@ export function createDeliveries(database: Database, leaseSeconds: number) {
   }
 
   const claims = createBatcher<string, Claimed | undefined>({
+    deadlineMs,
     concurrency: 2,
     async run(ids) {
       const claimed = await claim([...new Set(ids)]);
@@ -124,6 +125,7 @@ export function createDeliveries(database: Database, leaseSeconds: number) {
   });
 
   const records = createBatcher<Result, true>({
+    deadlineMs,
     concurrency: 2,
     async run(results) {
       const rows = results.map(({ delivery, at, answer, pauseMs }) => ({
@@ -154,6 +156,7 @@ export function createDeliveries(database: Database, leaseSeconds: number) {
   });
 
   const releases = createBatcher<string, true>({
+    deadlineMs,
     async run(ids) {
       await sql`update deliveries set leased_until = null where id = any(${ids}::text[]) and state = 'pending'`;
       return ids.map(() => true);
