@@ -10,8 +10,10 @@ export function quantile(sorted, share) {
 export class Figures {
   sent = 0;
   received = 0;
-  /** Voice: times that nothing was there to be played. Pictures: those sent that did not come back. */
+  /** Voice: times that nothing was there to be played, or some was left out. Pictures: those sent that did not come back. */
   lost = 0;
+  /** Pictures that came back and were not drawn: newer ones were there, or they could not be read. */
+  unshown = 0;
   /** @type {string | undefined} */
   waiting;
   /** @type {number[]} */
@@ -45,6 +47,7 @@ export class Figures {
     this.#show('sent', String(this.sent));
     this.#show('received', String(this.received));
     this.#show('lost', String(this.lost));
+    this.#show('unshown', String(this.unshown));
     this.#show('waiting', this.waiting ?? '–');
   }
 

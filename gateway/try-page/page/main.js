@@ -1,7 +1,8 @@
 /** The form: opens a session, connects its socket, and tells how it goes until it ends. */
 import { Figures } from './figures.js';
-import { streamPictures } from './picture.js';
-import { streamVoice } from './voice.js';
+import { openVideo, streamPictures } from './picture.js';
+import { atEnd, Over, orEnd, watchLine } from './run.js';
+import { openSound, streamVoice } from './voice.js';
 
 /** The page lies beside the operations of the API, wherever a proxy may have put both. */
 const API = new URL('./', location.href);
@@ -16,7 +17,8 @@ function element(id, type) {
 const input = (id) => element(id, HTMLInputElement);
 const [key, minutes, file] = [input('key'), input('minutes'), input('file')];
 const [voice, prompt] = [element('voice', HTMLSelectElement), element('prompt', HTMLTextAreaElement)];
-const [start, stop] = [element('start', HTMLButtonElement), element('stop', HTMLButtonElement)];
+const stopButton = element('stop', HTMLButtonElement);
+let busy = false;
 const preview = new Audio();
 preview.controls = true;
 /** @param {string} id @param {string} text */
@@ -31,20 +33,30 @@ function say(text, state = 'idle') {
 
 /** @param {string} path @param {unknown} [body] with one it is a POST */
 async function api(path, body) {
-  const response = await fetch(new URL(path, API), {
+  const request = {
     headers: {
       authorization: `Bearer ${key.value}`,
       ...(body ? { 'content-type': 'application/json' } : {}),
     },
     ...(body ? { method: 'POST', body: JSON.stringify(body) } : {}),
+  };
+  const response = await fetch(new URL(path, API), request).catch((cause) => {
+    throw new Error(`The service cannot be reached (${cause.message}).`, { cause });
   });
-  const answer = await response.json();
-  if (!response.ok) throw new Error(`${answer.error.code}: ${answer.error.message}`);
+  const answer = await response.json().catch((cause) => {
+    throw new Error(`What answered (${response.status}) is not the service.`, { cause });
+  });
+  if (!response.ok)
+    throw new Error(
+      answer.error
+        ? `${answer.error.code}: ${answer.error.message}`
+        : `The service answers ${response.status}.`,
+    );
   return answer;
 }
 
-/** @param {string} name */
-const chosen = (name) => String(new FormData(element('form', HTMLFormElement)).get(name));
+/** Of controls that are switched off too. @param {string} name */
+const chosen = (name) => document.querySelector(`input[name="${name}"]:checked`)?.getAttribute('value');
 
 function showSettings() {
   const pictures = chosen('what') === 'full-live-swap';
@@ -52,6 +64,9 @@ function showSettings() {
   element('picture-settings', HTMLElement).hidden = !pictures;
   element('pictures', HTMLElement).hidden = !pictures;
   element('headphones', HTMLElement).hidden = pictures;
+  element('in-front', HTMLElement).hidden = !pictures;
+  element('unshown-figure', HTMLElement).hidden = !pictures;
+  file.accept = pictures ? 'video/*' : 'audio/*,video/*';
   minutes.max = pictures ? '240' : '120';
   show('device-name', pictures ? 'camera' : 'microphone');
   show('lost-name', pictures ? 'Dropped pictures' : 'Gaps in the sound');
@@ -74,87 +89,136 @@ async function loadVoices() {
   say(voices.length === 0 ? 'The service has no voices at present.' : `${voices.length} voices.`);
 }
 
-/** @param {string} url @returns {Promise<{ socket: WebSocket, format: any }>} */
-function connect(url) {
+/**
+ * The socket of a session once it has told its format. It ends the run with itself, and with the run.
+ * @param {string} url @param {AbortController} run @returns {Promise<{ socket: WebSocket, format: any }>}
+ */
+function connect(url, run) {
   const socket = new WebSocket(url);
   socket.binaryType = 'arraybuffer';
-  return new Promise((resolve, reject) => {
-    socket.addEventListener('message', ({ data }) => resolve({ socket, format: JSON.parse(data) }), {
-      once: true,
-    });
-    socket.addEventListener('close', ({ code, reason }) =>
-      reject(new Error(`The socket was closed (${code}) ${reason}`)),
-    );
+  atEnd(run.signal, () => {
+    // One that is still connecting is closed once it is connected: the service would wait for it otherwise.
+    if (socket.readyState === WebSocket.CONNECTING) socket.addEventListener('open', () => socket.close());
+    else socket.close();
   });
+  let connected = false;
+  socket.addEventListener('open', () => {
+    connected = true;
+  });
+  socket.addEventListener('close', ({ code, reason }) => {
+    // What browsers say of all that was not closed properly.
+    if (code === 1006)
+      run.abort(new Error(connected ? 'the line was lost' : 'its socket could not be opened'));
+    else run.abort(new Over(`${code}${reason ? `, ${reason}` : ''}`));
+  });
+  const first = new Promise((/** @type {(event: MessageEvent) => void} */ resolve) =>
+    socket.addEventListener('message', resolve, { once: true }),
+  );
+  return orEnd(
+    first.then(({ data }) => ({ socket, format: JSON.parse(data) })),
+    run.signal,
+  );
 }
 
-async function run() {
+/**
+ * Streams until the run is over. What is sent comes first: without it there is to be no session.
+ * @param {AbortController} run @param {(session: any) => void} onSession
+ */
+async function stream(run, onSession) {
   const what = chosen('what');
-  const source = chosen('from') === 'file' ? file.files?.[0] : undefined;
-  if (chosen('from') === 'file' && !source) throw new Error('Choose a file first.');
+  const pictures = what === 'full-live-swap';
+  const chosenFile = chosen('from') === 'file' ? file.files?.[0] : undefined;
+  if (chosen('from') === 'file' && !chosenFile) throw new Error('Choose a file first.');
   show('charged', '–');
+  say(chosenFile ? 'Reading the file …' : `Asking for the ${pictures ? 'camera' : 'microphone'} …`);
+  const video = pictures ? await openVideo(chosenFile, run) : undefined;
+  const sound = pictures ? undefined : await openSound(chosenFile, run);
   say('Opening a session …');
+  // Waited for whatever happens: a session that was opened is also closed.
   const session = await api(`${what}/session`, {
     duration_minutes: minutes.valueAsNumber,
-    ...(what === 'voice' && voice.value ? { voice_profile_id: voice.value } : {}),
-    ...(what !== 'voice' && prompt.value ? { prompt: prompt.value } : {}),
+    ...(!pictures && voice.value ? { voice_profile_id: voice.value } : {}),
+    ...(pictures && prompt.value ? { prompt: prompt.value } : {}),
   });
+  onSession(session);
   const url = `${session.stream_url}?session_token=${encodeURIComponent(session.session_token)}`;
-  const { socket, format } = await connect(url);
-  const closed = new Promise((/** @type {(event: CloseEvent) => void} */ resolve) =>
-    socket.addEventListener('close', resolve),
-  );
-  const hangUp = () => socket.close();
-  stop.disabled = false;
-  stop.addEventListener('click', hangUp);
+  const { socket, format } = await connect(url, run);
   const figures = new Figures(show);
-  /** @type {{ stop(): void } | undefined} */
-  let stream;
-  try {
-    stream =
-      what === 'voice'
-        ? await streamVoice(socket, format, source, figures)
-        : await streamPictures(socket, format, source, figures, {
-            before: element('before', HTMLCanvasElement),
-            after: element('after', HTMLCanvasElement),
-          });
-    const cap = `at most ${session.max_duration_sec} s, ${session.max_cost_usd} USD`;
-    say(`Streaming, ${cap}. ${format.note ?? ''}`, 'streaming');
-    const { code, reason } = await closed;
-    say(`The session has ended (${code}${reason ? `, ${reason}` : ''}).`);
-  } finally {
-    socket.close();
-    stream?.stop();
-    figures.stop();
-    stop.disabled = true;
-    stop.removeEventListener('click', hangUp);
+  atEnd(run.signal, () => figures.stop());
+  if (video) {
+    const canvases = {
+      before: element('before', HTMLCanvasElement),
+      after: element('after', HTMLCanvasElement),
+    };
+    await streamPictures(socket, format, video, figures, run, canvases);
   }
-  await showCharge(session.session_id);
+  if (sound) await streamVoice(socket, format, sound, figures, run);
+  watchLine(run, figures);
+  const cap = `at most ${session.max_duration_sec} s, ${session.max_cost_usd} USD`;
+  say(`Streaming, ${cap}. ${format.note ?? ''}`, 'streaming');
+  await orEnd(new Promise(() => {}), run.signal);
+}
+
+async function start() {
+  const run = new AbortController();
+  const hangUp = () => {
+    say('Stopping …');
+    run.abort(new Over('stopped'));
+  };
+  stopButton.addEventListener('click', hangUp);
+  stopButton.disabled = false;
+  /** @type {{ session_id: string } | undefined} */
+  let session;
+  try {
+    await stream(run, (opened) => {
+      session = opened;
+    });
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    const state = error instanceof Over ? 'idle' : 'failed';
+    if (session) say(`The session has ended (${reason}).`, state);
+    else say(error instanceof Over ? 'Stopped before a session was opened.' : reason, state);
+  } finally {
+    run.abort();
+    stopButton.disabled = true;
+    stopButton.removeEventListener('click', hangUp);
+  }
+  if (session) await showCharge(session.session_id);
 }
 
 /** The charge is settled a moment after the socket is closed. @param {string} id */
 async function showCharge(id) {
-  for (let attempt = 0; attempt < 10; attempt++) {
-    /** @type {{ id: string, status: string, charged_usd: number, reason: string | null }[]} */
-    const usage = await api('usage?limit=20');
-    const entry = usage.find((one) => one.id === id);
-    if (entry && entry.status !== 'processing') {
-      show('charged', `${entry.charged_usd} USD${entry.reason ? ` (${entry.reason})` : ''}`);
-      return;
+  try {
+    for (let attempt = 0; attempt < 10; attempt++) {
+      /** @type {{ id: string, status: string, charged_usd: number, reason: string | null }[]} */
+      const usage = await api('usage?limit=20');
+      const entry = usage.find((one) => one.id === id);
+      if (entry && entry.status !== 'processing') {
+        show('charged', `${entry.charged_usd} USD${entry.reason ? ` (${entry.reason})` : ''}`);
+        return;
+      }
+      await new Promise((resolve) => setTimeout(resolve, 500));
     }
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    show('charged', 'not settled yet');
+  } catch (error) {
+    // Why the session ended stays in the line above.
+    show('charged', error instanceof Error ? error.message : String(error));
   }
 }
 
-/** @param {() => Promise<void>} action */
+/** One thing at a time: until it is over nothing else can be begun or changed. @param {() => Promise<void>} action */
 async function guarded(action) {
-  start.disabled = true;
+  if (busy) return;
+  busy = true;
+  const controls = [...element('form', HTMLFormElement).elements].filter((one) => one !== stopButton);
+  for (const control of controls) control.toggleAttribute('disabled', true);
   try {
     await action();
   } catch (error) {
     say(error instanceof Error ? error.message : String(error), 'failed');
   } finally {
-    start.disabled = false;
+    for (const control of controls) control.toggleAttribute('disabled', false);
+    busy = false;
   }
 }
 
@@ -163,7 +227,7 @@ key.value = new URLSearchParams(location.hash.slice(1)).get('key') ?? '';
 history.replaceState(null, '', location.pathname);
 element('form', HTMLFormElement).addEventListener('submit', (event) => {
   event.preventDefault();
-  void guarded(run);
+  void guarded(start);
 });
 element('form', HTMLFormElement).addEventListener('change', showSettings);
 element('load-voices', HTMLButtonElement).addEventListener('click', () => void guarded(loadVoices));

@@ -1,75 +1,119 @@
 /** Pictures from a camera or a file to the socket, and those that come back onto the page. */
+import { openDevice } from './device.js';
 import { drawNumber, NUMBERS, readNumber } from './frame-number.js';
+import { newestOf } from './newest.js';
+import { Returns } from './returns.js';
+import { atEnd, orEnd } from './run.js';
 
 /** More than so many bytes that have not left yet: the line is slower than the pictures, and this one is left out. */
 const MOST_UNSENT_BYTES = 200_000;
 const JPEG_QUALITY = 0.85;
 
 /**
+ * A video that plays; whatever is wrong with it is said before there is a session.
+ * @param {File | undefined} file undefined: the camera
+ * @param {AbortController} run
+ */
+export async function openVideo(file, run) {
+  const video = document.createElement('video');
+  video.muted = true;
+  video.playsInline = true;
+  atEnd(run.signal, () => video.pause());
+  if (file) {
+    const url = URL.createObjectURL(file);
+    atEnd(run.signal, () => URL.revokeObjectURL(url));
+    video.src = url;
+    video.loop = true;
+  } else video.srcObject = await openDevice('camera', { video: true }, run);
+  const unreadable = 'This browser finds no pictures in the file that it can read.';
+  try {
+    await orEnd(video.play(), run.signal);
+  } catch (error) {
+    if (!file || run.signal.aborted) throw error;
+    throw new Error(unreadable, { cause: error });
+  }
+  // Sound alone plays as well, and would be sent as black pictures that are charged.
+  if (video.videoWidth === 0) throw new Error(file ? unreadable : 'The camera gives no pictures.');
+  video.addEventListener('error', () => run.abort(new Error('the file cannot be read any further')));
+  return video;
+}
+
+/**
  * @param {WebSocket} socket
  * @param {{ width: number, height: number, fps: number, codec: string }} format
- * @param {File | undefined} file undefined: the camera
+ * @param {HTMLVideoElement} video
  * @param {import('./figures.js').Figures} figures
+ * @param {AbortController} run
  * @param {{ before: HTMLCanvasElement, after: HTMLCanvasElement }} canvases
  */
-export async function streamPictures(socket, format, file, figures, { before, after }) {
+export async function streamPictures(socket, format, video, figures, run, { before, after }) {
   if (format.codec !== 'jpeg')
     throw new Error(`This page cannot make pictures of the codec ${format.codec}.`);
-  const source = await videoOf(file, format);
+  const { signal } = run;
+  await orEnd(askFor(video, format), signal);
   before.width = format.width;
   before.height = format.height;
   const drawing = contextOf(before);
   const shown = contextOf(after);
 
-  /** When each picture that has not come back was sent, by its number, oldest first. @type {Map<number, number>} */
-  const sentAt = new Map();
+  const returns = new Returns();
   let next = 0;
   let encoding = false;
   async function send() {
     // A browser that is slower than the rate sends what it can.
     if (encoding || socket.readyState !== WebSocket.OPEN || socket.bufferedAmount > MOST_UNSENT_BYTES) return;
     encoding = true;
-    cover(drawing, source.video);
+    cover(drawing, video);
     const number = next++ % NUMBERS;
     drawNumber(drawing, number);
     const picture = await new Promise((/** @type {(blob: Blob | null) => void} */ resolve) =>
       before.toBlob(resolve, 'image/jpeg', JPEG_QUALITY),
     );
     encoding = false;
-    if (!picture || socket.readyState !== WebSocket.OPEN) return;
-    sentAt.set(number, performance.now());
-    if (sentAt.size >= NUMBERS / 2) sentAt.delete(/** @type {number} */ (sentAt.keys().next().value));
+    if (!picture) throw new Error('this browser could not encode a picture');
+    if (signal.aborted || socket.readyState !== WebSocket.OPEN) return;
+    returns.sent(number, performance.now());
     socket.send(picture);
     figures.sent++;
   }
 
-  socket.addEventListener('message', async ({ data }) => {
-    if (!(data instanceof ArrayBuffer)) return;
-    const arrived = performance.now();
-    figures.received++;
+  /** @param {{ data: ArrayBuffer, arrived: number }} message */
+  async function draw({ data, arrived }) {
     const picture = await createImageBitmap(new Blob([data], { type: 'image/jpeg' }));
     after.width = picture.width;
     after.height = picture.height;
     shown.drawImage(picture, 0, 0);
     picture.close();
-    const number = readNumber(shown);
-    const sent = number === undefined ? undefined : sentAt.get(number);
-    if (sent === undefined) return;
-    figures.delay(arrived - sent);
-    // Pictures come back in order: those sent before this one will not come any more.
-    for (const earlier of sentAt.keys()) {
-      sentAt.delete(earlier);
-      if (earlier === number) break;
-      figures.lost++;
-    }
+    const returned = returns.back(readNumber(shown), arrived);
+    if (!returned) return;
+    figures.delay(returned.delay);
+    figures.lost += returned.lost;
+  }
+  const drawNewest = newestOf(draw, () => {
+    returns.back(undefined, 0);
+    figures.unshown++;
   });
-  const timer = setInterval(() => void send(), 1000 / format.fps);
-  return {
-    stop() {
-      clearInterval(timer);
-      source.stop();
-    },
-  };
+  socket.addEventListener('message', ({ data }) => {
+    if (!(data instanceof ArrayBuffer)) return;
+    figures.received++;
+    drawNewest({ data, arrived: performance.now() });
+  });
+  const timer = setInterval(() => void send().catch((error) => run.abort(error)), 1000 / format.fps);
+  atEnd(signal, () => clearInterval(timer));
+}
+
+/**
+ * A camera is asked for the size and rate of the session; pictures of one that has others are cut to them.
+ * @param {HTMLVideoElement} video @param {{ width: number, height: number, fps: number }} format
+ */
+async function askFor({ srcObject }, { width, height, fps }) {
+  if (!(srcObject instanceof MediaStream)) return;
+  for (const track of srcObject.getVideoTracks())
+    await track.applyConstraints({
+      width: { ideal: width },
+      height: { ideal: height },
+      frameRate: { ideal: fps },
+    });
 }
 
 /** @param {HTMLCanvasElement} canvas */
@@ -85,35 +129,4 @@ function cover(context, video) {
   const scale = Math.max(width / video.videoWidth, height / video.videoHeight);
   const [w, h] = [video.videoWidth * scale, video.videoHeight * scale];
   context.drawImage(video, (width - w) / 2, (height - h) / 2, w, h);
-}
-
-/** @param {File | undefined} file @param {{ width: number, height: number, fps: number }} format */
-async function videoOf(file, { width, height, fps }) {
-  const video = document.createElement('video');
-  video.muted = true;
-  video.playsInline = true;
-  if (file) {
-    const url = URL.createObjectURL(file);
-    video.src = url;
-    video.loop = true;
-    await video.play();
-    return {
-      video,
-      stop() {
-        video.pause();
-        URL.revokeObjectURL(url);
-      },
-    };
-  }
-  const stream = await navigator.mediaDevices.getUserMedia({
-    video: { width: { ideal: width }, height: { ideal: height }, frameRate: { ideal: fps } },
-  });
-  video.srcObject = stream;
-  await video.play();
-  return {
-    video,
-    stop() {
-      for (const track of stream.getTracks()) track.stop();
-    },
-  };
 }

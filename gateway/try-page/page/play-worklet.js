@@ -1,4 +1,4 @@
-/** Plays chunks of 16-bit samples one after the other, from when a few are there; counts when it runs out of them. */
+/** Plays chunks of 16-bit samples one after the other, from when a few are there; counts each gap: when it runs out of them, and when some are cut. */
 const START_WITH_CHUNKS = 3;
 /** Beyond it the oldest are left out: what is late stays late otherwise. */
 const MOST_CHUNKS = 15;
@@ -18,6 +18,7 @@ class Play extends AudioWorkletProcessor {
       if (this.chunks.length > MOST_CHUNKS) {
         this.chunks.splice(0, this.chunks.length - START_WITH_CHUNKS);
         this.at = 0;
+        this.gaps++;
       }
       if (this.chunks.length >= START_WITH_CHUNKS) this.playing = true;
     };

@@ -1,37 +1,55 @@
 /** Sound from a microphone or a file to the socket, and what comes back to the speakers. */
+import { demandSecure, openDevice } from './device.js';
+import { atEnd, orEnd } from './run.js';
+
+/** What sessions have, so that a file is seldom decoded a second time. */
+const USUAL_RATE = 48_000;
+
+/** @typedef {{ stream: MediaStream } | { file: File, buffer: AudioBuffer }} Sound */
 
 /**
- * @typedef {object} Stream
- * @property {() => void} stop
+ * What will be heard; whatever is wrong with it is said before there is a session.
+ * @param {File | undefined} file undefined: the microphone
+ * @param {AbortController} run
+ * @returns {Promise<Sound>}
  */
+export async function openSound(file, run) {
+  // The scripts that work on sound are for secure pages alone, whatever they work on.
+  demandSecure(file ? 'the means to work on sound' : 'a microphone');
+  if (file)
+    return { file, buffer: await orEnd(decode(new OfflineAudioContext(1, 1, USUAL_RATE), file), run.signal) };
+  // What makes calls sound better also bends the voice, and costs time.
+  const audio = { echoCancellation: false, noiseSuppression: false, autoGainControl: false, channelCount: 1 };
+  return { stream: await openDevice('microphone', { audio }, run) };
+}
 
 /**
  * @param {WebSocket} socket its next text frame is the first of the session
  * @param {{ sample_rate: number, chunk_frames: number }} format
- * @param {File | undefined} file undefined: the microphone
+ * @param {Sound} sound
  * @param {import('./figures.js').Figures} figures
- * @returns {Promise<Stream>}
+ * @param {AbortController} run
  */
-export async function streamVoice(socket, format, file, figures) {
+export async function streamVoice(socket, format, sound, figures, { signal }) {
   const context = new AudioContext({ sampleRate: format.sample_rate, latencyHint: 'interactive' });
-  await Promise.all(
-    ['capture-worklet.js', 'play-worklet.js'].map((name) =>
-      context.audioWorklet.addModule(new URL(name, import.meta.url)),
-    ),
+  atEnd(signal, () => void context.close());
+  const modules = ['capture-worklet.js', 'play-worklet.js'].map((name) =>
+    context.audioWorklet.addModule(new URL(name, import.meta.url)),
   );
+  await orEnd(Promise.all(modules), signal);
+  const source = await orEnd(nodeOf(context, sound), signal);
   const capture = new AudioWorkletNode(context, 'capture', {
     numberOfOutputs: 0,
     processorOptions: { chunkFrames: format.chunk_frames },
   });
   const play = new AudioWorkletNode(context, 'play', { numberOfInputs: 0, outputChannelCount: [1] });
   play.connect(context.destination);
-  const source = file ? await fileSource(context, file) : await microphone(context);
 
   /** When each chunk that has not come back whole was sent, oldest first, and how many samples of the first are back. @type {number[]} */
   const sentAt = [];
   let back = 0;
   capture.port.onmessage = ({ data }) => {
-    if (socket.readyState !== WebSocket.OPEN) return;
+    if (signal.aborted || socket.readyState !== WebSocket.OPEN) return;
     sentAt.push(performance.now());
     socket.send(data);
     figures.sent++;
@@ -50,34 +68,24 @@ export async function streamVoice(socket, format, file, figures) {
     }
     play.port.postMessage(data, [data]);
   });
-  source.node.connect(capture);
-  source.start();
-  return {
-    stop() {
-      source.stop();
-      void context.close();
-    },
-  };
+  source.connect(capture);
+  if (source instanceof AudioBufferSourceNode) source.start();
 }
 
-/** @param {AudioContext} context */
-async function microphone(context) {
-  const stream = await navigator.mediaDevices.getUserMedia({
-    // What makes calls sound better also bends the voice, and costs time.
-    audio: { echoCancellation: false, noiseSuppression: false, autoGainControl: false, channelCount: 1 },
-  });
-  return {
-    node: context.createMediaStreamSource(stream),
-    start() {},
-    stop() {
-      for (const track of stream.getTracks()) track.stop();
-    },
-  };
+/** @param {AudioContext} context @param {Sound} sound @returns {Promise<AudioNode>} */
+async function nodeOf(context, sound) {
+  if ('stream' in sound) return context.createMediaStreamSource(sound.stream);
+  const fits = sound.buffer.sampleRate === context.sampleRate;
+  const buffer = fits ? sound.buffer : await decode(context, sound.file);
+  return new AudioBufferSourceNode(context, { buffer, loop: true });
 }
 
-/** @param {AudioContext} context @param {File} file */
-async function fileSource(context, file) {
-  const buffer = await context.decodeAudioData(await file.arrayBuffer());
-  const node = new AudioBufferSourceNode(context, { buffer, loop: true });
-  return { node, start: () => node.start(), stop: () => node.stop() };
+/** @param {BaseAudioContext} context its rate is what comes out @param {File} file */
+async function decode(context, file) {
+  const bytes = await file.arrayBuffer();
+  try {
+    return await context.decodeAudioData(bytes);
+  } catch (cause) {
+    throw new Error('This browser finds no sound in the file that it can read.', { cause });
+  }
 }
