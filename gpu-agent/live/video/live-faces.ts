@@ -1,6 +1,7 @@
 import { smoothstep } from '../../engines/builtin/swap/plane.ts';
 import type { Frame } from '../../engines/builtin/video-swap/frame-part.ts';
 import { brightnessUnder, likeness } from '../../engines/builtin/video-swap/likeness.ts';
+import { People } from '../../engines/builtin/video-swap/people.ts';
 import { type PlacedFace, shownAt, type Track } from '../../engines/builtin/video-swap/track.ts';
 import { FaceTracker } from '../../engines/builtin/video-swap/tracker.ts';
 import { type FaceFinder, yaw } from '../../engines/builtin/vision/face-finder.ts';
@@ -9,7 +10,7 @@ import type { FaceRecogniser } from '../../engines/builtin/vision/face-recognise
 import { JPEG_COLORS } from './planes.ts';
 import { SteadyMesh } from './steady-mesh.ts';
 
-/** After a longer pause faces are looked for as after a cut; who was swapped is known again. */
+/** After a longer pause, in which no picture was followed, faces are looked for as after a cut; who was swapped is known again. */
 const PAUSE_MS = 500;
 /** How often other faces are looked for beside those that are followed. */
 const OTHERS_MS = 800;
@@ -20,6 +21,8 @@ const NARROW_MS = 1600;
 const FADE_MS = 200;
 /** How long a face that was lost is drawn where it ought to be, as far as the picture looks like it. */
 const BRIDGED_MS = 200;
+/** People remembered of those who come and go: a stream has no end. */
+const MOST_PEOPLE = 200;
 
 interface Seen {
   readonly mesh: SteadyMesh;
@@ -33,23 +36,32 @@ interface Seen {
 /** Follows the faces of a stream whose frames are seen one at a time, and says where swaps are to be drawn. */
 export class LiveFaces {
   readonly #tracker: FaceTracker;
+  readonly #clock: () => number;
   #seen = new Map<number, Seen>();
   #index = 0;
   #size = '';
-  #lastMs = Number.NEGATIVE_INFINITY;
+  /** When the frame before had been followed. */
+  #endedMs = Number.NEGATIVE_INFINITY;
   #searchedMs = Number.NEGATIVE_INFINITY;
   #thoroughMs = Number.NEGATIVE_INFINITY;
 
-  constructor(finder: FaceFinder, recogniser: () => Promise<FaceRecogniser>) {
-    this.#tracker = new FaceTracker(finder, JPEG_COLORS, () => undefined, recogniser);
+  /** @param clock counts milliseconds; from when does not matter */
+  constructor(
+    finder: FaceFinder,
+    recogniser: () => Promise<FaceRecogniser>,
+    clock = () => performance.now(),
+  ) {
+    const people = new People(MOST_PEOPLE);
+    this.#tracker = new FaceTracker(finder, JPEG_COLORS, () => undefined, recogniser, people);
+    this.#clock = clock;
   }
 
   /** @param ms when the frame arrived, never earlier than the one before */
   async follow(frame: Frame, ms: number): Promise<PlacedFace[]> {
+    const begunMs = this.#clock();
     const size = `${frame.width} ${frame.height}`;
-    const anew = size !== this.#size || ms - this.#lastMs > PAUSE_MS;
+    const anew = size !== this.#size || ms - this.#endedMs > PAUSE_MS;
     this.#size = size;
-    this.#lastMs = ms;
     const search = this.#search(ms);
     const { width, height, data } = frame;
     const index = this.#index++;
@@ -62,6 +74,8 @@ export class LiveFaces {
       return this.#place(track, known, frame, index, ms) ?? [];
     });
     this.#seen = seen;
+    // A frame that takes long, of a slow machine or thoroughly searched, is no pause.
+    this.#endedMs = ms + this.#clock() - begunMs;
     return placed;
   }
 

@@ -1,5 +1,4 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { readFace } from '../../engines/builtin/image/picture-file.ts';
 import type { SwapSource } from '../../engines/builtin/video-swap/swap-protocol.ts';
 import { SwapThreads } from '../../engines/builtin/video-swap/swap-threads.ts';
 import { FaceFinder } from '../../engines/builtin/vision/face-finder.ts';
@@ -9,6 +8,7 @@ import { openSession } from '../../engines/models/session.ts';
 import { threadStarted } from '../../engines/models/thread-gate.ts';
 import { PictureStream } from './picture-stream.ts';
 import type { Done, Failed, FromThread, StreamThreadOptions, ToThread } from './protocol.ts';
+import { readSource } from './source-picture.ts';
 import { LiveVideoError } from './types.ts';
 import { warmUpBeside, warmUpPictures } from './warm-up.ts';
 
@@ -47,18 +47,15 @@ async function openStream(source: SwapSource | undefined): Promise<PictureStream
   return new PictureStream({ finder, recogniser: async () => recogniser, beside, source });
 }
 
-async function readSource(path: string): Promise<SwapSource> {
+async function sourceOf(path: string): Promise<SwapSource> {
   const { finder } = await networks();
-  const picture = await readFace(path);
-  const [face] = await finder.find(picture, () => undefined);
-  if (!face) throw new RenderError('face_not_detected', 'No face was found in the picture of the face.');
-  return { picture, points: face.points, score: face.score };
+  return readSource(path, finder);
 }
 
 async function handle(message: ToThread): Promise<Done | undefined> {
   switch (message.type) {
     case 'warm-up': {
-      const source = await readSource(message.portrait);
+      const source = await sourceOf(message.portrait);
       await warmUpBeside(beside, source);
       const warming = await openStream(source);
       await warmUpPictures(message.portrait, warming);
@@ -67,7 +64,7 @@ async function handle(message: ToThread): Promise<Done | undefined> {
     }
     case 'open':
       stream?.close();
-      stream = await openStream(message.face === undefined ? undefined : await readSource(message.face));
+      stream = await openStream(message.face === undefined ? undefined : await sourceOf(message.face));
       return undefined;
     case 'close':
       stream?.close();

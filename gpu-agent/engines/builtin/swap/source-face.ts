@@ -1,5 +1,6 @@
+import type { Rect } from '../../../media/yuv.ts';
 import { type Face, POINTS } from '../vision/face-mesh.ts';
-import { cropRgb, type Picture, type RgbImage, squareCrop, toCrop } from '../vision/picture.ts';
+import { cropRgb, type Picture, type Point, type RgbImage, squareCrop, toCrop } from '../vision/picture.ts';
 import { findCover, SOURCE_COVER } from './cover.ts';
 import { faceZones } from './face-zones.ts';
 import { blur, grow, type Plane, plane } from './plane.ts';
@@ -8,6 +9,8 @@ import { makeWhole } from './whole-face.ts';
 
 /** Extent of the patch relative to the face's width. */
 const EXTENT = 1.6;
+/** Width of a face in the narrowest patch. */
+const NARROWEST = 24;
 /** Width at which a face is analysed; more pixels tell nothing more about hair and light. */
 const ANALYSIS_WIDTH = 120;
 
@@ -45,7 +48,7 @@ function ownCopy(source: Plane): Plane {
 }
 
 function analyse(picture: Picture, face: Face, targetWidth: number): SourceFace {
-  const faceWidth = Math.max(24, Math.min(face.width, 1.25 * targetWidth));
+  const faceWidth = Math.max(NARROWEST, Math.min(face.width, 1.25 * targetWidth));
   const { image, points } = cutOut(picture, face, faceWidth);
   const analysisWidth = Math.min(faceWidth, ANALYSIS_WIDTH);
   const coarse = analysisWidth === faceWidth ? { image, points } : cutOut(picture, face, analysisWidth);
@@ -80,15 +83,9 @@ function analyse(picture: Picture, face: Face, targetWidth: number): SourceFace 
 }
 
 function cutOut(picture: Picture, face: Face, faceWidth: number): { image: RgbImage; points: Float32Array } {
-  let x = 0;
-  let y = 0;
-  for (let i = 0; i < POINTS; i++) {
-    x += face.points[i * 3] as number;
-    y += face.points[i * 3 + 1] as number;
-  }
   const size = Math.round(EXTENT * faceWidth);
   const side = (size * face.width) / faceWidth;
-  const crop = squareCrop({ x: x / POINTS, y: y / POINTS }, side, face.roll, size);
+  const crop = squareCrop(middleOf(face), side, face.roll, size);
   const points = new Float32Array(POINTS * 3);
   for (let i = 0; i < POINTS; i++) {
     const p = toCrop(crop, face.points[i * 3] as number, face.points[i * 3 + 1] as number);
@@ -97,6 +94,32 @@ function cutOut(picture: Picture, face: Face, faceWidth: number): { image: RgbIm
     points[i * 3 + 2] = (face.points[i * 3 + 2] as number) / crop.scale;
   }
   return { image: cropRgb(picture, crop, size, size), points };
+}
+
+/**
+ * The part of a picture that {@link prepareSource} reads, whatever width it is asked for, in whole pixels. Cut out along
+ * it, a picture gives the same patch.
+ */
+export function partRead(picture: Picture, face: Face): Rect {
+  const { x, y } = middleOf(face);
+  const turned = Math.abs(Math.cos(face.roll)) + Math.abs(Math.sin(face.roll));
+  // A patch is a whole number of its own pixels wide, and is read between the picture's.
+  const half = 0.5 * turned * (EXTENT + 0.5 / NARROWEST) * face.width + 2;
+  const within = (value: number, length: number): number => Math.min(length, Math.max(0, value));
+  const left = within(Math.floor(x - half), picture.width - 1);
+  const top = within(Math.floor(y - half), picture.height - 1);
+  const width = within(Math.ceil(x + half), picture.width) - left;
+  const height = within(Math.ceil(y + half), picture.height) - top;
+  return { x: left, y: top, width: Math.max(1, width), height: Math.max(1, height) };
+}
+
+function middleOf({ points }: Face): Point {
+  let [x, y] = [0, 0];
+  for (let i = 0; i < POINTS; i++) {
+    x += points[i * 3] as number;
+    y += points[i * 3 + 1] as number;
+  }
+  return { x: x / POINTS, y: y / POINTS };
 }
 
 /** x and y of points that have z as well. */

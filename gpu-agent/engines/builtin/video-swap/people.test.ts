@@ -59,6 +59,34 @@ describe('who is swapped', () => {
     expect(chosen(0.55)).toEqual([100]);
   });
 
+  it('forgets whoever was not seen for longest where no more are remembered', () => {
+    const people = new People(2);
+    people.choose([newcomer(100, HERS)], 1, NOBODY);
+    expect(widths(people.choose([newcomer(100, look(1)), newcomer(40, HERS)], 2, NOBODY))).toEqual([40]);
+    people.choose([newcomer(100, HERS), newcomer(50, look(2))], 3, NOBODY);
+    expect(widths(people.choose([newcomer(100, look(3)), newcomer(40, HERS)], 4, NOBODY))).toEqual([40]);
+    // Left alone beside her when first seen, and by now nobody that is known.
+    expect(widths(people.choose([newcomer(100, look(1))], 5, NOBODY))).toEqual([100]);
+  });
+
+  it('does not forget those who are followed', () => {
+    const people = new People(2);
+    const [{ person } = {}] = people.choose([newcomer(100, HERS)], 1, NOBODY);
+    const open = { people: person ? [person] : [], widest: 100 };
+    for (const axis of [1, 2, 3]) people.choose([newcomer(50, look(axis))], 1, open);
+    expect(widths(people.choose([newcomer(100, look(4)), newcomer(40, HERS)], 2, NOBODY))).toEqual([40]);
+  });
+
+  it('remembers everybody of a video', () => {
+    const people = new People();
+    const axes = Array.from({ length: 300 }, (_, i) =>
+      Float32Array.from({ length: 300 }, (_, k) => +(k === i)),
+    );
+    for (const [i, axis] of axes.entries()) people.choose([newcomer(100, axis)], i + 1, NOBODY);
+    const beside = [newcomer(100, new Float32Array(300).fill(1)), newcomer(40, axes[0])];
+    expect(widths(people.choose(beside, 400, NOBODY))).toEqual([40]);
+  });
+
   it('counts everybody of a group that the camera pans over in one shot', () => {
     const people = new People();
     const [{ person } = {}] = people.choose([newcomer(100, HERS)], 1, NOBODY);

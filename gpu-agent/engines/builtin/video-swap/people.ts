@@ -21,6 +21,8 @@ export interface Person {
   /** Shot in which that was decided. */
   readonly shot: number;
   readonly looks: Float32Array[];
+  /** The last time that faces were chosen with this one among them. */
+  seen: number;
 }
 
 export interface Newcomer {
@@ -40,7 +42,14 @@ export interface Chosen {
  * swapped and surely is another person is left alone as well. Everyone else is chosen as in a photograph.
  */
 export class People {
-  readonly #people: Person[] = [];
+  readonly #most: number;
+  #people: Person[] = [];
+  #times = 0;
+
+  /** @param most people remembered; beyond that the one who was not seen for longest is forgotten */
+  constructor(most = Number.POSITIVE_INFINITY) {
+    this.#most = most;
+  }
 
   /**
    * Chooses among the faces found anew in a frame.
@@ -53,6 +62,8 @@ export class People {
     open: { readonly people: readonly Person[]; readonly widest: number },
   ): Chosen[] {
     const known = this.#recognise(newcomers, open.people);
+    this.#times++;
+    for (const person of [...open.people, ...known.values()]) person.seen = this.#times;
     const here = [...open.people, ...known.values()].some((person) => person.target && person.shot < shot);
     const main = newcomers.find((newcomer) => known.get(newcomer)?.target !== false);
     const least = SUITABLE_SHARE * Math.max(open.widest, main?.face.width ?? 0);
@@ -64,7 +75,7 @@ export class People {
       if (!person) {
         const other = here && look !== undefined && this.#bestOf(look, true).same < OTHER;
         const target = face.width >= least && !other;
-        if (look) person = this.#add({ target, shot, looks: [look] });
+        if (look) person = this.#add({ target, shot, looks: [look], seen: this.#times });
         if (!target) continue;
       }
       if (person?.target !== false) chosen.push({ face, person });
@@ -79,10 +90,14 @@ export class People {
 
   /** Someone who is swapped and could not be told from others before. */
   meet(look: Float32Array, shot: number): Person {
-    return this.#add({ target: true, shot, looks: [look] });
+    return this.#add({ target: true, shot, looks: [look], seen: this.#times });
   }
 
   #add(person: Person): Person {
+    if (this.#people.length >= this.#most) {
+      const first = this.#people.reduce((a, b) => (b.seen < a.seen ? b : a));
+      this.#people = this.#people.filter((other) => other !== first);
+    }
     this.#people.push(person);
     return person;
   }

@@ -45,7 +45,7 @@ export class FaceTracker {
   readonly #checkpoint: () => void;
   readonly #cuts = new CutDetector();
   readonly #recogniser: (() => Promise<FaceRecogniser>) | undefined;
-  readonly #people = new People();
+  readonly #people: People;
   #tracks: Track[] = [];
   #shotStart = 0;
   #nextId = 0;
@@ -59,11 +59,13 @@ export class FaceTracker {
     color: Colors,
     checkpoint: () => void,
     recogniser?: () => Promise<FaceRecogniser>,
+    people = new People(),
   ) {
     this.#finder = finder;
     this.#color = color;
     this.#checkpoint = checkpoint;
     this.#recogniser = recogniser;
+    this.#people = people;
   }
 
   /** Follows faces through the next frames. @param before frames that came just before, for gaps that began there */
@@ -72,7 +74,7 @@ export class FaceTracker {
     for (const [at, frame] of frames.entries()) {
       this.#checkpoint();
       const first = frame.index === 0;
-      const cut = this.#cuts.isCut(frame);
+      const cut = this.#isCut(frame);
       if (cut) this.#startShot(frame.index);
       else await this.#fitAll(frame, known);
       if (first || cut || at === frames.length - 1) await this.#search(frame, known, frames[0]?.index ?? 0);
@@ -88,7 +90,7 @@ export class FaceTracker {
   async followLive(frame: IndexedFrame, anew: boolean, search: 'no' | 'quick' | 'thorough'): Promise<void> {
     this.#checkpoint();
     const known = new Map([[frame.index, frame]]);
-    const cut = this.#cuts.isCut(frame) || anew;
+    const cut = this.#isCut(frame) || anew;
     if (cut && frame.index > 0) this.#startShot(frame.index);
     else await this.#fitAll(frame, known);
     const open = this.followed;
@@ -133,13 +135,19 @@ export class FaceTracker {
     for (const track of this.#tracks) if (track.open) track.cutAfter = index;
   }
 
+  /** After a cut small and turned faces are looked for as if for the first time; after a pause nothing speaks for them. */
+  #isCut(frame: Frame): boolean {
+    const cut = this.#cuts.isCut(frame);
+    if (cut) this.#emptySearches = 0;
+    return cut;
+  }
+
   #startShot(index: number): void {
     for (const track of this.#tracks) {
       if (track.open) track.cutAfter = index - 1;
       track.open = false;
     }
     this.#shotStart = index;
-    this.#emptySearches = 0;
     this.shots++;
   }
 

@@ -121,13 +121,18 @@ export class FaceFinder {
     for (const detection of detections) {
       checkpoint();
       const face = await this.#mesher.fit(picture, detection);
-      if (face.score >= MIN_MESH_SCORE && Math.abs(yaw(face)) <= MAX_YAW) faces.push(face);
+      if (isShown(face)) faces.push(face);
     }
     const prominence = (face: Face): number => faceArea(face) * centrality(picture, face);
     faces.sort((a, b) => prominence(b) - prominence(a));
     const main = faces[0];
     return main ? faces.filter((face) => face.width >= share * main.width) : [];
   }
+}
+
+/** Whether a fitted mesh lies on a face, and that face shows enough of itself. */
+export function isShown(face: Face): boolean {
+  return face.score >= MIN_MESH_SCORE && Math.abs(yaw(face)) <= MAX_YAW;
 }
 
 /** Turn of a face to its left or right, radians; 0 faces the camera. */

@@ -1,0 +1,112 @@
+import { expect, it } from 'vitest';
+import type { FaceFinder } from '../../engines/builtin/vision/face-finder.ts';
+import {
+  type CropSource,
+  type Face,
+  faceFromPoints,
+  POINTS,
+} from '../../engines/builtin/vision/face-mesh.ts';
+import type { FaceRecogniser } from '../../engines/builtin/vision/face-recogniser.ts';
+import { FACE_SIDES } from '../../engines/builtin/vision/face-regions.ts';
+import { LiveFaces } from './live-faces.ts';
+
+const SIZE = { width: 160, height: 120 };
+const FRAME = grey(100);
+
+function grey(level: number) {
+  return { ...SIZE, data: new Uint8Array((SIZE.width * SIZE.height * 3) / 2).fill(level) };
+}
+
+/** A face that looks at the camera. */
+function face(width: number, x: number): Face {
+  const points = Float32Array.from({ length: POINTS * 3 }, (_, i) => [x, 60, 0][i % 3] as number);
+  points[FACE_SIDES[0] * 3] = x - width / 2;
+  points[FACE_SIDES[1] * 3] = x + width / 2;
+  return faceFromPoints(points, 1);
+}
+
+/** A finder that sees these faces, and whatever each of its searches takes. */
+class Scene {
+  faces: readonly Face[] = [];
+  /** What the recogniser sees in the faces, in their order. */
+  looks: Float32Array[] = [];
+  nowMs = 0;
+  searchMs = 0;
+  thorough = 0;
+  readonly live: LiveFaces;
+
+  constructor() {
+    const finder = {
+      findUpright: async () => {
+        this.nowMs += this.searchMs;
+        return [...this.faces];
+      },
+      find: async () => {
+        this.thorough++;
+        return [];
+      },
+      seesOthers: async () => false,
+      refitFrom: async (_source: CropSource, expected: Face) => {
+        this.nowMs += this.searchMs;
+        return expected;
+      },
+    } satisfies Partial<Record<keyof FaceFinder, unknown>>;
+    const described = {
+      describe: async (_source: CropSource, seen: Face) =>
+        this.looks[this.faces.findIndex(({ width }) => width === seen.width)],
+    };
+    this.live = new LiveFaces(
+      finder as unknown as FaceFinder,
+      async () => described as unknown as FaceRecogniser,
+      () => this.nowMs,
+    );
+  }
+
+  /** @returns the numbers and widths of the faces to be swapped in a frame that arrives now */
+  async send(frame = FRAME): Promise<{ track: number; width: number }[]> {
+    const placed = await this.live.follow(frame, this.nowMs);
+    return placed.map(({ track, face: { width } }) => ({ track, width }));
+  }
+}
+
+it('looks thoroughly ever more seldom where nobody is in view, also in pictures with pauses between them', async () => {
+  const scene = new Scene();
+  for (let i = 0; i < 20; i++) {
+    await scene.send();
+    scene.nowMs += 600;
+  }
+  // The 1st, 2nd, 4th, 8th and 16th time.
+  expect(scene.thorough).toBe(5);
+  await scene.send(grey(200));
+  expect(scene.thorough).toBe(6);
+});
+
+it('takes a picture that takes long for no pause, and a pause for one', async () => {
+  const scene = new Scene();
+  scene.faces = [face(30, 80)];
+  scene.searchMs = 2000;
+  for (let i = 0; i < 4; i++) {
+    expect(await scene.send()).toEqual([{ track: 0, width: 30 }]);
+    scene.nowMs += 40;
+  }
+  scene.nowMs += 600;
+  expect(await scene.send()).toEqual([{ track: 1, width: 30 }]);
+});
+
+it('forgets people who were not seen for long, and knows the others again', async () => {
+  const axis = (i: number) => Float32Array.from({ length: 400 }, (_, k) => +(k === i));
+  const scene = new Scene();
+  const show = async (...shown: [width: number, person: number][]) => {
+    scene.faces = shown.map(([width], i) => face(width, i === 0 ? 50 : 120));
+    scene.looks = shown.map(([, person]) => axis(person));
+    scene.nowMs += 1000;
+    return (await scene.send()).map(({ width }) => width);
+  };
+  await show([60, 0]);
+  for (let person = 1; person < 150; person++) await show([60, person]);
+  // Somebody who is known is swapped, and not who is new beside them.
+  expect(await show([60, 398], [40, 0])).toEqual([40]);
+  for (let person = 150; person < 340; person++) await show([60, person]);
+  expect(await show([60, 399], [40, 1])).toEqual([60, 40]);
+  expect(await show([60, 397], [40, 0])).toEqual([40]);
+});

@@ -1,0 +1,55 @@
+import { readFace } from '../../engines/builtin/image/picture-file.ts';
+import { partRead } from '../../engines/builtin/swap/source-face.ts';
+import { placed } from '../../engines/builtin/video-swap/frame-part.ts';
+import type { SwapSource } from '../../engines/builtin/video-swap/swap-protocol.ts';
+import { type FaceFinder, isShown } from '../../engines/builtin/vision/face-finder.ts';
+import type { Face } from '../../engines/builtin/vision/face-mesh.ts';
+import { cropRgb, type Picture, shrink } from '../../engines/builtin/vision/picture.ts';
+import { RenderError } from '../../engines/engine.ts';
+
+/**
+ * A face is looked for in so many pixels at most: without one, the search runs the detector on all of them in four
+ * directions, while somebody waits for the session. A portrait's face is wide enough in them by far.
+ */
+const SEARCHED_PIXELS = 1_000_000;
+/** Widest face that is kept: as wide as the patch for one that fills the largest pictures of a stream. */
+const WIDEST = 698;
+
+/**
+ * Reads the face that a stream puts on: the most prominent one of a picture, with no more of the picture than swaps read.
+ * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
+ */
+export async function readSource(path: string, finder: FaceFinder): Promise<SwapSource> {
+  const picture = await readFace(path);
+  const face = await findMain(picture, finder);
+  if (!face) throw new RenderError('face_not_detected', 'No face was found in the picture of the face.');
+  return cutSource(picture, face);
+}
+
+/** The most prominent face of a picture. */
+export async function findMain(picture: Picture, finder: FaceFinder): Promise<Face | undefined> {
+  const { width, height } = picture;
+  const times = Math.sqrt((width * height) / SEARCHED_PIXELS);
+  if (times <= 1) return (await finder.find(picture, () => undefined))[0];
+  const size = (length: number): number => Math.max(1, Math.round(length / times));
+  const copy = shrink(picture, size(width), size(height));
+  for (const found of await finder.find(copy, () => undefined)) {
+    const face = await finder.refit(picture, placed(found, 0, 0, times));
+    if (isShown(face)) return face;
+  }
+  return undefined;
+}
+
+/** Cuts out what swaps read of the picture. A face wider than any stream shows is made smaller. */
+export function cutSource(picture: Picture, face: Face): SwapSource {
+  const part = partRead(picture, face);
+  const scale = Math.max(1, face.width / WIDEST);
+  const [width, height] = [Math.ceil(part.width / scale), Math.ceil(part.height / scale)];
+  const crop = { scale, angle: 0, originX: part.x, originY: part.y };
+  const pixels = cropRgb(picture, crop, width, height).data;
+  // Shared, so that the thread beside the pictures has no copy of its own.
+  const data = new Uint8Array(new SharedArrayBuffer(pixels.length));
+  for (let i = 0; i < pixels.length; i++) data[i] = Math.round(pixels[i] as number);
+  const { points, score } = placed(face, -part.x / scale, -part.y / scale, 1 / scale);
+  return { picture: { width, height, channels: 3, data }, points, score };
+}
