@@ -213,6 +213,7 @@ async function startParts(
     workDir,
     dispatcher,
     transferLimits: limits,
+    contentChecks,
     logger,
     holdsLease: () => registration.live,
     onChange: () => registration.changed(),

@@ -143,6 +143,7 @@ describe('an agent that is asked to end', () => {
         reason: EndReason.END_REASON_CANCELLED,
         message: 'the agent is ending; open another session',
         goingAway: true,
+        rejected: '',
       });
       held.resolve();
       expect((await watching.ended(ref)).state).toBe(AttemptState.ATTEMPT_STATE_SUCCEEDED);

@@ -16,8 +16,12 @@ export interface RelayListener {
   unreadable(sequence: bigint): void;
   /** The agent will end the session. @param reason a stable word */
   ending(reason: string, inSeconds: number): void;
-  /** The agent ended the session. @param goingAway because its process ends */
-  ended(reason: SessionEndReason | undefined, message: string, goingAway: boolean): void;
+  /**
+   * The agent ended the session.
+   * @param goingAway because its process ends
+   * @param rejected why a content check rejected what it was opened with; empty: none did. Told before it is ready
+   */
+  ended(reason: SessionEndReason | undefined, message: string, goingAway: boolean, rejected: string): void;
   /** The agent, or the way to it, is gone. */
   broken(error: Error): void;
 }
@@ -81,7 +85,7 @@ export function openRelay({ client, open, timeoutMs, signal, over }: OpenRelayOp
     const timer = setTimeout(() => fail(unreachable(new Error('it was not ready in time'))), timeoutMs);
     let listener: RelayListener = {
       ...SILENT,
-      ended: (reason, message) => fail(endedAtOpen(reason, message)),
+      ended: (reason, message, _, rejected) => fail(endedAtOpen(reason, message, rejected)),
       broken: (error) => fail(brokenAtOpen(error as ServiceError)),
     };
     hear(call, {
@@ -127,8 +131,8 @@ function hear(call: Call, ear: Ear): void {
     else if (response?.$case === 'ready') ear.ready(response.value);
     else if (response?.$case === 'ending') ear.ending(response.value.reason, response.value.inSeconds);
     else if (response?.$case === 'ended') {
-      const { reason, message, goingAway } = response.value;
-      ear.ended(fromEndReason(reason), message, goingAway);
+      const { reason, message, goingAway, rejected } = response.value;
+      ear.ended(fromEndReason(reason), message, goingAway, rejected);
     }
   });
   call.on('error', (error) => {
@@ -170,7 +174,7 @@ function relayOf(call: Call, ready: RelayReady, listen: (listener: RelayListener
 }
 
 function refusalOf(
-  code: 'not_found' | 'internal_error',
+  code: 'not_found' | 'invalid_input' | 'internal_error',
   message: string,
   reason: SessionEndReason | undefined,
   cause?: Error,
@@ -183,7 +187,12 @@ function unreachable(cause: Error): RelayRefusal {
   return refusalOf('internal_error', message, 'render_failed', cause);
 }
 
-function endedAtOpen(reason: SessionEndReason | undefined, message: string): RelayRefusal {
+function endedAtOpen(reason: SessionEndReason | undefined, message: string, rejected: string): RelayRefusal {
+  // The code of a job for this is none of an HTTP answer.
+  if (rejected) {
+    const why = `A content check rejected what the session was opened with: ${rejected}`;
+    return refusalOf('invalid_input', why, reason);
+  }
   if (reason === 'render_failed') return unreachable(new Error(message));
   return refusalOf('not_found', message || 'The session has ended.', reason);
 }

@@ -118,6 +118,25 @@ describe('before the upgrade', () => {
     expect(await rig.final(session.session_id)).toEqual({ streamedMs: 0, reason: reported });
   });
 
+  it('one that a content check rejected is `invalid_input` (400), with the reason', async () => {
+    rig.agent.onOpen = (relay) => {
+      relay.ended(EndReason.END_REASON_UNSPECIFIED, 'It is over.', false, 'Not of this person.');
+      return true;
+    };
+    const session = await rig.open();
+    const { status, body } = parseRaw(await sendRaw(rig.gateway.port, upgradeHead(rig.urlOf(session))));
+    expect([status, JSON.parse(body)]).toEqual([
+      400,
+      {
+        error: {
+          code: 'invalid_input',
+          message: 'A content check rejected what the session was opened with: Not of this person.',
+        },
+      },
+    ]);
+    expect(await rig.final(session.session_id)).toEqual({ streamedMs: 0, reason: undefined });
+  });
+
   it('a control plane that fails is `internal_error` (502)', async () => {
     rig.gateway.control.failures.set('connectSession', new Error('broken'));
     expect(await refused(rig.urlOf(await rig.open()))).toEqual([502, 'internal_error']);

@@ -73,8 +73,8 @@ export class RelayDouble {
     this.call.write({ response: { $case: 'ending', value: { reason: 'agent_draining', inSeconds } } });
   }
 
-  ended(reason: EndReason, message: string, goingAway = false): void {
-    this.call.write({ response: { $case: 'ended', value: { reason, message, goingAway } } });
+  ended(reason: EndReason, message: string, goingAway = false, rejected = ''): void {
+    this.call.write({ response: { $case: 'ended', value: { reason, message, goingAway, rejected } } });
     this.call.end();
   }
 

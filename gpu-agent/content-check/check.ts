@@ -10,9 +10,10 @@ export interface CheckedFile {
   readonly contentType?: string;
 }
 
-/** What is looked at: all that a job brings before it is rendered, or what came of it before that is stored. */
+/** What is looked at: all that a job or a live session brings before an engine opens it, or what came of a job before that is stored. */
 export interface CheckSubject {
   readonly phase: 'input' | 'output';
+  /** Or the id of the session. */
   readonly jobName: string;
   readonly capability: Capability;
   readonly parameters: Readonly<Record<string, string>>;

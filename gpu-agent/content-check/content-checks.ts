@@ -24,11 +24,18 @@ export interface ContentChecks {
   readonly statement: ContentCheckStatement;
   /**
    * Returns when every check allowed the subject.
+   * @param options.withinMs for all checks together; those that have not said by then could not
    * @throws RenderError `content_rejected`, or of a file that cannot be read; ContentCheckError when one could not say;
    *   the signal's reason
    */
-  assertAllowed(subject: CheckSubject, options: { signal: AbortSignal; logger: Logger }): Promise<void>;
+  assertAllowed(subject: CheckSubject, options: AllowedOptions): Promise<void>;
   close(): Promise<void>;
+}
+
+export interface AllowedOptions {
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  readonly withinMs?: number;
 }
 
 export interface ContentChecksOptions {
@@ -71,19 +78,21 @@ export async function createContentChecks({
   async function passes(
     check: ContentCheck,
     subject: CheckSubject,
-    { signal, logger: log }: { signal: AbortSignal; logger: Logger },
+    { signal, logger: log }: AllowedOptions,
+    late: AbortSignal | undefined,
   ): Promise<void> {
     const { phase } = subject;
     let verdict: Verdict;
     try {
-      verdict = await check.check(subject, signal);
+      verdict = await check.check(subject, late ? AbortSignal.any([signal, late]) : signal);
     } catch (error) {
       signal.throwIfAborted();
       // A file that nobody can read is its sender's affair; one that was made here is not.
       if (error instanceof RenderError && phase === 'input') throw error;
       onResult(check.name, phase, 'failed');
-      if (!settings.allowUnchecked) throw asCheckError(error);
-      log.warn({ check: check.name, phase, reason: describeError(error) }, 'not checked, and let through');
+      const failure = late?.aborted ? TOO_LATE(error) : asCheckError(error);
+      if (!settings.allowUnchecked) throw failure;
+      log.warn({ check: check.name, phase, reason: describeError(failure) }, 'not checked, and let through');
       return;
     }
     onResult(check.name, phase, verdict.allowed ? 'allowed' : 'rejected');
@@ -96,13 +105,17 @@ export async function createContentChecks({
     statement,
     async assertAllowed(subject, options) {
       // One after the other: what a cheap one rejects is not sent to the next.
-      for (const check of checks) await passes(check, subject, options);
+      const { withinMs } = options;
+      const late = withinMs === undefined ? undefined : AbortSignal.timeout(withinMs);
+      for (const check of checks) await passes(check, subject, options, late);
     },
     async close() {
       await Promise.all(checks.map((check) => check.close()));
     },
   };
 }
+
+const TOO_LATE = (cause: unknown) => new ContentCheckError('there was no time left for it', { cause });
 
 function asCheckError(error: unknown): ContentCheckError {
   if (error instanceof ContentCheckError) return error;

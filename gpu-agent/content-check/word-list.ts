@@ -1,8 +1,8 @@
 import { ALLOWED, type ContentCheck } from './check.ts';
 import { listFile } from './list-file.ts';
 
-/** Parameters in which callers write what is to be said. */
-const TEXTS = ['script'];
+/** Parameters in which callers write what is to be said, or shown. */
+const TEXTS = ['script', 'prompt'];
 /** Scripts that put no spaces between words: there, an entry is found anywhere. */
 const UNSPACED =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
@@ -25,19 +25,19 @@ export function wordList(path: string): ContentCheck {
   const patterns = listFile(path, (line) => patternOf(plain(line)));
   return {
     name: 'word-list',
-    about: 'texts to be spoken, for words of a list',
+    about: 'scripts and prompts, for words of a list',
     async assertUsable() {
       await patterns();
     },
     async check({ phase, parameters }) {
       const entries = await patterns();
       if (phase === 'output') return ALLOWED;
-      const found = TEXTS.some((name) => {
+      const found = TEXTS.find((name) => {
         const text = plain(parameters[name] ?? '');
         return entries.some((entry) => entry.test(text));
       });
       return found
-        ? { allowed: false, reason: 'The script contains words that are not allowed here.' }
+        ? { allowed: false, reason: `The ${found} contains words that are not allowed here.` }
         : ALLOWED;
     },
     close: async () => {},

@@ -1,4 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { status } from '@grpc/grpc-js';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { call, createClient } from '#common/grpc/client.ts';
@@ -23,18 +26,26 @@ afterEach(async () => {
 afterAll(() => harness.close());
 
 /** A session of an agent, with its relay. */
-async function session({ address, incarnation }: TestAgent, capability: string, token?: string) {
+async function session(
+  { address, incarnation }: TestAgent,
+  capability: string,
+  token?: string,
+  settings: Record<string, string> = {},
+) {
   const client = createClient(LiveServiceClient, address, token);
   clients.push(client);
   const ticket = randomBytes(32);
   const sessionId = newId('ses-');
   const request = ClaimSlotRequest.fromPartial({
     ...{ sessionId, incarnation, capability, connectDeadlineSeconds: 60, maxDurationSeconds: 600 },
-    ticketSha256: createHash('sha256').update(ticket).digest(),
+    ...{ ticketSha256: createHash('sha256').update(ticket).digest(), settings },
   });
   await call(client.claimSlot.bind(client), request, { timeoutMs: 30_000 });
   const relay = openRelay(client, { sessionId, incarnation, ticket, requestId: '' });
-  await relay.ready;
+  await relay.ready.catch((error: unknown) => {
+    // Its agent says why; whoever asked for it looks.
+    if (relay.ended() === undefined) throw error;
+  });
   return relay;
 }
 
@@ -114,7 +125,32 @@ describe('an agent with live sessions', () => {
       reason: EndReason.END_REASON_CANCELLED,
       message: 'the agent is ending; open another session',
       goingAway: true,
+      rejected: '',
     });
+  });
+
+  it('asks its content checks for the prompts of sessions, and counts what they say', async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'semblance-live-words-'));
+    try {
+      const list = join(dir, 'words.txt');
+      await writeFile(list, 'admiral\n');
+      const { engine, state } = createTestLiveEngine();
+      const agent = await harness.agent({
+        env: { SEMBLANCE_CONTENT_CHECK: 'word-list', SEMBLANCE_CONTENT_WORD_LIST: list },
+        liveEngines: [engine],
+      });
+      const worn = await session(agent, 'full-live-swap', undefined, { prompt: 'character: astronaut' });
+      await worn.close();
+      const relay = await session(agent, 'full-live-swap', undefined, { prompt: 'Become the admiral' });
+      expect(relay.ended()?.rejected).toBe('The prompt contains words that are not allowed here.');
+      expect(state.opened).toBe(1);
+      const value = await agent.figures();
+      const checked = (result: string) =>
+        value('content_checks_total', 'check="word-list"', 'phase="input"', `result="${result}"`);
+      expect([checked('allowed'), checked('rejected')]).toEqual([1, 1]);
+    } finally {
+      await rm(dir, { recursive: true });
+    }
   });
 
   it('ends every session when it loses its Lease, and holds none until it has it again', async () => {

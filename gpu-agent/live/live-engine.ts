@@ -37,6 +37,8 @@ export interface OpenLiveOptions {
   readonly settings: Readonly<Record<string, string>>;
   /** Input role → local file, there until `open` has answered. */
   readonly inputs: Readonly<Record<string, string>>;
+  /** Inputs that are not among them because they cannot be read: role → why, as a sentence. */
+  readonly unusable?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
   /** Told when the stream cannot go on, whether or not something is being converted. */
   readonly onFailed: (error: Error) => void;

@@ -152,6 +152,7 @@ describe('a relay', () => {
       reason: EndReason.END_REASON_CANCELLED,
       message: 'the session was ended',
       goingAway: false,
+      rejected: '',
     });
     expect(relay.media).toEqual([]);
     expect(state.open).toBe(0);

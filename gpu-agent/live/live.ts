@@ -5,10 +5,12 @@ import type { Logger } from '#common/logging.ts';
 import type { GpuAgentStatus } from '#crds/gen/gpuagents.ts';
 import type { TransferLimits } from '../assets/transfer.ts';
 import type { WorkDir } from '../assets/work-dir.ts';
+import type { ContentChecks } from '../content-check/content-checks.ts';
 import type { AgentMetrics } from '../metrics.ts';
 import { createLiveEngines } from './engines/live-engines.ts';
 import type { LiveEngine } from './live-engine.ts';
 import { createLiveMetrics } from './live-metrics.ts';
+import { inputChecker } from './sessions/check-inputs.ts';
 import { inputFetcher } from './sessions/fetch-inputs.ts';
 import { createLiveService, type LiveService } from './sessions/live-service.ts';
 import { createLiveSessions, type LiveSessions } from './sessions/live-sessions.ts';
@@ -34,6 +36,8 @@ export interface LiveOptions {
   readonly workDir: WorkDir;
   readonly dispatcher: Dispatcher;
   readonly transferLimits: TransferLimits;
+  /** Asked for what sessions bring. */
+  readonly contentChecks: Pick<ContentChecks, 'assertAllowed'>;
   readonly logger: Logger;
   /** Whether the agent may work: it holds its lease, by its own clock. */
   readonly holdsLease: () => boolean;
@@ -42,6 +46,8 @@ export interface LiveOptions {
   /** Default: those that the settings give slots to. */
   readonly engines?: readonly LiveEngine[];
   readonly limits?: SessionTableLimits;
+  /** Time that the content checks of a session have together. */
+  readonly checkWithinMs?: number;
 }
 
 /** The live part of an agent. */
@@ -76,6 +82,7 @@ export async function createLive(options: LiveOptions): Promise<Live> {
   const sessions = createLiveSessions({
     engines,
     fetchInputs: inputFetcher(options),
+    checkInputs: inputChecker(options.contentChecks, options.checkWithinMs),
     metrics,
     logger,
     live: options.holdsLease,

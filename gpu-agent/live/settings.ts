@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
 import type { z } from 'zod';
+import { ConfigError } from '#common/config.ts';
 import { whole } from '../whole-number.ts';
 import { characterDirectories, characterShape } from './video/characters.ts';
 import { HIGHEST_RATE, LOWEST_RATE } from './voice/converter.ts';
@@ -7,6 +8,8 @@ import { HIGHEST_RATE, LOWEST_RATE } from './voice/converter.ts';
 /** Eight conversions take a third of a core, transport included: most of it is left to renders. */
 const VOICE_SLOTS_PER_CORE = 8;
 const MAX_SLOTS = 1_024;
+/** Half of what a gateway takes from a client, which may hold to what it is told and be uneven about it. */
+const MOST_MESSAGES_A_SECOND = 250;
 
 /** Variables of the environment that concern live sessions. */
 export const liveShape = {
@@ -17,7 +20,7 @@ export const liveShape = {
   SEMBLANCE_LIVE_VIDEO_SLOTS: whole(0, MAX_SLOTS).optional(),
   /** Samples a second that clients of Voice Swap send and get. */
   SEMBLANCE_LIVE_VOICE_RATE: whole(LOWEST_RATE, HIGHEST_RATE).default(48_000),
-  /** Samples that they are asked to send in one message. */
+  /** Samples that they are asked to send in one message: no more than a second of them, nor less than 4 ms. */
   SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: whole(16, 48_000).default(960),
 };
 
@@ -30,14 +33,22 @@ export interface LiveSettings {
   readonly characterDirectories: readonly string[];
 }
 
+/** @throws ConfigError when clients that do as they are told would be cut off for it */
 export function liveSettings(config: z.output<z.ZodObject<typeof liveShape>>): LiveSettings {
+  const { SEMBLANCE_LIVE_VOICE_RATE: rate, SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: chunk } = config;
+  const least = Math.ceil(rate / MOST_MESSAGES_A_SECOND);
+  if (chunk < least || chunk > rate) {
+    throw new ConfigError(
+      `The environment is not usable:\n  SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: must be from ${least} to ${rate} where SEMBLANCE_LIVE_VOICE_RATE is ${rate}`,
+    );
+  }
   const cores = availableParallelism();
   return {
     voiceSlots: config.SEMBLANCE_LIVE_VOICE_SLOTS ?? VOICE_SLOTS_PER_CORE * cores,
     // A stream keeps the better part of a core busy; the other half of the machine is for renders.
     videoSlots: config.SEMBLANCE_LIVE_VIDEO_SLOTS ?? Math.max(1, Math.floor(cores / 2)),
-    voiceRate: config.SEMBLANCE_LIVE_VOICE_RATE,
-    voiceChunkFrames: config.SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES,
+    voiceRate: rate,
+    voiceChunkFrames: chunk,
     characterDirectories: characterDirectories(config),
   };
 }

@@ -46,7 +46,15 @@ it('does not undo with an older view of a session what a later leader has writte
   book.bind(place, ref.name, 'voice', true);
   book.report(place, {
     ...{ sessionId: ref.name, capability: 'voice', state: SessionState.SESSION_STATE_STREAMING, reason: 0 },
-    ...{ streamedMs: 9_000n, received: 9n, converted: 9n, dropped: 0n, goingAway: false, fault: '' },
+    ...{
+      streamedMs: 9_000n,
+      received: 9n,
+      converted: 9n,
+      dropped: 0n,
+      goingAway: false,
+      fault: '',
+      rejected: '',
+    },
   });
   const logger = silentLogger();
   const link = {

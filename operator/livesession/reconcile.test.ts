@@ -41,7 +41,16 @@ function sessionOf(
 }
 
 const reportOf = (state: SessionState, more: Partial<SessionStatus> = {}): SessionStatus => ({
-  ...{ sessionId: 's', capability: 'voice', state, streamedMs: 0n, reason: 0, goingAway: false, fault: '' },
+  ...{
+    sessionId: 's',
+    capability: 'voice',
+    state,
+    streamedMs: 0n,
+    reason: 0,
+    goingAway: false,
+    fault: '',
+    rejected: '',
+  },
   ...{ received: 0n, converted: 0n, dropped: 0n },
   ...more,
 });
@@ -167,6 +176,15 @@ describe('a session that ends', () => {
     expect(write?.event).toMatchObject({ type: 'Normal', reason: 'Closed' });
     const closed = decide(sessionOf(told('Streaming')), [holding(reportOf(ENDED))]);
     expect(closed.status?.conditions?.[0]?.message).toBe('The client closed it.');
+  });
+
+  it('says why a content check rejected what it was opened with', () => {
+    const report = reportOf(ENDED, { rejected: 'Not of this person.' });
+    const { short, status, write } = decide(sessionOf(told('Connected')), [holding(report)]);
+    expect(short).toEqual(['Ended/False/ContentRejected/']);
+    const message = 'A content check rejected what it was opened with: Not of this person.';
+    expect(status?.conditions?.[0]?.message).toBe(message);
+    expect(write?.event).toMatchObject({ type: 'Normal', reason: 'ContentRejected' });
   });
 
   it('says that its agent was drained', () => {

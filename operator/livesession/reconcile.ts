@@ -184,7 +184,10 @@ const ENDS: Readonly<Record<SessionEndReason | 'closed', readonly [reason: strin
   closed: ['Closed', 'The client closed it.'],
   session_limit_reached: ['SessionLimitReached', 'The seconds that were granted are used up.'],
   no_stream: ['NoStream', 'Nothing was ever streamed: nobody connected in time, or no media came.'],
-  render_failed: ['RenderFailed', 'The engine of its agent failed; the log of the agent says why.'],
+  render_failed: [
+    'RenderFailed',
+    'The engine of its agent failed, or its content check did not work; the log of the agent says why.',
+  ],
   timed_out: ['TimedOut', 'The client was silent or read nothing for too long.'],
   cancelled: ['Cancelled', 'It was ended on request.'],
 };
@@ -194,6 +197,10 @@ function endOf(report: SessionStatus): End {
   if (report.goingAway) {
     const message = 'Its agent was ended, and gave it time to end before.';
     return { conditionReason: 'AgentDrained', message, reason };
+  }
+  if (report.rejected) {
+    const message = `A content check rejected what it was opened with: ${report.rejected}`;
+    return { conditionReason: 'ContentRejected', message, reason };
   }
   if (report.fault) {
     const message = `The gateway closed it for what its client sent (${report.fault}).`;

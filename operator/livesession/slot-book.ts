@@ -202,6 +202,7 @@ function held(sessionId: string, capability: string): SessionStatus {
       reason: 0,
       goingAway: false,
       fault: '',
+      rejected: '',
     },
     ...{ received: 0n, converted: 0n, dropped: 0n },
   };

@@ -113,6 +113,7 @@ export function createFakeLive(options: FakeLiveOptions): FakeLive {
       reason: EndReason.END_REASON_UNSPECIFIED,
       goingAway: false,
       fault: '',
+      rejected: '',
     };
     sessions.set(sessionId, { status: told, slot, entry });
     most.set(capability, Math.max(most.get(capability) ?? 0, used + 1));

@@ -58,6 +58,28 @@ describe('the live engines of an agent', () => {
     expect(stream?.maxMessageBytes).toBe(32_000);
   });
 
+  it.each([
+    [48_000, 192, true],
+    [48_000, 191, false],
+    [48_000, 48_000, true],
+    [8_000, 8_000, true],
+    [8_000, 8_001, false],
+    [8_000, 31, false],
+    [11_025, 44, false],
+    [11_025, 45, true],
+  ])('at %i samples a second, %i in a message: %s', (rate, chunk, good) => {
+    const load = () =>
+      loadSettings({
+        SEMBLANCE_LIVE_VOICE_RATE: String(rate),
+        SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: String(chunk),
+      }).live;
+    if (good) expect(load()).toMatchObject({ voiceRate: rate, voiceChunkFrames: chunk });
+    else
+      expect(load).toThrow(
+        new RegExp(`SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: must be from .* SEMBLANCE_LIVE_VOICE_RATE is ${rate}`),
+      );
+  });
+
   it.each(['SEMBLANCE_LIVE_VOICE_SLOTS', 'SEMBLANCE_LIVE_VOICE_RATE', 'SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES'])(
     'refuse a %s that is none',
     (name) => {

@@ -59,9 +59,9 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
     if (stop()) call.emit('error', { code, details });
   }
   /** The session ended otherwise than by its relay. */
-  function onEnd({ reason, message, goingAway = false }: SessionEnd): void {
+  function onEnd({ reason, message, goingAway = false, rejected = '' }: SessionEnd): void {
     if (!stop()) return;
-    const value = { reason: toEndReason(reason), message: message.slice(0, 120), goingAway };
+    const value = { reason: toEndReason(reason), message: message.slice(0, 120), goingAway, rejected };
     call.write({ response: { $case: 'ended', value } });
     call.end();
   }

@@ -126,5 +126,6 @@ function statusOf(session: LiveSession): SessionStatus {
     reason: toEndReason(session.state === 'ended' ? session.end?.reason : undefined),
     goingAway: session.state === 'ended' && session.end?.goingAway === true,
     fault: (session.state === 'ended' && session.end?.fault) || '',
+    rejected: (session.state === 'ended' && session.end?.rejected) || '',
   };
 }

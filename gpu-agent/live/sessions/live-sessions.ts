@@ -3,8 +3,10 @@ import { describeError } from '#common/errors.ts';
 import type { Logger } from '#common/logging.ts';
 import type { LiveCapability, LiveEngine, LiveStream } from '../live-engine.ts';
 import type { LiveMetrics } from '../live-metrics.ts';
+import { endByCheck } from './check-inputs.ts';
 import type { SessionWork } from './claim-request.ts';
 import { createDeadline } from './deadline.ts';
+import { type PrepareOptions, prepareStream } from './prepare.ts';
 import { ClaimRefusedError, ConnectRefusedError } from './refusals.ts';
 import {
   createSessionTable,
@@ -17,14 +19,8 @@ import {
 /** How far streams are is told to watchers so often. */
 const PROGRESS_MS = 2_000;
 
-export interface LiveSessionsOptions {
+export interface LiveSessionsOptions extends PrepareOptions {
   readonly engines: readonly LiveEngine[];
-  /** Local copies of a session's inputs; `remove` is called once the engine has read them. @throws the signal's reason */
-  readonly fetchInputs: (
-    work: SessionWork,
-    signal: AbortSignal,
-    logger: Logger,
-  ) => Promise<{ readonly paths: Readonly<Record<string, string>>; remove(): Promise<void> }>;
   readonly metrics: LiveMetrics;
   readonly logger: Logger;
   /** Whether the agent may work: it holds its lease, by its own clock. */
@@ -90,6 +86,8 @@ interface Held {
   readonly logger: Logger;
   readonly stream: Promise<LiveStream>;
   told: Told | undefined;
+  /** How it ends when its client comes: told before, nobody would learn why. */
+  refused: SessionEnd | undefined;
   over: Promise<void> | undefined;
   /** Messages when it was last told how far the stream is. */
   toldMessages: number;
@@ -103,7 +101,7 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
   const listeners = new Set<(id: string) => void>();
   const idlers = new Set<() => void>();
   const deadline = createDeadline(() => {
-    for (const { id, end } of table.due(performance.now())) void endOne(id, end);
+    for (const { id, end } of table.due(performance.now())) void endOne(id, sessions.get(id)?.refused ?? end);
     deadline.set(table.nextDue());
   });
   let progress: NodeJS.Timeout | undefined;
@@ -158,51 +156,39 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
       ...(work.requestId ? { requestId: work.requestId } : {}),
     });
     const controller = new AbortController();
-    const stream = prepare(work, engine, controller.signal, logger);
+    const { signal } = controller;
+    const onFailed = (error: Error) => {
+      if (signal.aborted) return;
+      logger.warn({ err: error }, `the stream failed: ${error.message}`);
+      void endOne(work.id, { reason: 'render_failed', message: 'the stream could not be converted' });
+    };
+    const ready = metrics.openSeconds.startTimer({ capability: work.capability });
+    const stream = prepareStream(options, { work, engine, signal, logger, onFailed });
     const held: Held = {
       work,
       controller,
       logger,
       stream,
       told: undefined,
+      refused: undefined,
       over: undefined,
       toldMessages: 0,
     };
     sessions.set(work.id, held);
-    stream.catch((error: unknown) => {
-      if (controller.signal.aborted) return;
-      logger.warn({ err: error }, `the session could not be made ready: ${describeError(error)}`);
-      void endOne(work.id, { reason: 'render_failed', message: 'the session could not be made ready' });
-    });
+    stream.then(
+      () => ready(),
+      (error: unknown) => {
+        if (signal.aborted) return;
+        logger.warn({ err: error }, `the session could not be made ready: ${describeError(error)}`);
+        held.refused = endByCheck(error);
+        if (held.refused && !held.told) return;
+        const failed = { reason: 'render_failed', message: 'the session could not be made ready' } as const;
+        void endOne(work.id, held.refused ?? failed);
+      },
+    );
     logger.info('slot claimed');
     wind();
     tell(work.id);
-  }
-
-  async function prepare(
-    work: SessionWork,
-    engine: LiveEngine,
-    signal: AbortSignal,
-    logger: Logger,
-  ): Promise<LiveStream> {
-    const ready = metrics.openSeconds.startTimer({ capability: work.capability });
-    const open = async (inputs: Readonly<Record<string, string>>) => {
-      const stream = await engine.open({ settings: work.settings, inputs, signal, onFailed });
-      ready();
-      return stream;
-    };
-    const onFailed = (error: Error) => {
-      if (signal.aborted) return;
-      logger.warn({ err: error }, `the stream failed: ${error.message}`);
-      void endOne(work.id, { reason: 'render_failed', message: 'the stream could not be converted' });
-    };
-    if (work.inputs.length === 0) return open({});
-    const inputs = await options.fetchInputs(work, signal, logger);
-    try {
-      return await open(inputs.paths);
-    } finally {
-      await inputs.remove();
-    }
   }
 
   function endOne(id: string, end: SessionEnd): Promise<void> {
@@ -250,6 +236,9 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     held.told = told;
     held.logger.info('relay connected');
     if (warning) told.onWarning(warning);
+    const { refused } = held;
+    // Once its relay knows that it is admitted.
+    if (refused) queueMicrotask(() => void endOne(id, refused));
     wind();
     tell(id);
     return {

@@ -29,6 +29,8 @@ export interface SessionEnd {
   readonly goingAway?: boolean;
   /** What the client did that the gateway closed its socket for. */
   readonly fault?: string;
+  /** Why a content check rejected what the session was opened with, for the caller. */
+  readonly rejected?: string;
 }
 
 export interface SessionClaim {

@@ -45,6 +45,7 @@ export async function startLiveRig(change: Partial<LiveOptions> & { holdsLease?:
     workDir,
     dispatcher,
     transferLimits: QUICK_TRANSFERS,
+    contentChecks: { assertAllowed: async () => {} },
     logger,
     holdsLease: () => true,
     onChange: () => changes++,

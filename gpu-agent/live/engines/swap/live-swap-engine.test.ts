@@ -35,6 +35,35 @@ function rig() {
   return { engine, warmUps, said, crash: () => crash(new Error('ended')), restarts: () => restarts };
 }
 
+describe('a picture that is not to be opened', () => {
+  it('keeps the own face, and the first frame says why', async () => {
+    const looks: unknown[] = [];
+    const stream = { transform: () => Promise.reject(new Error('not in this test')), close: async () => {} };
+    const engine = createLiveSwapEngine({
+      createVideo: () => ({
+        slots: 1,
+        warmUp: async () => {},
+        async open({ look }) {
+          looks.push(look);
+          return stream;
+        },
+        close: async () => {},
+      }),
+      ...{ characters: ['astronaut'], logger: silentLogger(), onChange() {}, onCrash() {} },
+    });
+    const { firstFrame } = await engine.open({
+      ...{
+        settings: { prompt: 'use api/uploads/face-1' },
+        inputs: {},
+        unusable: { face: 'It is no picture.' },
+      },
+      ...{ signal: new AbortController().signal, onFailed() {} },
+    });
+    expect(looks).toEqual([{ kind: 'own' }]);
+    expect(JSON.parse(firstFrame)).toMatchObject({ note: 'Your own face is kept: It is no picture.' });
+  });
+});
+
 describe('slots of live swaps', () => {
   it('are offered once threads are warm, and those of dead ones once their place is taken', async () => {
     const { engine, warmUps, said, crash, restarts } = rig();

@@ -112,14 +112,14 @@ export function createLiveSwapEngine(options: LiveSwapEngineOptions): LiveEngine
       return warm();
     },
     check() {},
-    async open({ settings, inputs, signal }) {
-      const { look, note } = lookOf(settings.prompt, inputs.face, characters);
+    async open({ settings, inputs, unusable, signal }) {
+      const { look, note } = lookOf(settings.prompt, inputs.face, unusable?.face, characters);
       try {
         return await open(look, note, signal);
       } catch (error) {
         // Only the picture of a face can be refused so.
         if (!(error instanceof RenderError) || look.kind !== 'face') throw error;
-        return open({ kind: 'own' }, `Your own face is kept: ${error.message}`, signal);
+        return open({ kind: 'own' }, keptFor(error.message), signal);
       }
     },
     async close() {
@@ -132,14 +132,17 @@ export function createLiveSwapEngine(options: LiveSwapEngineOptions): LiveEngine
 function lookOf(
   prompt: string | undefined,
   face: string | undefined,
+  unusable: string | undefined,
   characters: readonly string[],
 ): { readonly look: LiveLook; readonly note?: string } {
   const asked = readPrompt(prompt, characters);
   if (asked.kind === 'own') return { look: { kind: 'own' }, note: asked.reason };
   if (asked.kind === 'character') return { look: asked };
   if (face !== undefined) return { look: { kind: 'face', path: face } };
-  return { look: { kind: 'own' }, note: 'Your own face is kept: the uploaded picture was not handed on.' };
+  return { look: { kind: 'own' }, note: keptFor(unusable ?? 'the uploaded picture was not handed on.') };
 }
+
+const keptFor = (why: string) => `Your own face is kept: ${why}`;
 
 function retryDelayMs(failures: number): number {
   return Math.min(LONGEST_PAUSE_MS, 500 * 2 ** Math.min(failures - 1, 10));

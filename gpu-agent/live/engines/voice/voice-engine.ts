@@ -1,7 +1,7 @@
 import type { Logger } from '#common/logging.ts';
 import { parseVoice, type Voice, VoiceError } from '#common/voices/voice.ts';
 import { BadMessageError, type LiveEngine, LiveSettingsError, type LiveStream } from '../../live-engine.ts';
-import { type AsyncVoiceConverter, openConverter } from '../../voice/open-converter.ts';
+import { engineFor } from '../../voice/open-converter.ts';
 import type { ModelVoices } from '../../voice/rvc/model-voices.ts';
 import { type VoiceThreadStream, VoiceThreads, type VoiceThreadsOptions } from './voice-threads.ts';
 
@@ -91,17 +91,11 @@ export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
     async open({ settings, signal, onFailed }) {
       const voice = voiceOf(settings);
       if (!voice) return { ...common, transform: passThrough, close: async () => {} };
-      if (voice.model !== undefined) {
-        const ending = new AbortController();
-        const opened = openConverter({ sampleRate, voice }, models, ending.signal);
-        logger.info(
-          { voice: voice.id, model: voice.model, engine: opened.engine },
-          'a voice that names a model',
-        );
-        if (opened.kind === 'elsewhere')
-          return { ...common, ...convertingElsewhere(opened.converter, ending) };
-      }
-      const stream = await threads.open({ sampleRate, voice }, onFailed);
+      const { engine, models: speaking } = engineFor(voice, models);
+      if (voice.model !== undefined)
+        logger.info({ voice: voice.id, model: voice.model, engine }, 'a voice that names a model');
+      const run = models?.run;
+      const stream = await threads.open({ sampleRate, voice, models: speaking }, { onEnd: onFailed, run });
       if (signal.aborted) {
         stream.close();
         throw signal.reason;
@@ -146,23 +140,6 @@ function converting(stream: VoiceThreadStream, piece: number): Pick<LiveStream, 
     },
     async close() {
       stream.close();
-    },
-  };
-}
-
-/** By models, which run in threads of their own. @param ending ends what runs for the stream */
-function convertingElsewhere(
-  converter: AsyncVoiceConverter,
-  ending: AbortController,
-): Pick<LiveStream, 'transform' | 'close'> {
-  return {
-    async transform(message) {
-      assertWhole(message);
-      const converted = await converter.push(new Int16Array(owned(message)));
-      return new Uint8Array(converted.buffer, converted.byteOffset, converted.byteLength);
-    },
-    async close() {
-      ending.abort(new Error('the stream was closed'));
     },
   };
 }

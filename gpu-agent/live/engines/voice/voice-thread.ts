@@ -1,8 +1,14 @@
 import { parentPort } from 'node:worker_threads';
-import { createVoiceConverter, type VoiceConverter } from '../../voice/converter.ts';
+import type { FloatTensor } from '../../../engines/onnx/sessions/protocol.ts';
+import { createVoiceConverter } from '../../voice/converter.ts';
+import { openConverter } from '../../voice/open-converter.ts';
+import type { RunModel } from '../../voice/rvc/rvc-models.ts';
 import type { FromVoiceThread, ToVoiceThread } from './voice-protocol.ts';
 
-/** Entry of a thread that carries voice streams: one converter for each, whatever comes is converted at once. */
+/**
+ * Entry of a thread that carries voice streams: one converter for each, whatever comes is converted at once, or as soon as
+ * the models have answered.
+ */
 
 const port = parentPort;
 if (!port) throw new Error('voice-thread.ts runs in a worker thread only');
@@ -11,36 +17,59 @@ const RATE = 48_000;
 /** Until about so much sound has gone through, the code is not compiled and a chunk takes several times as long. */
 const WARM_UP_SECONDS = 3;
 
-const converters = new Map<number, VoiceConverter>();
+const converters = new Map<number, ReturnType<typeof openConverter>>();
+/** Runs of models that are asked for. */
+const runs = new Map<number, PromiseWithResolvers<FloatTensor> & { readonly stream: number }>();
+let lastRun = 0;
 
 function send(message: FromVoiceThread, transfer: ArrayBuffer[] = []): void {
   port?.postMessage(message, transfer);
 }
 
-function answer(message: Exclude<ToVoiceThread, { type: 'close' }>): void {
+function runnerOf(stream: number): RunModel {
+  return (model, feeds) => {
+    const run = ++lastRun;
+    const asked = { stream, ...Promise.withResolvers<FloatTensor>() };
+    runs.set(run, asked);
+    const given = Object.values(feeds).map(({ data }) => data.buffer);
+    send({ type: 'run', stream, run, model, feeds }, given);
+    return asked.promise;
+  };
+}
+
+function ran({ run, output, failure }: Extract<ToVoiceThread, { type: 'ran' }>): void {
+  const asked = runs.get(run);
+  runs.delete(run);
+  if (output) asked?.resolve(output);
+  else asked?.reject(new Error(failure));
+}
+
+/** Nobody waits for what its converter still waits for. */
+function close(stream: number): void {
+  converters.delete(stream);
+  for (const [run, asked] of runs) if (asked.stream === stream) runs.delete(run);
+}
+
+async function answer(message: Extract<ToVoiceThread, { type: 'open' | 'convert' }>): Promise<void> {
   const { stream } = message;
   if (message.type === 'open') {
-    converters.set(stream, createVoiceConverter(message.options));
+    converters.set(stream, openConverter(message.options, runnerOf(stream)));
     send({ type: 'opened', stream });
     return;
   }
   const converter = converters.get(stream);
   if (!converter) throw new Error('a chunk of a stream that is not open');
-  const samples = converter.push(new Int16Array(message.samples)).buffer as ArrayBuffer;
+  const samples = (await converter.push(new Int16Array(message.samples))).buffer as ArrayBuffer;
   send({ type: 'converted', stream, samples }, [samples]);
 }
 
 port.on('message', (message: ToVoiceThread) => {
-  if (message.type === 'close') {
-    converters.delete(message.stream);
-    return;
-  }
-  try {
-    answer(message);
-  } catch (error) {
+  if (message.type === 'close') return close(message.stream);
+  if (message.type === 'ran') return ran(message);
+  answer(message).catch((error: unknown) => {
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
     send({ type: 'failed', stream: message.stream, message: text });
-  }
+  });
 });
 
 /** Vowel and noise in turn, so that both ways through the converter are compiled. */

@@ -2,8 +2,10 @@ import { Worker } from 'node:worker_threads';
 import { describeError } from '#common/errors.ts';
 import type { Logger } from '#common/logging.ts';
 import { Standstill } from '#common/standstill.ts';
+import type { FloatTensor } from '../../../engines/onnx/sessions/protocol.ts';
 import { LiveThreadError } from '../../live-engine.ts';
-import type { VoiceConverterOptions } from '../../voice/converter.ts';
+import type { ConverterOptions } from '../../voice/open-converter.ts';
+import type { ModelVoices } from '../../voice/rvc/model-voices.ts';
 import type { FromVoiceThread, ToVoiceThread } from './voice-protocol.ts';
 
 const HUNG_MS = 10_000;
@@ -33,15 +35,27 @@ export interface VoiceThreadStream {
   close(): void;
 }
 
+/** What a stream needs of where its threads are started. */
+export interface StreamNeeds {
+  /** Told when its thread ends. */
+  readonly onEnd: (error: Error) => void;
+  /** Runs the models that it speaks with. */
+  readonly run?: ModelVoices['run'] | undefined;
+}
+
 interface Asked {
-  readonly at: number;
+  /** When its thread last had nothing to wait for. */
+  at: number;
   readonly resolve: (samples: ArrayBuffer) => void;
   readonly reject: (error: Error) => void;
 }
 
-interface Stream {
+interface Stream extends StreamNeeds {
   readonly id: number;
-  readonly onEnd: (error: Error) => void;
+  /** Ends the runs of models for it. */
+  readonly ending: AbortController;
+  /** Those under way. */
+  runs: number;
   asked: Asked | undefined;
 }
 
@@ -105,19 +119,22 @@ export class VoiceThreads {
     });
   }
 
-  /** Opens a stream in the thread that has the fewest. @param onEnd told when that thread ends @throws LiveThreadError when no thread is warm, or it ends */
-  async open(options: VoiceConverterOptions, onEnd: (error: Error) => void): Promise<VoiceThreadStream> {
+  /** Opens a stream in the thread that has the fewest. @throws LiveThreadError when no thread is warm, or it ends */
+  async open(options: ConverterOptions, needs: StreamNeeds): Promise<VoiceThreadStream> {
     const thread = [...this.#threads]
       .filter(({ warm }) => warm)
       .reduce<Thread | undefined>((a, b) => (a && a.streams.size <= b.streams.size ? a : b), undefined);
     if (!thread) throw new LiveThreadError('no voice thread is warm');
-    const stream: Stream = { id: this.#nextStream++, onEnd, asked: undefined };
+    const ending = new AbortController();
+    const stream: Stream = { ...needs, id: this.#nextStream++, ending, runs: 0, asked: undefined };
     thread.streams.set(stream.id, stream);
     this.#watch();
     const close = () => {
       if (!thread.streams.delete(stream.id)) return;
-      stream.asked?.reject(new LiveThreadError('the stream was closed'));
+      const closed = new LiveThreadError('the stream was closed');
+      stream.asked?.reject(closed);
       stream.asked = undefined;
+      ending.abort(closed);
       this.#tell(thread, { type: 'close', stream: stream.id });
       this.#watch();
     };
@@ -178,11 +195,31 @@ export class VoiceThreads {
       return;
     }
     const stream = thread.streams.get(message.stream);
+    if (message.type === 'run') return void (stream && this.#run(thread, stream, message));
     const asked = stream?.asked;
     if (!stream || !asked) return;
     stream.asked = undefined;
     if (message.type === 'failed') asked.reject(new Error(message.message));
     else asked.resolve(message.type === 'converted' ? message.samples : NO_SAMPLES);
+  }
+
+  /** Runs a model for a stream. How long that takes is no matter of its thread, which goes on with others. */
+  async #run(
+    thread: Thread,
+    stream: Stream,
+    { run, model, feeds }: Extract<FromVoiceThread, { type: 'run' }>,
+  ): Promise<void> {
+    stream.runs++;
+    let output: FloatTensor | undefined;
+    let failure = 'no models were opened';
+    try {
+      output = await stream.run?.(model, feeds, stream.ending.signal);
+    } catch (error) {
+      failure = describeError(error);
+    }
+    stream.runs--;
+    if (stream.asked) stream.asked.at = performance.now();
+    this.#tell(thread, { type: 'ran', run, output, failure }, output ? [output.data.buffer] : []);
   }
 
   #onExit(thread: Thread, failure: unknown, code: number): void {
@@ -191,7 +228,8 @@ export class VoiceThreads {
     const error = new LiveThreadError(`a voice thread ended (${how})`, { cause: failure });
     const streams = [...thread.streams.values()];
     thread.streams.clear();
-    for (const { asked, onEnd } of streams) {
+    for (const { asked, onEnd, ending } of streams) {
+      ending.abort(error);
       asked?.reject(error);
       onEnd(error);
     }
@@ -231,7 +269,8 @@ export class VoiceThreads {
       if (standstill.was(now)) return;
       const since = now - hungMs;
       for (const { worker, streams } of this.#threads)
-        if ([...streams.values()].some(({ asked }) => asked && asked.at < since)) void worker.terminate();
+        if ([...streams.values()].some(({ asked, runs }) => asked && runs === 0 && asked.at < since))
+          void worker.terminate();
     }, hungMs / 5);
   }
 }

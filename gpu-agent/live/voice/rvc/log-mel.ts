@@ -3,6 +3,7 @@ const RATE = 16_000;
 export const MEL_BANDS = 128;
 export const MEL_HOP = 160;
 const FFT = 1_024;
+const BINS = FFT / 2 + 1;
 const LOWEST_HZ = 30;
 const HIGHEST_HZ = RATE / 2;
 const QUIETEST = 1e-5;
@@ -12,30 +13,112 @@ const BASIS = melBasis();
 const [COS, SIN] = [Math.cos, Math.sin].map((of) =>
   Float64Array.from({ length: FFT / 2 }, (_, i) => of((2 * Math.PI * i) / FFT)),
 ) as [Float64Array, Float64Array];
+/** Where each value goes before the transform. */
+const REVERSED = Uint16Array.from({ length: FFT }, (_, i) => {
+  let reversed = 0;
+  for (let bit = 1, from = i; bit < FFT; bit <<= 1, from >>= 1) reversed = (reversed << 1) | (from & 1);
+  return reversed;
+});
 
-/**
- * Natural logarithms of the magnitudes, band by band.
- * @param samples ends are mirrored, so that the first column is centred on the first sample
- * @returns `columns` of each band, one band after the other
- */
-export function logMel(samples: Float64Array, columns: number): Float32Array<ArrayBuffer> {
-  const out = new Float32Array(MEL_BANDS * columns);
-  const [re, im] = [new Float64Array(FFT), new Float64Array(FFT)];
-  for (let column = 0; column < columns; column++) {
-    const from = column * MEL_HOP - FFT / 2;
-    for (let i = 0; i < FFT; i++) {
-      re[i] = (HANN[i] as number) * (samples[mirrored(from + i, samples.length)] as number);
-      im[i] = 0;
+/** The bands of a window that moves on over a stream: of the columns that it had before, none is worked out again. */
+export class LogMel {
+  readonly #re = new Float64Array(FFT);
+  readonly #im = new Float64Array(FFT);
+  readonly #magnitudes = new Float64Array(BINS);
+  #last: { readonly length: number; readonly columns: number; readonly bands: Float32Array } | undefined;
+
+  /**
+   * Natural logarithms of the magnitudes, band by band.
+   * @param samples ends are mirrored, so that the first column is centred on the first sample
+   * @param moved by how many samples the window has moved on since the last call; undefined: it is another
+   * @returns `columns` of each band, one band after the other
+   */
+  next(samples: Float64Array, columns: number, moved?: number): Float32Array<ArrayBuffer> {
+    const out = new Float32Array(MEL_BANDS * columns);
+    const kept = this.#keep(out, samples.length, columns, moved);
+    const missing = Array.from({ length: columns }, (_, column) => column).filter((each) => !kept(each));
+    // Of two columns at once, one in the real numbers and one in the imaginary ones, one transform is enough.
+    for (let i = 0; i < missing.length; i += 2) {
+      const [a = 0, b] = [missing[i], missing[i + 1]];
+      this.#transform(samples, a, b);
+      this.#write(out, columns, a, 1);
+      if (b !== undefined) this.#write(out, columns, b, -1);
     }
-    transform(re, im);
-    for (const [band, { first, weights }] of BASIS.entries()) {
+    this.#last = { length: samples.length, columns, bands: out.slice() };
+    return out;
+  }
+
+  /** Copies what is known. A column that heard of a mirrored end, then or now, is not. @returns whether one was copied */
+  #keep(
+    out: Float32Array,
+    length: number,
+    columns: number,
+    moved: number | undefined,
+  ): (column: number) => boolean {
+    const last = this.#last;
+    const by = (moved ?? Number.NaN) / MEL_HOP;
+    if (!last || !Number.isInteger(by) || last.length !== length || last.columns !== columns)
+      return () => false;
+    const first = Math.ceil(FFT / 2 / MEL_HOP);
+    const end = Math.min(columns, Math.floor((length - FFT / 2) / MEL_HOP) + 1) - by;
+    for (let band = 0; band < MEL_BANDS && first < end; band++) {
+      const from = band * columns;
+      out.set(last.bands.subarray(from + first + by, from + end + by), from + first);
+    }
+    return (column) => column >= first && column < end;
+  }
+
+  /** Fast Fourier transform (Cooley and Tukey 1965) of the samples around one or two columns. */
+  #transform(samples: Float64Array, a: number, b: number | undefined): void {
+    const [re, im] = [this.#re, this.#im];
+    load(samples, a, re);
+    if (b === undefined) im.fill(0);
+    else load(samples, b, im);
+    for (let size = 2; size <= FFT; size *= 2) {
+      const [half, stride] = [size / 2, FFT / size];
+      for (let from = 0; from < FFT; from += size) {
+        for (let k = 0; k < half; k++) {
+          const [low, high] = [from + k, from + k + half];
+          const [cos, sin] = [COS[k * stride] as number, SIN[k * stride] as number];
+          const tr = (re[high] as number) * cos + (im[high] as number) * sin;
+          const ti = (im[high] as number) * cos - (re[high] as number) * sin;
+          re[high] = (re[low] as number) - tr;
+          im[high] = (im[low] as number) - ti;
+          re[low] = (re[low] as number) + tr;
+          im[low] = (im[low] as number) + ti;
+        }
+      }
+    }
+  }
+
+  /** @param sign 1: the column that is in the real numbers, −1: the one in the imaginary ones */
+  #write(out: Float32Array, columns: number, column: number, sign: 1 | -1): void {
+    const [re, im, magnitudes] = [this.#re, this.#im, this.#magnitudes];
+    for (let bin = 0; bin < BINS; bin++) {
+      const mirror = (FFT - bin) % FFT;
+      // What is even about the middle belongs to the real numbers, what is odd to the imaginary ones.
+      const x = (re[bin] as number) + sign * (re[mirror] as number);
+      const y = (im[bin] as number) - sign * (im[mirror] as number);
+      magnitudes[bin] = 0.5 * Math.sqrt(x * x + y * y);
+    }
+    for (let band = 0; band < MEL_BANDS; band++) {
+      const { first, weights } = BASIS[band] as (typeof BASIS)[number];
       let sum = 0;
       for (let i = 0; i < weights.length; i++)
-        sum += (weights[i] as number) * Math.hypot(re[first + i] as number, im[first + i] as number);
+        sum += (weights[i] as number) * (magnitudes[first + i] as number);
       out[band * columns + column] = Math.log(Math.max(QUIETEST, sum));
     }
   }
-  return out;
+}
+
+/** The samples around a column, weighted, in the order in which the transform takes them. */
+function load(samples: Float64Array, column: number, into: Float64Array): void {
+  const from = column * MEL_HOP - FFT / 2;
+  const isInside = from >= 0 && from + FFT <= samples.length;
+  for (let i = 0; i < FFT; i++) {
+    const at = isInside ? from + i : mirrored(from + i, samples.length);
+    into[REVERSED[i] as number] = (HANN[i] as number) * (samples[at] as number);
+  }
 }
 
 function mirrored(at: number, length: number): number {
@@ -62,32 +145,4 @@ function melBasis(): readonly { readonly first: number; readonly weights: Float6
     );
     return { first, weights: all.slice(first, all.findLastIndex((weight) => weight > 0) + 1) };
   });
-}
-
-/** Fast Fourier transform in place (Cooley and Tukey 1965). */
-function transform(re: Float64Array, im: Float64Array): void {
-  for (let i = 1, j = 0; i < FFT; i++) {
-    let bit = FFT >> 1;
-    for (; j & bit; bit >>= 1) j ^= bit;
-    j ^= bit;
-    if (i < j) {
-      [re[i], re[j]] = [re[j] as number, re[i] as number];
-      [im[i], im[j]] = [im[j] as number, im[i] as number];
-    }
-  }
-  for (let size = 2; size <= FFT; size *= 2) {
-    const [half, stride] = [size / 2, FFT / size];
-    for (let from = 0; from < FFT; from += size) {
-      for (let k = 0; k < half; k++) {
-        const [a, b] = [from + k, from + k + half];
-        const [cos, sin] = [COS[k * stride] as number, SIN[k * stride] as number];
-        const tr = (re[b] as number) * cos + (im[b] as number) * sin;
-        const ti = (im[b] as number) * cos - (re[b] as number) * sin;
-        re[b] = (re[a] as number) - tr;
-        im[b] = (im[a] as number) - ti;
-        re[a] = (re[a] as number) + tr;
-        im[a] = (im[a] as number) + ti;
-      }
-    }
-  }
 }

@@ -3,11 +3,12 @@ import { loadVoices } from '#common/voices/load-voices.ts';
 import type { Voice } from '#common/voices/voice.ts';
 import { type GivenModel, ModelDirRig } from '../../../engines/onnx/testing/model-dir-rig.ts';
 import { tinyContentvec, tinyEcho, tinyRmvpe, tinyTone } from '../../../engines/onnx/testing/tiny-voices.ts';
-import { openConverter } from '../open-converter.ts';
+import { engineFor } from '../open-converter.ts';
 import { levelDb, median, pitchOf } from '../testing/analysis.ts';
 import { joined, noise, VOWELS, vowel } from '../testing/sounds.ts';
 import { MEL_BANDS } from './log-mel.ts';
 import { type ModelVoices, openModelVoices } from './model-voices.ts';
+import { RvcConverter } from './rvc-converter.ts';
 
 const RATE = 48_000;
 const NEVER = new AbortController().signal;
@@ -37,7 +38,10 @@ async function open(...given: GivenModel[]): Promise<ModelVoices> {
 /** A voice that names a model. */
 const speaking = (model: string, voice = alto): Voice => ({ ...voice, model });
 const start = (models: ModelVoices, model: string, sampleRate = RATE, signal = NEVER) =>
-  models.open(model, { sampleRate, voice: speaking(model) }, signal);
+  new RvcConverter({
+    ...{ sampleRate, voice: speaking(model), models: models.of(model) },
+    run: (name, feeds) => models.run(name, feeds, signal),
+  });
 
 /** A whole sound through a converter, and what it still held. */
 async function convert(
@@ -173,21 +177,20 @@ describe('which engine converts', () => {
       ...[tinyEcho({ name: 'ada' }), tinyEcho({ name: 'bob', width: 768 })],
     );
     expect([...models.names]).toEqual(['ada', 'bob']);
-    const engine = (voice: Voice | undefined, node: ModelVoices | undefined = models) => {
-      const { engine, kind } = openConverter({ sampleRate: RATE, voice }, node, NEVER);
-      return [engine, kind];
+    const engine = (voice: Voice | undefined) => {
+      const { engine, models: speaking } = engineFor(voice, models);
+      return [engine, speaking?.content.name, speaking?.pitch?.name];
     };
-    expect(engine(speaking('ada'))).toEqual(['onnx ada', 'elsewhere']);
-    expect(engine(speaking('bob'))).toEqual(['onnx bob', 'elsewhere']);
+    expect(engine(speaking('ada'))).toEqual(['onnx ada', 'contentvec_256', 'rmvpe']);
+    expect(engine(speaking('bob'))).toEqual(['onnx bob', 'contentvec_768', 'rmvpe']);
     // The encoder is no voice.
     for (const name of ['carol', 'contentvec_256', 'rmvpe'])
-      expect(engine(speaking(name))).toEqual(['builtin', 'here']);
-    expect(engine(alto)).toEqual(['builtin', 'here']);
-    expect(openConverter({ sampleRate: RATE, voice: speaking('ada') }, undefined, NEVER).engine).toBe(
-      'builtin',
-    );
-    expect(engine(undefined)).toEqual(['none', 'here']);
-    expect(() => models.open('carol', { sampleRate: RATE, voice: alto }, NEVER)).toThrow('no model carol');
+      expect(engine(speaking(name))).toEqual(['builtin', undefined, undefined]);
+    expect(engine(alto)).toEqual(['builtin', undefined, undefined]);
+    expect(engineFor(speaking('ada'), undefined)).toEqual({ engine: 'builtin' });
+    expect(engine(undefined)).toEqual(['none', undefined, undefined]);
+    expect(() => models.of('carol')).toThrow('no model carol');
+    await expect(models.run('carol', {}, NEVER)).rejects.toThrow('no model carol');
   });
 
   it('is none of a directory that has no voice, and a fault is named', async () => {

@@ -1,11 +1,9 @@
 import { VOICE } from '../../../engines/onnx/contracts/rvc.ts';
 import { ModelDirError, openModelDir } from '../../../engines/onnx/model-dir.ts';
-import type { Provider } from '../../../engines/onnx/sessions/protocol.ts';
+import type { FloatTensor, FloatTensors, Provider } from '../../../engines/onnx/sessions/protocol.ts';
 import { SessionPool } from '../../../engines/onnx/sessions/session-pool.ts';
 import { type OpenModel, openModel } from '../../../engines/onnx/stages/models.ts';
-import type { AsyncVoiceConverter, ConverterOptions } from '../open-converter.ts';
-import { RvcConverter } from './rvc-converter.ts';
-import { modelPitch, trackedPitch } from './source-pitch.ts';
+import type { RvcModels, VoiceModel } from './rvc-models.ts';
 
 export interface ModelVoicesOptions {
   /** The owner's models and their manifest. */
@@ -24,8 +22,10 @@ export interface ModelVoicesOptions {
 export interface ModelVoices {
   /** Names in the manifest. */
   readonly names: ReadonlySet<string>;
-  /** @param model one of the names @throws RangeError for another */
-  open(model: string, options: ConverterOptions, signal: AbortSignal): AsyncVoiceConverter;
+  /** What speaks with the voice of one of the names. @throws RangeError for another */
+  of(name: string): RvcModels;
+  /** Runs any of them and returns its first output. Buffers of feeds are given away. @throws the signal's reason */
+  run(model: string, feeds: FloatTensors, signal: AbortSignal): Promise<FloatTensor>;
   close(): Promise<void>;
 }
 
@@ -47,22 +47,35 @@ export async function openModelVoices(
   for (const { model, provider } of runs) say(`model ${model} runs on ${provider}`);
 
   const open = models.map((model) => openModel(pool, model));
-  const byName = new Map(
+  const byName = new Map(open.map((each) => [each.model.name, each]));
+  const tracker = open.find(({ model }) => model.contract.stage === 'voice-pitch');
+  const voices = new Map(
     open
       .filter(({ model }) => model.contract.stage === VOICE)
-      .map((voice) => [voice.model.name, { voice, content: contentFor(voice, open) }]),
+      .map((voice): [string, RvcModels] => {
+        const content = factsOf(contentFor(voice, open));
+        return [voice.model.name, { voice: factsOf(voice), content, pitch: tracker && factsOf(tracker) }];
+      }),
   );
-  const tracker = open.find(({ model }) => model.contract.stage === 'voice-pitch');
   return {
-    names: new Set(byName.keys()),
-    open(name, { sampleRate, voice }, ended) {
-      const found = byName.get(name);
-      if (!found || !voice) throw new RangeError(`there is no model ${name} of a voice`);
-      const pitch = tracker ? () => modelPitch(tracker) : trackedPitch;
-      return new RvcConverter({ sampleRate, voice, models: { ...found, pitch }, signal: ended });
+    names: new Set(voices.keys()),
+    of(name) {
+      const found = voices.get(name);
+      if (!found) throw new RangeError(`there is no model ${name} of a voice`);
+      return found;
+    },
+    run(name, feeds, ended) {
+      const model = byName.get(name);
+      return model
+        ? model.run(feeds, ended)
+        : Promise.reject(new RangeError(`there is no model ${name} of voices`));
     },
     close: () => pool.close(),
   };
+}
+
+function factsOf({ model: { name, inputs, options } }: OpenModel): VoiceModel {
+  return { name, inputs: inputs.map(({ role, dims }) => ({ role, dims })), options };
 }
 
 /** The contracts see to it that it is there. */

@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { seeded } from '../../../engines/builtin/lip-sync/training/random.ts';
-import { logMel, MEL_BANDS } from './log-mel.ts';
+import { noise as hiss, joined, speech, VOWELS, vowel } from '../testing/sounds.ts';
+import { LogMel, MEL_BANDS, MEL_HOP } from './log-mel.ts';
 import { BINS, pitchClass, pitchOfSalience } from './pitch-classes.ts';
 import { Resampler } from './resampler.ts';
+import { sourcePitch } from './source-pitch.ts';
 import { Splicer } from './splice.ts';
 
 const tone = (hz: number, rate: number, length: number, phase = 0) =>
@@ -98,36 +100,117 @@ describe('classes of pitch', () => {
 });
 
 describe('the mel bands of RMVPE', () => {
-  it('are those of a transform done by its definition', () => {
-    const samples = noise(1_700).map((value) => 0.3 * value);
-    const columns = 10;
-    const found = logMel(samples, columns);
-    const toMel = (hz: number) => 2_595 * Math.log10(1 + hz / 700);
-    const edge = (i: number) =>
-      700 * (10 ** ((toMel(30) + (i * (toMel(8_000) - toMel(30))) / (MEL_BANDS + 1)) / 2_595) - 1);
-    for (const column of [0, 4, 9]) {
-      const frame = Array.from({ length: 1_024 }, (_, i) => {
-        const at = Math.abs(160 * column - 512 + i);
-        const sample = samples[at < 1_700 ? at : 2 * 1_699 - at] as number;
-        return sample * (0.5 - 0.5 * Math.cos((2 * Math.PI * i) / 1_024));
-      });
-      const magnitudes = Array.from({ length: 513 }, (_, bin) => {
-        let [re, im] = [0, 0];
-        for (const [i, value] of frame.entries()) {
-          re += value * Math.cos((2 * Math.PI * bin * i) / 1_024);
-          im -= value * Math.sin((2 * Math.PI * bin * i) / 1_024);
-        }
-        return Math.hypot(re, im);
-      });
-      for (let band = 0; band < MEL_BANDS; band++) {
-        const [left, centre, right] = [edge(band), edge(band + 1), edge(band + 2)];
-        const sum = magnitudes.reduce((total, magnitude, bin) => {
-          const hz = (bin * 16_000) / 1_024;
-          const height = Math.min((hz - left) / (centre - left), (right - hz) / (right - centre));
-          return total + magnitude * Math.max(0, height) * (2 / (right - left));
-        }, 0);
-        expect(found[band * columns + column]).toBeCloseTo(Math.log(Math.max(1e-5, sum)), 4);
+  const toMel = (hz: number) => 2_595 * Math.log10(1 + hz / 700);
+  const edge = (i: number) =>
+    700 * (10 ** ((toMel(30) + (i * (toMel(8_000) - toMel(30))) / (MEL_BANDS + 1)) / 2_595) - 1);
+  const turn = Array.from({ length: 1_024 }, (_, i) => (2 * Math.PI * i) / 1_024);
+  const [cosines, sines] = [turn.map(Math.cos), turn.map(Math.sin)] as [number[], number[]];
+
+  /** One column by its definition. */
+  function defined(samples: Float64Array, column: number): number[] {
+    const last = samples.length - 1;
+    const frame = turn.map((angle, i) => {
+      const at = Math.abs(MEL_HOP * column - 512 + i);
+      return (samples[at <= last ? at : 2 * last - at] as number) * (0.5 - 0.5 * Math.cos(angle));
+    });
+    const magnitudes = Array.from({ length: 513 }, (_, bin) => {
+      let [re, im] = [0, 0];
+      for (let i = 0; i < 1_024; i++) {
+        re += (frame[i] as number) * (cosines[(bin * i) % 1_024] as number);
+        im -= (frame[i] as number) * (sines[(bin * i) % 1_024] as number);
       }
+      return Math.hypot(re, im);
+    });
+    return Array.from({ length: MEL_BANDS }, (_, band) => {
+      const [left, centre, right] = [edge(band), edge(band + 1), edge(band + 2)];
+      const sum = magnitudes.reduce((total, magnitude, bin) => {
+        const hz = (bin * 16_000) / 1_024;
+        const height = Math.min((hz - left) / (centre - left), (right - hz) / (right - centre));
+        return total + magnitude * Math.max(0, height) * (2 / (right - left));
+      }, 0);
+      return Math.log(Math.max(1e-5, sum));
+    });
+  }
+  const columnOf = (bands: Float32Array, columns: number, column: number) =>
+    Array.from({ length: MEL_BANDS }, (_, band) => bands[band * columns + column] as number);
+  /** The greatest difference, of all columns. */
+  function off(bands: Float32Array, samples: Float64Array, columns: number): number {
+    return Math.max(
+      ...Array.from({ length: columns }, (_, column) => {
+        const wanted = defined(samples, column);
+        return Math.max(
+          ...columnOf(bands, columns, column).map((v, band) => Math.abs(v - (wanted[band] ?? 0))),
+        );
+      }),
+    );
+  }
+
+  it.each([9, 10])('are those of a transform done by its definition, of %i columns', (columns) => {
+    const samples = noise(1_700).map((value) => 0.3 * value);
+    expect(off(new LogMel().next(samples, columns), samples, columns)).toBeLessThan(1e-5);
+  });
+
+  const [WINDOW, COLUMNS, BLOCK] = [10_320, 64, 1_600];
+  /** Windows over a sound of 48 kHz as a converter has them: silence first, then a tenth of a second more each time. */
+  function* windowsOver(sound: Int16Array, count: number) {
+    const stream = new Resampler(48_000, 16_000).push(Float64Array.from(sound, (sample) => sample / 32_768));
+    const padded = new Float64Array(WINDOW + stream.length);
+    padded.set(stream, WINDOW);
+    for (let k = 1; k <= count; k++) yield padded.slice(k * BLOCK, k * BLOCK + WINDOW);
+  }
+  const sung = () => joined([vowel({ hz: 118, formants: VOWELS.a, seconds: 0.8 }), hiss(0.4, 0.05)]);
+
+  it('of a window that moves on are those of each window by itself', () => {
+    const mel = new LogMel();
+    for (const [k, samples] of [...windowsOver(sung(), 9)].entries()) {
+      const bands = mel.next(samples, COLUMNS, BLOCK);
+      // The definition takes its time.
+      if (k % 4 === 0) expect(off(bands, samples, COLUMNS)).toBeLessThan(1e-5);
+      // What is given away is not what is kept.
+      bands.fill(0);
     }
+  });
+
+  it('are those of speech', { tags: ['speech', 'ffmpeg'] }, async () => {
+    const mel = new LogMel();
+    for (const [k, samples] of [...windowsOver(await speech('flite slt'), 12)].entries()) {
+      const bands = mel.next(samples, COLUMNS, BLOCK);
+      if (k % 4 === 3) expect(off(bands, samples, COLUMNS)).toBeLessThan(1e-5);
+    }
+  });
+
+  it('are worked out once, but for those that heard a mirrored end, and for a window that is another', () => {
+    const [first, second] = [...windowsOver(sung(), 8)].slice(6) as [Float64Array, Float64Array];
+    // Of other sound, so that what was kept is told from what was worked out again.
+    const other = noise(WINDOW);
+    const mel = new LogMel();
+    const before = mel.next(first, COLUMNS, BLOCK);
+    const after = mel.next(other, COLUMNS, BLOCK);
+    const same = (column: number) =>
+      columnOf(after, COLUMNS, column).every((v, band) => v === before[band * COLUMNS + column + 10]);
+    const kept = Array.from({ length: COLUMNS }, (_, column) => column).filter(
+      (column) => column + 10 < COLUMNS && same(column),
+    );
+    expect([kept.at(0), kept.at(-1), kept.length]).toEqual([4, 51, 48]);
+    for (const moved of [undefined, 1_601, 16_000]) {
+      const anew = new LogMel();
+      anew.next(other, COLUMNS, BLOCK);
+      expect(off(anew.next(second, COLUMNS, moved), second, COLUMNS), String(moved)).toBeLessThan(1e-5);
+    }
+  });
+});
+
+describe('the pitch of a source', () => {
+  const model = (name: string, ...roles: string[]) => ({
+    ...{ name, options: {}, inputs: roles.map((role) => ({ role, dims: [1, 64] })) },
+  });
+  const run = () => Promise.reject(new Error('not in this test'));
+
+  it('is not listened for where its voice takes none', () => {
+    const content = model('content', 'sound');
+    const of = (...roles: string[]) =>
+      sourcePitch({ content, voice: model('voice', ...roles), pitch: undefined }, run);
+    expect(of('feats', 'p_len', 'sid')).toBeUndefined();
+    expect(of('feats', 'p_len', 'pitch', 'pitchf', 'sid')).toBeDefined();
   });
 });

@@ -1,11 +1,11 @@
 import type { Voice } from '#common/voices/voice.ts';
-import type { OpenModel } from '../../../engines/onnx/stages/models.ts';
 import type { AsyncVoiceConverter } from '../open-converter.ts';
 import { SpeakerPitch } from '../speaker-pitch.ts';
 import { MEL_HOP } from './log-mel.ts';
 import { pitchClass } from './pitch-classes.ts';
 import { Resampler } from './resampler.ts';
-import { SOURCE_RATE, type SourcePitch } from './source-pitch.ts';
+import type { RunModel, RvcModels, VoiceModel } from './rvc-models.ts';
+import { SOURCE_RATE, type SourcePitch, sourcePitch } from './source-pitch.ts';
 import { Splicer } from './splice.ts';
 
 /** What each run of the models adds to the stream, over how long it is faded in, and how far it may be moved, ms. */
@@ -22,20 +22,11 @@ const BLOCK = (BLOCK_MS * SOURCE_RATE) / 1_000;
 const NEW_FRAMES = BLOCK / MEL_HOP;
 const FULL = 32_768;
 
-/** The models that speak with a voice. */
-export interface RvcModels {
-  readonly voice: OpenModel;
-  readonly content: OpenModel;
-  /** How the pitch of a stream is found: another for each. */
-  readonly pitch: () => SourcePitch;
-}
-
 export interface RvcConverterOptions {
   readonly sampleRate: number;
   readonly voice: Pick<Voice, 'pitchHz'>;
   readonly models: RvcModels;
-  /** Ends what runs. */
-  readonly signal: AbortSignal;
+  readonly run: RunModel;
 }
 
 /**
@@ -68,12 +59,12 @@ export class RvcConverter implements AsyncVoiceConverter {
 class RvcStream {
   readonly latency: number;
   readonly #models: RvcModels;
-  readonly #signal: AbortSignal;
+  readonly #run: RunModel;
   readonly #rate: number;
   readonly #inward: Resampler;
   readonly #outward: Resampler;
   readonly #splicer: Splicer;
-  readonly #pitch: SourcePitch;
+  readonly #pitch: SourcePitch | undefined;
   readonly #speaker: SpeakerPitch;
   /** Samples at SOURCE_RATE that make no block yet, and the last of those that did. */
   #pending = new Float64Array(0);
@@ -83,9 +74,9 @@ class RvcStream {
   /** Samples that are still before the stream's first. */
   #early: number;
 
-  constructor({ sampleRate, voice, models, signal }: RvcConverterOptions) {
+  constructor({ sampleRate, voice, models, run }: RvcConverterOptions) {
     this.#models = models;
-    this.#signal = signal;
+    this.#run = run;
     this.#rate = models.voice.options.sample_rate ?? 0;
     this.#inward = new Resampler(sampleRate, SOURCE_RATE);
     this.#outward = new Resampler(this.#rate, sampleRate);
@@ -95,7 +86,7 @@ class RvcStream {
       number,
     ];
     this.#splicer = new Splicer(block, fade, search);
-    this.#pitch = models.pitch();
+    this.#pitch = sourcePitch(models, run);
     this.#speaker = new SpeakerPitch(voice.pitchHz, 1 / FRAMES_A_SECOND);
     // A block is sent while the next one is heard.
     this.#ready = new Float64Array(Math.ceil((BLOCK_MS * sampleRate) / 1_000));
@@ -127,37 +118,31 @@ class RvcStream {
     const window = this.#window;
     window.copyWithin(0, BLOCK);
     window.set(block, WINDOW - BLOCK);
-    this.#pitch.hear(block);
+    this.#pitch?.hear(block);
     const { voice, content } = this.#models;
-    const takesPitch = voice.model.inputs.some(({ role }) => role === 'pitchf');
     const [feats, pitches] = await Promise.all([
-      this.#content(content, window.slice()),
-      takesPitch ? this.#pitch.of(window.slice(), FRAMES, this.#signal) : undefined,
+      this.#content(content, window),
+      this.#pitch?.of(window, FRAMES),
     ]);
     const hz = pitches ? this.#target(pitches) : new Float64Array(FRAMES);
-    const { data } = await voice.run(
-      {
-        feats,
-        p_len: { data: Float32Array.of(FRAMES), dims: [1] },
-        pitch: { data: Float32Array.from(hz, pitchClass), dims: [1, FRAMES] },
-        pitchf: { data: Float32Array.from(hz), dims: [1, FRAMES] },
-        sid: { data: Float32Array.of(voice.options.speaker ?? 0), dims: [1] },
-      },
-      this.#signal,
-    );
+    const { data } = await this.#run(voice.name, {
+      feats,
+      p_len: { data: Float32Array.of(FRAMES), dims: [1] },
+      pitch: { data: Float32Array.from(hz, pitchClass), dims: [1, FRAMES] },
+      pitchf: { data: Float32Array.from(hz), dims: [1, FRAMES] },
+      sid: { data: Float32Array.of(voice.options.speaker ?? 0), dims: [1] },
+    });
     assertLength('audio', data.length, (FRAMES * this.#rate) / FRAMES_A_SECOND);
     const end = ((BLOCK_MS + FADE_MS + SEARCH_MS) * this.#rate) / 1_000;
     return this.#splicer.add(Float64Array.from(data.subarray(data.length - end)));
   }
 
   /** What is said, each frame twice: the encoder's are 20 ms long, the voice's 10. */
-  async #content(content: OpenModel, window: Float64Array) {
-    const input = content.model.inputs[0];
+  async #content({ name, inputs }: VoiceModel, window: Float64Array) {
+    const [input] = inputs;
     const dims = [...(input?.dims.slice(0, -1) ?? [1]), window.length];
-    const { data, dims: found } = await content.run(
-      { [input?.role ?? '']: { data: Float32Array.from(window), dims } },
-      this.#signal,
-    );
+    const sound = { data: Float32Array.from(window), dims };
+    const { data, dims: found } = await this.#run(name, { [input?.role ?? '']: sound });
     const width = found.at(-1) ?? 0;
     assertLength('content', data.length, (FRAMES / 2) * width);
     const feats = new Float32Array(FRAMES * width);

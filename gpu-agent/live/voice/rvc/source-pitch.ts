@@ -1,7 +1,7 @@
-import type { OpenModel } from '../../../engines/onnx/stages/models.ts';
 import { PitchTracker } from '../pitch-tracker.ts';
-import { logMel, MEL_BANDS, MEL_HOP } from './log-mel.ts';
+import { LogMel, MEL_BANDS, MEL_HOP } from './log-mel.ts';
 import { BINS, pitchOfSalience } from './pitch-classes.ts';
+import type { RunModel, RvcModels, VoiceModel } from './rvc-models.ts';
 
 /** Of all that stands before a voice, samples a second. */
 export const SOURCE_RATE = 16_000;
@@ -15,18 +15,29 @@ export interface SourcePitch {
    * @param frames of it, {@link MEL_HOP} samples each, from its start
    * @returns Hz, 0 without a voice
    */
-  of(window: Float64Array, frames: number, signal: AbortSignal): Promise<Float64Array>;
+  of(window: Float64Array, frames: number): Promise<Float64Array>;
+}
+
+/** How the pitch of a stream is found; undefined: its voice takes none, and what nobody asks for is not to be kept. */
+export function sourcePitch({ voice, pitch }: RvcModels, run: RunModel): SourcePitch | undefined {
+  if (!voice.inputs.some(({ role }) => role === 'pitchf')) return undefined;
+  return pitch ? modelPitch(pitch, run) : trackedPitch();
 }
 
 /** By the owner's model. */
-export function modelPitch(model: OpenModel): SourcePitch {
-  const threshold = model.options.threshold ?? 0;
+function modelPitch({ name, inputs, options }: VoiceModel, run: RunModel): SourcePitch {
+  const threshold = options.threshold ?? 0;
+  const mel = new LogMel();
+  /** Samples heard since the last window. */
+  let moved = 0;
   return {
-    hear() {},
-    async of(window, frames, signal) {
-      const mel = { data: logMel(window, frames), dims: [1, MEL_BANDS, frames] };
-      const input = model.model.inputs[0]?.role ?? '';
-      const { data } = await model.run({ [input]: mel }, signal);
+    hear(samples) {
+      moved += samples.length;
+    },
+    async of(window, frames) {
+      const feed = { data: mel.next(window, frames, moved), dims: [1, MEL_BANDS, frames] };
+      moved = 0;
+      const { data } = await run(name, { [inputs[0]?.role ?? '']: feed });
       return Float64Array.from({ length: frames }, (_, i) =>
         pitchOfSalience(data.subarray(i * BINS, (i + 1) * BINS), threshold),
       );
@@ -35,7 +46,7 @@ export function modelPitch(model: OpenModel): SourcePitch {
 }
 
 /** By the tracker of `builtin`. Of the last 30 ms it does not know yet: there the last pitch goes on. */
-export function trackedPitch(): SourcePitch {
+function trackedPitch(): SourcePitch {
   const tracker = new PitchTracker(SOURCE_RATE);
   /** Of the frames that began to be heard first to last; the newest is at the end. */
   let heard: number[] = [];
