@@ -193,7 +193,10 @@ function endedAtOpen(reason: SessionEndReason | undefined, message: string, reje
     const why = `A content check rejected what the session was opened with: ${rejected}`;
     return refusalOf('invalid_input', why, reason);
   }
-  if (reason === 'render_failed') return unreachable(new Error(message));
+  if (reason === 'render_failed') {
+    const why = 'The session could not be made ready. Nothing is billed; open another session.';
+    return refusalOf('internal_error', why, reason, new Error(message));
+  }
   return refusalOf('not_found', message || 'The session has ended.', reason);
 }
 

@@ -24,7 +24,6 @@ export interface ContentChecks {
   readonly statement: ContentCheckStatement;
   /**
    * Returns when every check allowed the subject.
-   * @param options.withinMs for all checks together; those that have not said by then could not
    * @throws RenderError `content_rejected`, or of a file that cannot be read; ContentCheckError when one could not say;
    *   the signal's reason
    */
@@ -35,7 +34,10 @@ export interface ContentChecks {
 export interface AllowedOptions {
   readonly signal: AbortSignal;
   readonly logger: Logger;
+  /** For all checks together; those that have not said by then could not. */
   readonly withinMs?: number;
+  /** What the checks that are left look at when one found a file that cannot be read. Absent: that is thrown. */
+  readonly instead?: (unreadable: RenderError) => CheckSubject;
 }
 
 export interface ContentChecksOptions {
@@ -105,9 +107,17 @@ export async function createContentChecks({
     statement,
     async assertAllowed(subject, options) {
       // One after the other: what a cheap one rejects is not sent to the next.
-      const { withinMs } = options;
+      const { withinMs, instead } = options;
       const late = withinMs === undefined ? undefined : AbortSignal.timeout(withinMs);
-      for (const check of checks) await passes(check, subject, options, late);
+      let looked = subject;
+      for (const check of checks) {
+        try {
+          await passes(check, looked, options, late);
+        } catch (error) {
+          if (!instead || !(error instanceof RenderError) || error.code === 'content_rejected') throw error;
+          looked = instead(error);
+        }
+      }
     },
     async close() {
       await Promise.all(checks.map((check) => check.close()));

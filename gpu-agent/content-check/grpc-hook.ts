@@ -52,6 +52,7 @@ async function ask(
   const metadata = new Metadata();
   if (token) metadata.set('authorization', `Bearer ${token}`);
   const first = CheckRequest.fromPartial({ content: { $case: 'subject', value: await described(subject) } });
+  signal.throwIfAborted();
   const answered = new AbortController();
   /** Ends the wait for a chunk to be taken: whoever answered early reads no more. */
   let goOn = () => {};

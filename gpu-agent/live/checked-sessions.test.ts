@@ -12,7 +12,7 @@ import { type CheckService, startCheckService } from '../content-check/testing/c
 import { RenderError } from '../engines/engine.ts';
 import { until } from '../testing/harness.ts';
 import { type HttpStore, startHttpStore } from '../testing/http-store.ts';
-import type { LiveOptions } from './live.ts';
+import { AGENT_ENDS, type LiveOptions } from './live.ts';
 import type { OpenLiveOptions } from './live-engine.ts';
 import { type LiveRig, startLiveRig } from './testing/live-rig.ts';
 import { createTestLiveEngine } from './testing/test-live-engine.ts';
@@ -155,19 +155,28 @@ describe('a session that a check rejects', () => {
     watch.cancel();
   });
 
-  it('ends as rejected when its client never comes', async () => {
-    // At once, so that the time to connect is not over before.
+  /** Its verdict comes at once: before the claim is answered. */
+  async function rejectedAtOnce(connectDeadlineSeconds: number) {
     const assertAllowed = async () => {
       throw new RenderError('content_rejected', 'Not of this person.');
     };
     const { rig } = await checkedBy({}, { contentChecks: { assertAllowed } });
     const settings = { prompt: 'character: admiral' };
-    const id = await rig.claim({ capability: CAPABILITY, settings, connectDeadlineSeconds: 1 });
-    await until(() => rig.live.sessions.get(id)?.state === 'ended', 'ended');
-    expect(rig.live.sessions.get(id)?.end).toMatchObject({
-      reason: undefined,
-      rejected: 'Not of this person.',
-    });
+    const id = await rig.claim({ capability: CAPABILITY, settings, connectDeadlineSeconds });
+    return { rig, end: () => rig.live.sessions.get(id)?.end };
+  }
+  const REJECTED = { reason: undefined, rejected: 'Not of this person.' };
+
+  it('ends as rejected when its client never comes', async () => {
+    const { end } = await rejectedAtOnce(1);
+    await until(() => end() !== undefined, 'ended');
+    expect(end()).toMatchObject(REJECTED);
+  });
+
+  it('ends as rejected when its agent ends before its client comes', async () => {
+    const { rig, end } = await rejectedAtOnce(600);
+    await rig.live.sessions.endAll(AGENT_ENDS);
+    expect(end()).toMatchObject(REJECTED);
   });
 
   it.each([
@@ -231,17 +240,23 @@ describe('a check of a session that cannot be made', () => {
   });
 });
 
-it('a picture that a check cannot read is opened by no engine, and what else there is is looked at', async () => {
-  const list = join(dir, 'alike.txt');
-  await writeFile(list, `pdq ${'0'.repeat(64)}\n`);
-  store.objects.set('/face', Buffer.from('no picture'));
-  const { rig, claim, results, opened } = await checkedBy(
-    asking({ SEMBLANCE_CONTENT_CHECK: 'hash-list,http', SEMBLANCE_CONTENT_HASH_LIST: list }),
-  );
-  const relay = rig.relay(await claim());
-  await relay.ready;
-  expect(opened).toMatchObject([{ inputs: {}, unusable: { face: expect.stringContaining('face') } }]);
-  expect(results).toEqual(['hash-list input allowed', 'http input allowed']);
-  expect(service.asked.map(({ request }) => request.files)).toEqual([[]]);
-  await relay.close();
-});
+it.each([
+  ['hash-list,http', []],
+  ['http,hash-list', ['face']],
+])(
+  'a picture that a check cannot read is opened by no engine, and the checks that are left look at what else there is: %s',
+  async (checks, seen) => {
+    const list = join(dir, 'alike.txt');
+    await writeFile(list, `pdq ${'0'.repeat(64)}\n`);
+    store.objects.set('/face', Buffer.from('no picture'));
+    const { rig, claim, results, opened } = await checkedBy(
+      asking({ SEMBLANCE_CONTENT_CHECK: checks, SEMBLANCE_CONTENT_HASH_LIST: list }),
+    );
+    const relay = rig.relay(await claim());
+    await relay.ready;
+    expect(opened).toMatchObject([{ inputs: {}, unusable: { face: expect.stringContaining('face') } }]);
+    expect(results).toEqual(['http input allowed']);
+    expect(service.asked.map(({ files }) => Object.keys(files))).toEqual([seen]);
+    await relay.close();
+  },
+);

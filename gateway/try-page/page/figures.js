@@ -27,6 +27,7 @@ export class Figures {
   constructor(show) {
     this.#show = show;
     this.#timer = setInterval(() => this.render(), 250);
+    this.render();
   }
 
   /** @param {number} ms from when a message was sent to when it came back */

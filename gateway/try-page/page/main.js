@@ -7,6 +7,9 @@ import { openSound, streamVoice } from './voice.js';
 /** The page lies beside the operations of the API, wherever a proxy may have put both. */
 const API = new URL('./', location.href);
 
+/** A line that is gone without a word would keep the page waiting for minutes. */
+const ANSWER_MS = 30_000;
+
 /** @template {HTMLElement} T @param {string} id @param {new () => T} type @returns {T} */
 function element(id, type) {
   const found = document.getElementById(id);
@@ -39,13 +42,19 @@ async function api(path, body) {
       ...(body ? { 'content-type': 'application/json' } : {}),
     },
     ...(body ? { method: 'POST', body: JSON.stringify(body) } : {}),
+    signal: AbortSignal.timeout(ANSWER_MS),
   };
-  const response = await fetch(new URL(path, API), request).catch((cause) => {
-    throw new Error(`The service cannot be reached (${cause.message}).`, { cause });
-  });
-  const answer = await response.json().catch((cause) => {
-    throw new Error(`What answered (${response.status}) is not the service.`, { cause });
-  });
+  /** @param {Error} cause @param {string} otherwise */
+  const fail = (cause, otherwise) => {
+    const late = cause.name === 'TimeoutError';
+    throw new Error(late ? `The service did not answer within ${ANSWER_MS / 1000} s.` : otherwise, { cause });
+  };
+  const response = await fetch(new URL(path, API), request).catch((cause) =>
+    fail(cause, `The service cannot be reached (${cause.message}).`),
+  );
+  const answer = await response
+    .json()
+    .catch((cause) => fail(cause, `What answered (${response.status}) is not the service.`));
   if (!response.ok)
     throw new Error(
       answer.error
@@ -125,11 +134,13 @@ function connect(url, run) {
  * @param {AbortController} run @param {(session: any) => void} onSession
  */
 async function stream(run, onSession) {
+  const figures = new Figures(show);
+  atEnd(run.signal, () => figures.stop());
+  show('charged', '–');
   const what = chosen('what');
   const pictures = what === 'full-live-swap';
   const chosenFile = chosen('from') === 'file' ? file.files?.[0] : undefined;
   if (chosen('from') === 'file' && !chosenFile) throw new Error('Choose a file first.');
-  show('charged', '–');
   say(chosenFile ? 'Reading the file …' : `Asking for the ${pictures ? 'camera' : 'microphone'} …`);
   const video = pictures ? await openVideo(chosenFile, run) : undefined;
   const sound = pictures ? undefined : await openSound(chosenFile, run);
@@ -143,8 +154,6 @@ async function stream(run, onSession) {
   onSession(session);
   const url = `${session.stream_url}?session_token=${encodeURIComponent(session.session_token)}`;
   const { socket, format } = await connect(url, run);
-  const figures = new Figures(show);
-  atEnd(run.signal, () => figures.stop());
   if (video) {
     const canvases = {
       before: element('before', HTMLCanvasElement),

@@ -109,11 +109,10 @@ export async function streamPictures(socket, format, video, figures, run, { befo
 async function askFor({ srcObject }, { width, height, fps }) {
   if (!(srcObject instanceof MediaStream)) return;
   for (const track of srcObject.getVideoTracks())
-    await track.applyConstraints({
-      width: { ideal: width },
-      height: { ideal: height },
-      frameRate: { ideal: fps },
-    });
+    await track
+      .applyConstraints({ width: { ideal: width }, height: { ideal: height }, frameRate: { ideal: fps } })
+      // It was a wish: whatever the camera gives is cut to size.
+      .catch(() => {});
 }
 
 /** @param {HTMLCanvasElement} canvas */

@@ -23,7 +23,7 @@ export function orEnd(promise, signal) {
   });
 }
 
-/** Longer than a service that can be reached goes without an answer before it ends the session itself. */
+/** While the page is in front, longer than the service lets a session go on that brings nothing back. */
 const TICKS_OF_SILENCE = 20;
 
 /**
@@ -40,7 +40,7 @@ export function watchLine(run, figures) {
       ({ sent, received } = figures);
       ticks = 0;
     } else if (++ticks >= TICKS_OF_SILENCE) {
-      run.abort(new Error(`nothing has come back for ${TICKS_OF_SILENCE} s: the line seems to be gone`));
+      run.abort(new Error(`nothing has come back for ${TICKS_OF_SILENCE} s`));
     }
   }, 1000);
   atEnd(run.signal, () => clearInterval(timer));

@@ -47,6 +47,8 @@ export function hashList(options: LookerProcessOptions): ContentCheck {
     about: `pictures and a frame of each second of video, against hashes of a list (PDQ within ${distance} bits, SHA-256)`,
     async assertUsable() {
       await listFile(list, parseEntry)();
+      // What its start takes is nothing that a live session has the time for.
+      shared = start();
     },
     async check(subject, signal) {
       // A live session may bring words alone.

@@ -19,10 +19,10 @@ function looks(timeoutMs: number, nice?: number) {
     ...(nice === undefined ? {} : { nice }),
   });
   check = checking;
-  return (role: string) => {
+  return (role: string, signal = idle) => {
     const files = [{ role, path: `/${role}`, kind: 'image' as const }];
     const job = { jobName: role, capability: 'face-swap-image' as const, parameters: {} };
-    return checking.check({ phase: 'input', files, ...job }, idle);
+    return checking.check({ phase: 'input', files, ...job }, signal);
   };
 }
 const ALLOWED = { status: 'fulfilled', value: { allowed: true } };
@@ -49,6 +49,19 @@ describe('the process of the hash list', () => {
       reason: { name: 'ContentCheckError', message: 'the hash list came no further within 3 s' },
     });
     expect(long).toEqual(ALLOWED);
+  });
+
+  it('is killed when it stands still over a look that nobody waits for any more', {
+    timeout: 30_000,
+  }, async () => {
+    const look = looks(3_000);
+    const gone = new AbortController();
+    const endless = look('endless', gone.signal);
+    const long = look('long');
+    gone.abort(new Error('nobody waits'));
+    await expect(endless).rejects.toThrow('nobody waits');
+    // Goes on for as long as that process does, and is done at once by one of its own.
+    expect(await long).toEqual({ allowed: true });
   });
 
   it('leaves the processor to what must not wait, as renders do', async () => {

@@ -86,29 +86,38 @@ export function startLooker(options: LookerProcessOptions): LookerProcess {
     ended,
     async look({ phase, files }, signal) {
       signal.throwIfAborted();
+      if (!alive) throw new LookerEndedError('the process of the hash list has ended');
       const id = ++lastId;
-      let timer: NodeJS.Timeout | undefined;
-      let onAbort = () => {};
-      try {
-        return await new Promise<LookerAnswer>((resolve, reject) => {
-          if (!alive) reject(new LookerEndedError('the process of the hash list has ended'));
-          onAbort = () => {
-            say({ type: 'cancel', id });
-            reject(signal.reason);
-          };
-          signal.addEventListener('abort', onAbort, { once: true });
-          timer = setTimeout(() => {
-            reject(new ContentCheckError(`the hash list came no further within ${timeoutMs / 1000} s`));
-            kill();
-          }, timeoutMs);
-          waiting.set(id, { answered: resolve, goesOn: () => timer?.refresh(), failed: reject });
-          say({ type: 'look', id, phase, files });
+      return new Promise<LookerAnswer>((resolve, reject) => {
+        const onAbort = () => {
+          say({ type: 'cancel', id });
+          reject(signal.reason);
+        };
+        signal.addEventListener('abort', onAbort, { once: true });
+        // Goes on when nobody waits any more: a process that stands still would do so for whoever comes next.
+        const timer = setTimeout(() => {
+          over();
+          reject(new ContentCheckError(`the hash list came no further within ${timeoutMs / 1000} s`));
+          kill();
+        }, timeoutMs);
+        const over = () => {
+          clearTimeout(timer);
+          signal.removeEventListener('abort', onAbort);
+          waiting.delete(id);
+        };
+        waiting.set(id, {
+          answered(answer) {
+            over();
+            resolve(answer);
+          },
+          goesOn: () => timer.refresh(),
+          failed(reason) {
+            over();
+            reject(reason);
+          },
         });
-      } finally {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', onAbort);
-        waiting.delete(id);
-      }
+        say({ type: 'look', id, phase, files });
+      });
     },
     async close() {
       alive = false;

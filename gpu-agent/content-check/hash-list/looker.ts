@@ -27,12 +27,15 @@ export function createLooker({ list, distance }: LookerOptions): Looker {
       const exact = new Set(held.flatMap((entry) => (entry.kind === 'sha256' ? [entry.hash] : [])));
       const alike = held.filter(({ kind }) => kind === 'pdq');
       for (const file of files) {
+        // Whoever asked may be gone: what is not begun is not decoded.
+        signal.throwIfAborted();
         onStep();
         if (exact.size > 0 && exact.has(await fingerprints.sha256(file.path, signal, onStep))) return file;
         if (alike.length === 0) continue;
         // What engines refuse is refused as they would, and no decoder of other formats is tried on it.
         if (phase === 'input' && file.kind === 'image') {
           await openPicture(file.path, `The input ${file.role}`);
+          signal.throwIfAborted();
         }
         for await (const seen of fingerprints.perceptual(file.path, file.kind, signal, onStep)) {
           if (matches(alike, seen, distance)) return file;

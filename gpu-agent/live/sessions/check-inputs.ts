@@ -33,26 +33,24 @@ export function inputChecker(
   withinMs = WITHIN_MS,
 ): CheckInputs {
   return async (work, inputs, signal, logger) => {
-    const { id: jobName, capability, settings } = work;
-    const parameters: Record<string, string> =
-      settings.prompt === undefined ? {} : { prompt: settings.prompt };
-    const allowed = (paths: Paths) => {
-      // Whatever a session names is a picture.
-      const files = Object.entries(paths).map(([role, path]) => ({ role, path, kind: 'image' as const }));
-      if (files.length === 0 && settings.prompt === undefined) return;
-      const subject = { phase: 'input' as const, jobName, capability, parameters, files };
-      return contentChecks.assertAllowed(subject, { signal, logger, withinMs });
-    };
-    try {
-      await allowed(inputs);
-      return { inputs, unusable: {} };
-    } catch (error) {
-      if (!(error instanceof RenderError) || error.code === 'content_rejected') throw error;
-      // A picture that cannot be read is worn by nobody. What else there is has not been looked at by all.
-      await allowed({});
-      const unusable = Object.keys(inputs).map((role) => [role, error.message]);
-      return { inputs: {}, unusable: Object.fromEntries(unusable) };
-    }
+    const { id: jobName, capability } = work;
+    const { prompt } = work.settings;
+    let checked: CheckedInputs = { inputs, unusable: {} };
+    // Whatever a session names is a picture.
+    const files = Object.entries(inputs).map(([role, path]) => ({ role, path, kind: 'image' as const }));
+    if (files.length === 0 && prompt === undefined) return checked;
+    const parameters: Record<string, string> = prompt === undefined ? {} : { prompt };
+    const subject = { phase: 'input' as const, jobName, capability, parameters, files };
+    await contentChecks.assertAllowed(subject, {
+      ...{ signal, logger, withinMs },
+      instead({ message }) {
+        // A picture that cannot be read is worn by nobody.
+        const unusable = Object.keys(inputs).map((role) => [role, message]);
+        checked = { inputs: {}, unusable: Object.fromEntries(unusable) };
+        return { ...subject, files: [] };
+      },
+    });
+    return checked;
   };
 }
 

@@ -101,7 +101,7 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
   const listeners = new Set<(id: string) => void>();
   const idlers = new Set<() => void>();
   const deadline = createDeadline(() => {
-    for (const { id, end } of table.due(performance.now())) void endOne(id, sessions.get(id)?.refused ?? end);
+    for (const { id, end } of table.due(performance.now())) void endOne(id, end);
     deadline.set(table.nextDue());
   });
   let progress: NodeJS.Timeout | undefined;
@@ -191,9 +191,11 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     tell(work.id);
   }
 
-  function endOne(id: string, end: SessionEnd): Promise<void> {
-    if (table.ending(id, end, performance.now()) === 'over') return Promise.resolve();
+  function endOne(id: string, wanted: SessionEnd): Promise<void> {
     const held = sessions.get(id);
+    // What was found before counts, whoever ends it before its client comes.
+    const end = (!held?.told && held?.refused) || wanted;
+    if (table.ending(id, end, performance.now()) === 'over') return Promise.resolve();
     if (!held) return Promise.resolve();
     held.over ??= finish(id, held);
     return held.over;

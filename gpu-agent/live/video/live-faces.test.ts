@@ -32,6 +32,7 @@ class Scene {
   looks: Float32Array[] = [];
   nowMs = 0;
   searchMs = 0;
+  drawMs = 0;
   thorough = 0;
   readonly live: LiveFaces;
 
@@ -58,13 +59,14 @@ class Scene {
     this.live = new LiveFaces(
       finder as unknown as FaceFinder,
       async () => described as unknown as FaceRecogniser,
-      () => this.nowMs,
     );
   }
 
   /** @returns the numbers and widths of the faces to be swapped in a frame that arrives now */
   async send(frame = FRAME): Promise<{ track: number; width: number }[]> {
     const placed = await this.live.follow(frame, this.nowMs);
+    this.nowMs += this.drawMs;
+    this.live.workedUntil(this.nowMs);
     return placed.map(({ track, face: { width } }) => ({ track, width }));
   }
 }
@@ -81,17 +83,20 @@ it('looks thoroughly ever more seldom where nobody is in view, also in pictures 
   expect(scene.thorough).toBe(6);
 });
 
-it('takes a picture that takes long for no pause, and a pause for one', async () => {
-  const scene = new Scene();
-  scene.faces = [face(30, 80)];
-  scene.searchMs = 2000;
-  for (let i = 0; i < 4; i++) {
-    expect(await scene.send()).toEqual([{ track: 0, width: 30 }]);
-    scene.nowMs += 40;
-  }
-  scene.nowMs += 600;
-  expect(await scene.send()).toEqual([{ track: 1, width: 30 }]);
-});
+it.each(['searchMs', 'drawMs'] as const)(
+  'takes a picture that takes long for no pause, and a pause for one: %s',
+  async (what) => {
+    const scene = new Scene();
+    scene.faces = [face(30, 80)];
+    scene[what] = 2000;
+    for (let i = 0; i < 4; i++) {
+      expect(await scene.send()).toEqual([{ track: 0, width: 30 }]);
+      scene.nowMs += 40;
+    }
+    scene.nowMs += 600;
+    expect(await scene.send()).toEqual([{ track: 1, width: 30 }]);
+  },
+);
 
 it('forgets people who were not seen for long, and knows the others again', async () => {
   const axis = (i: number) => Float32Array.from({ length: 400 }, (_, k) => +(k === i));

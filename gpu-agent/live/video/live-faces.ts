@@ -10,7 +10,7 @@ import type { FaceRecogniser } from '../../engines/builtin/vision/face-recognise
 import { JPEG_COLORS } from './planes.ts';
 import { SteadyMesh } from './steady-mesh.ts';
 
-/** After a longer pause, in which no picture was followed, faces are looked for as after a cut; who was swapped is known again. */
+/** After a longer pause, in which no frame was worked on, faces are looked for as after a cut; who was swapped is known again. */
 const PAUSE_MS = 500;
 /** How often other faces are looked for beside those that are followed. */
 const OTHERS_MS = 800;
@@ -36,32 +36,25 @@ interface Seen {
 /** Follows the faces of a stream whose frames are seen one at a time, and says where swaps are to be drawn. */
 export class LiveFaces {
   readonly #tracker: FaceTracker;
-  readonly #clock: () => number;
   #seen = new Map<number, Seen>();
   #index = 0;
   #size = '';
-  /** When the frame before had been followed. */
+  /** When work on the frame before was over. */
   #endedMs = Number.NEGATIVE_INFINITY;
   #searchedMs = Number.NEGATIVE_INFINITY;
   #thoroughMs = Number.NEGATIVE_INFINITY;
 
-  /** @param clock counts milliseconds; from when does not matter */
-  constructor(
-    finder: FaceFinder,
-    recogniser: () => Promise<FaceRecogniser>,
-    clock = () => performance.now(),
-  ) {
+  constructor(finder: FaceFinder, recogniser: () => Promise<FaceRecogniser>) {
     const people = new People(MOST_PEOPLE);
     this.#tracker = new FaceTracker(finder, JPEG_COLORS, () => undefined, recogniser, people);
-    this.#clock = clock;
   }
 
   /** @param ms when the frame arrived, never earlier than the one before */
   async follow(frame: Frame, ms: number): Promise<PlacedFace[]> {
-    const begunMs = this.#clock();
     const size = `${frame.width} ${frame.height}`;
     const anew = size !== this.#size || ms - this.#endedMs > PAUSE_MS;
     this.#size = size;
+    this.#endedMs = ms;
     const search = this.#search(ms);
     const { width, height, data } = frame;
     const index = this.#index++;
@@ -74,9 +67,12 @@ export class LiveFaces {
       return this.#place(track, known, frame, index, ms) ?? [];
     });
     this.#seen = seen;
-    // A frame that takes long, of a slow machine or thoroughly searched, is no pause.
-    this.#endedMs = ms + this.#clock() - begunMs;
     return placed;
+  }
+
+  /** A frame that takes long, be it to search or to draw, is no pause. @param ms when the work on the last one was over */
+  workedUntil(ms: number): void {
+    this.#endedMs = ms;
   }
 
   #search(ms: number): 'no' | 'quick' | 'thorough' {

@@ -43,6 +43,15 @@ export class PictureStream {
 
   /** @param ms when the picture arrived @throws LiveVideoError `bad_frame` */
   async transform(picture: Uint8Array, ms: number): Promise<TransformedPicture> {
+    const begunMs = performance.now();
+    try {
+      return await this.#transform(picture, ms);
+    } finally {
+      this.#faces.workedUntil(ms + performance.now() - begunMs);
+    }
+  }
+
+  async #transform(picture: Uint8Array, ms: number): Promise<TransformedPicture> {
     const pixels = await decodePicture(picture);
     const { width, height, data, turned } = pixels;
     const untouched = async (faces: number): Promise<TransformedPicture> => {

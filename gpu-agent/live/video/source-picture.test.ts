@@ -85,10 +85,18 @@ describe('the part of a picture that is kept', () => {
   it('is no larger than a stream has use for, and its memory shared', async () => {
     const path = join(directory, 'close-up.jpg');
     await sharp(ASTRONAUT).resize(4000).jpeg().toFile(path);
-    const { picture } = await readSource(path, finder);
+    const source = await readSource(path, finder);
+    const { picture } = source;
     expect(Math.max(picture.width, picture.height)).toBeLessThan(1300);
     expect(picture.data.buffer).toBeInstanceOf(SharedArrayBuffer);
     expect(picture.data.buffer.byteLength).toBe(picture.width * picture.height * 3);
+    const whole = await readFace(path);
+    const face = await findMain(whole, finder);
+    if (!face) throw new Error('no face');
+    for (const width of WIDTHS)
+      expect(differences(patch(source, width), patch({ picture: whole, ...face }, width)).mean).toBeLessThan(
+        2,
+      );
   });
 });
 

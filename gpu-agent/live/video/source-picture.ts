@@ -33,11 +33,12 @@ export async function findMain(picture: Picture, finder: FaceFinder): Promise<Fa
   if (times <= 1) return (await finder.find(picture, () => undefined))[0];
   const size = (length: number): number => Math.max(1, Math.round(length / times));
   const copy = shrink(picture, size(width), size(height));
-  for (const found of await finder.find(copy, () => undefined)) {
-    const face = await finder.refit(picture, placed(found, 0, 0, times));
-    if (isShown(face)) return face;
-  }
-  return undefined;
+  const [found] = await finder.find(copy, () => undefined);
+  if (!found) return undefined;
+  const face = placed(found, 0, 0, times);
+  const refitted = await finder.refit(picture, face);
+  // One that is barely shown may fall short in other pixels: it is worn as it was found.
+  return isShown(refitted) ? refitted : face;
 }
 
 /** Cuts out what swaps read of the picture. A face wider than any stream shows is made smaller. */
