@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 import time
 
 from semblance_sidecar import Capability, Engine, RenderError, Result, serve
@@ -21,9 +20,6 @@ class RoughEngine(Engine):
             file.write(image.read())
         if mode == "die":
             os.kill(os.getpid(), signal.SIGKILL)
-        if mode == "die-later":
-            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
-            return Result("out.png", "image/png", images=1)
         if mode == "hang":
             time.sleep(60)
         if mode == "raise":
@@ -44,7 +40,7 @@ class RoughEngine(Engine):
         for step in range(20):
             job.progress(0.1 + step / 25, "wait", (20 - step) / 20)
             time.sleep(0.05)
-        return Result("out.png", "image/png", images=1, details={"mode": mode})
+        return Result("out.png", "image/png", images=1, details={"mode": mode, "pid": str(os.getpid())})
 
 
 if __name__ == "__main__":

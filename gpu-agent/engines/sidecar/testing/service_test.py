@@ -87,7 +87,21 @@ class LostWorkers(unittest.TestCase):
         self.kill_workers()
         self.assertEqual(self.render(), "out.png")
 
-    def test_a_worker_that_dies_before_it_has_its_work_is_a_fault_of_the_moment(self):
+    def test_renders_although_a_worker_dies_just_before_it_has_its_work(self):
+        self.warm_up()
+        broken = [BrokenPipeError(errno.EPIPE, "Broken pipe")]
+        send = Worker.send
+
+        def fails_once(worker, work):
+            if broken:
+                raise broken.pop()
+            send(worker, work)
+
+        with mock.patch.object(Worker, "send", fails_once):
+            self.assertEqual(self.render(), "out.png")
+        self.until(lambda: self.service._idle.qsize() == len(self.service._workers))
+
+    def test_workers_that_all_die_before_they_have_their_work_are_a_fault_of_the_moment(self):
         self.warm_up()
         broken = BrokenPipeError(errno.EPIPE, "Broken pipe")
         with mock.patch.object(Worker, "send", side_effect=broken), self.assertRaises(Aborted) as caught:

@@ -86,12 +86,7 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
         worker, busy = None, False
         try:
             work = self._work(request)
-            worker = self._take(context)
-            try:
-                worker.send(work)
-            except OSError:
-                worker.kill()
-                context.abort(grpc.StatusCode.ABORTED, "the process that was to render has died")
+            worker = self._begin(work, context)
             busy = True
             last, told = pb.RenderProgress(fraction=0, stage="start"), time.monotonic()
             while context.is_active():
@@ -117,6 +112,18 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
                 self._give_back(worker)
             with self._lock:
                 self._running.discard(request.render_id)
+
+    def _begin(self, work, context) -> Worker:
+        """Gives the work to a worker; to another one when it is just dying, and so has read nothing of it."""
+        for _ in self._workers:
+            worker = self._take(context)
+            try:
+                worker.send(work)
+                return worker
+            except OSError:
+                worker.kill()
+                self._give_back(worker)
+        context.abort(grpc.StatusCode.ABORTED, "the processes that were to render have died")
 
     def _take(self, context) -> Worker:
         until = time.monotonic() + WORKER_WAIT_S
