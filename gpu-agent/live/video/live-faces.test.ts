@@ -34,6 +34,9 @@ class Scene {
   searchMs = 0;
   drawMs = 0;
   thorough = 0;
+  /** Whether there seem to be faces beside those followed, and how often that was asked. */
+  others = false;
+  searches = 0;
   readonly live: LiveFaces;
 
   constructor() {
@@ -46,7 +49,10 @@ class Scene {
         this.thorough++;
         return [];
       },
-      seesOthers: async () => false,
+      seesOthers: async () => {
+        this.searches++;
+        return this.others;
+      },
       refitFrom: async (_source: CropSource, expected: Face) => {
         this.nowMs += this.searchMs;
         return expected;
@@ -62,11 +68,15 @@ class Scene {
     );
   }
 
+  /** What is done for a frame once it is on its way. */
+  afterwards = (frame: typeof FRAME) => this.live.lookForOthers(frame);
+
   /** @returns the numbers and widths of the faces to be swapped in a frame that arrives now */
   async send(frame = FRAME): Promise<{ track: number; width: number }[]> {
     const placed = await this.live.follow(frame, this.nowMs);
     this.nowMs += this.drawMs;
     this.live.workedUntil(this.nowMs);
+    await this.afterwards(frame);
     return placed.map(({ track, face: { width } }) => ({ track, width }));
   }
 }
@@ -97,6 +107,34 @@ it.each(['searchMs', 'drawMs'] as const)(
     expect(await scene.send()).toEqual([{ track: 1, width: 30 }]);
   },
 );
+
+it('looks for others once a picture is through, and shows them from the next one on', async () => {
+  const scene = new Scene();
+  const searches: number[] = [];
+  let drawnBefore = 0;
+  scene.afterwards = async (frame) => {
+    drawnBefore = scene.searches;
+    await scene.live.lookForOthers(frame);
+    await scene.live.lookForOthers(frame);
+    searches.push(scene.searches);
+  };
+  scene.faces = [face(60, 50)];
+  const tracks = async () => (await scene.send()).map(({ track }) => track);
+  for (let i = 0; i < 41; i++) {
+    expect(await tracks()).toEqual([0]);
+    scene.nowMs += 40;
+  }
+  // Every 0.8 s, and once.
+  expect([searches[19], searches[20], searches[39], searches[40]]).toEqual([0, 1, 1, 2]);
+  expect(drawnBefore).toBe(1);
+  scene.faces = [face(60, 50), face(50, 120)];
+  scene.others = true;
+  for (let i = 0; i < 20; i++) {
+    expect(await tracks()).toEqual([0]);
+    scene.nowMs += 40;
+  }
+  expect(await tracks()).toEqual([0, 1]);
+});
 
 it('forgets people who were not seen for long, and knows the others again', async () => {
   const axis = (i: number) => Float32Array.from({ length: 400 }, (_, k) => +(k === i));

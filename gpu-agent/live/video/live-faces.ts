@@ -39,6 +39,8 @@ export class LiveFaces {
   #seen = new Map<number, Seen>();
   #index = 0;
   #size = '';
+  /** Whether others are to be looked for in the frame that was followed last. */
+  #othersDue = false;
   /** When work on the frame before was over. */
   #endedMs = Number.NEGATIVE_INFINITY;
   #searchedMs = Number.NEGATIVE_INFINITY;
@@ -58,7 +60,7 @@ export class LiveFaces {
     const search = this.#search(ms);
     const { width, height, data } = frame;
     const index = this.#index++;
-    await this.#tracker.followLive({ width, height, data, index }, anew, search);
+    this.#othersDue = await this.#tracker.followLive({ width, height, data, index }, anew, search);
     const seen = new Map<number, Seen>();
     const placed = this.#tracker.followed.flatMap((track) => {
       const known = this.#look(track, frame, index, ms);
@@ -68,6 +70,16 @@ export class LiveFaces {
     });
     this.#seen = seen;
     return placed;
+  }
+
+  /**
+   * Does what the frame that was followed last could do without: looks for others, from time to time. They are shown
+   * from the next frame on. @param frame as it was followed, without what was drawn into it since
+   */
+  async lookForOthers({ width, height, data }: Frame): Promise<void> {
+    if (!this.#othersDue) return;
+    this.#othersDue = false;
+    await this.#tracker.lookForOthers({ width, height, data, index: this.#index - 1 });
   }
 
   /** A frame that takes long, be it to search or to draw, is no pause. @param ms when the work on the last one was over */

@@ -59,15 +59,15 @@ async function handle(message: ToThread): Promise<Done | undefined> {
       await warmUpBeside(beside, source);
       const warming = await openStream(source);
       await warmUpPictures(message.portrait, warming);
-      warming.close();
+      await warming.close();
       return undefined;
     }
     case 'open':
-      stream?.close();
+      await stream?.close();
       stream = await openStream(message.face === undefined ? undefined : await sourceOf(message.face));
       return undefined;
     case 'close':
-      stream?.close();
+      await stream?.close();
       stream = undefined;
       return undefined;
     case 'picture': {
@@ -94,6 +94,7 @@ port.on('message', async (message: ToThread) => {
   try {
     const result = await handle(message);
     send({ type: 'done', id, result }, result?.picture ? [result.picture.buffer as ArrayBuffer] : []);
+    if (message.type === 'picture') stream?.finish();
   } catch (error) {
     send({ type: 'failed', id, error: describe(error) });
   }

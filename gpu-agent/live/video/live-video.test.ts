@@ -149,6 +149,17 @@ describe('a stream', () => {
     expect(await sharp(done.picture).metadata()).toMatchObject({ format: 'jpeg', ...size });
   });
 
+  it('swaps somebody who comes to stand beside', async () => {
+    const stream = await open();
+    const twice: Change = (rgb, width, height) => {
+      for (let y = 0; y < height; y++)
+        rgb.copyWithin((y * width + 350) * 3, (y * width + 150) * 3, (y * width + 280) * 3);
+    };
+    expect(await stream.transform(await portrait(0))).toMatchObject({ faces: 1 });
+    const both = await portrait(0, twice);
+    await expect.poll(async () => (await stream.transform(both)).faces).toBe(2);
+  });
+
   it('follows into darkness: what is dark stays as dark', async () => {
     const stream = await open();
     for (let i = 0; i < 10; i++) {

@@ -35,20 +35,44 @@ export class PictureStream {
   /** Room for frames of the present size, and for what they were before a swap was drawn. */
   #frame = { width: 0, height: 0, data: new Uint8Array(0) };
   #before = new Uint8Array(0);
+  /** The time by the clock of the pictures' arrival. */
+  #nowMs = () => 0;
+  /** What is still done for the picture before. */
+  #afterwards = Promise.resolve();
 
   constructor({ finder, recogniser, beside, source }: PictureStreamOptions) {
     this.#faces = new LiveFaces(finder, recogniser);
     this.#swaps = source && new LiveSwaps(source, beside);
   }
 
-  /** @param ms when the picture arrived @throws LiveVideoError `bad_frame` */
+  /**
+   * @param ms when the picture arrived
+   * @throws LiveVideoError `bad_frame`; once, what {@link finish} failed with
+   */
   async transform(picture: Uint8Array, ms: number): Promise<TransformedPicture> {
     const begunMs = performance.now();
+    this.#nowMs = () => ms + performance.now() - begunMs;
+    const afterwards = this.#afterwards;
+    this.#afterwards = Promise.resolve();
+    await afterwards;
     try {
       return await this.#transform(picture, ms);
     } finally {
-      this.#faces.workedUntil(ms + performance.now() - begunMs);
+      this.#faces.workedUntil(this.#nowMs());
     }
+  }
+
+  /**
+   * To be called once the last picture is on its way to the caller: what it could do without is done then, in the time
+   * in which most streams would wait for the next one, which waits for it.
+   */
+  finish(): void {
+    const nowMs = this.#nowMs;
+    this.#afterwards = this.#faces
+      .lookForOthers({ ...this.#frame, data: this.#before })
+      .then(() => this.#faces.workedUntil(nowMs()));
+    // The next picture fails with it.
+    this.#afterwards.catch(() => undefined);
   }
 
   async #transform(picture: Uint8Array, ms: number): Promise<TransformedPicture> {
@@ -61,16 +85,17 @@ export class PictureStream {
     if (!this.#swaps || Math.min(width, height) < SMALLEST_SIDE) return untouched(0);
     const frame = this.#room(width & ~1, height & ~1);
     toFrame(data, width, frame);
+    this.#before.set(frame.data);
     const placed = await this.#faces.follow(frame, ms);
     if (placed.length === 0) return untouched(0);
-    this.#before.set(frame.data);
     for (const rect of this.#swaps.draw(frame, placed, ms)) {
       writeBack(data, width, frame, this.#before, rect);
     }
     return { picture: await encodePicture(pixels, MARK), faces: placed.length, swapped: true };
   }
 
-  close(): void {
+  async close(): Promise<void> {
+    await this.#afterwards.catch(() => undefined);
     this.#swaps?.close();
   }
 

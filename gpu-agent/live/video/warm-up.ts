@@ -28,6 +28,7 @@ export async function warmUpPictures(portrait: string, stream: PictureStream): P
   );
   for (let i = 0; i < PICTURES; i++) {
     await stream.transform(views[i % views.length] as Buffer, i * STEP_MS);
+    stream.finish();
   }
 }
 

@@ -86,28 +86,42 @@ export class FaceTracker {
    * @param anew whether it may show other faces, in other places, than the frame before, as after a pause
    * @param search how thoroughly faces are looked for also where it is no cut: `quick` finds those that are wide, or as
    *   wide as those followed
+   * @returns whether the search is still to be made, by {@link lookForOthers}: all that are followed were found, so
+   *   that this frame can do without it
    */
-  async followLive(frame: IndexedFrame, anew: boolean, search: 'no' | 'quick' | 'thorough'): Promise<void> {
+  async followLive(
+    frame: IndexedFrame,
+    anew: boolean,
+    search: 'no' | 'quick' | 'thorough',
+  ): Promise<boolean> {
     this.#checkpoint();
     const known = new Map([[frame.index, frame]]);
     const cut = this.#isCut(frame) || anew;
     if (cut && frame.index > 0) this.#startShot(frame.index);
     else await this.#fitAll(frame, known);
     const open = this.followed;
-    const widest = Math.max(0, ...open.map((track) => track.predict(frame.index)?.width ?? 0));
+    const lost = open.some((track) => track.last < frame.index);
+    const canWait = !cut && !lost && open.length > 0 && search === 'quick';
     if (cut || search === 'thorough') await this.#search(frame, known, frame.index);
-    else if (open.some((track) => track.last < frame.index) || (search === 'quick' && open.length === 0)) {
+    else if (lost || (search === 'quick' && !canWait)) {
+      const widest = widestOf(open, frame.index);
       await this.#search(frame, known, frame.index, widest > 0 ? SUITABLE_SHARE * widest : Infinity);
-    } else if (search === 'quick') {
-      if (await this.#seesOthers(frame, open, SUITABLE_SHARE * widest))
-        await this.#search(frame, known, frame.index);
-      else for (const track of open) await this.#learn(track, frame);
     }
     this.forgetBefore(frame.index - LONGEST_GAP);
+    return canWait;
+  }
+
+  /** Looks for faces beside those followed in the frame that {@link followLive} was given last, and at these anew. */
+  async lookForOthers(frame: IndexedFrame): Promise<void> {
+    const open = this.followed;
+    if (await this.#seesOthers(frame, open))
+      await this.#search(frame, new Map([[frame.index, frame]]), frame.index);
+    else for (const track of open) await this.#learn(track, frame);
   }
 
   /** Whether there may be faces beside those followed, all of which were found: no mesh is fitted for that. */
-  #seesOthers(frame: IndexedFrame, open: readonly Track[], smallest: number): Promise<boolean> {
+  #seesOthers(frame: IndexedFrame, open: readonly Track[]): Promise<boolean> {
+    const smallest = SUITABLE_SHARE * widestOf(open, frame.index);
     const part = wholeFrame(frame, this.#color);
     const faces = open.flatMap((track) => track.predict(frame.index) ?? []);
     const here = faces.map((face) => intoPart(face, part));
@@ -225,7 +239,7 @@ export class FaceTracker {
     for (const face of fresh) newcomers.push({ face, look: await this.#describe(frame, face) });
     const chosen = this.#people.choose(newcomers, this.shots, {
       people: open.flatMap(({ person }) => person ?? []),
-      widest: Math.max(0, ...open.map((track) => track.predict(frame.index)?.width ?? 0)),
+      widest: widestOf(open, frame.index),
     });
     for (const { face, person } of chosen) {
       const fitted = await this.#fit(frame, face);
@@ -303,6 +317,11 @@ function distance(a: Face, b: Face): number {
 
 function growth(a: Face, b: Face): number {
   return Math.abs(Math.log(Math.max(1, a.width) / Math.max(1, b.width)));
+}
+
+/** Width of the widest face that is followed, where it is expected in a frame; 0 without one. */
+function widestOf(tracks: readonly Track[], index: number): number {
+  return Math.max(0, ...tracks.map((track) => track.predict(index)?.width ?? 0));
 }
 
 /** The track that a found face belongs to. One that is lost may have moved. */
