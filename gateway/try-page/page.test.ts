@@ -32,6 +32,7 @@ beforeEach(async () => {
   rig.agent.ready = VOICE_READY;
   rig.live.sessions.clear();
   rig.live.voices = [];
+  rig.live.grant = { ...rig.live.grant, maxDurationSeconds: 600 };
   rig.gateway.control.pauses.clear();
   page = await browser.newPage();
   faults = [];
@@ -256,7 +257,13 @@ describe('everything is given back', () => {
   it('when the service ends the session, with its reason', async () => {
     await startStreaming();
     rig.agent.relays.at(-1)?.break();
-    await expectOver(/^The session has ended \(1011, render_failed/, 'idle');
+    await expectOver(/^The session has ended \(1011, render_failed/, 'failed');
+  });
+
+  it('when it has streamed for as long as was granted, which is no failure', async () => {
+    rig.live.grant = { ...rig.live.grant, maxDurationSeconds: 1 };
+    await startStreaming();
+    await expectOver(/^The session has ended \(4001, session_limit_reached/, 'idle');
   });
 
   it('when the line is cut, and when the socket cannot be opened', async () => {

@@ -10,6 +10,9 @@ const API = new URL('./', location.href);
 /** A line that is gone without a word would keep the page waiting for minutes. */
 const ANSWER_MS = 30_000;
 
+/** Close code of a session that has streamed for as long as it may: the one end by the service that was agreed. */
+const GRANTED_USED_UP = 4001;
+
 /** @template {HTMLElement} T @param {string} id @param {new () => T} type @returns {T} */
 function element(id, type) {
   const found = document.getElementById(id);
@@ -118,7 +121,7 @@ function connect(url, run) {
     // What browsers say of all that was not closed properly.
     if (code === 1006)
       run.abort(new Error(connected ? 'the line was lost' : 'its socket could not be opened'));
-    else run.abort(new Over(`${code}${reason ? `, ${reason}` : ''}`));
+    else run.abort(new (code === GRANTED_USED_UP ? Over : Error)(`${code}${reason ? `, ${reason}` : ''}`));
   });
   const first = new Promise((/** @type {(event: MessageEvent) => void} */ resolve) =>
     socket.addEventListener('message', resolve, { once: true }),

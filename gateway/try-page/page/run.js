@@ -3,7 +3,7 @@
  * is aborted, however it came to its end.
  */
 
-/** An end that is no failure: somebody stopped, or the service closed the socket. */
+/** An end that is no failure: somebody stopped, or what was granted is used up. */
 export class Over extends Error {}
 
 /** @param {AbortSignal} signal @param {() => void} giveBack called at once where the run is over already */
