@@ -54,6 +54,8 @@ export interface AgentOptions {
   /** Default: of the length in the settings. */
   readonly leaseTimes?: LeaseTimes;
   readonly transferLimits?: TransferLimits;
+  /** Time that a cancelled render has to end before its process is killed. Default: that of the contract of engines. */
+  readonly cancelGraceMs?: number | undefined;
   /** Default: those that the settings give slots to. */
   readonly liveEngines?: readonly LiveEngine[];
   readonly liveLimits?: SessionTableLimits;
@@ -161,6 +163,7 @@ async function startParts(
     cacheDir: settings.cacheDir,
     tempDir: workDir.engines,
     nice: settings.renderNice,
+    cancelGraceMs: options.cancelGraceMs,
     logger,
     onChange: () => registration.changed(),
     onCrash: (engine) => metrics.engineRestarts.inc({ engine }),

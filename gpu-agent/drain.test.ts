@@ -20,6 +20,8 @@ import { createHarness, type Harness, startRequest, until, watch } from './testi
 
 const media = join(import.meta.dirname, '../media');
 const timeoutMs = 30_000;
+/** What is asked of sessions meanwhile is done in much less, also on a machine that stands still for seconds. */
+const LIVE_DRAIN_SECONDS = 10;
 
 let harness: Harness;
 let agent: Awaited<ReturnType<typeof agentProcess>>;
@@ -34,7 +36,7 @@ beforeAll(async () => {
     SEMBLANCE_AGENT_SLOTS: '1',
     SEMBLANCE_LIVE_VOICE_SLOTS: '2',
     SEMBLANCE_AGENT_DRAIN_SECONDS: '60',
-    SEMBLANCE_AGENT_LIVE_DRAIN_SECONDS: '5',
+    SEMBLANCE_AGENT_LIVE_DRAIN_SECONDS: String(LIVE_DRAIN_SECONDS),
   });
 });
 afterAll(async () => {
@@ -56,6 +58,7 @@ async function agentProcess(env: Readonly<Record<string, string>>) {
       SEMBLANCE_AGENT_LISTEN: `127.0.0.1:${port}`,
       SEMBLANCE_HEALTH_LISTEN: `127.0.0.1:${healthPort}`,
       SEMBLANCE_AGENT_WORK_DIR: join(harness.dir, name),
+      SEMBLANCE_AGENT_LEASE_SECONDS: '60',
       SEMBLANCE_LIVE_VIDEO_SLOTS: '0',
       ...env,
     },
@@ -130,7 +133,7 @@ describe('an agent that is asked to end', () => {
 
       child.kill('SIGTERM');
       await until(() => relay.ending() !== undefined, 'the session is warned');
-      expect(relay.ending()).toEqual({ reason: 'agent_draining', inSeconds: 5 });
+      expect(relay.ending()).toEqual({ reason: 'agent_draining', inSeconds: LIVE_DRAIN_SECONDS });
       await expect(session(live, incarnation)).rejects.toThrow('the agent takes no new sessions');
       await expect(
         call(attempts.startAttempt.bind(attempts), requestOf(incarnation, '/in/image'), { timeoutMs }),

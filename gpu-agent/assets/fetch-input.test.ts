@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { readFile, stat, writeFile } from 'node:fs/promises';
+import type { ServerResponse } from 'node:http';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -10,6 +11,19 @@ import { BODY, failure, IMPATIENT, impatiently, LIMITS, useTransferRig } from '.
 const rig = useTransferRig();
 const fetchTo = (url: string, options: Partial<Parameters<typeof fetchInput>[0]> = {}) =>
   fetchInput({ ...rig.options, url, maxBytes: 1_000_000, what: 'input image', ...options });
+
+/** Sends the first bytes of the body, and breaks the connection once they are on the disk. */
+async function breakOff(response: ServerResponse): Promise<void> {
+  const bytes = 100_000;
+  response.write(BODY.subarray(0, bytes));
+  const arrived = () =>
+    stat(rig.path).then(
+      ({ size }) => size,
+      () => 0,
+    );
+  await expect.poll(arrived).toBe(bytes);
+  response.destroy();
+}
 
 describe('fetching', () => {
   it('streams the object to a private file', async () => {
@@ -33,12 +47,12 @@ describe('fetching', () => {
 
   it('goes on where the body was cut off, and asks for the rest only', async () => {
     const ranges: (string | undefined)[] = [];
-    rig.store.on('/a', (request, response, nth) => {
+    rig.store.on('/a', async (request, response, nth) => {
       ranges.push(request.headers.range);
       if (nth > 1) return rig.store.serve(request, response, BODY);
       const etag = `"${createHash('sha256').update(BODY).digest('hex').slice(0, 16)}"`;
       response.writeHead(200, { etag, 'accept-ranges': 'bytes', 'content-length': BODY.length });
-      response.write(BODY.subarray(0, 100_000), () => setTimeout(() => response.destroy(), 50));
+      await breakOff(response);
     });
     expect(await fetchTo(rig.store.url('/a'))).toBe(BODY.length);
     expect(await readFile(rig.path)).toEqual(BODY);
@@ -47,10 +61,10 @@ describe('fetching', () => {
 
   it('begins again when the object is another by then', async () => {
     const other = randomBytes(50_000);
-    rig.store.on('/a', (request, response, nth) => {
+    rig.store.on('/a', async (request, response, nth) => {
       if (nth > 1) return rig.store.serve(request, response, other);
       response.writeHead(200, { etag: '"old"', 'accept-ranges': 'bytes', 'content-length': BODY.length });
-      response.write(BODY.subarray(0, 100_000), () => setTimeout(() => response.destroy(), 50));
+      await breakOff(response);
     });
     expect(await fetchTo(rig.store.url('/a'))).toBe(other.length);
     expect(await readFile(rig.path)).toEqual(other);
@@ -60,10 +74,10 @@ describe('fetching', () => {
     ['another range', { 'content-range': 'bytes 5-9/300000' }],
     ['no range', {}],
   ])('does not join a rest that is %s', async (_what, headers) => {
-    rig.store.on('/a', (request, response, nth) => {
+    rig.store.on('/a', async (request, response, nth) => {
       if (nth === 1) {
         response.writeHead(200, { etag: '"e"', 'accept-ranges': 'bytes', 'content-length': BODY.length });
-        response.write(BODY.subarray(0, 100_000), () => setTimeout(() => response.destroy(), 50));
+        await breakOff(response);
       } else if (request.headers.range) response.writeHead(206, headers).end('wrong');
       else rig.store.serve(request, response, BODY);
     });

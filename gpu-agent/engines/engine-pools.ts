@@ -10,11 +10,13 @@ export function createEnginePools(options: {
   readonly tempDir: string;
   /** Nice value of the processes. */
   readonly nice: number;
+  /** Default: as the pools have it. */
+  readonly cancelGraceMs?: number | undefined;
   readonly logger: Logger;
   readonly onChange: () => void;
   readonly onCrash: (engine: string) => void;
 }): EnginePool[] {
-  const { slots, cacheDir, tempDir, logger, onChange } = options;
+  const { slots, cacheDir, tempDir, cancelGraceMs, logger, onChange } = options;
   return options.sources.map((source) => {
     const oneProcess = source.remote || source.shared;
     return createEnginePool({
@@ -33,6 +35,7 @@ export function createEnginePools(options: {
       ...(oneProcess ? { warmUpTimeoutMs: 900_000 } : {}),
       tempDir,
       nice: options.nice,
+      ...(cancelGraceMs === undefined ? {} : { cancelGraceMs }),
       logger,
       onChange,
       onCrash: () => options.onCrash(source.name),

@@ -157,7 +157,8 @@ describe('an agent with live sessions', () => {
     const { engine, state } = createTestLiveEngine();
     const agent = await harness.agent({
       liveEngines: [engine],
-      leaseTimes: { durationSeconds: 10, renewEveryMs: 1_000, fenceAfterMs: 5_000 },
+      // In the order of the real times, with room for a machine that stands still for seconds.
+      leaseTimes: { durationSeconds: 20, renewEveryMs: 1_000, fenceAfterMs: 8_000 },
     });
     const relay = await session(agent, 'full-live-swap');
     harness.proxy.set('refuse');

@@ -96,19 +96,21 @@ describe('watching', () => {
     await relay.ready;
     const from = watch.messages.length;
     const began = performance.now();
-    while (performance.now() - began < 2_600) {
+    // A machine that stands still in between is waited for.
+    while (performance.now() - began < 2_600 || (stateOf(held)?.streamedMs ?? 0) <= 2_000) {
       relay.send(picture(1));
       await relay.next();
       await delay(10);
     }
     await relay.close();
+    const most = 1 + Math.floor((performance.now() - began) / 2_000);
     await until(() => watch.of(held)?.state === SessionState.SESSION_STATE_ENDED, 'told of the end');
     const seen = watch.messages
       .slice(from)
       .flatMap(({ sessions }) => sessions.filter((each) => each.sessionId === held));
-    // Streaming, one progress or two, ended.
+    // Streaming, one progress or two, ended; more of progress only where it took longer.
     expect(seen.length).toBeGreaterThanOrEqual(3);
-    expect(seen.length).toBeLessThanOrEqual(4);
+    expect(seen.length).toBeLessThanOrEqual(2 + most);
     expect(seen.at(-1)?.converted).toBe(seen.at(-1)?.received);
     expect(Number(seen.at(-1)?.streamedMs)).toBeGreaterThan(2_000);
     const other = rig.client.watchSessions({ incarnation: 'other' });

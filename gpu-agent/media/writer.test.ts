@@ -31,7 +31,7 @@ async function running(text: string): Promise<boolean> {
   const { stdout } = await promisify(execFile)('ps', ['-eo', 'args']);
   return stdout.split('\n').some((line) => line.includes(text) && !line.includes('ps -eo'));
 }
-const gone = (text: string) => expect.poll(() => running(text), { timeout: 5_000 }).toBe(false);
+const gone = (text: string) => expect.poll(() => running(text)).toBe(false);
 
 describe('a writer', () => {
   it('gives the last frame the length asked for, to the millisecond', async () => {
@@ -186,6 +186,6 @@ describe('when our process is killed', () => {
     child.kill('SIGKILL');
     await gone(clip);
     await gone(dir);
-    await expect.poll(() => readdir(dir), { timeout: 5_000 }).toEqual([]);
+    await expect.poll(() => readdir(dir)).toEqual([]);
   });
 });

@@ -13,7 +13,7 @@ import type { LeaseTimes } from './registration.ts';
 /** Renewals can be seen soon, and nobody is fenced because the machine is busy. */
 const TIMES = { durationSeconds: 60, renewEveryMs: 300, fenceAfterMs: 50_000 };
 /** For what loses its Lease: in the order of the real times, with room for a machine that stands still for seconds. */
-const FENCING = { durationSeconds: 10, renewEveryMs: 1_000, fenceAfterMs: 5_000 };
+const FENCING = { durationSeconds: 20, renewEveryMs: 1_000, fenceAfterMs: 8_000 };
 
 let harness: Harness;
 beforeAll(async () => {

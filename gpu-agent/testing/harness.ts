@@ -65,6 +65,8 @@ export async function createHarness() {
       SEMBLANCE_AGENT_SLOTS: '2',
       SEMBLANCE_AGENT_WORK_DIR: workDir,
       SEMBLANCE_AGENT_DRAIN_SECONDS: '0',
+      // Nobody is fenced because the machine stands still for seconds; tests of that say other times.
+      SEMBLANCE_AGENT_LEASE_SECONDS: '60',
       // Tests of live sessions ask for them.
       SEMBLANCE_LIVE_VOICE_SLOTS: '0',
       SEMBLANCE_LIVE_VIDEO_SLOTS: '0',
@@ -76,6 +78,8 @@ export async function createHarness() {
       signal: new AbortController().signal,
       engines: [TEST_ENGINE],
       transferLimits: QUICK_TRANSFERS,
+      // Nor is an engine process killed for that, though it would have ended its render.
+      cancelGraceMs: 60_000,
       provenance: NO_MARKS,
       ...rest,
     });

@@ -178,10 +178,13 @@ describe('Python', () => {
           capabilities: [{ name: 'face-swap-image', slots: 1, memoryMib: 700 }],
         },
       ]);
-      const files = (await portraits(dir, 288)).inputs;
-      for (const [role, path] of Object.entries(files)) {
-        harness.store.objects.set(`/in/${role}`, await readFile(path));
-      }
+      const bring = async (side: number) => {
+        const files = (await portraits(dir, side)).inputs;
+        for (const [role, path] of Object.entries(files)) {
+          harness.store.objects.set(`/in/${role}`, await readFile(path));
+        }
+      };
+      await bring(288);
       const watch = agent.watch();
       async function swap() {
         const base = agent.request('');
@@ -195,7 +198,7 @@ describe('Python', () => {
         });
         const request = StartAttemptRequest.fromPartial({ ...base, parameters: {} });
         await agent.start(request);
-        return { request, ended: async () => ({ status: await watch.ended(request.ref, 25_000), output }) };
+        return { request, ended: async () => ({ status: await watch.ended(request.ref), output }) };
       }
 
       const { status, output } = await (await swap()).ended();
@@ -208,6 +211,8 @@ describe('Python', () => {
       );
       expect(await sharp(output).metadata()).toMatchObject({ format: 'png', width: 288, height: 288 });
 
+      // Large ones: it is at them for longer than it takes to hear of it.
+      await bring(3_000);
       const second = await swap();
       await watch.until(second.request.ref, ({ stage }) => stage === 'detect');
       program.kill();
@@ -216,19 +221,23 @@ describe('Python', () => {
       expect((await agent.resource())?.status?.slots).toBe(0);
       expect(await agent.leftovers()).toEqual([]);
 
+      await bring(288);
       program = startProgram(command, socket);
-      await until(async () => (await offered()).length === 1, 'it is offered again', 25_000);
+      await until(async () => (await offered()).length === 1, 'it is offered again');
       expect((await (await swap()).ended()).status.state).toBe(AttemptState.ATTEMPT_STATE_SUCCEEDED);
       await agent.close();
       await program.end();
       expect(await readdir(join(dir, 'agent'))).toEqual([]);
-    }, 60_000);
+    });
   });
 
-  it('the page about engines has 30 lines of Python that are one', async () => {
+  it('the page about engines has 30 lines of Python that are one', {
+    // A machine that stands still for a second ends a cancelled render late.
+    retry: 2,
+  }, async () => {
     const [, block = ''] = /```python\n([^`]*serve\([^`]*)```/.exec(await readFile(PAGE, 'utf8')) ?? [];
     expect(block.split('\n').filter((line) => line.trim()).length).toBeLessThanOrEqual(30);
-    const own = await folder('page');
+    const own = await mkdtemp(join(dir, 'page-'));
     await writeFile(join(own, 'my_engine.py'), block);
     const { inputs } = await portraits(own, 288);
     const { stdout } = await promisify(execFile)(process.execPath, [
@@ -241,5 +250,5 @@ describe('Python', () => {
     expect(stdout).toContain('my-swap 1, 1 renders at once');
     expect(stdout.match(/^✓/gm)).toHaveLength(9);
     expect(stdout).toMatch(/It keeps to the contract\.\n$/);
-  }, 60_000);
+  });
 });

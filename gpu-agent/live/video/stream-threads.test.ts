@@ -82,7 +82,8 @@ describe('streams and their threads', () => {
   });
 
   it('an opening that is given up is undone, and a signal later on closes the stream', async () => {
-    create(1);
+    // However long the machine stands still meanwhile.
+    create(1, PLAIN_THREAD, 60_000);
     await live.warmUp();
     const abort = new AbortController();
     const opening = live.open({ look: { kind: 'face', path: '/slow' }, signal: abort.signal });

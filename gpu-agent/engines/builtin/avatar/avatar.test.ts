@@ -194,11 +194,8 @@ describe('Avatar', () => {
       });
       expect(took).toBeLessThan(1_000);
       await expect
-        .poll(
-          async () => (await readdir(rig.path(`out-${count - 1}`))).filter((name) => name !== 'output.mp4'),
-          {
-            timeout: 5_000,
-          },
+        .poll(async () =>
+          (await readdir(rig.path(`out-${count - 1}`))).filter((name) => name !== 'output.mp4'),
         )
         .toEqual([]);
     },
