@@ -45,7 +45,11 @@ beforeAll(async () => {
   natsLine = await startTcpProxy({ host: natsUrl.hostname, port: Number(natsUrl.port) });
   natsUrl.port = String(natsLine.port);
   system = await startTestSystem(
-    { jobSweepMs: 500 },
+    // Time limits of its own, like those it has in service, but longer than a machine stands still.
+    {
+      jobSweepMs: 500,
+      database: { statementTimeoutMs: 8_000, deadlineMs: 9_000, connectMs: 8_000 },
+    },
     {
       pg: { url: pg.url, close: async () => {} },
       nats: { url: natsUrl.href, close: nats.close },

@@ -27,6 +27,9 @@ beforeAll(async () => {
 });
 afterAll(() => rm(dir, { recursive: true }));
 
+const patientSql = (url: string) =>
+  openSql({ url, maxConnections: 1, settings: {}, deadlineMs: 25_000, connectMs: 20_000 });
+
 const children: ChildProcess[] = [];
 afterEach(() => {
   for (const child of children.splice(0)) child.kill('SIGKILL');
@@ -95,7 +98,7 @@ test('two that start at once on an empty database bring its schema forward once,
   const migrated = both.filter(({ output }) => output().includes('migrated the database'));
   expect(migrated).toHaveLength(1);
   expect(both.map(({ child }) => child.exitCode)).toEqual([null, null]);
-  const sql = openSql({ url: pg.url, maxConnections: 1, settings: {}, deadlineMs: 5_000 });
+  const sql = patientSql(pg.url);
   const applied = await sql<{ name: string }[]>`select name from schema_migrations order by version`;
   expect(applied.map(({ name }) => name)).toEqual((await readMigrations()).map(({ name }) => name));
   await sql.end();
@@ -110,7 +113,7 @@ test('a database of a newer release ends it with the reason, unless that may be 
   const pg = await testPostgres();
   await migrate(pg.url);
   const known = (await readMigrations()).length;
-  const sql = openSql({ url: pg.url, maxConnections: 1, settings: {}, deadlineMs: 5_000 });
+  const sql = patientSql(pg.url);
   await sql`insert into schema_migrations (version, name, digest) values (${known + 1}, '0999-later.sql', 'x')`;
   const refused = await start({ SEMBLANCE_POSTGRES_URL: pg.url });
   expect(await refused.exited).toBe(1);

@@ -15,6 +15,7 @@ import {
   LEASE_RESOURCE,
   type Lease,
 } from '#common/kube/index.ts';
+import { createLivedClock } from '#common/lived-clock.ts';
 import type { Logger } from '#common/logging.ts';
 import type { ObjectStore } from '#common/objects/store.ts';
 import { AGENTPOOL_RESOURCE, type AgentPool } from '#crds/gen/agentpools.ts';
@@ -63,6 +64,10 @@ export interface OperatorOptions {
   readonly deniedRetryMs?: number;
   /** First pause after the Pods of a pool could not be started; doubled each time. Default 10,000. */
   readonly poolFaultPauseMs?: number;
+  /** How long a live session waits for a slot when all are taken. Default 2,000. */
+  readonly waitForSlotMs?: number;
+  /** How long an agent may take to answer when a slot is claimed for a live session. Default 1,500. */
+  readonly claimTimeoutMs?: number;
   /** Shares of accounts in the slots, by account; 1 for those not named. */
   readonly weights?: ReadonlyMap<string, number>;
   /** Default `spread`. */
@@ -139,7 +144,12 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     onChanged: () => term?.reprioritise(),
   });
   // Everyone keeps watch, so that who takes the lead knows already who has been silent for how long.
-  const leaseTracker = createLeaseTracker({ watch: leases, find: (name) => leases.get(name) });
+  const lived = createLivedClock();
+  const living = setInterval(lived.look, lived.everyMs).unref();
+  const leaseTracker = createLeaseTracker({
+    ...{ watch: leases, lived: lived.now },
+    find: (name) => leases.get(name),
+  });
   leases.addHandlers(leaseTracker.handlers);
   const disruptions = createDisruptionWatch({
     ...{ ...common, agents, pods, deniedRetryMs: optional.retryMs },
@@ -194,6 +204,8 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       concurrency: options.concurrency ?? 64,
       agentRetentionMs: options.agentRetentionMs ?? 600_000,
       poolFaultPauseMs: options.poolFaultPauseMs,
+      waitForSlotMs: options.waitForSlotMs,
+      claimTimeoutMs: options.claimTimeoutMs,
       priorityOf: priorityClasses.priorityOf,
       weights: options.weights,
       packing: options.packing,
@@ -297,6 +309,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     failed,
     async close() {
       ending.abort(new Error('the operator ends'));
+      clearInterval(living);
       await campaigning.catch(() => {});
       await Promise.all(watching);
       await Promise.all([health.close(), grpc.close()]);

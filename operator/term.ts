@@ -59,6 +59,9 @@ export interface TermOptions {
   readonly agentRetentionMs: number;
   /** First pause after the Pods of a pool could not be started. */
   readonly poolFaultPauseMs?: number | undefined;
+  /** Of live sessions: for a slot when all are taken, and for an agent that is asked for one. */
+  readonly waitForSlotMs?: number | undefined;
+  readonly claimTimeoutMs?: number | undefined;
   readonly priorityOf: PriorityOf;
   readonly weights?: ReadonlyMap<string, number> | undefined;
   readonly packing?: Packing | undefined;

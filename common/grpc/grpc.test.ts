@@ -76,7 +76,7 @@ afterEach(async () => {
 });
 
 const request: GetJobRequest = { caller: { keySha256: Buffer.alloc(32) }, jobId: 'job-1' };
-const settings = { timeoutMs: 5_000 };
+const settings = { timeoutMs: 30_000 };
 
 describe('a unary call', () => {
   it('carries the message, the request id and the trailers', async () => {

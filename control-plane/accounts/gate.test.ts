@@ -1,7 +1,7 @@
 import { Metadata } from '@grpc/grpc-js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openDatabase } from '../storage/database.ts';
-import { type TestDatabase, testDatabase } from '../storage/testing.ts';
+import { PATIENT, type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { revokeKey } from './accounts.ts';
 import { createGate, RATE_LIMIT_KEY } from './gate.ts';
 
@@ -23,7 +23,7 @@ const limits = (trailers: Metadata) =>
 
 test('the limit is exact across control planes that count at the same time', async () => {
   const { caller } = await db.account(0, 60);
-  const other = openDatabase({ url: db.url });
+  const other = openDatabase({ url: db.url, ...PATIENT });
   const gates = [createGate(db.database), createGate(other)];
   try {
     const calls = Array.from({ length: 200 }, async (_, i) => {

@@ -58,7 +58,9 @@ test('a submit that is carried out after it was answered as failed is cancelled,
   await expect(caller.submit(account.submission())).rejects.toThrow(StorageError);
   expect(caller.unknown).toEqual([{ jobId: expect.stringMatching(/^job-/), accountId: account.accountId }]);
 
-  const waiting = () => db.sql`select 1 from pg_stat_activity where wait_event_type = 'Lock'`;
+  // Tests of other databases wait for locks of the same server.
+  const waiting = () =>
+    db.sql`select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
   await expect.poll(waiting).toHaveLength(1);
   const ending = new AbortController();
   const { retract, run } = retractor();

@@ -2,8 +2,8 @@ import { openSql, runScript } from './sql.ts';
 
 /**
  * Has a database take the time from a clock that a test sets, wherever a statement asks for it: `now()` and
- * `clock_timestamp()` of connections made from now on are those of the machine and what it was set by. To be called before
- * the first statement on a migrated database.
+ * `clock_timestamp()` of connections made from now on stand still at this moment until it is set. What the machine takes
+ * for a test is no time by it. To be called before the first statement on a migrated database.
  */
 export async function settableClock(url: string) {
   const sql = openSql({ url, maxConnections: 1, settings: {}, deadlineMs: 0 });
@@ -12,12 +12,11 @@ export async function settableClock(url: string) {
     runScript(
       transaction,
       `create schema clock;
-      create table clock.set_by (seconds float8 not null);
-      insert into clock.set_by values (0);
-      create function clock.now() returns timestamptz language sql stable as
-        $$ select pg_catalog.now() + seconds * interval '1 second' from clock.set_by $$;
+      create table clock.set_to (at timestamptz not null);
+      insert into clock.set_to values (date_trunc('second', pg_catalog.now()));
+      create function clock.now() returns timestamptz language sql stable as $$ select at from clock.set_to $$;
       create function clock.clock_timestamp() returns timestamptz language sql volatile as
-        $$ select pg_catalog.clock_timestamp() + seconds * interval '1 second' from clock.set_by $$;
+        $$ select at from clock.set_to $$;
       -- Found before those of the system, which come first only where a path does not name them.
       alter database "${name}" set search_path = clock, public, pg_catalog;
       set local search_path = clock, public, pg_catalog;
@@ -27,7 +26,7 @@ export async function settableClock(url: string) {
   return {
     /** Moves it, back too. */
     async set(bySeconds: number): Promise<void> {
-      await sql`update clock.set_by set seconds = seconds + ${bySeconds}`;
+      await sql`update clock.set_to set at = at + ${bySeconds}::float8 * interval '1 second'`;
     },
     close: () => sql.end(),
   };

@@ -98,6 +98,19 @@ test('an origin that answers at once again is prompt again', () => {
   expect(place.admits('http://a', 'one')).toBe(true);
 });
 
+test('an origin is not slow because this process stood still, and is when it takes long all the same', () => {
+  const place = room();
+  const stoodFor = (ms: number) => vi.spyOn(performance, 'now').mockReturnValue(performance.now() + ms);
+  const [leave] = ['http://a', 'http://b'].map((origin) => place.enter(origin, 'one'));
+  const now = stoodFor(6_000);
+  vi.advanceTimersByTime(GRACE);
+  now.mockRestore();
+  leave?.();
+  expect(['http://a', 'http://b'].map(place.standing)).toEqual(['prompt', 'new']);
+  vi.advanceTimersByTime(GRACE);
+  expect(place.standing('http://b')).toBe('slow');
+});
+
 test('it tells which origins are closed, and forgets those it has not seen for longest', () => {
   const place = room({ remembered: 3 });
   const first = fill(place, 'http://busy', 'one');

@@ -147,7 +147,7 @@ describe('GET /files', () => {
   });
 
   it('cuts clients that take nothing more, and not those that are slow', async () => {
-    const own = await startTestGateway({ timing: { readIdle: 3_000 } });
+    const own = await startTestGateway({ timing: { readIdle: 8_000 } });
     onTestFinished(() => own.close());
     // More than the kernels of both ends keep.
     const large = randomBytes(48_000_000);
@@ -167,7 +167,8 @@ describe('GET /files', () => {
       return { socket, bytes: () => bytes };
     };
     const [stuck, slow] = [await ask(), await ask()];
-    for (let i = 0; i < 6; i++) {
+    // All of it takes longer than any pause may; a pause may be much longer than these are.
+    for (let i = 0; i < 12; i++) {
       slow.socket.resume();
       while (slow.bytes() < (i + 1) * 3_000_000) await once(slow.socket, 'data');
       slow.socket.pause();

@@ -28,7 +28,7 @@ objectStoreConformance('A directory behind a gateway, over HTTP', async () => {
     store,
     // The gateway learns of a sender that broke off a moment after the sender does.
     async leftovers() {
-      const until = Date.now() + 5_000;
+      const until = Date.now() + 20_000;
       for (;;) {
         const files = await inTmp(t);
         if (files.length === 0 || Date.now() > until) return files;

@@ -62,7 +62,7 @@ describe('a gateway that is drained', () => {
   }
 
   it('is not ready from then on, serves on, and then ends', async () => {
-    const { gateway, open } = await own({ serveOn: 1_500, liveDrain: 0 });
+    const { gateway, open } = await own({ serveOn: 8_000, liveDrain: 0 });
     await gateway.gateway.ready();
     const closing = gateway.gateway.close();
     await expect(gateway.gateway.ready()).rejects.toThrow('the gateway is ending');

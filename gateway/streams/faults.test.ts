@@ -12,18 +12,19 @@ const patient = streamRig();
 
 describe('the control plane', () => {
   it('is away when sessions end: they are told it once it is back', async () => {
-    const { client, id } = await rig.stream();
+    const { gateway } = patient;
+    const { client, id } = await patient.stream();
     client.ws.send(CHUNK);
     await client.received(1);
-    const { port } = rig.gateway.control;
-    await rig.gateway.control.close();
+    const { port } = gateway.control;
+    await gateway.control.close();
     client.ws.close();
     await client.end();
-    expect(rig.gateway.gateway.live.reporter.owed).toBe(1);
+    expect(gateway.gateway.live.reporter.owed).toBe(1);
     await delay(500);
-    await rig.gateway.control.start(port);
-    expect(await rig.final(id)).toEqual({ streamedMs: 20, reason: undefined });
-    await expect.poll(() => rig.gateway.gateway.live.reporter.owed).toBe(0);
+    await gateway.control.start(port);
+    expect(await patient.final(id)).toEqual({ streamedMs: 20, reason: undefined });
+    await expect.poll(() => gateway.gateway.live.reporter.owed).toBe(0);
   });
 
   it('away for a while: streams go on', async () => {

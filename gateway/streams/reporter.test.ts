@@ -98,15 +98,17 @@ describe('open sessions', () => {
     plane.pauseMs = 50;
     const open = session('open');
     reporter.add(open, 100);
+    const told = () => messages.filter((reports) => reports.some(({ sessionId }) => sessionId === 'open'));
     const began = performance.now();
-    for (let i = 0; performance.now() - began < 2_000; i++) {
-      reporter.end(session(`s${i}`), undefined);
+    let ended = 0;
+    while (told().length < 8) {
+      // An interval, and the message that is under way at its end: a machine that runs takes little more than a second.
+      expect(ended, 'told of while others end').toBeLessThan(200);
+      reporter.end(session(`s${ended++}`), undefined);
       await delay(40);
     }
-    const told = messages.filter((reports) => reports.some(({ sessionId }) => sessionId === 'open'));
-    // An interval, and the message that is under way at its end: at most ten in all this time.
-    expect(told.length).toBeGreaterThanOrEqual(4);
-    expect(told.length, 'no more often than is wanted').toBeLessThanOrEqual(20);
+    const wanted = (performance.now() - began) / 100;
+    expect(told().length, 'no more often than is wanted').toBeLessThanOrEqual(wanted + 1);
   });
 
   it('as often as the one that wants it most, whichever connected last', async () => {
@@ -201,7 +203,7 @@ describe('a final report', () => {
     for (const name of ['a', 'b', 'c', 'd', 'e']) reporter.end(session(name), undefined);
     expect(reporter.owed).toBe(3);
     plane.down = false;
-    expect(await reporter.close(2_000)).toBe(0);
+    expect(await reporter.close(20_000)).toBe(0);
     expect(messages.at(-1)?.map(({ sessionId }) => sessionId)).toEqual(['c', 'd', 'e']);
   });
 });
@@ -214,7 +216,7 @@ describe('closing', () => {
     setTimeout(() => {
       plane.down = false;
     }, 150);
-    expect(await reporter.close(5_000)).toBe(0);
+    expect(await reporter.close(20_000)).toBe(0);
   });
 
   it('or until the time is up, and says how many are lost', async () => {

@@ -6,7 +6,7 @@ const pace = { ping: 100, silence: 800, idle: 900, stuck: 1_200 };
 
 /** For the tests of what goes wrong: its gateway gives up soon. Put in order after each test. */
 export function impatientRig() {
-  const rig = streamRig({ liveStreams: { pace, tickMs: 20, closeMs: 300 } });
+  const rig = streamRig({ liveStreams: { pace, tickMs: 100, closeMs: 300 } });
 
   afterEach(async () => {
     rig.agent.ready = VOICE_READY;

@@ -49,7 +49,8 @@ export async function startTestGateway(options: TestGatewayOptions = {}) {
     registry,
     publicUrl: PUBLIC_URL,
     ...options,
-    timing: { drain: 1_000, tidy: 500, ...options.timing },
+    // A control plane that stands still with the machine is none that does not answer.
+    timing: { drain: 1_000, tidy: 500, control: 30_000, ...options.timing },
   });
   const origin = `http://127.0.0.1:${gateway.port}`;
   return {

@@ -68,13 +68,13 @@ describe('uploads that break off', () => {
 
   it('a client that is slow but steady is served', async () => {
     // All of it takes longer than any pause may; a pause may be much longer than these are.
-    const own = await startTestGateway({ sizeLimits, timing: { uploadIdle: 4_000 } });
+    const own = await startTestGateway({ sizeLimits, timing: { uploadIdle: 8_000 } });
     const small = formBytes([{ name: 'file', filename: 'x.png', content: pngBytes(40) }]);
     const socket = open(own.port);
     socket.write(requestHead(`Content-Length: ${small.length}`));
     for (let at = 0; at < small.length; at += 20) {
       socket.write(small.subarray(at, at + 20));
-      await delay(450);
+      await delay(850);
     }
     await expect.poll(() => socket.received).toContain('file_key');
     expect(parseRaw(socket.received).status).toBe(200);

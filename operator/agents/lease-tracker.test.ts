@@ -7,8 +7,12 @@ function world() {
   const leases = new Map<string, Lease>();
   const watch = { healthySince: 0 as number | undefined, lastActivity: 0 };
   let now = 0;
+  let stood = 0;
   let version = 100;
-  const tracker = createLeaseTracker({ watch, find: (name) => leases.get(name), clock: () => now });
+  const tracker = createLeaseTracker({
+    ...{ watch, find: (name) => leases.get(name) },
+    ...{ clock: () => now, lived: () => now - stood },
+  });
   const renew = (name: string, holderIdentity: string, leaseDurationSeconds = 8) => {
     const former = leases.get(name);
     const resourceVersion = String(++version);
@@ -26,6 +30,11 @@ function world() {
     tracker,
     renew,
     state: (name = 'a', incarnation = 'a1') => tracker.stateOf(name, incarnation),
+    /** The operator stands still, and with it what it could have seen. */
+    stand(ms: number) {
+      now += ms;
+      stood += ms;
+    },
     /** Lets time pass; the operator's own Lease is renewed every two seconds unless the API is down. */
     pass(ms: number, { api = true, renewing = '' } = {}) {
       for (const end = now + ms; now < end; ) {
@@ -96,6 +105,25 @@ describe('an agent is judged by its Lease', () => {
     pass(8_000);
     expect(state()).toBe('late');
     pass(4_000);
+    expect(state()).toBe('lost');
+  });
+
+  it('neither late nor lost for the time in which the operator itself stood still', () => {
+    const { renew, pass, stand, state } = world();
+    renew('a', 'a1');
+    pass(20_000, { renewing: 'a' });
+    // Not long enough for the watch to count as silent.
+    stand(5_500);
+    expect(state()).toBe('held');
+    pass(3_500);
+    expect(state()).toBe('held');
+    stand(1_000);
+    expect(state()).toBe('held');
+    pass(2_000);
+    expect(state()).toBe('late');
+    pass(3_500);
+    expect(state()).toBe('late');
+    pass(1_000);
     expect(state()).toBe('lost');
   });
 

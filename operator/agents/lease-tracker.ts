@@ -19,6 +19,12 @@ export const SILENCE_MS = 6_000;
 const REMEMBERED = 1_000;
 const FORGET_AFTER_MS = 3_600_000;
 
+/** By each of the two clocks. */
+interface Moment {
+  readonly at: number;
+  readonly lived: number;
+}
+
 export interface LeaseWatch {
   readonly healthySince: number | undefined;
   readonly lastActivity: number;
@@ -30,33 +36,38 @@ export interface LeaseTrackerOptions {
   readonly find: (name: string) => Lease | undefined;
   /** Monotonic milliseconds. Default: performance.now. */
   readonly clock?: () => number;
+  /** Those that this process has lived through. Default: of `clock`. */
+  readonly lived?: () => number;
 }
 
 export interface LeaseTracker {
   readonly handlers: Handlers<Lease>;
   /**
    * Judges a process by its Lease. `lost` only on proof: the Lease was released, or it was not renewed for its whole
-   * duration and a margin during which the API was seen to work without a gap, by this process's monotonic clock.
+   * duration and a margin during which the API was seen to work without a gap, by this process's monotonic clock. Time in
+   * which this process stood still makes nobody silent, for it has not read what was sent to it.
    */
   stateOf(agent: string, incarnation: string): LeaseState;
 }
 
 export function createLeaseTracker(options: LeaseTrackerOptions): LeaseTracker {
-  const { watch, find, clock = () => performance.now() } = options;
+  const { watch, find, clock = () => performance.now(), lived = clock } = options;
   /** When each process was last seen to renew, or first asked about. */
-  const renewed = new Map<string, number>();
+  const renewed = new Map<string, Moment>();
   /** Since when events have come without a gap. */
   let continuousSince: number | undefined;
   let lastEvent = Number.NEGATIVE_INFINITY;
 
-  function remember(process: string, at: number): void {
+  function remember(process: string, at: number): Moment {
+    const moment = { at, lived: lived() };
     renewed.delete(process);
-    renewed.set(process, at);
+    renewed.set(process, moment);
     // In order of their last renewal, so that the longest silent are forgotten first.
     for (const [oldest, since] of renewed) {
-      if (renewed.size <= REMEMBERED || at - since < FORGET_AFTER_MS) break;
+      if (renewed.size <= REMEMBERED || at - since.at < FORGET_AFTER_MS) break;
       renewed.delete(oldest);
     }
+    return moment;
   }
 
   const key = (agent: string, incarnation: string) => `${agent}/${incarnation}`;
@@ -87,17 +98,17 @@ export function createLeaseTracker(options: LeaseTrackerOptions): LeaseTracker {
       const lease = find(agent);
       if (lease && !lease.spec?.holderIdentity) return 'lost';
       const mine = key(agent, incarnation);
-      const last = renewed.get(mine) ?? now;
-      if (!renewed.has(mine)) remember(mine, now);
+      const last = renewed.get(mine) ?? remember(mine, now);
+      const silentMs = lived() - last.lived;
       const { healthySince } = watch;
       const working =
         healthySince !== undefined && continuousSince !== undefined && now - lastEvent < SILENCE_MS;
-      const from = Math.max(last, healthySince ?? now, continuousSince ?? now);
+      const from = Math.max(last.at, healthySince ?? now, continuousSince ?? now);
       const seconds = lease?.spec?.leaseDurationSeconds;
       const duration = seconds === undefined ? DEFAULT_DURATION_MS : seconds * 1000;
-      if (working && now - from > duration + MARGIN_MS) return 'lost';
+      if (working && Math.min(now - from, silentMs) > duration + MARGIN_MS) return 'lost';
       // A Lease that lasts longer is renewed less often.
-      return now - last > Math.max(LATE_AFTER_MS, duration * LATE_SHARE) ? 'late' : 'held';
+      return silentMs > Math.max(LATE_AFTER_MS, duration * LATE_SHARE) ? 'late' : 'held';
     },
   };
 }

@@ -7,6 +7,7 @@ import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
 import type { LiveSession } from '#crds/gen/livesessions.ts';
 import { LIVESESSION_RESOURCE } from '#crds/gen/livesessions.ts';
 import { EndReason } from '#proto/semblance/live/v1/live.ts';
+import type { OperatorOptions } from '../app.ts';
 import { type Allocations, allocationOf, createAllocations } from '../testing/allocate.ts';
 import { doubles, type SlotLedger } from '../testing/fake-live.ts';
 import { createHarness, type Harness } from '../testing/harness.ts';
@@ -37,8 +38,8 @@ const until = async (name: string, condition: (session: LiveSession) => boolean)
   };
   await expect.poll(is, { timeout: 40_000 }).toBe(true);
 };
-const leads = async () => {
-  const operator = await harness.operator({ registry });
+const leads = async (overrides: Partial<OperatorOptions> = {}) => {
+  const operator = await harness.operator({ registry, ...overrides });
   await expect.poll(allocations.address, { timeout: 20_000 }).toBe(operator.address);
   return operator;
 };
@@ -157,7 +158,8 @@ describe('an allocation', () => {
   it('that an agent does not answer goes to another, and the first is made to let go', async () => {
     const silent = await harness.agent({ name: 'a', script, live: { voice: 9 } });
     const other = await harness.agent({ name: 'b', script, live: { voice: 1 } });
-    await leads();
+    // Longer than a machine stands still: the other would count as silent, too.
+    await leads({ claimTimeoutMs: 7_000 });
     await Promise.all(['a', 'b'].map(ready));
     silent.live.silent = true;
     expect((await allocations.allocate(allocationOf('moved'))).agent).toBe('b');

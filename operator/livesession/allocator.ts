@@ -45,6 +45,8 @@ export interface AllocatorOptions {
   readonly opens?: Pick<RefusedOpens, 'refused' | 'opened'> | undefined;
   readonly metrics: LiveMetrics;
   readonly logger: Logger;
+  /** How long a session waits for a slot when all are taken. Default 2,000. */
+  readonly waitForSlotMs?: number | undefined;
 }
 
 export interface CallerContext {
@@ -70,6 +72,7 @@ interface UnderWay {
 /** Gives sessions slots: a claim at an agent, then one write. Whoever asks twice for a session gets the same answer. */
 export function createAllocator(options: AllocatorOptions): Allocator {
   const { client, namespace, sessions, book, placer, links, objects, metrics, logger } = options;
+  const waitForSlotMs = options.waitForSlotMs ?? WAIT_FOR_SLOT_MS;
   const underWay = new Map<string, UnderWay>();
 
   /** The answer of a session that has its slot. @throws GrpcError when it had one and has ended */
@@ -129,7 +132,7 @@ export function createAllocator(options: AllocatorOptions): Allocator {
   async function slotFor(request: AllocateRequest, signal: AbortSignal, traceparent?: string) {
     const { sessionId: session, capability } = request;
     const { connectDeadlineSeconds, maxDurationSeconds, settings, ticketSha256, requestId } = request;
-    const until = performance.now() + WAIT_FOR_SLOT_MS;
+    const until = performance.now() + waitForSlotMs;
     const inputs = await signed(request);
     const refused = new Set<string>();
     for (;;) {

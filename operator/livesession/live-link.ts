@@ -23,6 +23,8 @@ export interface LiveLinkOptions {
   /** Token of the installation. */
   readonly token?: string | undefined;
   readonly tls?: Tls | undefined;
+  /** Until an agent that says nothing to a claim counts as silent. Default 1,500. */
+  readonly claimTimeoutMs?: number | undefined;
   readonly logger: Logger;
   /** Everything the process holds, at the beginning of each stream; asked for at `openedAt` (performance.now()). */
   readonly onSnapshot: (sessions: readonly SessionStatus[], openedAt: number) => void;
@@ -58,7 +60,7 @@ export interface LiveLink {
 }
 
 export function createLiveLink(options: LiveLinkOptions): LiveLink {
-  const { agent, incarnation, address, logger } = options;
+  const { agent, incarnation, address, logger, claimTimeoutMs = CLAIM_TIMEOUT_MS } = options;
   const client = createClient(LiveServiceClient, address, options.token, options.tls?.to('agent'));
   const stream = createSnapshotStream<WatchSessionsResponse>({
     open: () => client.watchSessions({ incarnation }),
@@ -84,7 +86,7 @@ export function createLiveLink(options: LiveLinkOptions): LiveLink {
     },
     async claim(request, signal, traceparent) {
       try {
-        const settings = { timeoutMs: CLAIM_TIMEOUT_MS, signal, traceparent, requestId: request.requestId };
+        const settings = { timeoutMs: claimTimeoutMs, signal, traceparent, requestId: request.requestId };
         await call(client.claimSlot.bind(client), request, settings);
         return undefined;
       } catch (error) {

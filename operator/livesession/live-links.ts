@@ -10,6 +10,8 @@ export interface LiveLinksOptions {
   readonly viewOf: (agent: string) => AgentView | undefined;
   readonly internalToken?: string | undefined;
   readonly tls?: Tls | undefined;
+  /** As for one link. */
+  readonly claimTimeoutMs?: number | undefined;
   readonly logger: Logger;
   readonly onSnapshot: (place: Place, sessions: readonly SessionStatus[], openedAt: number) => void;
   readonly onReport: (place: Place, session: SessionStatus) => void;
@@ -43,6 +45,7 @@ export function createLiveLinks(options: LiveLinksOptions): LiveLinks {
     const over = AbortSignal.any([signal, stop.signal]);
     const link = createLiveLink({
       ...{ agent, incarnation, address, logger, token: options.internalToken, tls: options.tls },
+      claimTimeoutMs: options.claimTimeoutMs,
       onSnapshot(sessions, openedAt) {
         if (over.aborted) return;
         logger.info(

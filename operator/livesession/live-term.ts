@@ -44,6 +44,9 @@ export interface LiveTermOptions {
   readonly onUsed: (agent: string) => void;
   /** The pools that may start agents for sessions. */
   readonly pools?: Pick<PoolController, 'mayGrow' | 'opens'>;
+  /** For a slot when all are taken, and for an agent that is asked for one. */
+  readonly waitForSlotMs?: number | undefined;
+  readonly claimTimeoutMs?: number | undefined;
 }
 
 /** The live sessions of one period of leading. */

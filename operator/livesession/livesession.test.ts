@@ -171,7 +171,7 @@ describe('a LiveSession', () => {
   });
 
   it('ends when the Lease of its agent lapses, and not before', async () => {
-    const victim = await harness.agent({ name: 'one', script, live: { voice: 1 }, leaseSeconds: 3 });
+    const victim = await harness.agent({ name: 'one', script, live: { voice: 1 }, leaseSeconds: 10 });
     await leads();
     await allocations.allocate(allocationOf('silent'));
     await victim.kill();
@@ -185,7 +185,7 @@ describe('a LiveSession', () => {
   });
 
   it('ends with an agent whose GpuAgent is gone too', async () => {
-    const victim = await harness.agent({ name: 'one', script, live: { voice: 1 }, leaseSeconds: 2 });
+    const victim = await harness.agent({ name: 'one', script, live: { voice: 1 }, leaseSeconds: 8 });
     await leads();
     await allocations.allocate(allocationOf('nowhere'));
     await victim.kill();

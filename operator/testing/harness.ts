@@ -107,6 +107,8 @@ export async function createHarness(kube?: Awaited<ReturnType<typeof testKube>>)
         healthListen: { host: '127.0.0.1', port: 0 },
         // Held through what a machine that stands still costs; released at once when an operator ends.
         election: { leaseDurationMs: 60_000, renewDeadlineMs: 50_000, retryPeriodMs: 500 },
+        // So are sessions that are being allocated, slots that are asked for.
+        ...{ waitForSlotMs: 8_000, claimTimeoutMs: 8_000 },
         ...overrides,
       });
       operators.push(started);

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { stoodStillSince } from '../support/standstill.ts';
 import { atPhase, createRig, expectOutage, type Rig } from './rig.ts';
 
 /**
@@ -31,7 +32,8 @@ async function callThroughout(until: number): Promise<Told> {
   const timed = async <T>(call: Promise<T>): Promise<T> => {
     const began = performance.now();
     const answer = await call;
-    slowestMs = Math.max(slowestMs, performance.now() - began);
+    // On a machine that stood still it was late for that, and may have been asked twice.
+    if (!stoodStillSince(began)) slowestMs = Math.max(slowestMs, performance.now() - began);
     return answer;
   };
   while (Date.now() < until) {

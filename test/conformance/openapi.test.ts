@@ -1,13 +1,13 @@
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type Answer, readAnswer } from '../support/api.ts';
+import { type Answer, isFailure, readAnswer } from '../support/api.ts';
 import { endSession, type SessionRecord } from '../support/live-session.ts';
 import { ADMIRAL, ASTRONAUT } from '../support/media.ts';
 import { MULTIPART, multipart } from '../support/multipart.ts';
 import { type Contract, type Operation, readContract } from '../support/openapi.ts';
 import { anything, createSchemaArbitrary } from '../support/schema-arbitrary.ts';
 import { type Account, type Stack, sharedStack } from '../support/stack.ts';
+import { askFairly } from '../support/standstill.ts';
 
 let stack: Stack;
 let account: Account;
@@ -139,19 +139,6 @@ async function send(operation: Operation, request: Generated): Promise<Answer | 
 }
 
 const RUNS = 40;
-/** Standing still for less costs no service its time limit. */
-const STANDSTILL_MS = 2_000;
-
-const standstill = monitorEventLoopDelay({ resolution: 20 });
-standstill.enable();
-
-/** A failure of a machine that stood still meanwhile says nothing about the service: the same is asked once more. */
-async function sendFairly(operation: Operation, request: Generated): Promise<Answer | undefined> {
-  standstill.reset();
-  const answer = await send(operation, request);
-  const stoodMs = standstill.max / 1e6;
-  return answer && answer.status >= 500 && stoodMs > STANDSTILL_MS ? send(operation, request) : answer;
-}
 
 describe('whatever is sent, the answer is one that the document has, and never a 500', () => {
   test('every operation', { timeout: 400_000 }, async () => {
@@ -160,7 +147,8 @@ describe('whatever is sent, the answer is one that the document has, and never a
       const statuses = new Set<number>();
       await fc.assert(
         fc.asyncProperty(requestsFor(operation), async (request) => {
-          const answer = await sendFairly(operation, request);
+          const failed = (answer: Answer | undefined) => answer !== undefined && isFailure(answer);
+          const answer = await askFairly(() => send(operation, request), failed);
           if (!answer) return;
           const told = `${operation.method} ${operation.path}: ${answer.status} ${answer.text.slice(0, 200)}`;
           // A slot may be lacking when so many ask for one: that is an answer, not a failure.

@@ -234,13 +234,18 @@ describe('Voice Swap', () => {
     const account = await stack.newAccount();
     const session = await open(account);
     const stream = await connectStream(session);
-    const sent = await speak(stream, 0.5, formatOf(stream).chunk_frames);
+    const { sample_rate, chunk_frames } = formatOf(stream);
+    const sentAt: number[] = [];
+    const sent = await speak(stream, 0.5, chunk_frames, sentAt);
     await allOf(stream, sent);
     stream.ws.terminate();
     const entry = await settled(account, session.session_id);
     expect(entry.status).toBe('succeeded');
     expect(entry.charged_usd).toBeGreaterThan(0);
-    expect(entry.charged_usd).toBeLessThan(rate() / 60);
+    const [firstAt, lastAt] = [stream.media[0]?.at ?? 0, stream.media.at(-1)?.at ?? 0];
+    const messageMs = (chunk_frames / sample_rate) * 1000;
+    const { most } = streamedMs({ sentAt, firstAt, lastAt, back: sentAt.length, messageMs });
+    expect(entry.charged_usd).toBeLessThan((rate() * (most + 2)) / 60_000);
   });
 
   test('Socket connections are authenticated by the session_token, once', async () => {

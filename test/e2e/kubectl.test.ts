@@ -262,9 +262,12 @@ describe('reads well', () => {
   });
 
   test('kubectl get semblance: jobs and agents in one list', async () => {
-    const text = await kubectl(['get', 'semblance']);
-    expect(text).toMatch(/^renderjob\.semblance\.dev\//m);
-    expect(text).toMatch(/^gpuagent\.semblance\.dev\/\S+\s+True/m);
+    await eventually('both in one list', async () => {
+      const text = await kubectl(['get', 'semblance']);
+      expect(text).toMatch(/^renderjob\.semblance\.dev\//m);
+      expect(text).toMatch(/^gpuagent\.semblance\.dev\/\S+\s+True/m);
+      return true;
+    });
   });
 
   test('kubectl get ga: the agent says its slots and engines', async () => {

@@ -58,7 +58,13 @@ describe('while no agent takes work', () => {
     const third = await queue();
     await places({ [first]: 1, [second]: 2, [third]: 3 });
 
-    const waiting = await kubectl.renderJob(third);
+    // Whatever else it said first, and passes.
+    const waiting = await eventually('its reason and its place', async () => {
+      const job = await kubectl.renderJob(third);
+      const settled =
+        job?.status?.queuePosition === 3 && /drain/i.test(conditionOf(job, 'Ready')?.message ?? '');
+      return settled ? job : undefined;
+    });
     expect(waiting?.status).toMatchObject({ phase: 'Pending', queuePosition: 3 });
     expect(waiting?.status?.agent ?? '').toBe('');
     const ready = conditionOf(waiting, 'Ready');

@@ -282,20 +282,24 @@ describe('metrics', () => {
     const { api } = await stack.newAccount();
     const [image_key, face_key] = await Promise.all([api.upload(ASTRONAUT), api.upload(ADMIRAL)]);
     await api.finished((await api.swap({ image_key, face_key })).id);
-    const after = await scrape('control-plane');
-    const told = after.split('\n').filter((line) => line.startsWith('semblance_money_'));
-    for (const [name, micros] of [
-      ['holds', 60_000],
-      ['captured', 40_000],
-      ['released', 20_000],
-      ['revenue', 40_000],
-      ['shortfall', 0],
-    ] as const)
-      expect(told).toContainEqual(
-        expect.stringMatching(
-          new RegExp(`^semblance_money_${name}_micros_total(\\{[^}]*\\})? ${micros}$`, 'm'),
-        ),
-      );
+    // What is charged stands in the books before it is counted.
+    await eventually('the figures of that job', async () => {
+      const after = await scrape('control-plane');
+      const told = after.split('\n').filter((line) => line.startsWith('semblance_money_'));
+      for (const [name, micros] of [
+        ['holds', 60_000],
+        ['captured', 40_000],
+        ['released', 20_000],
+        ['revenue', 40_000],
+        ['shortfall', 0],
+      ] as const)
+        expect(told).toContainEqual(
+          expect.stringMatching(
+            new RegExp(`^semblance_money_${name}_micros_total(\\{[^}]*\\})? ${micros}$`, 'm'),
+          ),
+        );
+      return true;
+    });
   });
 });
 

@@ -31,6 +31,8 @@ beforeAll(async () => {
     logger: silentLogger(),
     registry: new Registry(),
     publicUrl: 'http://gateway.test',
+    // Longer than any machine stands still.
+    timing: { control: 30_000 },
   });
   base = `http://127.0.0.1:${gateway.port}/api/v1`;
   account = await makeAccount(system, 10);

@@ -28,6 +28,8 @@ async function gatewayAt(controlPort: number): Promise<string> {
     logger: silentLogger(),
     registry: new Registry(),
     publicUrl: 'http://gateway.test',
+    // Longer than any machine stands still.
+    timing: { control: 30_000 },
   });
   gateways.push(gateway);
   return `http://127.0.0.1:${gateway.port}/api/v1`;

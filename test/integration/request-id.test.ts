@@ -38,6 +38,8 @@ beforeAll(async () => {
     logger: loggerTo('gateway'),
     registry: new Registry(),
     publicUrl: 'http://gateway.test',
+    // Longer than any machine stands still.
+    timing: { control: 30_000 },
   });
   base = `http://127.0.0.1:${gateway.port}/api/v1`;
   key = (await makeAccount(system, 10)).apiKey;

@@ -52,6 +52,8 @@ beforeAll(async () => {
     logger,
     registry: new Registry(),
     publicUrl: 'http://gateway.test',
+    // Longer than any machine stands still.
+    timing: { control: 30_000 },
   });
 });
 afterAll(async () => {

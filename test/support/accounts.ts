@@ -3,6 +3,7 @@ import { call, createClient } from '#common/grpc/client.ts';
 import { parseUsd } from '#common/money.ts';
 import { AdminServiceClient } from '#proto/semblance/admin/v1/admin.ts';
 import { readControlAddress, readStackFile } from './stack-process.ts';
+import { askFairly } from './standstill.ts';
 
 export interface NewAccount {
   /** At most six decimals. */
@@ -26,9 +27,10 @@ export async function createAccount(
   try {
     const text = typeof balanceUsd === 'number' ? balanceUsd.toFixed(6) : balanceUsd;
     const request = { name: 'suite', balanceMicros: parseUsd(text) };
-    const account = await call(client.createAccount.bind(client), request, settings);
+    const account = await askFairly(() => call(client.createAccount.bind(client), request, settings));
+    const { keyId } = account;
     if (perMinute !== 'default') {
-      await call(client.limitKey.bind(client), { keyId: account.keyId, perMinute }, settings);
+      await askFairly(() => call(client.limitKey.bind(client), { keyId, perMinute }, settings));
     }
     return account;
   } finally {

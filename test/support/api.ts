@@ -1,5 +1,6 @@
 import { eventually } from './eventually.ts';
 import { MULTIPART, multipart, type Part } from './multipart.ts';
+import { askFairly } from './standstill.ts';
 
 /** An answer of the API, read whole. `body` is the parsed JSON, undefined when it is none. */
 export interface Answer {
@@ -40,7 +41,10 @@ export interface Submitted {
 
 export type Upload = { filename: string; contentType?: string; bytes: Uint8Array };
 
-/** The public API over HTTP, as one key sees it. Nothing here throws on an error status, except where it says so. */
+/**
+ * The public API over HTTP, as one key sees it. Nothing here throws on an error status, except where it says so. What
+ * failed while the machine stood still for seconds is asked once more.
+ */
 export interface Api {
   readonly baseUrl: string;
   readonly apiKey: string | undefined;
@@ -72,13 +76,11 @@ export function apiOf({ baseUrl, apiKey }: { baseUrl: string; apiKey?: string })
     if (apiKey !== undefined && !headers.has('authorization')) {
       headers.set('authorization', `Bearer ${apiKey}`);
     }
-    const response = await fetch(`${baseUrl}${path}`, {
-      method,
-      headers,
-      redirect: 'manual',
+    const init = {
+      ...{ method, headers, redirect: 'manual' as const },
       ...(options.body === undefined ? {} : { body: options.body as RequestInit['body'] }),
-    });
-    return readAnswer(response);
+    };
+    return askFairly(async () => readAnswer(await fetch(`${baseUrl}${path}`, init)), isFailure);
   };
   const api: Api = {
     baseUrl,
@@ -112,6 +114,9 @@ export function apiOf({ baseUrl, apiKey }: { baseUrl: string; apiKey?: string })
   };
   return api;
 }
+
+/** For {@link askFairly}. */
+export const isFailure = ({ status }: Answer): boolean => status >= 500;
 
 export async function readAnswer(response: Response): Promise<Answer> {
   const text = await response.text();

@@ -1,0 +1,25 @@
+import { expect, it } from 'vitest';
+import { createLivedClock } from './lived-clock.ts';
+
+it('goes on with the time that its process lives through, and stands still with it', () => {
+  let real = 1_000;
+  const clock = createLivedClock(() => real);
+  const pass = (ms: number, looks = true) => {
+    for (const end = real + ms; real < end; ) {
+      real = Math.min(end, real + clock.everyMs);
+      if (looks) clock.look();
+    }
+    return clock.now();
+  };
+  expect(pass(10_000)).toBe(11_000);
+  // Half a second counts, looked at or not, before and after the look that comes late.
+  expect(pass(400, false)).toBe(11_400);
+  expect(pass(5_600, false)).toBe(11_500);
+  clock.look();
+  expect(clock.now()).toBe(11_500);
+  expect(pass(3_000)).toBe(14_500);
+  // Asked again and again while nobody looks, it goes no further.
+  expect([1, 2, 3].map(() => pass(1_000, false))).toEqual([15_000, 15_000, 15_000]);
+  clock.look();
+  expect(pass(250)).toBe(15_250);
+});
