@@ -22,6 +22,8 @@ beforeAll(async () => {
     { sessions: { graceMs: GRACE_MS, sweepEveryMs: 200 } },
     { pg: { url: url.href, close: pg.close } },
   );
+  // None is to end for the silence of its gateway, however long the machine stands still.
+  await system.database.sql`update settings set session_report_timeout_seconds = 120`;
 });
 afterAll(async () => {
   line.set('open');
