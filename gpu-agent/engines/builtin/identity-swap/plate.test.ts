@@ -79,6 +79,13 @@ function missOf(data: Uint8Array, empty: Uint8Array, inside: Plane): number {
   return sum / count;
 }
 
+function rangeOf(data: Uint8Array): [number, number] {
+  return [
+    data.reduce((least, value) => Math.min(least, value)),
+    data.reduce((most, value) => Math.max(most, value)),
+  ];
+}
+
 describe('the background plate', () => {
   it.each([
     ['stands', () => ({ x: 0, y: 0 })],
@@ -96,6 +103,21 @@ describe('the background plate', () => {
     const { seen, map } = looks[2] as (typeof looks)[number];
     plate.fill(seen.frame, seen.inside, map);
     expect(missOf(seen.data, filmed(camera(2)), seen.inside)).toBeLessThan(6);
+  });
+
+  it('has no line of another colour where what it saw ends, though the camera moves', () => {
+    const plate = new BackgroundPlate(W, H);
+    // Hardly a step aside: the middle is never seen.
+    for (let i = 0; i < 6; i++) {
+      const seen = sight(100 + 4 * i, { x: (i * 1.4) / H, y: (i * 0.6) / H });
+      const [usedU, usedV] = [rangeOf(seen.frame.u.data), rangeOf(seen.frame.v.data)];
+      const map = plate.locate(seen);
+      if (!map) throw new Error(`frame ${i} was not found on the plate`);
+      plate.remember(seen, map);
+      plate.fill(seen.frame, seen.inside, map);
+      const [u, v] = [rangeOf(seen.frame.u.data), rangeOf(seen.frame.v.data)];
+      expect(Math.max(usedU[0] - u[0], u[1] - usedU[1], usedV[0] - v[0], v[1] - usedV[1])).toBeLessThan(4);
+    }
   });
 
   it('continues smoothly what it never saw, and forgets what was before a cut', () => {

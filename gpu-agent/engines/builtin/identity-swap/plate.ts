@@ -172,7 +172,9 @@ export class BackgroundPlate {
         const px = a * (x + 0.5) + b * (y + 0.5) + c / 2;
         const py = d * (x + 0.5) + e * (y + 0.5) + f / 2;
         const inside = still || (px >= 1 && py >= 1 && px < half - 1 && py < rows - 1);
-        const known = inside ? Math.min(1, this.#quality[(py | 0) * half + (px | 0)] as number) : 0;
+        let known = 0;
+        if (still) known = Math.min(1, this.#quality[i] as number);
+        else if (inside) known = leastAround(this.#quality, half, px, py);
         const gx = ((x + 0.5) * 2) / LIGHT_CELL;
         const gy = ((y + 0.5) * 2) / LIGHT_CELL;
         colourAt(light, gx, gy, shift);
@@ -264,6 +266,17 @@ function between(data: Uint8Array, width: number, x: number, y: number): number 
   if (v === 0) return upper;
   const lower = (data[i + width] as number) * (1 - u) + (data[i + width + 1] as number) * u;
   return upper + (lower - upper) * v;
+}
+
+/** The least around a place, at most 1: what is read between pixels is known as well as the worst known of them. */
+function leastAround(quality: Float32Array, width: number, x: number, y: number): number {
+  let least = 1;
+  for (let row = (y | 0) - 1; row <= (y | 0) + 1; row++) {
+    for (let i = row * width + (x | 0) - 1, end = i + 2; i <= end; i++) {
+      least = Math.min(least, quality[i] as number);
+    }
+  }
+  return least;
 }
 
 /** Where a plane is not empty. */
