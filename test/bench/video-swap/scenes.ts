@@ -13,16 +13,32 @@ export const SIZE = { width: 1280, height: 720 };
 export const SOURCE = join(ROOT, 'media', 'astronaut.png');
 const DEMO = join(dirname(createRequire(import.meta.url).resolve('@vladmandic/face-api')), '..', 'demo');
 
+/** A portrait, and where on it the camera looks: its middle, and how much larger it shows it. */
+export interface Portrait {
+  readonly path: string;
+  readonly x: number;
+  readonly y: number;
+  readonly zoom: number;
+}
+
+const ADMIRAL: Portrait = { path: join(ROOT, 'media', 'grace_hopper.jpg'), x: 255, y: 210, zoom: 1.75 };
+
+/** People with neither glasses nor a cap, by what the rows call them. */
+export const OTHERS: Readonly<Record<string, Portrait>> = {
+  'long hair, from the front': { path: join(DEMO, 'sample1.jpg'), x: 1544, y: 339, zoom: 1.9 },
+  'hair tied back': { path: join(DEMO, 'sample3.jpg'), x: 1135, y: 391, zoom: 1.9 },
+};
+
 /** One portrait under a hand-held camera that comes and goes. */
-export async function onePerson(frames: number): Promise<Scene> {
-  const picture = await readPicture(join(ROOT, 'media', 'grace_hopper.jpg'));
+export async function onePerson(frames: number, portrait = ADMIRAL): Promise<Scene> {
+  const { path, x, y, zoom } = portrait;
   return {
-    picture,
+    picture: await readPicture(path),
     frames,
     view: (i) => ({
-      x: 255 + 6 * Math.sin(i / 9),
-      y: 210 + 4 * Math.sin(i / 13),
-      zoom: 1.75 + 0.1 * Math.sin(i / 20),
+      x: x + 6 * Math.sin(i / 9),
+      y: y + 4 * Math.sin(i / 13),
+      zoom: zoom + 0.1 * Math.sin(i / 20),
       turn: 0.06 * Math.sin(i / 11),
     }),
   };

@@ -37,6 +37,8 @@ export interface Cover {
   readonly front: Plane;
   /** Share of each pixel that the frame alone covers. */
   readonly frame: Plane;
+  /** 1 on what may be skin, by its colour and brightness alone; what is brighter than skin may be a highlight. */
+  readonly skinlike: Plane;
   /** 1 on skin that surely nothing covers: well away from anything unlike skin. */
   readonly clean: Plane;
   /** Whether the face wears glasses. */
@@ -110,11 +112,13 @@ export function findCover(
     frame.data.set(findFrame(image, zones, { distance: plain, skin }, faceWidth).data);
   }
   const clean = plane(width, height);
+  const skinlike = plane(width, height);
   for (let i = 0; i < clean.data.length; i++) {
     const like = (plain.data[i] as number) < CLEAN && (likeness.shade.data[i] as number) > CLEAN_SHADE;
+    skinlike.data[i] = like || (likeness.shade.data[i] as number) > 1 ? 1 : 0;
     clean.data[i] = like && skin.data[i] === 1 && (soft.data[i] as number) < 0.02 ? 1 : 0;
   }
-  return { front: soft, frame, clean: grow(clean, -CLEAN_MARGIN * faceWidth), hasGlasses };
+  return { front: soft, frame, skinlike, clean: grow(clean, -CLEAN_MARGIN * faceWidth), hasGlasses };
 }
 
 /**

@@ -20,11 +20,19 @@ const REPLACED = [
   356, 389, 301, 298, 333, 299, 337, 151, 108, 69, 104, 68, 71, 162,
 ] as const;
 
+/** Outline of the forehead: up from the right temple around the top of the oval, back along the brows. */
+const FOREHEAD = [
+  162, 21, 54, 103, 67, 109, 10, 338, 297, 332, 284, 251, 389, 368, 300, 293, 334, 296, 336, 9, 107, 66, 105,
+  63, 70, 139,
+] as const;
+
 /** Areas of one face on a grid of pixels, each 0 or 1. */
 export interface FaceZones {
   readonly face: Plane;
   readonly replaced: Plane;
   readonly eyes: Plane;
+  /** What lies above the brows. */
+  readonly forehead: Plane;
   readonly brows: Plane;
   /** The brows without their surroundings. */
   readonly browShapes: Plane;
@@ -70,6 +78,7 @@ export function faceZones(
     face: draw([FACE_OVAL]),
     replaced: draw([REPLACED]),
     eyes: grow(draw([RIGHT_EYE, LEFT_EYE]), 0.02 * faceWidth),
+    forehead: draw([FOREHEAD]),
     brows: grow(draw([RIGHT_BROW, LEFT_BROW]), 0.025 * faceWidth),
     browShapes: grow(draw([RIGHT_BROW, LEFT_BROW]), 0.006 * faceWidth),
     lips: grow(draw([LIPS_OUTER]), 0.02 * faceWidth),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { LIGHT, matchLight } from './light.ts';
+import { KIND, LIGHT, matchLight, relight } from './light.ts';
 import { type Plane, plane } from './plane.ts';
 
 const SIZE = 80;
@@ -8,8 +8,14 @@ function even(value: number): Plane {
   return plane(SIZE, SIZE, value);
 }
 
+interface Relief {
+  /** Of the face's forms, and of its pores and wrinkles. */
+  readonly broad: number;
+  readonly fine: number;
+}
+
 /** Strength of the relief in the middle of a face, on a target so much darker or brighter than the source. */
-function reliefAt(light: number): number {
+function reliefAt(light: number): Relief {
   const other = [even(180), even(140), even(120)] as const;
   const own = [even(180 * light), even(140 * light), even(120 * light)] as const;
   const { values } = matchLight({
@@ -17,19 +23,44 @@ function reliefAt(light: number): number {
     ...{ faceWidth: SIZE, relief: 1 },
   });
   const at = (Math.floor(values.height / 2) * values.width + Math.floor(values.width / 2)) * values.fields;
-  return values.data[at + LIGHT.relief] as number;
+  return { broad: values.data[at + LIGHT.relief] as number, fine: values.data[at + LIGHT.fine] as number };
 }
 
 describe('the light of a swap', () => {
   it("keeps the source's relief under light like its own", () => {
-    expect(reliefAt(1)).toBeCloseTo(1, 1);
-    expect(reliefAt(0.7)).toBeCloseTo(1, 1);
+    expect(reliefAt(1)).toEqual({ broad: expect.closeTo(1, 1), fine: expect.closeTo(1, 1) });
+    expect(reliefAt(0.7).broad).toBeCloseTo(1, 1);
   });
 
   it('makes shadows in the dark at most twice as deep as that light makes them', () => {
     for (const light of [0.15, 0.25, 0.4]) {
-      expect(reliefAt(light)).toBeGreaterThan(light);
-      expect(reliefAt(light)).toBeLessThan(2.1 * light);
+      expect(reliefAt(light).broad).toBeGreaterThan(light);
+      expect(reliefAt(light).broad).toBeLessThan(2.1 * light);
     }
+  });
+
+  it('leaves pores and wrinkles hardly deeper than that light makes them, or they would look like a crust', () => {
+    for (const light of [0.25, 0.4, 0.7]) {
+      expect(reliefAt(light).fine).toBeGreaterThan(light);
+      expect(reliefAt(light).fine).toBeLessThan(1.2 * light);
+    }
+  });
+
+  it('lights a wrinkle by the fine relief, and the form that it lies on by the broad one', () => {
+    const light = new Float32Array(LIGHT.count);
+    light.set([0.9, 0.5, 1, 1, 120], LIGHT.relief);
+    light.set([60, 60, 60], LIGHT.skin);
+    light[LIGHT.fine] = 0.55;
+    light[LIGHT.middle] = 120;
+    const lit = (value: number): number => {
+      const rgb = Float32Array.of(value, value, value);
+      relight(light, new Float32Array(KIND.count), false, rgb);
+      return rgb[1] as number;
+    };
+    expect(lit(130) - lit(120)).toBeCloseTo(10 * 0.55, 1);
+    light[LIGHT.middle] = 130;
+    const raised = lit(130);
+    light[LIGHT.middle] = 120;
+    expect(raised - lit(120)).toBeCloseTo(10 * 0.9, 1);
   });
 });

@@ -28,7 +28,10 @@ export const LIGHT = {
   offset: 5,
   /** Three: the target's skin. */
   skin: 8,
-  count: 11,
+  /** Strength of the source's fine relief (pores, wrinkles, noise), and the brightness around it that it stands out from. */
+  fine: 11,
+  middle: 12,
+  count: 13,
 } as const;
 
 export interface LightInputs {
@@ -59,6 +62,8 @@ const INNER_RELIEF_LIMITS = [1, 1.25] as const;
  * more: more than that, and a face in the dark has black shadows.
  */
 const MOST_CONTRAST = [1.4, 1.9] as const;
+/** The same of fine relief: in weak light deeper pores and wrinkles look like a crust. */
+const MOST_FINE_CONTRAST = 1.1;
 const GAIN_LIMITS = [0.3, 3] as const;
 
 interface LocalMeans {
@@ -114,6 +119,8 @@ export function matchLight(inputs: LightInputs): LightField {
     const o = i * fields;
     data[o + LIGHT.gain] = gain;
     data[o + LIGHT.relief] = relief;
+    data[o + LIGHT.fine] = Math.min(relief, ratio * MOST_FINE_CONTRAST);
+    data[o + LIGHT.middle] = level(narrow.other, i);
     data[o + LIGHT.sourceLevel] = otherLevel;
     data[o + LIGHT.redGain] = balance(colour, 0, i);
     data[o + LIGHT.blueGain] = balance(colour, 2, i);
@@ -212,9 +219,10 @@ export function relight(light: Float32Array, kind: Float32Array, grey: boolean, 
   const share = Math.max(dark, 0.9 * eye);
   const level = gain * (1 - eye) + eyeGain * eye;
   const tint = gain * 0.7 * (1 - eye) + eyeGain * follow * eye;
-  const o0 = mix(r, r * relief + (light[LIGHT.offset] as number), level + tint * red, share);
-  const o1 = mix(g, g * relief + (light[LIGHT.offset + 1] as number), level, share);
-  const o2 = mix(b, b * relief + (light[LIGHT.offset + 2] as number), level + tint * blue, share);
+  const finer = (relief - (light[LIGHT.fine] as number)) * (luma(r, g, b) - (light[LIGHT.middle] as number));
+  const o0 = mix(r, r * relief - finer + (light[LIGHT.offset] as number), level + tint * red, share);
+  const o1 = mix(g, g * relief - finer + (light[LIGHT.offset + 1] as number), level, share);
+  const o2 = mix(b, b * relief - finer + (light[LIGHT.offset + 2] as number), level + tint * blue, share);
   // Colour as differences from brightness: the pixel's own, and that of skin as bright as it here.
   const brightness = luma(o0, o1, o2);
   const k0 = light[LIGHT.skin] as number;

@@ -3,6 +3,7 @@ import { type Face, POINTS } from '../vision/face-mesh.ts';
 import { cropRgb, type Picture, type Point, type RgbImage, squareCrop, toCrop } from '../vision/picture.ts';
 import { findCover, SOURCE_COVER } from './cover.ts';
 import { faceZones } from './face-zones.ts';
+import { findFringe } from './fringe.ts';
 import { blur, grow, type Plane, plane } from './plane.ts';
 import { withScratch } from './scratch.ts';
 import { makeWhole } from './whole-face.ts';
@@ -59,10 +60,12 @@ function analyse(picture: Picture, face: Face, targetWidth: number): SourceFace 
   // The edges of a rim and its shadow beside it would stay as thin lines.
   const open = blur(grow(zones.eyeOpenings, 0.015 * analysisWidth), 0.01 * analysisWidth);
   const frame = blur(grow(cover.frame, 0.02 * analysisWidth), 0.01 * analysisWidth);
+  const fringe = findFringe(cover.skinlike, zones, analysisWidth);
   const visible = plane(coarse.image.width, coarse.image.height);
   for (let i = 0; i < visible.data.length; i++) {
     // One eye of the source and one of the target would look past each other: hair over an eye counts as its own.
-    const front = (cover.front.data[i] as number) * (1 - (eyes.data[i] as number));
+    const hair = Math.max(cover.front.data[i] as number, fringe.data[i] as number);
+    const front = hair * (1 - (eyes.data[i] as number));
     visible.data[i] = 1 - Math.max(front, (frame.data[i] as number) * (1 - (open.data[i] as number)));
   }
   const visibleScale = analysisWidth / faceWidth;
