@@ -238,8 +238,8 @@ export function hysteresis(mask: Plane, seed: (index: number) => boolean): Plane
   return out;
 }
 
-/** A frame crosses the root of the nose and the temples: unlike skin in both places. */
-function wearsGlasses(zones: FaceZones, distance: Plane, skin: Plane): boolean {
+/** A frame crosses the root of the nose and the temples: unlike skin in both places, and more so than elsewhere. */
+export function wearsGlasses(zones: FaceZones, distance: Plane, skin: Plane): boolean {
   const share = (zone: Plane): number => {
     let count = 0;
     let unlike = 0;
@@ -252,5 +252,7 @@ function wearsGlasses(zones: FaceZones, distance: Plane, skin: Plane): boolean {
   };
   const bridge = share(zones.noseRoot);
   const temples = [share(zones.rightTemple), share(zones.leftTemple)] as const;
-  return bridge > 0.12 && Math.min(...temples) > 0.08 && Math.max(...temples) > 0.15;
+  // Noise, shadows and cracked paint are unlike skin all over a face, a frame only where it lies.
+  const usual = share(skin);
+  return bridge > Math.max(0.12, 1.7 * usual) && Math.min(...temples) > 0.08 && Math.max(...temples) > 0.15;
 }

@@ -63,4 +63,22 @@ describe('the light of a swap', () => {
     light[LIGHT.middle] = 120;
     expect(raised - lit(120)).toBeCloseTo(10 * 0.9, 1);
   });
+
+  it('never makes eyes glow in a face in the dark', () => {
+    const [other, own] = [
+      [even(180), even(140), even(120)] as const,
+      [even(18), even(14), even(12)] as const,
+    ];
+    const { values } = matchLight({
+      ...{ own, other, weight: even(1), edge: even(0), rim: even(0) },
+      ...{ faceWidth: SIZE, relief: 1 },
+    });
+    const at = (Math.floor(values.height / 2) * values.width + Math.floor(values.width / 2)) * values.fields;
+    const light = values.data.slice(at, at + LIGHT.count);
+    const eye = Float32Array.of(200, 195, 190);
+    relight(light, Float32Array.of(1, 0, 1), false, eye);
+    const skin = 0.299 * 18 + 0.587 * 14 + 0.114 * 12;
+    // The white of an eye is a third brighter than the skin beside it in daylight.
+    expect(eye[1] as number).toBeLessThan(1.9 * skin);
+  });
 });

@@ -64,7 +64,8 @@ const INNER_RELIEF_LIMITS = [1, 1.25] as const;
 const MOST_CONTRAST = [1.4, 1.9] as const;
 /** The same of fine relief: in weak light deeper pores and wrinkles look like a crust. */
 const MOST_FINE_CONTRAST = 1.1;
-const GAIN_LIMITS = [0.3, 3] as const;
+const GAIN_LIMITS = [0.03, 3] as const;
+const BALANCE_LIMITS = [0.3, 3] as const;
 
 interface LocalMeans {
   readonly own: Channels;
@@ -140,7 +141,7 @@ export function matchLight(inputs: LightInputs): LightField {
 function balance(means: LocalMeans, channel: 0 | 2, i: number): number {
   const own = (at(means.own, channel, i) + 6) / (level(means.own, i) + 6);
   const other = (at(means.other, channel, i) + 6) / (level(means.other, i) + 6);
-  return clamp(own / other, GAIN_LIMITS);
+  return clamp(own / other, BALANCE_LIMITS);
 }
 
 function at(channels: Channels, channel: 0 | 1 | 2, i: number): number {
@@ -164,6 +165,9 @@ const SKIN_COLOUR = 0.5;
 /** The same under coloured light. */
 const CAST_COLOUR = 0.95;
 const SATURATION_LIMIT = 1.25;
+
+/** How many times brighter than the light on the skin the light on the eyes may be. */
+const EYE_BRIGHTER = 1.15;
 
 /** Brightness relative to the skin around it below which skin counts as a deep wrinkle, and how much that is softened. */
 const DEEP = 0.82;
@@ -215,7 +219,8 @@ export function relight(light: Float32Array, kind: Float32Array, grey: boolean, 
   const lips = kind[KIND.lips] as number;
   const cast = smoothstep(0.1, 0.4, Math.max(Math.abs(red), Math.abs(blue)));
   const follow = 0.5 + 0.4 * cast;
-  const eyeGain = eye > 0 ? gain ** 0.8 : gain;
+  // A little brighter than the skin around them in weak light, but never aglow.
+  const eyeGain = eye > 0 ? Math.min(gain ** 0.8, EYE_BRIGHTER * gain) : gain;
   const share = Math.max(dark, 0.9 * eye);
   const level = gain * (1 - eye) + eyeGain * eye;
   const tint = gain * 0.7 * (1 - eye) + eyeGain * follow * eye;
