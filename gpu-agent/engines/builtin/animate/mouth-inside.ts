@@ -8,6 +8,8 @@ const SHOWS_INSIDE = 0.05;
 /** Gaps between upper teeth from the middle outwards, in IOD (widths of 8.5, 6.5, 7.5, 7 and 7 mm at 63 mm). */
 const UPPER_GAPS = [0, 0.132, 0.236, 0.352, 0.46, 0.57];
 const LOWER_GAPS = [0, 0.084, 0.175, 0.28, 0.39, 0.5];
+/** Most that is seen of the upper and lower teeth beyond the lips, in IOD (9 and 6 mm at 63 mm). */
+const MOST_SHOWN = { upper: 0.14, lower: 0.095 };
 
 type Yuv = readonly [number, number, number];
 
@@ -80,7 +82,8 @@ export class MouthInside {
       const tongue = smoothstep(0, 0.09, oy - tongueTop) * smoothstep(0.1, 0.22, gap) * (1 - across ** 3);
       mixInto(out, this.#tongue, 0.75 * tongue * hollow);
       const low = tooth(ox - middle, LOWER_GAPS, 0.012);
-      const lowerTop = lowerEdge + 0.06 * across * across + low.rounding;
+      const lowerTop =
+        Math.max(lowerEdge, bottomY - MOST_SHOWN.lower) + 0.06 * across * across + low.rounding;
       const lowerTeeth = smoothstep(-0.012, 0.012, oy - lowerTop) * (1 - smoothstep(0.65, 0.95, across));
       mixShaded(out, this.#teeth, 0.62 * shade * low.light, lowerTeeth * (this.#showsInside ? 0.75 : 0.85));
       if (this.#showsInside) {
@@ -94,7 +97,7 @@ export class MouthInside {
         }
       } else {
         const high = tooth(ox - middle, UPPER_GAPS, 0.016);
-        const edge = upperEdge - 0.05 * across * across - high.rounding;
+        const edge = Math.min(upperEdge, topY + MOST_SHOWN.upper) - 0.05 * across * across - high.rounding;
         const upperTeeth = smoothstep(-0.012, 0.012, edge - oy) * (1 - smoothstep(0.7, 1, across));
         mixShaded(out, this.#teeth, shade * high.light, upperTeeth);
         // As good as closed, the still's own line between the lips is seen.

@@ -89,6 +89,31 @@ describe('a portrait', () => {
     expect(gaps[3]).toBeGreaterThan(0.22);
   });
 
+  it('opens a mouth that the still shows quite closed onto teeth above, not beside, the dark', async () => {
+    const subject = await subjectOf(finder, ADMIRAL, 0, 480);
+    const points = subject.face.points.slice();
+    for (const [lower, upper] of [95, 88, 178, 87, 14, 317, 402, 318, 324].entries()) {
+      const above = [191, 80, 81, 82, 13, 312, 311, 310, 415][lower] as number;
+      points.copyWithin(upper * 3, above * 3, above * 3 + 3);
+    }
+    const made = preparePortrait(subject.picture, { ...subject.face, points });
+    const lips = shapeLips(made.rig.lips, { open: 0.4, spread: 0, round: 0 });
+    const frame = drawPortrait(made, { ...REST, expression: { lips } });
+    const [x, y] = [made.shape.rest[13 * 3] as number, made.shape.rest[13 * 3 + 1] as number];
+    const { iod } = made.frame;
+    /** How far below where the lips met the dark of the mouth begins, in IOD. */
+    const darkFrom = (aside: number): number => {
+      const column = Math.round(x + aside * iod);
+      for (let row = Math.round(y - 0.1 * iod); row < y + 0.6 * iod; row++) {
+        if ((frame[row * made.width + column] as number) < 45) return (row - y) / iod;
+      }
+      return Infinity;
+    };
+    expect(Math.abs(darkFrom(-0.12) - darkFrom(0.12))).toBeLessThan(0.05);
+    expect(Math.abs(darkFrom(0) - darkFrom(0.12))).toBeLessThan(0.05);
+    expect(darkFrom(0)).toBeGreaterThan(0);
+  });
+
   it('closes its eyes with skin: no dark of the eye is left, and a half closed eye keeps its size', () => {
     const darkest = (eyes: [number, number]): number => {
       const frame = drawPortrait(portrait, { ...REST, expression: { eyes } });

@@ -1,4 +1,4 @@
-import { LEFT_EYE, LIPS_INNER, RIGHT_EYE } from '../vision/face-regions.ts';
+import { LEFT_EYE, LIPS_INNER, LIPS_OUTER, RIGHT_EYE } from '../vision/face-regions.ts';
 import { type Expression, ExpressionRig } from './expression.ts';
 import type { FaceFrame } from './face-frame.ts';
 import { farthestFirst, type HeadShape, NECK } from './head-shape.ts';
@@ -20,6 +20,9 @@ export interface Pose extends Angles {
 }
 
 export const REST: Pose = { roll: 0, yaw: 0, pitch: 0, dx: 0, dy: 0, scale: 1, expression: {} };
+
+/** Points of the mouth's plane. The inner edges of closed lips lie on one line, which tells nothing of what is up. */
+const MOUTH_PLANE = [...LIPS_INNER, ...LIPS_OUTER];
 
 /** What is known of a portrait, as data only. */
 export interface PortraitData {
@@ -64,9 +67,9 @@ export function portraitData({ rig: _r, mouth: _m, edges: _e, ...data }: Portrai
 }
 
 function mouthOf(still: Planes, shape: HeadShape, rig: ExpressionRig): MouthInside {
-  const own = xyOf(shape.own, LIPS_INNER);
-  const texture = xyOf(shape.rest, LIPS_INNER);
-  // The corners' plane stands for the mouth's: teeth lie behind it, lips before.
+  const own = xyOf(shape.own, MOUTH_PLANE);
+  const texture = xyOf(shape.rest, MOUTH_PLANE);
+  // The lips' plane stands for the mouth's: teeth lie behind it, lips before.
   const [a, b, c, d, e, f] = fitAffine(own, texture);
   const skin: [number, number, number] = [0, 0, 0];
   const cheeks = [50, 280, 101, 330, 205, 425];
@@ -222,12 +225,12 @@ function paintMouth(
 ): void {
   if (!lips) {
     // Unmoved lips show what the still shows.
-    paintOpening(planes, pick(moved, LIPS_INNER), stillShader(still, turned, shape, LIPS_INNER));
+    paintOpening(planes, pick(moved, LIPS_INNER), stillShader(still, turned, shape, MOUTH_PLANE));
     return;
   }
   const now = rig.lips.slice();
   for (let i = 0; i < now.length; i++) now[i] = (now[i] as number) + (lips[i] as number);
-  const [a, b, c, d, e, f] = fitAffine(pick(turned, LIPS_INNER), xyOf(shape.own, LIPS_INNER));
+  const [a, b, c, d, e, f] = fitAffine(pick(turned, MOUTH_PLANE), xyOf(shape.own, MOUTH_PLANE));
   const shade = mouth.shader(now, jaw, (x, y) => [a * x + b * y + c, d * x + e * y + f]);
   paintOpening(planes, pick(moved, LIPS_INNER), shade);
 }
