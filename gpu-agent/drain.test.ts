@@ -16,6 +16,7 @@ import {
 import { ClaimSlotRequest, EndReason, LiveServiceClient } from '#proto/semblance/live/v1/live.ts';
 import { freePort } from '../local/process/ports.ts';
 import { openRelay } from './live/testing/relay-client.ts';
+import { AGENT_FLAGS } from './node-flags.ts';
 import { createHarness, type Harness, startRequest, until, watch } from './testing/harness.ts';
 
 const media = join(import.meta.dirname, '../media');
@@ -48,7 +49,7 @@ afterAll(async () => {
 async function agentProcess(env: Readonly<Record<string, string>>) {
   const [port, healthPort] = [await freePort(), await freePort()];
   const name = `agent-${randomBytes(4).toString('hex')}`;
-  const child = spawn(process.execPath, [join(import.meta.dirname, 'main.ts')], {
+  const child = spawn(process.execPath, [...AGENT_FLAGS, join(import.meta.dirname, 'main.ts')], {
     stdio: ['ignore', 'ignore', 'inherit'],
     env: {
       ...process.env,

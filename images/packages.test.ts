@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { expect, it } from 'vitest';
 import { GATEWAY_FLAGS } from '../gateway/node-flags.ts';
+import { AGENT_FLAGS } from '../gpu-agent/node-flags.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const IMPORT = /^\s*(?:import|export)\s+(?!type\b)(?:[^'";]*?\sfrom\s+)?['"]([^'"]+)['"]/gm;
@@ -64,7 +65,13 @@ it.each([
   expect(removed('production-packages', stage).sort()).toEqual(unused);
 });
 
-it('the gateway runs with its flags', () => {
-  const [, json = ''] = /^CMD (\["node"[^\]]*"gateway\/main\.ts"\])$/m.exec(containerfile) ?? [];
-  expect(JSON.parse(json.replace(/\\\n/g, ''))).toEqual(['node', ...GATEWAY_FLAGS, 'gateway/main.ts']);
+it.each([
+  ['gateway', GATEWAY_FLAGS],
+  ['gpu-agent', AGENT_FLAGS],
+])('%s runs with its flags', (service, flags) => {
+  const commands = [...containerfile.matchAll(/^CMD (\["node"[^\]]*\])$/gm)].map(
+    ([, json = '']) => JSON.parse(json.replace(/\\\n/g, '')) as string[],
+  );
+  const main = `${service}/main.ts`;
+  expect(commands.filter((command) => command.includes(main))).toEqual([['node', ...flags, main]]);
 });

@@ -8,6 +8,7 @@ import { expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
 import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
+import { AGENT_FLAGS } from '../gpu-agent/node-flags.ts';
 import { applyCrds } from '../local/crds.ts';
 import { startKube } from '../local/kube.ts';
 import { httpGet } from '../local/process/http-get.ts';
@@ -59,7 +60,8 @@ it('writes nothing while nothing changes: two operators, a control plane, agents
   await applyCrds({ kubeconfig: kubeconfigPath, namespace });
   const harness = await createHarness({ kubeconfigPath, namespace, close: async () => {} });
   // A real one, which has no work: it is drained, so that all the jobs are for the other one.
-  const real = spawn(process.execPath, [join(import.meta.dirname, '../gpu-agent/main.ts')], {
+  const main = join(import.meta.dirname, '../gpu-agent/main.ts');
+  const real = spawn(process.execPath, [...AGENT_FLAGS, main], {
     stdio: 'ignore',
     env: {
       PATH: process.env.PATH,

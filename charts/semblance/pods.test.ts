@@ -4,6 +4,7 @@ import { controlPlaneShape } from '../../control-plane/config.ts';
 import { gatewayShape } from '../../gateway/config.ts';
 import { GATEWAY_FLAGS } from '../../gateway/node-flags.ts';
 import { CHECK_NAMES } from '../../gpu-agent/content-check/settings.ts';
+import { AGENT_FLAGS } from '../../gpu-agent/node-flags.ts';
 import { agentShape, loadSettings } from '../../gpu-agent/settings.ts';
 import { operatorShape } from '../../operator/config.ts';
 import { find, type Manifest, podsOf, poolsOf, render, VALUE_FILES } from './testing.ts';
@@ -26,6 +27,16 @@ const containers = (template: Manifest) => [
 it.each(NAMES)('with the values %s, the gateway runs with its flags', (name) => {
   const { template } = find(manifests(name), 'Deployment', 'rel-semblance-gateway').spec;
   expect(template.spec.containers[0].command).toEqual(['node', ...GATEWAY_FLAGS, 'gateway/main.ts']);
+});
+
+it.each(NAMES)('with the values %s, agents run with their flags', (name) => {
+  const pools = poolsOf(manifests(name));
+  // The file plain has no pool.
+  expect(pools.length > 0).toBe(name !== 'plain');
+  for (const { metadata, spec } of pools) {
+    const agent = containers(spec.template).find((each) => each.name === 'agent');
+    expect(agent?.command, metadata.name).toEqual(['node', ...AGENT_FLAGS, 'gpu-agent/main.ts']);
+  }
 });
 
 describe.each(NAMES)('with the values %s, every Pod', (name) => {

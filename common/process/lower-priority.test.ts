@@ -1,28 +1,59 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import fs from 'node:fs';
 import { readdir } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { getPriority } from 'node:os';
-import { expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { lowerPriority } from './lower-priority.ts';
 
-it.runIf(process.platform === 'linux')(
-  'lowers all threads of a process, those that were there before it',
-  async () => {
-    const child = spawn(process.execPath, ['-e', 'process.stdout.write("up"); process.stdin.resume();']);
+let child: ChildProcess | undefined;
+afterEach(() => {
+  child?.kill('SIGKILL');
+  child = undefined;
+});
+
+/** A process of several threads, and which they are. */
+async function running(): Promise<{ pid: number; threads: number[] }> {
+  const started = spawn(process.execPath, ['-e', 'process.stdout.write("up"); process.stdin.resume();']);
+  child = started;
+  await once(started.stdout, 'data');
+  const pid = started.pid as number;
+  const threads = (await readdir(`/proc/${pid}/task`)).map(Number);
+  expect(threads.length).toBeGreaterThan(1);
+  return { pid, threads };
+}
+
+/** A number that a process had which has ended. */
+async function ended(): Promise<number> {
+  const gone = spawn(process.execPath, ['-e', '']);
+  await once(gone, 'exit');
+  return gone.pid as number;
+}
+
+describe.runIf(process.platform === 'linux')('all threads of a process are lowered', () => {
+  it('those that were there before it', async () => {
+    const { pid, threads } = await running();
+    lowerPriority(pid, 7);
+    expect(threads.map((thread) => getPriority(thread))).toEqual(threads.map(() => 7));
+  });
+
+  it('though one ends between being listed and its turn', async () => {
+    const [{ pid, threads }, gone] = [await running(), await ended()];
+    const listed = vi.spyOn(fs, 'readdirSync').mockReturnValue([gone, ...threads].map(String) as never);
+    syncBuiltinESMExports();
     try {
-      await once(child.stdout, 'data');
-      const threads = (await readdir(`/proc/${child.pid}/task`)).map(Number);
-      expect(threads.length).toBeGreaterThan(1);
-      lowerPriority(child.pid as number, 7);
-      expect(threads.map((thread) => getPriority(thread))).toEqual(threads.map(() => 7));
+      lowerPriority(pid, 7);
+      expect(listed).toHaveBeenCalledWith(`/proc/${pid}/task`);
     } finally {
-      child.kill('SIGKILL');
+      listed.mockRestore();
+      syncBuiltinESMExports();
     }
-  },
-);
+    expect(threads.map((thread) => getPriority(thread))).toEqual(threads.map(() => 7));
+  });
+});
 
 it('minds nothing of a process that is gone', async () => {
-  const child = spawn(process.execPath, ['-e', '']);
-  await once(child, 'exit');
-  expect(() => lowerPriority(child.pid as number, 7)).not.toThrow();
+  const gone = await ended();
+  expect(() => lowerPriority(gone, 7)).not.toThrow();
 });

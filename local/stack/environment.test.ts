@@ -2,6 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { GATEWAY_FLAGS } from '../../gateway/node-flags.ts';
+import { AGENT_FLAGS } from '../../gpu-agent/node-flags.ts';
 import { environmentFor } from './environment.ts';
 import { ownServices } from './services.ts';
 import { stackSettings } from './settings.ts';
@@ -15,8 +17,8 @@ afterEach(() => {
   rmSync(stateDir, { recursive: true, force: true });
 });
 
-/** What each service's process is started with, were these variables set where the stack is started. */
-async function environments(set: Record<string, string>) {
+/** How each service's process is started, were these variables set where the stack is started. */
+async function launches(set: Record<string, string>) {
   for (const [name, value] of Object.entries(set)) vi.stubEnv(name, value);
   const settings = await stackSettings({ ...set, SEMBLANCE_STATE_DIR: stateDir });
   const services = ownServices(settings, {
@@ -24,11 +26,14 @@ async function environments(set: Record<string, string>) {
     natsUrl: async () => 'nats://semblance:nats-password@127.0.0.1:2',
     kubeconfig: '/the/stack/kubeconfig',
   });
-  const launches = services.map(async ({ name, launch }) => {
-    const { env = {} } = await launch(new AbortController().signal);
-    return [name, env] as const;
-  });
-  return new Map(await Promise.all(launches));
+  const launched = services.map(
+    async ({ name, launch }) => [name, await launch(new AbortController().signal)] as const,
+  );
+  return new Map(await Promise.all(launched));
+}
+
+async function environments(set: Record<string, string>) {
+  return new Map([...(await launches(set))].map(([name, { env = {} }]) => [name, env]));
 }
 
 const SECRETS = {
@@ -72,6 +77,21 @@ it('passes the settings of a service on to it alone, and what any program needs 
       XDG_CACHE_HOME: '/some/cache',
       NODE_EXTRA_CA_CERTS: '/some/ca.pem',
     });
+  }
+});
+
+it('runs the gateway and the agent with their flags of Node, the others with none', async () => {
+  const flags = new Map<string, readonly string[]>([
+    ['control-plane', []],
+    ['operator', []],
+    ['gateway', GATEWAY_FLAGS],
+    ['gpu-agent', AGENT_FLAGS],
+  ]);
+  const given = await launches({});
+  expect([...given.keys()].sort()).toEqual([...flags.keys()].sort());
+  for (const [name, { command, args }] of given) {
+    expect(command, name).toBe(process.execPath);
+    expect(args, name).toEqual([...(flags.get(name) ?? []), expect.stringMatching(`/${name}/main.ts$`)]);
   }
 });
 

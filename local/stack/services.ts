@@ -4,6 +4,7 @@ import type { Component } from '#common/grpc/tls/components.ts';
 import { controlPlaneShape } from '../../control-plane/config.ts';
 import { gatewayShape } from '../../gateway/config.ts';
 import { GATEWAY_FLAGS } from '../../gateway/node-flags.ts';
+import { AGENT_FLAGS } from '../../gpu-agent/node-flags.ts';
 import { agentShape } from '../../gpu-agent/settings.ts';
 import { operatorShape } from '../../operator/config.ts';
 import { httpGet } from '../process/http-get.ts';
@@ -13,6 +14,11 @@ import { type PortName, reachable, type StackSettings } from './settings.ts';
 import { signingCertificate } from './signing-certificate.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+const FLAGS: Readonly<Record<string, readonly string[]>> = {
+  gateway: GATEWAY_FLAGS,
+  'gpu-agent': AGENT_FLAGS,
+};
 
 /** Each is asked for when it is needed: the passwords of our own servers are there once those have been started. */
 export type Addresses = { postgresUrl(): string; natsUrl(): Promise<string>; kubeconfig: string };
@@ -58,7 +64,7 @@ export function ownServices(
         };
         return {
           command: process.execPath,
-          args: [...(name === 'gateway' ? GATEWAY_FLAGS : []), join(ROOT, name, 'main.ts')],
+          args: [...(FLAGS[name] ?? []), join(ROOT, name, 'main.ts')],
           env,
           cwd: settings.stateDir,
         };

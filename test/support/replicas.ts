@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { createGuard } from '#common/process/guard.ts';
 import { GATEWAY_FLAGS } from '../../gateway/node-flags.ts';
+import { AGENT_FLAGS } from '../../gpu-agent/node-flags.ts';
 import { freePort } from '../../local/process/ports.ts';
 import { testKube, testNats, testPostgres } from '../../local/testing.ts';
 import { eventually } from './eventually.ts';
@@ -16,6 +17,10 @@ import { root } from './stack-process.ts';
 
 export type ServiceName = 'control-plane' | 'operator' | 'gateway' | 'gpu-agent';
 export const SERVICES: readonly ServiceName[] = ['gateway', 'control-plane', 'gpu-agent', 'operator'];
+const FLAGS: Partial<Record<ServiceName, readonly string[]>> = {
+  gateway: GATEWAY_FLAGS,
+  'gpu-agent': AGENT_FLAGS,
+};
 
 export interface LogLine {
   readonly time: string;
@@ -114,23 +119,19 @@ export async function startReplicas() {
       lines,
       ends,
       async start() {
-        const child = spawn(
-          process.execPath,
-          [...(service === 'gateway' ? GATEWAY_FLAGS : []), join(root, service, 'main.ts')],
-          {
-            // A group of its own, so that what it starts ends with it when this process dies.
-            detached: true,
-            stdio: ['ignore', 'pipe', 'inherit'],
-            env: {
-              PATH: process.env.PATH,
-              HOME: process.env.HOME,
-              TMPDIR: tmpdir(),
-              SEMBLANCE_INTERNAL_TOKEN: 'internal-token-of-two-replicas',
-              SEMBLANCE_HEALTH_LISTEN: `127.0.0.1:${health}`,
-              ...environment[service](port, name),
-            },
+        const child = spawn(process.execPath, [...(FLAGS[service] ?? []), join(root, service, 'main.ts')], {
+          // A group of its own, so that what it starts ends with it when this process dies.
+          detached: true,
+          stdio: ['ignore', 'pipe', 'inherit'],
+          env: {
+            PATH: process.env.PATH,
+            HOME: process.env.HOME,
+            TMPDIR: tmpdir(),
+            SEMBLANCE_INTERNAL_TOKEN: 'internal-token-of-two-replicas',
+            SEMBLANCE_HEALTH_LISTEN: `127.0.0.1:${health}`,
+            ...environment[service](port, name),
           },
-        );
+        });
         const pid = child.pid as number;
         createInterface({ input: child.stdout as NodeJS.ReadableStream }).on('line', (line) => {
           if (line.startsWith('{')) lines.push(JSON.parse(line) as LogLine);

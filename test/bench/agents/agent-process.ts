@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createGuard, type Guard } from '#common/process/guard.ts';
+import { AGENT_FLAGS } from '../../../gpu-agent/node-flags.ts';
 import { eventually } from '../../support/eventually.ts';
 import type { Stack } from '../../support/stack.ts';
 import { root } from '../../support/stack-process.ts';
@@ -34,7 +35,8 @@ export async function startAgentOnCore(
   const guard: Guard = createGuard({ graceMs: 15_000 });
   let child: ChildProcess;
   try {
-    const command = ['taskset', '-c', String(core), process.execPath, join(root, 'gpu-agent/main.ts')];
+    const agent = [process.execPath, ...AGENT_FLAGS, join(root, 'gpu-agent/main.ts')];
+    const command = ['taskset', '-c', String(core), ...agent];
     // Into the group before anything else, so that whatever it starts is there too.
     const script = 'if [ -n "$0" ]; then echo $$ > "$0"; fi; exec "$@"';
     child = spawn('sh', ['-c', script, group?.procs ?? '', ...command], {

@@ -9,6 +9,7 @@ import { ENGINE_NICE } from '../../../gpu-agent/engines/host/engine-process.ts';
 import { openRelay, type RelayClient } from '../../../gpu-agent/live/testing/relay-client.ts';
 import { shippedVoice } from '../../../gpu-agent/live/testing/voices.ts';
 import { speech } from '../../../gpu-agent/live/voice/testing/sounds.ts';
+import { AGENT_FLAGS } from '../../../gpu-agent/node-flags.ts';
 import { ClaimSlotRequest, LiveServiceClient } from '../../../proto/gen/semblance/live/v1/live.ts';
 import { type BenchContext, figure, quantile, type Row, type Section } from '../lib/section.ts';
 import type { ChildReady } from './agent-child.ts';
@@ -27,7 +28,10 @@ const BEGINNING = 50;
 
 /** Delay that an agent adds to voice, beside a relay that only sends back what comes. */
 export async function runLiveRelayBench({ say }: Pick<BenchContext, 'say'>): Promise<Section> {
-  const child = fork(new URL('./agent-child.ts', import.meta.url), { stdio: 'inherit' });
+  const child = fork(new URL('./agent-child.ts', import.meta.url), {
+    execArgv: [...AGENT_FLAGS],
+    stdio: 'inherit',
+  });
   const [ready] = (await once(child, 'message')) as [ChildReady];
   const cpuMs = async () => {
     child.send('cpu');

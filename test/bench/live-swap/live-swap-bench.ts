@@ -9,6 +9,7 @@ import { readPicture } from '../../../gpu-agent/engines/builtin/video-swap/testi
 import { FaceFinder } from '../../../gpu-agent/engines/builtin/vision/face-finder.ts';
 import { openSession } from '../../../gpu-agent/engines/models/session.ts';
 import { RECOMMENDED } from '../../../gpu-agent/live/video/types.ts';
+import { AGENT_FLAGS } from '../../../gpu-agent/node-flags.ts';
 import { type BenchContext, figure, limitRow, quantile, type Row, type Section } from '../lib/section.ts';
 import { distance, dlibJudge } from '../photo-swap/judge.ts';
 import { ROOT } from '../photo-swap/portraits.ts';
@@ -106,7 +107,8 @@ function plainRow(name: string, ours: string): Row {
 }
 
 async function onOneCore(before: string, after: string): Promise<{ figures: OneCoreFigures; held: string }> {
-  const command = [process.execPath, join(import.meta.dirname, 'one-core.ts'), before, after];
+  const script = join(import.meta.dirname, 'one-core.ts');
+  const command = [process.execPath, ...AGENT_FLAGS, script, before, after];
   const taskset = await findOnPath('taskset');
   const [file, ...args] = taskset ? [taskset, '-c', CORE, ...command] : command;
   const { stdout } = await promisify(execFile)(file as string, args, { maxBuffer: 1 << 24 });

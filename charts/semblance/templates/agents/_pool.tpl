@@ -119,7 +119,8 @@ spec:
         - name: agent
           image: {{ include "semblance.image" (dict "root" $root "image" $root.Values.agentImage) }}
           imagePullPolicy: {{ $root.Values.agentImage.pullPolicy }}
-          command: [node, gpu-agent/main.ts]
+          # The flags of gpu-agent/node-flags.ts.
+          command: [node, --initial-old-space-size=128, gpu-agent/main.ts]
           env:
             {{- include "semblance.env" (dict "root" $root "base" (include "semblance.agentEnv" .) "extra" $pool.extraEnv) | nindent 12 }}
           ports:
