@@ -4,12 +4,14 @@ import type { Planes, Shader } from './openings.ts';
 import { sampleByte } from './raster.ts';
 
 /** A rest opening wider than this shows the still's own teeth or mouth. */
-const SHOWS_INSIDE = 0.05;
+const SHOWS_INSIDE = 0.08;
 /** Gaps between upper teeth from the middle outwards, in IOD (widths of 8.5, 6.5, 7.5, 7 and 7 mm at 63 mm). */
 const UPPER_GAPS = [0, 0.132, 0.236, 0.352, 0.46, 0.57];
 const LOWER_GAPS = [0, 0.084, 0.175, 0.28, 0.39, 0.5];
-/** Most that is seen of the upper and lower teeth beyond the lips, in IOD (9 and 6 mm at 63 mm). */
-const MOST_SHOWN = { upper: 0.14, lower: 0.095 };
+/** Most that is seen of the upper and lower teeth beyond the lips, in IOD (9 and 4 mm at 63 mm). */
+const MOST_SHOWN = { upper: 0.14, lower: 0.06 };
+/** Least that is seen of the upper ones in a mouth that is wide open (2.5 mm). */
+const LEAST_SHOWN = 0.04;
 
 type Yuv = readonly [number, number, number];
 
@@ -45,7 +47,7 @@ export class MouthInside {
     const light = Math.max(0.15, (skin[0] - 16) / 150);
     const tint = (c: number, share: number): number => 128 + (c - 128) * share;
     this.#teeth = [16 + Math.min(205, 160 * light), tint(skin[1], 0.45) - 4, tint(skin[2], 0.3) + 3];
-    this.#cavity = [16 + 17 * light, 124, 134];
+    this.#cavity = [16 + 17 * light, 124, 138];
     this.#tongue = [16 + 66 * light, 118, 152];
   }
 
@@ -76,7 +78,9 @@ export class MouthInside {
       // Into the dark from the lips and towards the corners.
       const hollow = smoothstep(0, 0.09, gap);
       const opened = gap > SHOWS_INSIDE;
-      const shade = (0.35 + 0.65 * smoothstep(0, 0.1, oy - topY)) * (1 - 0.75 * across ** 2.5);
+      // A mouth that opens a crack gets less light than a wide one.
+      const lit = 0.72 + 0.28 * smoothstep(0.02, 0.12, gap);
+      const shade = lit * (0.7 + 0.3 * smoothstep(0, 0.05, oy - topY)) * (1 - 0.6 * across ** 2.3);
       mixInto(out, this.#cavity, 1, true);
       const tongueTop = lowerEdge + 0.03 + 0.1 * across * across;
       const tongue = smoothstep(0, 0.09, oy - tongueTop) * smoothstep(0.1, 0.22, gap) * (1 - across ** 3);
@@ -85,7 +89,7 @@ export class MouthInside {
       const lowerTop =
         Math.max(lowerEdge, bottomY - MOST_SHOWN.lower) + 0.06 * across * across + low.rounding;
       const lowerTeeth = smoothstep(-0.012, 0.012, oy - lowerTop) * (1 - smoothstep(0.65, 0.95, across));
-      mixShaded(out, this.#teeth, 0.62 * shade * low.light, lowerTeeth * (this.#showsInside ? 0.75 : 0.85));
+      mixShaded(out, this.#teeth, 0.75 * shade * low.light, lowerTeeth * (this.#showsInside ? 0.75 : 0.85));
       if (this.#showsInside) {
         const restTop = this.#restTop.at(ox);
         const restBottom = this.#restBottom.at(ox);
@@ -97,8 +101,11 @@ export class MouthInside {
         }
       } else {
         const high = tooth(ox - middle, UPPER_GAPS, 0.016);
-        const edge = Math.min(upperEdge, topY + MOST_SHOWN.upper) - 0.05 * across * across - high.rounding;
-        const upperTeeth = smoothstep(-0.012, 0.012, edge - oy) * (1 - smoothstep(0.7, 1, across));
+        const least = topY + LEAST_SHOWN * smoothstep(0.1, 0.25, gap);
+        const edge = Math.min(Math.max(upperEdge, least), topY + MOST_SHOWN.upper);
+        const upperTeeth =
+          smoothstep(-0.012, 0.012, edge - 0.05 * across * across - high.rounding - oy) *
+          (1 - smoothstep(0.7, 1, across));
         mixShaded(out, this.#teeth, shade * high.light, upperTeeth);
         // As good as closed, the still's own line between the lips is seen.
         const restGap = this.#restBottom.at(ox) - this.#restTop.at(ox);
@@ -129,8 +136,9 @@ function mixInto(out: Float32Array, colour: Yuv, share: number, whole = false): 
 
 function mixShaded(out: Float32Array, colour: Yuv, light: number, share: number): void {
   out[0] = mixed(out[0] as number, 16 + (colour[0] - 16) * light, share);
-  out[1] = mixed(out[1] as number, colour[1], share);
-  out[2] = mixed(out[2] as number, colour[2], share);
+  // What is in the shade has as much less colour: a dark tooth of a lit one's colour would be olive.
+  out[1] = mixed(out[1] as number, 128 + (colour[1] - 128) * light, share);
+  out[2] = mixed(out[2] as number, 128 + (colour[2] - 128) * light, share);
 }
 
 function mixed(a: number, b: number, share: number): number {

@@ -114,6 +114,22 @@ describe('a portrait', () => {
     expect(darkFrom(0)).toBeGreaterThan(0);
   });
 
+  it('shows nothing of the background at the edge of an open mouth', () => {
+    const lips = shapeLips(portrait.rig.lips, { open: 0.4, spread: 0, round: 0 });
+    const pose = { ...REST, expression: { lips } };
+    const usual = drawPortrait(portrait, pose);
+    const { background } = portrait;
+    const white = { ...background.y, data: new Uint8Array(background.y.data.length).fill(235) };
+    const before = drawPortrait({ ...portrait, background: { ...background, y: white } }, pose);
+    const { iod } = portrait.frame;
+    const [x, y] = [portrait.shape.rest[13 * 3] as number, portrait.shape.rest[13 * 3 + 1] as number];
+    const [left, right] = [Math.round(x - 0.4 * iod), Math.round(x + 0.4 * iod)];
+    for (let row = Math.round(y - 0.2 * iod); row < y + 0.5 * iod; row++) {
+      const from = row * portrait.width;
+      expect(difference(before, usual, from + left, from + right).most).toBe(0);
+    }
+  });
+
   it('closes its eyes with skin: no dark of the eye is left, and a half closed eye keeps its size', () => {
     const darkest = (eyes: [number, number]): number => {
       const frame = drawPortrait(portrait, { ...REST, expression: { eyes } });

@@ -1,3 +1,4 @@
+import { MOUTH_TRIANGLES } from '../swap/warp-map.ts';
 import { LEFT_EYE, LIPS_INNER, LIPS_OUTER, RIGHT_EYE } from '../vision/face-regions.ts';
 import { type Expression, ExpressionRig } from './expression.ts';
 import type { FaceFrame } from './face-frame.ts';
@@ -112,6 +113,8 @@ export function drawPortrait(portrait: Portrait, pose: Pose, into?: Uint8Array):
     { triangles: surround.soft, transparent: true },
     { triangles: surround.opaque, transparent: false },
     { triangles: shape.eyes, transparent: false },
+    // Under the opening of the mouth, or the background would show at its edge.
+    { triangles: MOUTH_TRIANGLES, transparent: false },
     { triangles: skin, transparent: false },
   ];
   for (const { triangles, transparent } of layers) {
