@@ -51,3 +51,25 @@ describe('a mouth put onto another face', () => {
     expect(gaps[3]).toBeLessThan(0.4);
   });
 });
+
+describe('a head on a picture that is cut close to it', () => {
+  /** Where it goes when the driver has been so far aside and farther away for a second. */
+  function gone(of: Portrait, by: Partial<Motion>): { dx: number; dy: number; scale: number } {
+    const retargeter = new Retargeter(of, neutralOf([still]), mouth);
+    retargeter.pose(still, 0);
+    let pose = retargeter.pose(still, 40_000);
+    for (let i = 2; i <= 50; i++) pose = retargeter.pose({ ...still, ...by }, i * 40_000);
+    return pose;
+  }
+
+  it('does not leave the edge that cuts it, and moves freely elsewhere', () => {
+    const right = Math.max(...Array.from({ length: 468 }, (_, i) => portrait.shape.rest[i * 3] as number));
+    const cut = { ...portrait, width: Math.ceil(right + 2) };
+    expect(gone(portrait, { dx: -0.4 }).dx).toBeLessThan(-0.33);
+    expect(gone(cut, { dx: -0.4 }).dx).toBeGreaterThan(-0.07);
+    expect(gone(cut, { dx: 0.4 }).dx).toBeGreaterThan(0.33);
+    expect(gone(cut, { dy: -0.4 }).dy).toBeLessThan(-0.33);
+    expect(gone(portrait, { scale: 0.8 }).scale).toBeLessThan(0.85);
+    expect(gone(cut, { scale: 0.8 }).scale).toBeGreaterThan(0.96);
+  });
+});

@@ -1,6 +1,7 @@
 import { lipGaps, middleGap, mouthWidth, setGaps } from '../animate/lips.ts';
 import { type Portrait, type Pose, REST } from '../animate/portrait.ts';
 import { anglesOf } from '../animate/rotation.ts';
+import { FACE_OVAL } from '../vision/face-regions.ts';
 import type { Motion } from './measure.ts';
 import type { MouthScale } from './mouth-scale.ts';
 import { OneEuroFilter } from './one-euro.ts';
@@ -53,7 +54,8 @@ export function neutralOf(motions: readonly Motion[]): Neutral {
 export class Retargeter {
   readonly #portrait: Portrait;
   readonly #neutral: Neutral;
-  readonly #room: { readonly yaw: readonly [number, number]; readonly pitch: readonly [number, number] };
+  /** How far it may turn, move and shrink, each towards less and towards more. */
+  readonly #room: Record<'yaw' | 'pitch' | 'dx' | 'dy' | 'size', readonly [number, number]>;
   readonly #gain: number;
   readonly #mouth: MouthScale;
   /** The driver's closed lips as the mesh reads them. */
@@ -83,7 +85,11 @@ export class Retargeter {
     // which the picture has next to nothing.
     const onward = Math.max(0.12, MOST.yaw - Math.abs(still.yaw));
     const back = Math.max(0.12, MOST.yaw - 1.2 * Math.abs(still.yaw));
-    this.#room = { yaw: still.yaw > 0 ? [back, onward] : [onward, back], pitch: [MOST.pitch, MOST.pitch] };
+    this.#room = {
+      yaw: still.yaw > 0 ? [back, onward] : [onward, back],
+      pitch: [MOST.pitch, MOST.pitch],
+      ...roomToMove(portrait),
+    };
     const widths = mouthWidth(portrait.rig.lips) / mouthWidth(neutral.lips);
     this.#gain = Math.min(1.25, Math.max(0.8, widths));
   }
@@ -129,9 +135,9 @@ export class Retargeter {
       roll: within(roll as number, MOST.roll, MOST.roll),
       yaw: within(yaw as number, ...this.#room.yaw),
       pitch: within(pitch as number, ...this.#room.pitch),
-      dx: within(dx as number, MOST.shift, MOST.shift),
-      dy: within(dy as number, MOST.shift, MOST.shift),
-      scale: Math.exp(within(size as number, MOST.size, MOST.size)),
+      dx: within(dx as number, ...this.#room.dx),
+      dy: within(dy as number, ...this.#room.dy),
+      scale: Math.exp(within(size as number, ...this.#room.size)),
       expression: {
         lips: Float32Array.from(lips.filter(this.#lips(motion.lips), ptsUs)),
         eyes: [rightLeft[0] as number, rightLeft[1] as number],
@@ -169,6 +175,32 @@ export class Retargeter {
     const share = (seen - this.#closed - NOISE) / (WIDE_OPEN - this.#closed - NOISE);
     return closed + Math.max(0, share) * (WIDE_OPEN - closed);
   }
+}
+
+/** How far hair and ears reach beyond the mesh, beside and above it, in IOD. */
+const HEAD = { beside: 0.35, above: 0.7 };
+/** However tightly a picture is cut, a head may move this far, in IOD: less looks nailed. */
+const LEAST_SHIFT = 0.06;
+
+/** A head cut by an edge of its picture must not leave that edge: what it would show there is on no picture. */
+function roomToMove({
+  width,
+  shape,
+  frame,
+}: Portrait): Record<'dx' | 'dy' | 'size', readonly [number, number]> {
+  let [left, right, top] = [Infinity, -Infinity, Infinity];
+  for (const index of FACE_OVAL) {
+    left = Math.min(left, shape.rest[index * 3] as number);
+    right = Math.max(right, shape.rest[index * 3] as number);
+    top = Math.min(top, shape.rest[index * 3 + 1] as number);
+  }
+  const room = (pixels: number, head: number): number =>
+    clamp(pixels / frame.iod - head, LEAST_SHIFT, MOST.shift);
+  const fromLeft = room(left, HEAD.beside);
+  const fromRight = room(width - right, HEAD.beside);
+  const fromTop = room(top, HEAD.above);
+  const shrunk = (MOST.size * Math.min(fromLeft, fromRight, fromTop)) / MOST.shift;
+  return { dx: [fromRight, fromLeft], dy: [MOST.shift, fromTop], size: [shrunk, MOST.size] };
 }
 
 /** As it is for small values, and never beyond the limits. */
