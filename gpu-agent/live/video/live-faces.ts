@@ -1,4 +1,5 @@
 import { smoothstep } from '../../engines/builtin/swap/plane.ts';
+import { opennessOf } from '../../engines/builtin/video-swap/eyelids.ts';
 import type { Frame } from '../../engines/builtin/video-swap/frame-part.ts';
 import { brightnessUnder, likeness } from '../../engines/builtin/video-swap/likeness.ts';
 import { People } from '../../engines/builtin/video-swap/people.ts';
@@ -111,17 +112,21 @@ export class LiveFaces {
     if (!where) return undefined;
     const fade = seen.appearedMs === undefined ? 1 : (ms - seen.appearedMs + FADE_MS / 5) / FADE_MS;
     const opacity = Math.min(1, where.share, shownAt(yaw(where.face)), fade);
-    return opacity > 0.01 ? { track: track.id, face: where.face, opacity } : undefined;
+    if (opacity <= 0.01) return undefined;
+    const { face, openness } = where;
+    return { track: track.id, face, opacity, openness };
   }
 
   /** Where the face lies and how surely. One that the network has lost lies where it ought to, if that looks like it. */
   #where(track: Track, { mesh, foundMs, brightness }: Seen, frame: Frame, index: number, ms: number) {
     const sample = track.at(index);
     if (sample && track.last === index) {
-      return { face: faceFromPoints(mesh.next(sample.points, ms), sample.score), share: 1 };
+      const face = faceFromPoints(mesh.next(sample.points, ms), sample.score);
+      return { face, share: 1, openness: opennessOf(sample.points) };
     }
     const face: Face | undefined = ms - foundMs <= BRIDGED_MS ? track.predict(index) : undefined;
     if (!face) return undefined;
-    return { face, share: smoothstep(0.4, 0.7, likeness(brightnessUnder(frame, face.points), brightness)) };
+    const like = likeness(brightnessUnder(frame, face.points), brightness);
+    return { face, share: smoothstep(0.4, 0.7, like), openness: opennessOf(face.points) };
   }
 }

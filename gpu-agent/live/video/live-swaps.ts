@@ -1,5 +1,6 @@
 import { cutOut } from '../../engines/builtin/video-swap/cut-out.ts';
 import { boxOf, drawFace, GAIN_LIMITS } from '../../engines/builtin/video-swap/draw.ts';
+import { Eyelids } from '../../engines/builtin/video-swap/eyelids.ts';
 import { type Frame, placed } from '../../engines/builtin/video-swap/frame-part.ts';
 import { alike, type Look, lookOf, moved, patchWidth } from '../../engines/builtin/video-swap/keys.ts';
 import { preparer } from '../../engines/builtin/video-swap/prepared-source.ts';
@@ -35,6 +36,7 @@ interface Shown {
   /** An analysis that has come from the other thread, and is to be shown from the next frame on. */
   next: { readonly look: Look; readonly patch: number; readonly texture: FaceTexture } | undefined;
   pending: boolean;
+  readonly eyelids: Eyelids;
 }
 
 /**
@@ -66,10 +68,12 @@ export class LiveSwaps {
     for (const { track, face } of faces)
       shown.set(track, this.#show(frame, face, this.#shown.get(track), ms));
     this.#shown = shown;
-    return faces.map(({ track, face, opacity }) => {
-      const { from, to, sinceMs } = shown.get(track) as Shown;
+    return faces.map(({ track, face, opacity, openness }) => {
+      const { from, to, sinceMs, eyelids } = shown.get(track) as Shown;
       const share = from === to ? 0 : Math.min(1, (ms - sinceMs) / BLEND_MS);
-      drawFace(frame, { points: face.points, width: face.width, opacity, from, to, share }, JPEG_COLORS);
+      const { points, width } = face;
+      const closed = eyelids.closed(openness);
+      drawFace(frame, { points, width, opacity, closed, from, to, share }, JPEG_COLORS);
       return boxOf(frame, face);
     });
   }
@@ -87,7 +91,8 @@ export class LiveSwaps {
       const patch = fits ? known.patch : patchWidth(face.width);
       const texture = makeTexture(frame, face, this.#prepared(patch), JPEG_COLORS);
       const times = { sinceMs: ms, lookedMs: ms, analysedMs: ms };
-      return { look, patch, from: texture, to: texture, ...times, next: undefined, pending: false };
+      const eyelids = known?.eyelids ?? new Eyelids();
+      return { look, patch, from: texture, to: texture, ...times, next: undefined, pending: false, eyelids };
     }
     if (known.pending || ms - known.analysedMs < AGAIN_MS) return known;
     if (fits && covered === 'no' && !moved(known.look, look)) {

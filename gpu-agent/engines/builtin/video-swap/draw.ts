@@ -6,7 +6,7 @@ import { drawTriangles, emptyMap, MOUTH_TRIANGLES } from '../swap/warp-map.ts';
 import { POINTS } from '../vision/face-mesh.ts';
 import { FACE_OVAL } from '../vision/face-regions.ts';
 import { copyOf } from './before.ts';
-import { drawMouth, mouthShown } from './draw-mouth.ts';
+import { drawLids, drawMouth, mouthShown } from './draw-own.ts';
 import { drawChroma, drawLuma } from './draw-rows.ts';
 import type { Colors, Frame } from './frame-part.ts';
 import { PlaceRow, spansOf } from './grid-map.ts';
@@ -20,6 +20,8 @@ export interface FaceDrawing {
   /** Distance between the sides of the face, pixels. */
   readonly width: number;
   readonly opacity: number;
+  /** How far the right and the left eye are closed, from 0 to 1. */
+  readonly closed: readonly [number, number];
   /** The textures of the analysed frames before and after, of one size, and how far the frame is from one to the other. */
   readonly from: FaceTexture;
   readonly to: FaceTexture;
@@ -69,7 +71,9 @@ export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): voi
     };
     drawLuma(layer);
     drawChroma(layer);
-    drawMouth(layer, { points, mixed, depth, grid, faceWidth, shown: mouthShown(drawing) });
+    const drawn = { points, mixed, depth, grid, faceWidth };
+    drawMouth(layer, drawn, mouthShown(drawing));
+    drawLids(layer, drawn, drawing.closed);
   });
 }
 

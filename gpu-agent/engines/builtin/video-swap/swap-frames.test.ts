@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { VideoFrame } from '../../../media/types.ts';
 import { type Face, faceFromPoints, POINTS } from '../vision/face-mesh.ts';
 import type { FaceDrawing } from './draw.ts';
+import { opennessOf } from './eyelids.ts';
 import { SwapFrames } from './swap-frames.ts';
 import type { SwapThreads } from './swap-threads.ts';
 import { emptyTexture } from './texture-data.ts';
@@ -41,7 +42,9 @@ async function swap(frames: readonly VideoFrame[]) {
       drawn.set(frame.data, faces[0] as FaceDrawing);
     },
   };
-  const tracker: Pick<FaceTracker, 'facesIn'> = { facesIn: () => [{ track: 0, face, opacity: 1 }] };
+  const tracker: Pick<FaceTracker, 'facesIn'> = {
+    facesIn: () => [{ track: 0, face, opacity: 1, openness: opennessOf(face.points) }],
+  };
   const written: Uint8Array[] = [];
   const swapFrames = new SwapFrames({
     threads: threads as SwapThreads,

@@ -1,6 +1,7 @@
 import type { VideoFrame, VideoWriter } from '../../../media/types.ts';
 import type { Face } from '../vision/face-mesh.ts';
 import { cutOut } from './cut-out.ts';
+import { Eyelids, type Openness } from './eyelids.ts';
 import { type Colors, placed } from './frame-part.ts';
 import { alike, differs, type Look, lookOf, patchWidth } from './keys.ts';
 import type { SwapSource } from './swap-protocol.ts';
@@ -44,6 +45,7 @@ export class SwapFrames {
   readonly #options: SwapFramesOptions;
   readonly #render: number;
   #keys = new Map<number, Key>();
+  #eyelids = new Map<number, Eyelids>();
   #written: Promise<void> = Promise.resolve();
   readonly #runs: Promise<void>[] = [];
   /** Frames with a swap, the most faces swapped in one frame, and analyses. */
@@ -61,6 +63,7 @@ export class SwapFrames {
     this.#options.checkpoint();
     const faces = frames.map((frame) => tracker.facesIn(frame.index));
     const keys = this.#chooseKeys(frames, faces);
+    this.#eyelids = eyelidsOf(faces, this.#eyelids);
     for (const [i, frame] of frames.entries()) {
       const here = faces[i] ?? [];
       if (here.length > 0) this.swapped++;
@@ -150,13 +153,15 @@ export class SwapFrames {
     keys: ReadonlyMap<number, readonly Key[]>,
   ): Promise<Uint8Array> {
     const drawings = await Promise.all(
-      faces.map(async ({ track, face, opacity }) => {
+      faces.map(async ({ track, face, opacity, openness }) => {
+        // Before anything is waited for: frames have to be told in order.
+        const closed = (this.#eyelids.get(track) as Eyelids).closed(openness);
         const all = keys.get(track) ?? [];
         const before = all.findLast(({ index }) => index <= frame.index) ?? (all[0] as Key);
         const after = all.find(({ index }) => index >= frame.index) ?? before;
         const [from, to] = await Promise.all([before.texture(before.patch), after.texture(before.patch)]);
         const share = after === before ? 0 : (frame.index - before.index) / (after.index - before.index);
-        return { points: face.points, width: face.width, opacity, from, to, share };
+        return { points: face.points, width: face.width, opacity, closed, from, to, share };
       }),
     );
     const { threads, colors } = this.#options;
@@ -168,4 +173,14 @@ export class SwapFrames {
     });
     return data;
   }
+}
+
+/** What is known of the eyes of all faces in a run; of those that are new, what the run shows of them. */
+function eyelidsOf(
+  faces: readonly (readonly PlacedFace[])[],
+  known: ReadonlyMap<number, Eyelids>,
+): Map<number, Eyelids> {
+  const seen = new Map<number, Openness[]>();
+  for (const { track, openness } of faces.flat()) seen.set(track, [...(seen.get(track) ?? []), openness]);
+  return new Map([...seen].map(([track, eyes]) => [track, known.get(track) ?? new Eyelids(eyes)]));
 }

@@ -1,6 +1,7 @@
 import { smoothstep } from '../swap/plane.ts';
 import { MAX_YAW, yaw } from '../vision/face-finder.ts';
 import { type Face, faceFromPoints } from '../vision/face-mesh.ts';
+import { type Openness, opennessOf } from './eyelids.ts';
 import type { Person } from './people.ts';
 import { type Posed, posed, smoothedMesh } from './smooth.ts';
 
@@ -29,6 +30,8 @@ export interface PlacedFace {
   readonly track: number;
   readonly face: Face;
   readonly opacity: number;
+  /** How open its eyes are in this very frame. */
+  readonly openness: Openness;
 }
 
 /** One face in one shot. Holds the samples of a bounded number of frames. */
@@ -98,7 +101,8 @@ export class Track {
     const points = smoothedMesh((i) => this.#pose(i), index);
     const face = faceFromPoints(points, sample.score);
     const opacity = Math.min(sample.seen, shownAt(yaw(face)), this.#fade(index));
-    return opacity > 0.01 ? { track: this.id, face, opacity } : undefined;
+    if (opacity <= 0.01) return undefined;
+    return { track: this.id, face, opacity, openness: opennessOf(sample.points) };
   }
 
   #pose(index: number): Posed | undefined {

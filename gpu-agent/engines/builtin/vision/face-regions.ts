@@ -13,6 +13,12 @@ export const LEFT_EYE = [
   263, 249, 390, 373, 374, 380, 381, 382, 362, 398, 384, 385, 386, 387, 388, 466,
 ] as const;
 
+/** Outlines of both lids of each eye, up to the crease under the brow. */
+export const RIGHT_LIDS = [130, 25, 110, 24, 23, 22, 26, 112, 243, 190, 56, 28, 27, 29, 30, 247] as const;
+export const LEFT_LIDS = [
+  359, 255, 339, 254, 253, 252, 256, 341, 463, 414, 286, 258, 257, 259, 260, 467,
+] as const;
+
 /** Brow outlines: lower edge outwards to inwards, then the upper edge back. */
 export const RIGHT_BROW = [46, 53, 52, 65, 55, 107, 66, 105, 63, 70] as const;
 export const LEFT_BROW = [276, 283, 282, 295, 285, 336, 296, 334, 293, 300] as const;

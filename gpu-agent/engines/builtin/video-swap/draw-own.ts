@@ -1,21 +1,55 @@
 import { BundleRow, blur, bundle, fillPolygon, type Plane, plane } from '../swap/plane.ts';
 import { flatten } from '../swap/source-face.ts';
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from '../swap/warp-map.ts';
-import { LIPS_INNER, LIPS_OUTER } from '../vision/face-regions.ts';
+import {
+  LEFT_EYE,
+  LEFT_LIDS,
+  LIPS_INNER,
+  LIPS_OUTER,
+  RIGHT_EYE,
+  RIGHT_LIDS,
+} from '../vision/face-regions.ts';
 import { FACE_TRIANGLES } from '../vision/face-topology.ts';
 import type { Before } from './before.ts';
 import type { FaceDrawing } from './draw.ts';
 import type { Frame } from './frame-part.ts';
 import type { FaceTexture } from './texture.ts';
 
-/** Triangles that touch the mouth's opening. */
-const LIP_TRIANGLES = Uint16Array.from(
-  Array.from({ length: FACE_TRIANGLES.length / 3 }, (_, t) => [...FACE_TRIANGLES.subarray(t * 3, t * 3 + 3)])
-    .filter((corners) => corners.some((corner) => (LIPS_INNER as readonly number[]).includes(corner)))
-    .flat(),
+/** A part of the face in which the frame's own pixels are shown. */
+interface OwnPart {
+  /** Points of the mesh around it. */
+  readonly outline: readonly number[];
+  readonly triangles: readonly Uint16Array[];
+  /** Width of its edge, as a share of the face's. */
+  readonly soft: number;
+}
+
+const MOUTH: OwnPart = {
+  outline: LIPS_INNER,
+  triangles: [trianglesAt(LIPS_INNER), MOUTH_TRIANGLES],
+  soft: 0.008,
+};
+
+const LIDS = [
+  [RIGHT_LIDS, RIGHT_EYE],
+  [LEFT_LIDS, LEFT_EYE],
+].map(
+  ([outline, eye]): OwnPart => ({
+    outline: outline as readonly number[],
+    triangles: [trianglesAt([...(outline as readonly number[]), ...(eye as readonly number[])])],
+    soft: 0.018,
+  }),
 );
 
-interface MouthLayer {
+/** Triangles of the mesh that touch some points. */
+function trianglesAt(points: readonly number[]): Uint16Array {
+  const all = Array.from({ length: FACE_TRIANGLES.length / 3 }, (_, t) => [
+    ...FACE_TRIANGLES.subarray(t * 3, t * 3 + 3),
+  ]);
+  return Uint16Array.from(all.filter((corners) => corners.some((corner) => points.includes(corner))).flat());
+}
+
+interface OwnLayer {
   readonly frame: Frame;
   readonly before: Before;
   /** Pixels of the frame per pixel of the grid. */
@@ -23,45 +57,62 @@ interface MouthLayer {
   readonly opacity: number;
 }
 
+/** A face as it is drawn on the grid. */
+interface Drawn {
+  readonly points: Float32Array;
+  readonly mixed: Float32Array;
+  readonly depth: Float32Array;
+  readonly grid: { readonly width: number; readonly height: number };
+  readonly faceWidth: number;
+}
+
 /**
  * The inside of the mouth is the frame's own (teeth, tongue), moved along with the lips. `shown` says how much of it
  * nothing covers.
  */
-export function drawMouth(
-  { frame, before, scale, opacity }: MouthLayer,
-  shape: {
-    points: Float32Array;
-    mixed: Float32Array;
-    depth: Float32Array;
-    grid: { width: number; height: number };
-    faceWidth: number;
-    shown: number;
-  },
+export function drawMouth(layer: OwnLayer, drawn: Drawn, shown: number): void {
+  drawOwn(layer, drawn, MOUTH, shown);
+}
+
+/**
+ * Lids that close over an eye are the frame's own as well: the picture of a face with open eyes has none.
+ * @param closed how far the right and the left eye are, from 0 to 1
+ */
+export function drawLids(layer: OwnLayer, drawn: Drawn, closed: readonly [number, number]): void {
+  LIDS.forEach((part, side) => {
+    drawOwn(layer, drawn, part, closed[side] as number);
+  });
+}
+
+function drawOwn(
+  { frame, before, scale, opacity }: OwnLayer,
+  { points, mixed, depth, grid, faceWidth }: Drawn,
+  { outline, triangles, soft: softness }: OwnPart,
+  shown: number,
 ): void {
-  const { mixed, depth, grid, faceWidth, shown } = shape;
+  if (shown <= 0) return;
   const [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity].map((start, k) =>
-    LIPS_INNER.reduce((most, index) => {
+    outline.reduce((most, index) => {
       const v = mixed[index * 2 + (k % 2)] as number;
       return k < 2 ? Math.min(most, v) : Math.max(most, v);
     }, start),
   ) as [number, number, number, number];
-  const margin = 4;
+  const margin = 4 + Math.ceil(2 * softness * faceWidth);
   const x0 = Math.max(0, Math.floor(left) - margin);
   const y0 = Math.max(0, Math.floor(top) - margin);
   const width = Math.min(grid.width, Math.ceil(right) + margin) - x0;
   const height = Math.min(grid.height, Math.ceil(bottom) + margin) - y0;
-  if (width < 2 || height < 2 || shown <= 0) return;
+  if (width < 2 || height < 2) return;
   const local = mixed.map((v, i) => v - (i % 2 === 0 ? x0 : y0));
   const mask = plane(width, height);
   fillPolygon(
     mask,
-    LIPS_INNER.flatMap((index) => [local[index * 2] as number, local[index * 2 + 1] as number]),
+    outline.flatMap((index) => [local[index * 2] as number, local[index * 2 + 1] as number]),
   );
-  const soft = blur(mask, 0.008 * faceWidth);
+  const soft = blur(mask, softness * faceWidth);
   const own = emptyMap(width, height);
-  const geometry = { to: local, from: flatten(shape.points), depth };
-  drawTriangles(own, geometry, LIP_TRIANGLES);
-  drawTriangles(own, geometry, MOUTH_TRIANGLES);
+  const geometry = { to: local, from: flatten(points), depth };
+  for (const some of triangles) drawTriangles(own, geometry, some);
   const fields = new BundleRow(bundle([...weighted(own), own.covered, soft]));
   const draw = (
     pixel: number,
