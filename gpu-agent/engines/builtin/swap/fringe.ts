@@ -5,7 +5,7 @@ import { blur, distanceInside, grow, type Plane, plane } from './plane.ts';
 /** How far below the top of the face hair surely begins there, as a share of the face's width. */
 const TOP = 0.05;
 /** How far around a fringe single strands and its shadow still belong to it. */
-const MARGIN = 0.035;
+const MARGIN = 0.05;
 
 /**
  * Hair that hangs over a forehead. In front of the rest of a face hair is told by how unlike skin it is; a fair fringe

@@ -23,7 +23,7 @@ const SHAPE_MIX = 1;
 /** Width of the band in which old and new are mixed, as a share of the face's. */
 const FEATHER = 0.02;
 /** The same where that edge runs across bare forehead, below which and up to which the face is replaced. */
-const BAND_FEATHER = 0.036;
+const BAND_FEATHER = 0.05;
 const FOREHEAD_FEATHER = 0.07;
 /** Bands in which the light must match closely, and in which the relief fades into the target's: shares of the width. */
 const LIGHT_EDGE = [0.01, 0.063] as const;
