@@ -253,7 +253,10 @@ async function checkSeconds({ outputPath, units }: RenderResult): Promise<void> 
   assert.ok(Number.isInteger(Math.round(quantity * 1e6) / 1e3), `${quantity} s is finer than a millisecond`);
   const decoded = await decodedSeconds(outputPath);
   if (decoded === undefined) return;
-  assert.ok(Math.abs(decoded - quantity) < 0.05, `${quantity} s were measured on an output of ${decoded} s`);
+  assert.ok(
+    Math.abs(decoded - quantity) < 0.05,
+    `${quantity} s were told of an output whose picture lasts ${decoded} s`,
+  );
 }
 
 async function hashes(files: Inputs): Promise<Record<string, string>> {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { open } from 'node:fs/promises';
-import { promisify } from 'node:util';
+import { createMedia, findMediaTools } from '../../media/media.ts';
 
 /** First bytes of the types an output may have, in hexadecimal. */
 const SIGNATURES: Readonly<Record<string, RegExp>> = {
@@ -27,14 +26,14 @@ export async function checkContent(path: string, contentType: string): Promise<v
   assert.match(head, SIGNATURES[contentType] ?? /$^/, `the output does not begin as ${contentType} does`);
 }
 
-/** Seconds of a video as ffprobe decodes it; undefined where there is no ffprobe. */
+/** Seconds of a video's picture, decoded as the agent decodes what it charges; undefined without the tools for it. */
 export async function decodedSeconds(path: string): Promise<number | undefined> {
-  const args = ['-v', 'error', '-show_entries', 'format=duration', '-of', 'csv=p=0', path];
+  const tools = await findMediaTools();
+  if (!tools.available) return undefined;
+  const media = createMedia({ tools });
   try {
-    const { stdout } = await promisify(execFile)('ffprobe', args, { timeout: 60_000 });
-    return Number(stdout.trim());
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
+    return (await media.measure(path, AbortSignal.timeout(60_000))).durationMs / 1000;
+  } finally {
+    await media.close();
   }
 }
