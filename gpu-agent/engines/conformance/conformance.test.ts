@@ -64,6 +64,13 @@ describe('the conformance suite', () => {
       render: (request: RenderRequest) => render(request, engine),
     });
 
+  it('leaves out what needs a render where none succeeds', async () => {
+    const broken = rendering(async () => {
+      throw new Error('no weights');
+    });
+    expect(await failing(broken, 60_000)).toEqual(['renders  the']);
+  });
+
   it.each<[string, (engine: Engine) => Partial<Engine>, string[]]>([
     ['keeps to it, and is never closed', () => ({ close: async () => {} }), ['closes  and']],
     ['has a name of two words', () => ({ name: 'two words' }), ['says what it']],
