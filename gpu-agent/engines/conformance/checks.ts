@@ -4,6 +4,7 @@ import { mkdir, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { CAPABILITIES, type Capability, isCapability } from '#common/capabilities.ts';
+import { describeError } from '#common/errors.ts';
 import { checkedOutput } from '../../assets/work-dir.ts';
 import { RENDER_ERROR_CODES, RenderError, type RenderResult } from '../engine.ts';
 import { checkContent, decodedSeconds, OUTPUT_TYPES } from './output.ts';
@@ -26,8 +27,8 @@ export interface ConformanceInputs {
 
 export interface Check {
   readonly name: string;
-  /** Why the check cannot be made of this subject. */
-  readonly skip?: string;
+  /** Why the check cannot be made of this subject; to be asked when it is its turn. */
+  readonly skip?: string | undefined;
   /** @throws AssertionError naming what is not as the contract says */
   run(): Promise<void>;
 }
@@ -47,6 +48,7 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
   const { capability, inputs, parameters = {}, bad = [], renderMs = 60_000, cancelMs = 1_000 } = given;
   let count = 0;
   let good: Rendered | undefined;
+  let tried = false;
 
   async function begin(signal: AbortSignal, more: { inputs?: Inputs; onProgress?: () => void } = {}) {
     const outputDir = join(dir, `output-${++count}`);
@@ -67,6 +69,13 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
     return { outputDir, done };
   }
   const render = async () => (await begin(AbortSignal.timeout(renderMs))).done;
+  /** What takes a render that succeeds would only say once more that none does. */
+  const afterRender = (check: Check): Check => ({
+    ...check,
+    get skip() {
+      return check.skip ?? (tried && !good ? 'it did not render' : undefined);
+    },
+  });
 
   return [
     {
@@ -113,12 +122,17 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
       name: 'renders: the file, its type, the units measured on it, stages and details',
       async run() {
         const before = await hashes(inputs);
+        tried = true;
         good = await render();
         const { result, outputDir, tookMs } = good;
         const unit = CAPABILITIES[capability].unit;
         assert.ok(unit !== 'minute', `${capability} is no job`);
         await checkedOutput(result.outputPath, outputDir);
-        assert.ok((OUTPUT_TYPES[unit] as readonly string[]).includes(result.contentType), result.contentType);
+        const types: readonly string[] = OUTPUT_TYPES[unit];
+        assert.ok(
+          types.includes(result.contentType),
+          `the content type is ${result.contentType}, not ${types.join(' or ')}`,
+        );
         await checkContent(result.outputPath, result.contentType);
         assert.deepEqual(
           await readdir(outputDir),
@@ -137,7 +151,7 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
         assert.deepEqual(await hashes(inputs), before, 'an input was changed');
       },
     },
-    {
+    afterRender({
       name: 'tells progress that never falls',
       async run() {
         assert.ok(good, 'there was no render');
@@ -152,8 +166,8 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
         }
         assert.ok(last >= 0.5, `progress ended at ${last}`);
       },
-    },
-    {
+    }),
+    afterRender({
       name: 'ends a cancelled render in time, and nothing of it is left',
       async run() {
         const reason = new Error('cancelled by the conformance suite');
@@ -173,8 +187,10 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
             controller.abort(reason);
           };
           const { done, outputDir } = await begin(controller.signal, { onProgress });
-          await assert.rejects(done, reason, 'a cancelled render went on to its end');
+          const error = await done.then(() => undefined, describeError);
           const tookMs = performance.now() - cancelledAt;
+          if (!cancelledAt) assert.fail(`it ended before its cancel: ${error ?? 'it rendered'}`);
+          await assert.rejects(done, reason, 'a cancelled render went on to its end');
           assert.ok(tookMs <= cancelMs, `it ended ${Math.round(tookMs)} ms after its cancel`);
           const files = await readdir(outputDir);
           await delay(300);
@@ -182,8 +198,8 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
         }
         await render();
       },
-    },
-    {
+    }),
+    afterRender({
       name: 'refuses what cannot be done with the code that says so',
       async run() {
         for (const sample of [...(await unreadable(capability, inputs, dir)), ...bad]) {
@@ -200,8 +216,8 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
         }
         await render();
       },
-    },
-    {
+    }),
+    afterRender({
       name: 'does as many renders at once as it says, each on its own',
       async run() {
         const all = await Promise.all(Array.from({ length: Math.min(8, subject.places) }, render));
@@ -215,8 +231,8 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
           );
         }
       },
-    },
-    {
+    }),
+    afterRender({
       name: 'fails what a dead process rendered and nothing else, is started again, and renders',
       ...(subject.crash ? {} : { skip: 'there is no process that may be killed' }),
       async run() {
@@ -237,7 +253,7 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
           await hashes({ output: good?.result.outputPath ?? '' }),
         );
       },
-    },
+    }),
     {
       name: 'closes, and renders nothing more',
       async run() {

@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { status } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { GOOD_INFO, startScriptedSidecar } from '../sidecar/testing/scripted-sidecar.ts';
 import { readArguments, UsageError } from './arguments.ts';
@@ -152,6 +153,23 @@ it('an engine that runs already is held to the contract, check by check', async 
     '- fails what a dead process rendered and nothing else, is started again, and renders: left out, there is no process that may be killed',
   );
   expect(lines.at(-1)).toMatch(/^\d checks failed\.$/);
+});
+
+it('an engine that does not start is told of in one line with its reason', async () => {
+  const socket = join(dir, 'broken.sock');
+  const fault = {
+    code: status.FAILED_PRECONDITION,
+    details: 'Traceback:\n  File "x"\nValueError: no weights\n',
+  };
+  const engine = await startScriptedSidecar(socket, { warmUpFault: fault });
+  const ended = await run('--socket', socket, '--capability', 'face-swap-image');
+  await engine.kill();
+  expect(ended).toEqual({
+    status: 1,
+    stdout: '',
+    stderr: '✗ the sidecar does not start: ValueError: no weights\n',
+  });
+  expect(engine.state.warmUps).toBe(1);
 });
 
 it('an engine that says rubbish of itself is told which sentence it breaks', async () => {

@@ -39,8 +39,8 @@ describe('the conformance suite', () => {
   });
   afterAll(() => rm(dir, { recursive: true, force: true }));
 
-  /** Names of the checks that fail for a test engine with this change, which has so long to end what is cancelled. */
-  async function failing(change: (engine: Engine) => Partial<Engine>, cancelMs: number): Promise<string[]> {
+  /** The checks that fail for a test engine with this change, which has so long to end what is cancelled. */
+  async function faults(change: (engine: Engine) => Partial<Engine>, cancelMs: number) {
     const own = await mkdtemp(join(dir, 'engine-'));
     const engine = createTestEngine({ threads: 1 });
     const start = inProcess(() => ({ ...engine, ...change(engine) }));
@@ -51,18 +51,44 @@ describe('the conformance suite', () => {
       cancelMs,
       ...(await pictures(own)),
     } as const;
-    const failed: string[] = [];
+    const failed: { readonly name: string; readonly message: string }[] = [];
     for (const { name, skip, run } of conformanceChecks(subject, given, own)) {
-      if (!skip) await run().catch(() => failed.push(name.split(/[ :,]/, 3).join(' ')));
+      const begins = name.split(/[ :,]/, 3).join(' ');
+      if (!skip) await run().catch(({ message }: Error) => failed.push({ name: begins, message }));
     }
     return failed;
   }
+  const failing = async (...given: Parameters<typeof faults>) =>
+    (await faults(...given)).map(({ name }) => name);
   /** Of the engine as it is, with something done to each render. */
   const rendering =
     (render: (request: RenderRequest, engine: Engine) => ReturnType<Engine['render']>) =>
     (engine: Engine) => ({
       render: (request: RenderRequest) => render(request, engine),
     });
+
+  it('leaves out what needs a render where none succeeds', async () => {
+    const broken = rendering(async () => {
+      throw new Error('no weights');
+    });
+    expect(await failing(broken, 60_000)).toEqual(['renders  the']);
+  });
+
+  it('says which content type it was, and why a render ended before its cancel', async () => {
+    let renders = 0;
+    const change = rendering(async (request, engine) => {
+      // The first is good, the second is cancelled before it begins.
+      if (++renders === 3) throw new Error('out of luck');
+      return { ...(await engine.render(request)), contentType: 'image/tiff' };
+    });
+    expect(await faults(change, 60_000)).toEqual([
+      {
+        name: 'renders  the',
+        message: 'the content type is image/tiff, not image/png or image/jpeg or image/webp',
+      },
+      { name: 'ends a cancelled', message: 'it ended before its cancel: out of luck' },
+    ]);
+  });
 
   it.each<[string, (engine: Engine) => Partial<Engine>, string[]]>([
     ['keeps to it, and is never closed', () => ({ close: async () => {} }), ['closes  and']],

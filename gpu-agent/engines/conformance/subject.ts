@@ -1,12 +1,14 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { type ServiceError, status } from '@grpc/grpc-js';
 import { silentLogger } from '#common/logging.ts';
 import type { Engine, RenderResult } from '../engine.ts';
 import { createEnginePool } from '../host/engine-pool.ts';
 import type { RenderOptions } from '../host/engine-process.ts';
 import type { EngineInfo, RenderWork } from '../host/protocol.ts';
 import type { EngineSource } from '../registry.ts';
+import { SIDECAR_TIMES } from '../sidecar/connection.ts';
 import { createSidecarEngine } from '../sidecar/index.ts';
 import { startProgram } from './program.ts';
 
@@ -101,6 +103,17 @@ export function hosted(source: EngineSource, processes = 2): StartSubject {
   };
 }
 
+/** An agent asks again; for whoever looks at a sidecar its first answer counts, unless it is not there yet or is slow. */
+function isAnswer(error: unknown): error is ServiceError {
+  const { code } = error as ServiceError;
+  return typeof code === 'number' && code !== status.UNAVAILABLE && code !== status.DEADLINE_EXCEEDED;
+}
+
+/** The reason itself, where a sidecar answers with all of a traceback. */
+function lastLine({ code, details }: ServiceError): string {
+  return details.trim().split('\n').at(-1) || (status[code] ?? `code ${code}`);
+}
+
 /**
  * A sidecar behind a socket.
  * @param command starts it with SEMBLANCE_SIDECAR_SOCKET set; without one it has to run already, and is not killed
@@ -110,11 +123,11 @@ export function sidecar(socket: string, command?: readonly string[]): StartSubje
     const start = () => (command ? startProgram(command, socket) : undefined);
     let program = start();
     const open = async () => {
-      const engine = createSidecarEngine({ threads: 1, settings: { socket } });
+      const engine = createSidecarEngine({ threads: 1, settings: { socket } }, SIDECAR_TIMES, isAnswer);
       await Promise.race([engine.warmUp(signal), ...(program ? [program.died] : [])]).catch(async (error) => {
         await engine.close();
         await program?.end();
-        throw error;
+        throw isAnswer(error) ? new Error(`the sidecar does not start: ${lastLine(error)}`) : error;
       });
       return engine;
     };
@@ -139,11 +152,13 @@ export function sidecar(socket: string, command?: readonly string[]): StartSubje
                 program = start();
                 engine = await open();
               })();
+              // Whoever renders next is told.
+              restarted.catch(() => {});
             },
           }
         : {}),
       async close() {
-        await restarted;
+        await restarted?.catch(() => {});
         await engine.close();
         await program?.end();
       },

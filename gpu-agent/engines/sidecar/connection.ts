@@ -29,8 +29,12 @@ export const SIDECAR_TIMES: SidecarTimes = {
 /** What one client says to one sidecar. */
 export interface Connection {
   readonly client: EngineServiceClient;
-  /** Waits for the sidecar, however long that takes, and warms it up. @throws ContractError, the signal's reason */
-  warm(signal: AbortSignal): Promise<SidecarInfo>;
+  /**
+   * Waits for the sidecar, however long that takes, and warms it up.
+   * @param hopeless what is not tried again; nothing, unless said
+   * @throws ContractError, the signal's reason, what was hopeless
+   */
+  warm(signal: AbortSignal, hopeless?: (error: unknown) => boolean): Promise<SidecarInfo>;
   /** Asks a sidecar that was warm to be warm. */
   warmAgain(signal: AbortSignal): Promise<void>;
   health(timeoutMs?: number): Promise<HealthResponse>;
@@ -71,7 +75,7 @@ export function connect(socket: string, times: SidecarTimes): Connection {
     client,
     health,
     warmAgain,
-    async warm(signal) {
+    async warm(signal, hopeless = () => false) {
       const began = performance.now();
       let told = 0;
       for (;;) {
@@ -79,7 +83,7 @@ export function connect(socket: string, times: SidecarTimes): Connection {
           return await once(signal);
         } catch (error) {
           if (signal.aborted) throw signal.reason;
-          if (error instanceof ContractError || isTooLarge(error)) throw error;
+          if (error instanceof ContractError || isTooLarge(error) || hopeless(error)) throw error;
           const waited = Math.floor((performance.now() - began) / 1_000);
           // One that has only just been started is not worth a word.
           if (waited >= Math.max(2, told * 2)) {

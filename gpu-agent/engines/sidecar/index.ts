@@ -11,8 +11,13 @@ import { renderBySidecar } from './render-call.ts';
  *
  * Its life is that of one connection: when the sidecar goes, it has `ended`, and its host starts another, which waits
  * for the sidecar to come back. So a sidecar that is away is handled like an engine process that crashed.
+ * @param hopeless errors of its start after which it is not asked again; none, unless said
  */
-export function createSidecarEngine(options: EngineOptions, times: SidecarTimes = SIDECAR_TIMES): Engine {
+export function createSidecarEngine(
+  options: EngineOptions,
+  times: SidecarTimes = SIDECAR_TIMES,
+  hopeless?: (error: unknown) => boolean,
+): Engine {
   const socket = options.settings?.socket;
   if (!socket) throw new Error('a sidecar needs the path of its socket');
   const connection = connect(socket, times);
@@ -47,7 +52,7 @@ export function createSidecarEngine(options: EngineOptions, times: SidecarTimes 
     async warmUp(signal) {
       const either = AbortSignal.any([signal, closing.signal]);
       if (info) return connection.warmAgain(either);
-      const warm = await connection.warm(either);
+      const warm = await connection.warm(either, hopeless);
       await exchange.clear();
       info = warm;
       void connection.lost(closing.signal).then((reason) => reason !== undefined && end(reason));

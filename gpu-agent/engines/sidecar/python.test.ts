@@ -18,6 +18,7 @@ import { pythonEnv } from './testing/python-env.ts';
 const EXAMPLE = join(import.meta.dirname, 'python/examples/face_swap.py');
 const ROUGH = join(import.meta.dirname, 'testing/rough_engine.py');
 const SERVICE_TEST = join(import.meta.dirname, 'testing/service_test.py');
+const SERVE_TEST = join(import.meta.dirname, 'testing/serve_test.py');
 const PAGE = join(import.meta.dirname, '../../../docs/engines.md');
 const CLI = join(import.meta.dirname, '../conformance/cli.ts');
 /** The first time, packages are installed. */
@@ -97,6 +98,10 @@ describe('Python', () => {
     it('loses no process for good', async () => {
       await promisify(execFile)(await pythonEnv(), [SERVICE_TEST]);
     }, 120_000);
+
+    it('takes no socket of another, leaves no process behind, and says in one line what is wrong', async () => {
+      await promisify(execFile)(await pythonEnv(), [SERVE_TEST]);
+    }, 240_000);
 
     it('ends a render that does not notice its cancel by ending its process', async () => {
       const controller = new AbortController();

@@ -1,7 +1,9 @@
-"""An engine that dies, hangs, errs or says too much as the parameter `mode` of a render asks."""
+"""An engine that dies, hangs, errs or says too much as the parameter `mode` of a render asks, or ROUGH_LOAD its start."""
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 from semblance_sidecar import Capability, Engine, RenderError, Result, serve
@@ -13,6 +15,16 @@ class RoughEngine(Engine):
     concurrency = 2
     capabilities = [Capability("face-swap-image", memory_mib=16)]
 
+    def load(self):
+        how = os.environ.get("ROUGH_LOAD")
+        if how == "slow":
+            print("loading", flush=True)
+            time.sleep(60)
+        if how == "exit":
+            os._exit(3)
+        if how == "raise":
+            raise ValueError("no weights in /models")
+
     def render(self, job):
         mode = job.parameters["mode"]
         job.progress(0.1, "begin")
@@ -20,6 +32,14 @@ class RoughEngine(Engine):
             file.write(image.read())
         if mode == "die":
             os.kill(os.getpid(), signal.SIGKILL)
+        if mode in ("child", "orphan"):
+            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+            job.progress(0.2, f"child {child.pid}")
+            if mode == "orphan":
+                os._exit(4)
+            child.wait()
+        if mode == "nothing":
+            return None
         if mode == "hang":
             time.sleep(60)
         if mode == "raise":

@@ -23,6 +23,8 @@ export interface ScriptedOptions {
   readonly info?: GetInfoResponse;
   /** False hides a render from `running` although it goes on, or shows it although it has ended. */
   readonly honest?: boolean;
+  /** What every WarmUp fails with. */
+  readonly warmUpFault?: { readonly code: status; readonly details: string };
 }
 
 /** A sidecar in this process that behaves, or misbehaves, as the parameter `mode` of a render asks. */
@@ -152,9 +154,9 @@ export async function startScriptedSidecar(socket: string, options: ScriptedOpti
       state.infos++;
       answer(null, options.info ?? GOOD_INFO);
     },
-    warmUp(_call: unknown, answer: (error: null, value: object) => void) {
+    warmUp(_call: unknown, answer: (error: object | null, value: object) => void) {
       state.warmUps++;
-      answer(null, {});
+      answer(options.warmUpFault ?? null, {});
     },
     health(_call: unknown, answer: (error: null, value: object) => void) {
       if (state.answering) answer(null, { serving: state.serving, running: [...running] });

@@ -13,6 +13,8 @@ import grpc
 from semblance.engine.v1 import engine_pb2 as pb
 from semblance.engine.v1 import engine_pb2_grpc
 
+from . import listen
+from .check import fault_of
 from .worker import Worker
 
 DEFAULT_SOCKET = "/run/semblance/engine.sock"
@@ -65,6 +67,8 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
                     try:
                         worker.start()
                     except RuntimeError as error:
+                        if self._closing.is_set():
+                            context.abort(grpc.StatusCode.UNAVAILABLE, "the engine is ending")
                         print(f"the model cannot be loaded: {error}", file=sys.stderr)
                         context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error)[-500:])
                 for worker in self._workers:
@@ -93,7 +97,7 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
                 answer = worker.read(0.05)
                 if answer is None:
                     busy = False
-                    worker.kill()
+                    self._bury(worker, "the process that rendered has died")
                     context.abort(grpc.StatusCode.ABORTED, "the process that rendered has died")
                 if answer and answer[0] == "progress":
                     _, fraction, stage, left = answer
@@ -121,7 +125,7 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
                 worker.send(work)
                 return worker
             except OSError:
-                worker.kill()
+                self._bury(worker, "a process died before it had its work")
                 self._give_back(worker)
         context.abort(grpc.StatusCode.ABORTED, "the processes that were to render have died")
 
@@ -134,9 +138,15 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
                 continue
             if worker.alive:
                 return worker
-            # It died while it had nothing to do, as when the machine was out of memory.
+            # As when the machine was out of memory.
+            self._bury(worker, "a process died while it had nothing to do")
             self._give_back(worker)
         context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "no worker is free")
+
+    def _bury(self, worker: Worker, what: str) -> None:
+        how = worker.bury()
+        if not self._closing.is_set():
+            print(f"{what}: {how}", file=sys.stderr)
 
     def _give_back(self, worker: Worker) -> None:
         """At once, or in the background when its process has to be started again."""
@@ -154,6 +164,8 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
                     self._idle.put(worker)
                     break
                 except Exception as error:
+                    if self._closing.is_set():
+                        break
                     # While it is set the agent offers nothing.
                     self._trouble = str(error) or repr(error)
                     print(f"a worker cannot be started again: {error!r}", file=sys.stderr)
@@ -194,25 +206,47 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
     def close(self) -> None:
         self._closing.set()
         for worker in self._workers:
-            worker.kill()
+            worker.end()
+
+
+def _on_end():
+    """From now on SIGTERM and Ctrl-C do no more than let the function that is returned return."""
+    # Of a pipe: a signal that reaches another thread would not wake a main thread that waits for a lock.
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    signal.set_wakeup_fd(write)
+    ends = (signal.SIGTERM, signal.SIGINT)
+    for each in ends:
+        signal.signal(each, lambda *_: None)
+
+    def wait() -> None:
+        while os.read(read, 1)[0] not in ends:
+            pass
+
+    return wait
 
 
 def serve(engine_class) -> None:
-    """Serves until SIGTERM. The socket: `--socket PATH`, else SEMBLANCE_SIDECAR_SOCKET."""
+    """Serves until SIGTERM or Ctrl-C. The socket: `--socket PATH`, else SEMBLANCE_SIDECAR_SOCKET."""
+    if fault := fault_of(engine_class):
+        sys.exit(fault)
     parser = argparse.ArgumentParser(description=f"{engine_class.name} as an engine of Semblance")
     parser.add_argument("--socket", default=os.environ.get("SEMBLANCE_SIDECAR_SOCKET", DEFAULT_SOCKET))
     socket = os.path.abspath(parser.parse_args().socket)
     # Open to the group: agent and sidecar may be different users.
     os.umask(0o007)
-    service = _Service(engine_class, os.path.dirname(socket))
+    wait_for_end = _on_end()
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=engine_class.concurrency + 4))
-    engine_pb2_grpc.add_EngineServiceServicer_to_server(service, server)
-    server.add_insecure_port(f"unix:{socket}")
+    try:
+        listen.assert_free(socket)
+        service = _Service(engine_class, os.path.dirname(socket))
+        engine_pb2_grpc.add_EngineServiceServicer_to_server(service, server)
+        identity = listen.bind(server, socket)
+    except listen.Unusable as error:
+        sys.exit(str(error))
     server.start()
     print(f"{engine_class.name} {engine_class.version} listens on {socket}", flush=True)
-    ended = threading.Event()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(each, lambda *_: ended.set())
-    ended.wait()
+    wait_for_end()
+    listen.remove(socket, identity)
     server.stop(grace=0.5).wait()
     service.close()

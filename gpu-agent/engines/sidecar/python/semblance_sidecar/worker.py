@@ -2,18 +2,22 @@
 
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 import time
 import traceback
+from contextlib import contextmanager, suppress
 from typing import Optional
 
 from . import limits
-from .contract import Cancelled, Job, RenderError
+from .contract import Cancelled, Job, RenderError, Result
 
 _context = multiprocessing.get_context("spawn")
 # A cancelled render ends within 1 s; what does not notice by then is killed.
 CANCEL_GRACE_S = 0.5
+# What has said its last word ends within so long.
+END_S = 1
 
 
 class _Pipe:
@@ -26,16 +30,17 @@ class _Pipe:
         try:
             self._pipe.send(message)
         except OSError:
-            os._exit(1)
+            _end()
 
     def recv(self):
         try:
             return self._pipe.recv()
         except (EOFError, OSError, KeyboardInterrupt):
-            os._exit(0)
+            _end()
 
 
 def _main(engine_class, pipe, cancelled) -> None:
+    _lead()
     pipe = _Pipe(pipe)
     os.umask(0o007)
     threading.Thread(target=_die_with_parent, daemon=True).start()
@@ -54,6 +59,10 @@ def _render(engine, work, pipe, cancelled):
     job = Job(**work, tell=lambda *said: pipe.send(("progress", *said)), cancelled=cancelled.is_set)
     try:
         result = engine.render(job)
+        if not isinstance(result, Result):
+            fault = f"render() returned {'None' if result is None else type(result).__name__}, not a Result"
+            print(fault, file=sys.stderr)
+            return ("fault", fault)
         units = (result.unit, result.milli_units)
         details = limits.details(result.details)
         return ("result", result.file, result.content_type, units, job.stages(), details)
@@ -70,17 +79,69 @@ def _die_with_parent() -> None:
     parent = os.getppid()
     while os.getppid() == parent:
         time.sleep(0.2)
-    os._exit(1)
+    _end()
+
+
+def _lead() -> None:
+    """Makes a session and a group of its own, to be ended with all programs that the engine starts."""
+    os.setsid()
+    # A Ctrl-C of before was for the process in front, which ends this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end() -> None:
+    """Ends this process and the programs that its engine started."""
+    os.killpg(0, signal.SIGKILL)
+
+
+@contextmanager
+def _deaf_to_ctrl_c():
+    """A process that is started meanwhile hears none until it leads a group of its own."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _kill_group(process) -> None:
+    """Kills a worker's process and what it started, also when it is dead already."""
+    if process.exitcode is None:
+        # It may not lead its group yet.
+        process.kill()
+    else:
+        with suppress(ProcessLookupError):
+            # A number is given again only when the group has nobody left: this is somebody else.
+            os.getpgid(process.pid)
+            return
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _how(exitcode: Optional[int]) -> str:
+    if exitcode is None:
+        return "it spoke no more, and was killed"
+    if exitcode >= 0:
+        return f"exit status {exitcode}"
+    try:
+        return signal.Signals(-exitcode).name
+    except ValueError:
+        return f"signal {-exitcode}"
 
 
 class Worker:
-    """One such process; used by one thread at a time."""
+    """One such process; used by one thread at a time, but for `end`."""
 
     def __init__(self, engine_class):
         self._engine_class = engine_class
         self._process = None
         self._pipe = None
         self._cancelled = None
+        # Held by whoever starts, looks at or kills the process: only one thread may learn how it ended.
+        self._lock = threading.Lock()
+        self._over = False
 
     def start(self) -> None:
         """Starts the process if it does not run, and waits until the model is loaded. Raises RuntimeError."""
@@ -92,7 +153,12 @@ class Worker:
             ours, theirs = _context.Pipe()
             cancelled = _context.Event()
             process = _context.Process(target=_main, args=(self._engine_class, theirs, cancelled), daemon=True)
-            process.start()
+            with self._lock:
+                if self._over:
+                    raise RuntimeError("the engine is ending")
+                with _deaf_to_ctrl_c():
+                    process.start()
+                self._pipe, self._cancelled, self._process = ours, cancelled, process
         except OSError as error:
             # The machine has no memory, no processes or no files left for it just now.
             if ours is not None:
@@ -101,15 +167,17 @@ class Worker:
         finally:
             if theirs is not None:
                 theirs.close()
-        self._pipe, self._cancelled, self._process = ours, cancelled, process
         answer = self.read(None)
-        if answer is None or answer[0] != "ready":
+        if answer is None:
+            raise RuntimeError(f"the process ended while the model was loaded: {self.bury()}")
+        if answer[0] != "ready":
             self.kill()
-            raise RuntimeError(answer[1] if answer else "the process ended while the model was loaded")
+            raise RuntimeError(answer[1])
 
     @property
     def alive(self) -> bool:
-        return self._process is not None and self._process.is_alive()
+        with self._lock:
+            return self._process is not None and self._process.is_alive()
 
     def send(self, work) -> None:
         """Raises OSError when the process is dead."""
@@ -119,7 +187,13 @@ class Worker:
     def read(self, timeout: Optional[float]):
         """What the process said; () when it said nothing in time, None when it is dead."""
         try:
-            return self._pipe.recv() if self._pipe.poll(timeout) else ()
+            while not self._pipe.poll(END_S if timeout is None else timeout):
+                # A program that it has started may hold the other end of the pipe.
+                if not self.alive and not self._pipe.poll(0):
+                    return None
+                if timeout is not None:
+                    return ()
+            return self._pipe.recv()
         except (EOFError, OSError):
             return None
 
@@ -136,9 +210,28 @@ class Worker:
         print("ending the process of a cancelled render", file=sys.stderr)
         self.kill()
 
+    def bury(self) -> str:
+        """For one that is dead: how its process ended. What that has left running is killed."""
+        with self._lock:
+            process = self._process
+            if process is not None:
+                process.join(END_S)
+        how = _how(process.exitcode if process is not None else None)
+        self.kill()
+        return how
+
     def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._pipe.close()
-            self._process = None
+        with self._lock:
+            process, self._process = self._process, None
+            if process is not None:
+                _kill_group(process)
+                process.join()
+                self._pipe.close()
+
+    def end(self) -> None:
+        """Kills it for good, whichever thread uses it: that one reads that it is dead."""
+        with self._lock:
+            self._over = True
+            if self._process is not None:
+                _kill_group(self._process)
+                self._process.join()
