@@ -51,7 +51,8 @@ function differing(a: string, b: string): string[] {
   };
   const text = (dir: string, file: string) => {
     try {
-      return readFileSync(join(dir, file), 'utf8');
+      // Byte for byte, for not all of it is text.
+      return readFileSync(join(dir, file), 'latin1');
     } catch {
       return undefined;
     }
@@ -74,6 +75,10 @@ export function runChecks(onResult: (result: CheckResult) => void): CheckResult[
     () =>
       upToDate('generated resource types', 'crds/gen', (scratch) =>
         run('crds/generate.ts', 'node', 'crds/generate.ts', scratch),
+      ),
+    () =>
+      upToDate('compiled kernels', 'gpu-agent/live/voice/kernels/gen', (scratch) =>
+        run('kernels/generate.ts', 'node', 'gpu-agent/live/voice/kernels/generate.ts', scratch),
       ),
     () =>
       upToDate('resource definitions of the chart', 'charts/semblance/files/crds', (scratch) =>

@@ -6,11 +6,14 @@ import { createVoiceEngine, STREAMS_PER_THREAD, type VoiceEngine } from './engin
 import { ENDS, HANGS } from './testing/breaking-samples.ts';
 import { type LiveRig, startLiveRig } from './testing/live-rig.ts';
 import { bytesInUse } from './testing/memory.ts';
+import { TONE_MODEL, toneModels } from './testing/tone-models.ts';
 import { shippedVoice } from './testing/voices.ts';
 
 /** A sixth of the usual, so that ten minutes are converted sooner. */
 const RATE = 8_000;
 let voice: string;
+/** Of a voice that a model speaks with. */
+let modelled: string;
 let rig: LiveRig;
 let engine: VoiceEngine;
 const log: string[] = [];
@@ -18,6 +21,7 @@ let crashes = 0;
 
 beforeAll(async () => {
   voice = (await shippedVoice('calm-alto')).json;
+  modelled = JSON.stringify({ ...JSON.parse(voice), model: TONE_MODEL });
   engine = createVoiceEngine({
     // Two threads.
     slots: STREAMS_PER_THREAD + 2,
@@ -26,6 +30,7 @@ beforeAll(async () => {
     logger: silentLogger(),
     onChange: () => log.push(`${engine.slots} ${engine.warming}`),
     onCrash: () => crashes++,
+    openModels: async () => toneModels(),
     threads: {
       entry: new URL('./testing/breaking-voice-thread.ts', import.meta.url),
       hungMs: 1_000,
@@ -44,7 +49,7 @@ const chunkOf = (first: number, samples = RATE / 50) => {
   return new Uint8Array(chunk.buffer);
 };
 async function streaming() {
-  const id = await rig.claim({ settings: { voice } });
+  const id = await rig.claim({ settings: { voice: modelled } });
   const relay = rig.relay(id);
   await relay.ready;
   relay.send(chunkOf(0));
@@ -54,7 +59,7 @@ async function streaming() {
 
 describe('threads', () => {
   it('are announced once they are warm, and not before', () => {
-    expect(log).toEqual([`${STREAMS_PER_THREAD / 2 + 1} true`, `${STREAMS_PER_THREAD + 2} false`]);
+    expect(log).toEqual(['0 true', `${STREAMS_PER_THREAD / 2 + 1} true`, `${STREAMS_PER_THREAD + 2} false`]);
   });
 
   it.each([

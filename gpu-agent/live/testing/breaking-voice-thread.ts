@@ -1,13 +1,19 @@
 import { parentPort } from 'node:worker_threads';
+import { SharedChunk } from '../engines/voice/shared-chunk.ts';
 import type { ToVoiceThread } from '../engines/voice/voice-protocol.ts';
 import { ENDS, HANGS } from './breaking-samples.ts';
 
 /** A voice thread that ends, or hangs, when it is told to. */
 
+const chunks = new Map<number, SharedChunk>();
+
 // Before the thread's own listener, which is added by the import.
 parentPort?.on('message', (message: ToVoiceThread) => {
-  if (message.type !== 'convert') return;
-  const [sample] = new Int16Array(message.samples);
+  if (typeof message !== 'number') {
+    if (message.type === 'open') chunks.set(message.stream, new SharedChunk(message.chunk));
+    return;
+  }
+  const sample = chunks.get(message)?.samples[0];
   if (sample === ENDS) process.exit(7);
   while (sample === HANGS);
 });

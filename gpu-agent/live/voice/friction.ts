@@ -1,4 +1,4 @@
-import { dot } from './dot.ts';
+import type { Kernels } from './kernels/kernels.ts';
 import type { Ring } from './ring.ts';
 
 /** Friction lies above this. */
@@ -25,26 +25,33 @@ export class Friction {
   readonly #sound: Ring;
   readonly #hop: number;
   readonly #reach: number;
-  readonly #kernel: Float64Array;
-  readonly #input: Float64Array;
+  readonly #kernels: Kernels;
+  readonly #kernel: Float32Array;
+  /** What the block last parted is filtered from, and the block itself. */
+  readonly #input: Float32Array;
+  readonly #block: Float32Array;
   /** Low band of the block last parted, and of the one before it. */
-  #low: Float64Array;
-  #lowBefore: Float64Array;
+  #low: Float32Array;
+  #lowBefore: Float32Array;
   /** Share of the high band that belongs to the voice, in the last three blocks. */
   readonly #share = [1, 1, 1];
   #powerLow = 0;
   #powerHigh = 0;
 
   /** @param hop samples between two calls of {@link part} */
-  constructor(sound: Ring, voice: Ring, sampleRate: number, hop: number) {
+  constructor(kernels: Kernels, sound: Ring, voice: Ring, sampleRate: number, hop: number) {
+    this.#kernels = kernels;
     this.#sound = sound;
     this.voice = voice;
     this.#hop = hop;
     this.#reach = sampleRate < LEAST_RATE ? 0 : Math.round((FILTER_SEC * sampleRate) / 2);
-    this.#kernel = lowPass(CROSSOVER_HZ / sampleRate, this.#reach);
-    this.#input = new Float64Array(hop + this.#kernel.length);
-    this.#low = new Float64Array(hop);
-    this.#lowBefore = new Float64Array(hop);
+    const kernel = lowPass(CROSSOVER_HZ / sampleRate, this.#reach);
+    this.#kernel = kernels.floats(kernel.length);
+    this.#kernel.set(kernel);
+    this.#input = kernels.floats(hop + kernel.length);
+    this.#block = new Float32Array(hop);
+    this.#low = kernels.floats(hop);
+    this.#lowBefore = kernels.floats(hop);
     this.lag = this.#reach + 2 * hop;
   }
 
@@ -55,31 +62,41 @@ export class Friction {
     [this.#low, this.#lowBefore] = [this.#lowBefore, this.#low];
     this.#filter(first);
     this.#share.shift();
-    this.#share.push(reach === 0 ? 1 : this.#voiceShare(first));
+    this.#share.push(reach === 0 ? 1 : this.#voiceShare());
+    const block = this.#block;
+    this.#sound.read(first - hop, block, hop);
     const [before, here, after] = this.#share as [number, number, number];
+    if (before < 1 || here < 1 || after < 1) this.#takeOut(block, before, here, after);
+    this.voice.write(first - hop, block, hop);
+  }
+
+  /** Takes the friction out of a block, by the voice's share in it and in those beside it. */
+  #takeOut(block: Float32Array, before: number, here: number, after: number): void {
+    const hop = this.#hop;
     for (let i = 0; i < hop; i++) {
-      const n = first - hop + i;
       // From the middle of one block to that of the next.
       const x = (i + 0.5) / hop - 0.5;
       const share = x < 0 ? here + (before - here) * -x : here + (after - here) * x;
       const low = this.#lowBefore[i] as number;
-      this.voice.write(n, low + share * (this.#sound.read(n) - low));
+      block[i] = low + share * ((block[i] as number) - low);
     }
   }
 
   #filter(first: number): void {
-    const input = this.#input;
-    const kernel = this.#kernel;
-    for (let i = 0; i < input.length; i++) input[i] = this.#sound.read(first - this.#reach + i);
-    for (let i = 0; i < this.#hop; i++) this.#low[i] = dot(input, i, kernel, 0, kernel.length);
+    const [input, kernel, low] = [this.#input, this.#kernel, this.#low];
+    this.#sound.read(first - this.#reach, input, input.length);
+    const taps = kernel.length;
+    this.#kernels.run.filter(input.byteOffset, kernel.byteOffset, taps, low.byteOffset, this.#hop, 1);
   }
 
-  #voiceShare(first: number): number {
+  #voiceShare(): number {
+    const [input, lows, reach] = [this.#input, this.#low, this.#reach];
     let [low, high] = [0, 0];
     for (let i = 0; i < this.#hop; i++) {
-      const below = this.#low[i] as number;
-      low += below ** 2;
-      high += (this.#sound.read(first + i) - below) ** 2;
+      const below = lows[i] as number;
+      const above = (input[reach + i] as number) - below;
+      low += below * below;
+      high += above * above;
     }
     this.#powerLow = (this.#powerLow + low) / 2;
     this.#powerHigh = (this.#powerHigh + high) / 2;
@@ -88,9 +105,9 @@ export class Friction {
   }
 }
 
-/** Windowed sinc (Hann), `reach` taps to each side of the middle, and zeros up to a multiple of four. */
+/** Windowed sinc (Hann), `reach` taps to each side of the middle, and zeros up to a multiple of eight. */
 function lowPass(cut: number, reach: number): Float64Array {
-  const kernel = new Float64Array(4 * Math.ceil((2 * reach + 1) / 4));
+  const kernel = new Float64Array(8 * Math.ceil((2 * reach + 1) / 8));
   for (let k = -reach; k <= reach; k++) {
     const sinc = k === 0 ? 2 * cut : Math.sin(2 * Math.PI * cut * k) / (Math.PI * k);
     kernel[k + reach] = sinc * (0.5 + 0.5 * Math.cos((Math.PI * k) / (reach + 1)));

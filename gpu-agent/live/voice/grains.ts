@@ -1,4 +1,5 @@
-import { BEFORE, PHASES, sincTable, TAPS } from './interpolation.ts';
+import { sincTable } from './interpolation.ts';
+import type { Kernels } from './kernels/kernels.ts';
 import type { Ring } from './ring.ts';
 
 /** More than ever overlap: the longest grains at the shortest distance. */
@@ -25,16 +26,31 @@ export interface Grain {
  * faster is shorter, and its spectrum wider), and while it sounds, so that its end need not be there when it begins.
  */
 export class Grains {
+  readonly #kernels: Kernels;
   readonly #voice: Ring;
   readonly #speed: number;
   readonly #table: Float32Array;
+  readonly #rises: Float64Array;
   readonly #grains: Grain[] = [];
 
-  /** @param speed samples of the sound read for each one made */
-  constructor(voice: Ring, speed: number) {
+  /**
+   * @param voice in the memory of the kernels
+   * @param speed samples of the sound read for each one made
+   */
+  constructor(kernels: Kernels, voice: Ring, speed: number) {
+    this.#kernels = kernels;
     this.#voice = voice;
     this.#speed = speed;
-    this.#table = sincTable(speed);
+    const table = sincTable(speed);
+    this.#table = kernels.floats(table.length);
+    this.#table.set(table);
+    this.#rises = kernels.doubles(RISE.length);
+    this.#rises.set(RISE);
+  }
+
+  /** Whether any sounds. */
+  get sound(): boolean {
+    return this.#grains.length > 0;
   }
 
   add(grain: Grain): void {
@@ -42,7 +58,7 @@ export class Grains {
     this.#grains.push(grain);
   }
 
-  /** Adds what sounds from `first` on to `count` samples. */
+  /** Adds what sounds from `first` on to `count` samples, which lie in the memory of the kernels. */
   render(out: Float64Array, first: number, count: number): void {
     let kept = 0;
     for (const grain of this.#grains) {
@@ -54,27 +70,23 @@ export class Grains {
 
   #sound({ at, mark, rise, end, fall, gain }: Grain, out: Float64Array, first: number, count: number): void {
     const { data, mask } = this.#voice;
-    const table = this.#table;
-    const from = Math.max(first, Math.ceil(at - rise));
-    const to = Math.min(first + count, Math.ceil(at + end));
-    for (let n = from; n < to; n++) {
-      const d = n - at;
-      let weight = gain;
-      if (d < 0) weight *= risen((d + rise) / rise);
-      else if (d > end - fall) weight *= risen((end - d) / fall);
-      const place = mark + this.#speed * d;
-      const whole = Math.floor(place);
-      const row = Math.round((place - whole) * PHASES) * TAPS;
-      const start = (whole - BEFORE) & mask;
-      // Two sums, so that one addition need not wait for the other.
-      let even = 0;
-      let odd = 0;
-      for (let k = 0; k < TAPS; k += 2) {
-        even += (data[start + k] as number) * (table[row + k] as number);
-        odd += (data[start + k + 1] as number) * (table[row + k + 1] as number);
-      }
-      out[n - first] = (out[n - first] as number) + weight * (even + odd);
-    }
+    this.#kernels.run.grain(
+      data.byteOffset,
+      mask,
+      this.#table.byteOffset,
+      this.#rises.byteOffset,
+      STEPS,
+      out.byteOffset,
+      first,
+      count,
+      at,
+      mark,
+      this.#speed,
+      rise,
+      end,
+      fall,
+      gain,
+    );
   }
 }
 

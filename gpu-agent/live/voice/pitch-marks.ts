@@ -32,7 +32,7 @@ export class PitchMarks {
     let at = from;
     let largest = -1;
     for (let n = from; n < to; n++) {
-      const size = Math.abs(this.#sound.read(n));
+      const size = Math.abs(this.#sound.at(n));
       if (size > largest) {
         largest = size;
         at = n;

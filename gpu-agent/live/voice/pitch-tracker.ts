@@ -1,4 +1,4 @@
-import { dot } from './dot.ts';
+import type { Kernels } from './kernels/kernels.ts';
 import { PitchPath } from './pitch-path.ts';
 
 /** Range in which a voice's pitch is looked for. */
@@ -46,45 +46,67 @@ export class PitchTracker {
   readonly #path: PitchPath;
   readonly #step: number;
   readonly #rate: number;
-  readonly #kernel: Float64Array;
-  readonly #input: Float64Array;
+  readonly #kernels: Kernels;
+  readonly #kernel: Float32Array;
+  readonly #input: Float32Array;
+  /** What the filter makes of it. */
+  readonly #lowered: Float32Array;
   readonly #least: number;
   readonly #most: number;
   readonly #window: number;
-  readonly #history: Float64Array;
+  readonly #history: Float32Array;
   readonly #hopSteps: number;
   /** Every second sample of it. */
-  readonly #rough: Float64Array;
+  readonly #rough: Float32Array;
   readonly #roughEnergy: Float64Array;
   readonly #energy: Float64Array;
+  /** How alike the sound is at each lag, roughly, and at one that is looked at closely. */
+  readonly #alike: Float32Array;
+  readonly #one: Float32Array;
   readonly #hz = new Float64Array(CANDIDATES);
   readonly #clarity = new Float64Array(CANDIDATES);
   readonly #rumble: number;
   #filled = 0;
   #low = 0;
 
-  constructor(sampleRate: number) {
+  constructor(sampleRate: number, kernels: Kernels) {
+    this.#kernels = kernels;
     this.#step = Math.max(1, Math.floor(sampleRate / RATE));
     this.#rate = sampleRate / this.#step;
     this.#hopSteps = Math.round(HOP_SEC * this.#rate);
     this.hop = this.#hopSteps * this.#step;
-    this.#kernel = lowPass(sampleRate, 4 * Math.round((FILTER_SEC * sampleRate) / 4));
-    this.#input = new Float64Array(this.#kernel.length + this.hop);
+    const kernel = lowPass(sampleRate, 8 * Math.round((FILTER_SEC * sampleRate) / 8));
+    this.#kernel = kernels.floats(kernel.length);
+    this.#kernel.set(kernel);
+    this.#input = kernels.floats(kernel.length + this.hop);
+    this.#lowered = kernels.floats(this.#hopSteps);
     this.#least = Math.floor(this.#rate / HIGHEST_HZ) - 1;
     this.#most = 2 * Math.ceil(this.#rate / LOWEST_HZ / 2) + 2;
     this.#window = 8 * Math.round((WINDOW_SEC * this.#rate) / 8);
-    this.#history = new Float64Array(this.#window + this.#most + 4);
-    this.#rough = new Float64Array(this.#history.length >> 1);
-    this.#roughEnergy = new Float64Array(this.#rough.length + 1);
-    this.#energy = new Float64Array(this.#history.length + 1);
+    this.#history = kernels.floats(this.#window + this.#most + 4);
+    this.#rough = kernels.floats(this.#history.length >> 1);
+    this.#roughEnergy = kernels.doubles(this.#rough.length + 1);
+    this.#energy = kernels.doubles(this.#history.length + 1);
+    this.#alike = kernels.floats((this.#most >> 1) + 1);
+    this.#one = kernels.floats(1);
     this.#rumble = 1 - Math.exp((-2 * Math.PI * RUMBLE_HZ) / this.#rate);
     this.lag = Math.round((this.#step * this.#history.length) / 2 + (this.#kernel.length - 1) / 2);
     this.#path = new PitchPath(HOP_SEC, CANDIDATES);
   }
 
-  /** Takes the next sample. Every {@link hop}th completes a frame. @returns whether it did */
-  push(sample: number): boolean {
-    this.#input[this.#kernel.length + this.#filled++] = sample;
+  /** How many samples it takes at once. */
+  get room(): number {
+    return this.hop - this.#filled;
+  }
+
+  /**
+   * Takes the first `count` samples, at most {@link room}. Every {@link hop}th completes a frame.
+   * @returns whether the last one did
+   */
+  push(samples: Float32Array, count: number): boolean {
+    const [input, at] = [this.#input, this.#kernel.length + this.#filled];
+    for (let i = 0; i < count; i++) input[at + i] = samples[i] as number;
+    this.#filled += count;
     if (this.#filled < this.hop) return false;
     this.#decimate();
     this.#filled = 0;
@@ -93,14 +115,17 @@ export class PitchTracker {
   }
 
   #decimate(): void {
-    const [input, kernel, history] = [this.#input, this.#kernel, this.#history];
+    const [input, kernel, history, lowered] = [this.#input, this.#kernel, this.#history, this.#lowered];
     history.copyWithin(0, this.#hopSteps);
     const first = history.length - this.#hopSteps;
+    const begin = input.byteOffset + this.#step * input.BYTES_PER_ELEMENT;
+    const taps = kernel.length;
+    const { filter } = this.#kernels.run;
+    filter(begin, kernel.byteOffset, taps, lowered.byteOffset, this.#hopSteps, this.#step);
     for (let i = 0; i < this.#hopSteps; i++) {
-      const at = (i + 1) * this.#step;
-      const sum = dot(input, at, kernel, 0, kernel.length);
-      this.#low += this.#rumble * (sum - this.#low);
-      history[first + i] = sum - this.#low;
+      const value = lowered[i] as number;
+      this.#low += this.#rumble * (value - this.#low);
+      history[first + i] = value - this.#low;
     }
     input.copyWithin(0, this.hop);
   }
@@ -124,11 +149,13 @@ export class PitchTracker {
   /** Candidates are found at every second lag and sample, and looked at closely afterwards. */
   #peaks(): number {
     const [least, most] = [(this.#least >> 1) - 1, this.#most >> 1];
+    const alike = this.#alike;
+    this.#compare(this.#rough, this.#roughEnergy, this.#window >> 1, least, most, alike);
     let before = 2;
     let here = 2;
     let count = 0;
     for (let lag = least; lag <= most; lag++) {
-      const after = likeness(this.#rough, this.#roughEnergy, this.#window >> 1, lag);
+      const after = alike[lag - least] as number;
       if (here >= LEAST_CLARITY && here > before && here >= after)
         count = this.#closely(count, 2 * (lag - 1));
       before = here;
@@ -137,17 +164,33 @@ export class PitchTracker {
     return count;
   }
 
+  #compare(
+    samples: Float32Array,
+    energy: Float64Array,
+    window: number,
+    first: number,
+    last: number,
+    out: Float32Array,
+  ): void {
+    const { likeness } = this.#kernels.run;
+    likeness(samples.byteOffset, samples.length, energy.byteOffset, window, first, last, out.byteOffset);
+  }
+
+  #like(lag: number): number {
+    this.#compare(this.#history, this.#energy, this.#window, lag, lag, this.#one);
+    return this.#one[0] as number;
+  }
+
   #closely(count: number, lag: number): number {
-    const like = (at: number) => likeness(this.#history, this.#energy, this.#window, at);
     let peak = lag;
-    let [before, here, after] = [like(lag - 1), like(lag), like(lag + 1)];
+    let [before, here, after] = [this.#like(lag - 1), this.#like(lag), this.#like(lag + 1)];
     for (let moved = 0; moved < 2 && (before > here || after > here); moved++) {
       if (before > here) {
         peak--;
-        [before, here, after] = [like(peak - 1), before, here];
+        [before, here, after] = [this.#like(peak - 1), before, here];
       } else {
         peak++;
-        [before, here, after] = [here, after, like(peak + 1)];
+        [before, here, after] = [here, after, this.#like(peak + 1)];
       }
     }
     if (peak < this.#least || peak > this.#most || before > here || after > here) return count;
@@ -177,22 +220,13 @@ export class PitchTracker {
 }
 
 /** Running sum of squares: `energy[i]` is that of the first `i` samples. */
-function runningEnergy(samples: Float64Array, energy: Float64Array): void {
+function runningEnergy(samples: Float32Array, energy: Float64Array): void {
+  let sum = 0;
   for (let i = 0; i < samples.length; i++) {
-    energy[i + 1] = (energy[i] as number) + (samples[i] as number) ** 2;
+    const sample = samples[i] as number;
+    sum += sample * sample;
+    energy[i + 1] = sum;
   }
-}
-
-/** Normalised square difference of two windows `lag` apart, both sides equally far from the middle: 1 where they are alike. */
-function likeness(samples: Float64Array, energy: Float64Array, window: number, lag: number): number {
-  const a = (samples.length - window - lag) >> 1;
-  const b = a + lag;
-  const both =
-    (energy[a + window] as number) -
-    (energy[a] as number) +
-    (energy[b + window] as number) -
-    (energy[b] as number);
-  return both > 0 ? (2 * dot(samples, a, samples, b, window)) / both : 0;
 }
 
 /** Windowed sinc (Hann). @param taps even */

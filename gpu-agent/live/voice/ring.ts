@@ -7,20 +7,31 @@ export class Ring {
   readonly data: Float32Array;
   readonly mask: number;
 
-  /** @param atLeast how many samples must stay readable */
-  constructor(atLeast: number) {
+  /**
+   * @param atLeast how many samples must stay readable
+   * @param memory makes room for so many
+   */
+  constructor(atLeast: number, memory: (samples: number) => Float32Array) {
     const size = 2 ** Math.ceil(Math.log2(Math.max(atLeast, 2 * GUARD)));
-    this.data = new Float32Array(size + GUARD);
+    this.data = memory(size + GUARD);
     this.mask = size - 1;
   }
 
-  write(n: number, value: number): void {
-    const at = n & this.mask;
-    this.data[at] = value;
-    if (at < GUARD) this.data[at + this.mask + 1] = value;
+  /** Writes the first `count` of the samples, from number `n` on. */
+  write(n: number, samples: Float32Array, count: number): void {
+    const { data, mask } = this;
+    for (let i = 0; i < count; i++) data[(n + i) & mask] = samples[i] as number;
+    const at = n & mask;
+    if (at < GUARD || at + count > mask) data.copyWithin(mask + 1, 0, GUARD);
   }
 
-  read(n: number): number {
+  /** Reads `count` samples, from number `n` on. */
+  read(n: number, into: Float32Array, count: number): void {
+    const { data, mask } = this;
+    for (let i = 0; i < count; i++) into[i] = data[(n + i) & mask] as number;
+  }
+
+  at(n: number): number {
     return this.data[n & this.mask] as number;
   }
 }

@@ -1,5 +1,6 @@
 import { Friction } from './friction.ts';
 import { Grains, risen } from './grains.ts';
+import { Kernels } from './kernels/kernels.ts';
 import { PitchMarks } from './pitch-marks.ts';
 import { type PitchFrame, PitchTracker } from './pitch-tracker.ts';
 import { GUARD, Ring } from './ring.ts';
@@ -62,6 +63,7 @@ export class Shifter {
   #fall = 1;
   #voiced = false;
   readonly #made: Float64Array;
+  readonly #delayedVoice: Float32Array;
   readonly #rumblePace: number;
   #rumble = 0;
   /** The sound itself goes from one share to the other over a time. */
@@ -74,16 +76,18 @@ export class Shifter {
     this.#longestRise = RISE_SEC * sampleRate;
     this.#settled = Math.ceil(SETTLED_SEC * sampleRate);
     const kept = Math.ceil(KEPT_SEC * sampleRate) + GUARD;
-    this.#sound = new Ring(kept);
-    this.#voice = new Ring(kept);
-    this.#tracker = new PitchTracker(sampleRate);
+    const kernels = new Kernels();
+    this.#sound = new Ring(kept, (samples) => new Float32Array(samples));
+    this.#voice = new Ring(kept, (samples) => kernels.floats(samples));
+    this.#tracker = new PitchTracker(sampleRate, kernels);
     this.hop = this.#tracker.hop;
     this.#frameAt = this.hop;
-    this.#made = new Float64Array(this.hop);
+    this.#delayedVoice = new Float32Array(this.hop);
+    this.#made = kernels.doubles(this.hop);
     this.#rumblePace = 1 - Math.exp((-2 * Math.PI * RUMBLE_HZ) / sampleRate);
-    this.#friction = new Friction(this.#sound, this.#voice, sampleRate, this.hop);
+    this.#friction = new Friction(kernels, this.#sound, this.#voice, sampleRate, this.hop);
     this.#marks = new PitchMarks(this.#sound, sampleRate);
-    this.#grains = new Grains(this.#voice, formantShift);
+    this.#grains = new Grains(kernels, this.#voice, formantShift);
     this.#speaker = new SpeakerPitch(pitchHz, this.hop / sampleRate);
   }
 
@@ -104,39 +108,49 @@ export class Shifter {
 
   /**
    * Takes samples and makes as many, those of `latency` samples ago.
-   * @param input at most {@link room}, from `at` on
+   * @param input at most {@link room}
    * @param out their first `count` are overwritten
    * @param plain the same sound, unchanged; overwritten too
    */
-  step(input: Float64Array, count: number, out: Float64Array, plain: Float64Array): void {
+  step(input: Float32Array, count: number, out: Float64Array, plain: Float32Array): void {
     this.#voiced = this.#decideAt !== Number.POSITIVE_INFINITY;
-    for (let i = 0; i < count; i++) {
-      const sample = input[i] as number;
-      this.#sound.write(this.#now + i, sample);
-      this.#tracker.push(sample);
-    }
-    for (let i = 0; i < count; i++) {
-      const n = this.#now + i;
-      const delayed = this.#sound.read(n - this.latency);
-      plain[i] = delayed;
-      const voiceShare = 1 - this.#throughAt(n);
-      out[i] = voiceShare === 0 ? delayed : delayed - voiceShare * this.#voice.read(n - this.latency);
-    }
-    this.#addVoice(out, count);
+    const first = this.#now;
+    this.#sound.write(first, input, count);
+    this.#tracker.push(input, count);
+    this.#sound.read(first - this.latency, plain, count);
+    const [from, to] = [this.#throughAt(first), this.#throughAt(first + count - 1)];
+    if (from === 1 && to === 1) for (let i = 0; i < count; i++) out[i] = plain[i] as number;
+    else this.#leaveOutVoice(out, plain, count, from === to);
+    if (this.#grains.sound || this.#rumble !== 0) this.#addVoice(out, count);
     this.#now += count;
     if (this.#now === this.#frameAt) this.#hear();
     if (this.#now >= this.#decideAt) this.#decide();
   }
 
+  /** Of the sound itself, what is not the voice, and the share of the voice that goes through. */
+  #leaveOutVoice(out: Float64Array, plain: Float32Array, count: number, steady: boolean): void {
+    const first = this.#now;
+    const voice = this.#delayedVoice;
+    this.#voice.read(first - this.latency, voice, count);
+    let share = 1 - this.#throughAt(first);
+    for (let i = 0; i < count; i++) {
+      if (!steady) share = 1 - this.#throughAt(first + i);
+      out[i] = (plain[i] as number) - share * (voice[i] as number);
+    }
+  }
+
   /** Adds the grains. What they have below speech, as periods cut out of low tones do, is taken away. */
   #addVoice(out: Float64Array, count: number): void {
-    const grains = this.#made.fill(0, 0, count);
+    const [grains, pace] = [this.#made, this.#rumblePace];
+    for (let i = 0; i < count; i++) grains[i] = 0;
     this.#grains.render(grains, this.#now, count);
+    let rumble = this.#rumble;
     for (let i = 0; i < count; i++) {
       const value = grains[i] as number;
-      this.#rumble += this.#rumblePace * (value - this.#rumble);
-      out[i] = (out[i] as number) + value - this.#rumble;
+      rumble += pace * (value - rumble);
+      out[i] = (out[i] as number) + value - rumble;
     }
+    this.#rumble = rumble;
   }
 
   /** Share of the sound itself in the output, 0 in a voice, 1 without. */

@@ -28,6 +28,28 @@ describe('timbre', () => {
     expect([...samples]).toEqual([0.5, -0.25, 1]);
   });
 
+  it('is the same however the sound is cut, with an even and an odd number of bands', () => {
+    for (const top of [2_000, 4_000]) {
+      const curve = [
+        { hz: 1_000, db: 0 },
+        { hz: top, db: 9 },
+      ];
+      const [whole, cut] = [new Timbre(curve, 48_000), new Timbre(curve, 48_000)];
+      const sound = Float64Array.from({ length: 500 }, (_, i) => Math.sin(i * i));
+      const inPieces = sound.slice();
+      whole.apply(sound, sound.length);
+      for (const [from, to] of [
+        [0, 0],
+        [0, 1],
+        [1, 2],
+        [2, 300],
+        [300, 500],
+      ] as const)
+        cut.apply(inPieces.subarray(from, to), to - from);
+      expect(inPieces).toEqual(sound);
+    }
+  });
+
   it('reads the curve between its points', () => {
     const curve = [
       { hz: 100, db: -6 },

@@ -9,6 +9,8 @@ const PROTOTYPE_DB = 6;
 const ROUNDS = 4;
 /** Below this a filter's memory is nothing; numbers near the least there are cost a hundred times the time. */
 const NOTHING = 1e-18;
+/** A filter that changes nothing. */
+const LEVEL = [1, 0, 0, 0, 0];
 
 export interface TimbrePoint {
   readonly hz: number;
@@ -36,32 +38,53 @@ export class Timbre {
     const used = centres.flatMap((hz, i) =>
       Math.abs(gains[i] as number) > 0.05 ? [[hz, gains[i] as number]] : [],
     );
-    this.#bands = used.length;
-    this.#coefficients = new Float64Array(
-      used.flatMap(([hz, db]) => peak(hz as number, db as number, sampleRate)),
-    );
-    this.#state = new Float64Array(2 * used.length);
+    const filters = used.map(([hz, db]) => peak(hz as number, db as number, sampleRate));
+    if (filters.length % 2 === 1) filters.push(LEVEL);
+    this.#bands = filters.length;
+    this.#coefficients = new Float64Array(filters.flat());
+    this.#state = new Float64Array(2 * filters.length);
   }
 
   /** Filters samples in place. */
   apply(samples: Float64Array, count: number): void {
+    if (count === 0) return;
     for (let i = 0; i < count; i++) samples[i] = (samples[i] as number) * this.#gain;
-    for (let band = 0; band < this.#bands; band++) {
-      const c = this.#coefficients;
-      const [b0, b1, b2] = [c[5 * band] as number, c[5 * band + 1] as number, c[5 * band + 2] as number];
-      const [a1, a2] = [c[5 * band + 3] as number, c[5 * band + 4] as number];
-      let s1 = this.#state[2 * band] as number;
-      let s2 = this.#state[2 * band + 1] as number;
-      for (let i = 0; i < count; i++) {
-        const x = samples[i] as number;
-        const y = b0 * x + s1;
-        s1 = b1 * x - a1 * y + s2;
-        s2 = b2 * x - a2 * y;
-        samples[i] = y;
+    for (let band = 0; band < this.#bands; band += 2) this.#applyTwo(band, samples, count);
+  }
+
+  /** Of two bands in a row, the second a sample behind the first: neither waits for the other then. */
+  #applyTwo(band: number, samples: Float64Array, count: number): void {
+    const [c, state, at] = [this.#coefficients, this.#state, 5 * band];
+    const [b0, b1, b2] = [c[at] as number, c[at + 1] as number, c[at + 2] as number];
+    const [a1, a2] = [c[at + 3] as number, c[at + 4] as number];
+    const [d0, d1, d2] = [c[at + 5] as number, c[at + 6] as number, c[at + 7] as number];
+    const [e1, e2] = [c[at + 8] as number, c[at + 9] as number];
+    let s1 = state[2 * band] as number;
+    let s2 = state[2 * band + 1] as number;
+    let t1 = state[2 * band + 2] as number;
+    let t2 = state[2 * band + 3] as number;
+    let between = 0;
+    for (let i = 0; i < count; i++) {
+      const x = samples[i] as number;
+      const y = b0 * x + s1;
+      s1 = b1 * x - a1 * y + s2;
+      s2 = b2 * x - a2 * y;
+      if (i > 0) {
+        const z = d0 * between + t1;
+        t1 = d1 * between - e1 * z + t2;
+        t2 = d2 * between - e2 * z;
+        samples[i - 1] = z;
       }
-      this.#state[2 * band] = s1;
-      this.#state[2 * band + 1] = s2;
+      between = y;
     }
+    const z = d0 * between + t1;
+    t1 = d1 * between - e1 * z + t2;
+    t2 = d2 * between - e2 * z;
+    samples[count - 1] = z;
+    state[2 * band] = s1;
+    state[2 * band + 1] = s2;
+    state[2 * band + 2] = t1;
+    state[2 * band + 3] = t2;
   }
 
   /** To be called now and then: forgets what has died away. */

@@ -2,9 +2,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { silentLogger } from '#common/logging.ts';
 import { type Voice, voiceDefinition } from '#common/voices/voice.ts';
-import type { FloatTensor } from '../../../engines/onnx/sessions/protocol.ts';
 import { until } from '../../../testing/harness.ts';
+import { BadMessageError } from '../../live-engine.ts';
+import { TONE_MODEL, toneModels } from '../../testing/tone-models.ts';
 import { shippedVoice } from '../../testing/voices.ts';
+import { createVoiceConverter } from '../../voice/converter.ts';
 import type { ModelVoices } from '../../voice/rvc/model-voices.ts';
 import { RvcConverter } from '../../voice/rvc/rvc-converter.ts';
 import { VOWELS, vowel } from '../../voice/testing/sounds.ts';
@@ -15,29 +17,9 @@ const NEVER = new AbortController().signal;
 const sound = vowel({ hz: 140, formants: VOWELS.a, seconds: 0.5 });
 const bytes = () => new Uint8Array(sound.slice().buffer);
 
-/** Models that do what a test says: the voice says a tone. */
+/** What a test has models do before they answer. */
 const state = { before: async (_model: string, _signal: AbortSignal) => {} };
-const models: ModelVoices = {
-  names: new Set(['my-voice']),
-  of: () => ({
-    voice: {
-      ...{ name: 'my-voice', options: { sample_rate: RATE } },
-      inputs: ['feats', 'p_len', 'pitch', 'pitchf', 'sid'].map((role) => ({ role, dims: [1] })),
-    },
-    content: { name: 'content', options: {}, inputs: [{ role: 'sound', dims: [1, 1] }] },
-    pitch: undefined,
-  }),
-  async run(model, { pitchf }, signal): Promise<FloatTensor> {
-    await state.before(model, signal);
-    if (model === 'content') return { data: new Float32Array(32 * 4), dims: [1, 32, 4] };
-    const hz = pitchf?.data[60] || 100;
-    const data = Float32Array.from({ length: (64 * RATE) / 100 }, (_, i) =>
-      Math.sin((2 * Math.PI * hz * i) / RATE),
-    );
-    return { data, dims: [1, data.length] };
-  },
-  close: async () => {},
-};
+const models = toneModels((model, signal) => state.before(model, signal));
 
 let engine: VoiceEngine;
 let voice: Voice;
@@ -45,17 +27,21 @@ let crashes: number;
 beforeEach(async () => {
   state.before = async () => {};
   crashes = 0;
-  voice = { ...(await shippedVoice('calm-alto')).voice, model: 'my-voice' };
+  voice = { ...(await shippedVoice('calm-alto')).voice, model: TONE_MODEL };
 });
 afterEach(() => engine.close());
 
-async function start(hungMs = 60_000): Promise<void> {
+function create(hungMs = 60_000, openModels?: () => Promise<ModelVoices>): void {
   engine = createVoiceEngine({
     ...{ slots: 4, sampleRate: RATE, chunkFrames: 960, logger: silentLogger(), onChange() {} },
     onCrash: () => crashes++,
-    openModels: async () => models,
+    ...(openModels ? { openModels } : {}),
     threads: { hungMs },
   });
+}
+
+async function start(hungMs?: number): Promise<void> {
+  create(hungMs, async () => models);
   await engine.warmUp(NEVER);
 }
 
@@ -64,6 +50,54 @@ const open = (by: Voice) =>
     settings: { voice: JSON.stringify(voiceDefinition(by)) },
     ...{ inputs: {}, signal: NEVER, onFailed() {} },
   });
+
+describe('an agent without models', () => {
+  it('has its slots once conversion is warm, and no threads', async () => {
+    create();
+    expect([engine.slots, engine.warming]).toEqual([0, true]);
+    await engine.warmUp(NEVER);
+    expect([engine.slots, engine.warming, engine.threadIds]).toEqual([4, false, []]);
+  });
+
+  it('is not warm when it is told to end before', async () => {
+    create();
+    const ending = new AbortController();
+    const warm = engine.warmUp(ending.signal);
+    ending.abort(new Error('the agent ends'));
+    await expect(warm).rejects.toThrow('the agent ends');
+    expect([engine.slots, engine.warming]).toEqual([0, true]);
+  });
+
+  it('converts by builtin, also where a voice names a model, in messages of any length and at any place', async () => {
+    create();
+    await engine.warmUp(NEVER);
+    const stream = await open(voice);
+    expect(engine.streams).toBe(0);
+    const expected = createVoiceConverter({ sampleRate: RATE, voice }).push(sound);
+    const [odd, all] = [new Uint8Array(1 + 2 * sound.length), bytes()];
+    odd.set(all, 1);
+    const parts = [all.subarray(0, 1_920), odd.subarray(1_921, 1_927), all.subarray(1_926)];
+    const made: Uint8Array[] = [];
+    for (const part of parts) made.push((await stream.transform(part)) ?? new Uint8Array(0));
+    expect(Buffer.compare(Buffer.concat(made), new Uint8Array(expected.buffer))).toBe(0);
+    await expect(stream.transform(new Uint8Array(3))).rejects.toThrow(BadMessageError);
+  });
+
+  it('lets other work in between the pieces of a long message', async () => {
+    create();
+    await engine.warmUp(NEVER);
+    const stream = await open(voice);
+    let between = 0;
+    const other = () => {
+      between++;
+      next = setImmediate(other);
+    };
+    let next = setImmediate(other);
+    await stream.transform(new Uint8Array(RATE * 2));
+    clearImmediate(next);
+    expect(between).toBeGreaterThanOrEqual(9);
+  });
+});
 
 describe('a session of a voice that is spoken with by models', () => {
   it('is carried by a voice thread, as any other, and sounds as its converter does', async () => {

@@ -1,17 +1,21 @@
+import { setImmediate as otherWork } from 'node:timers/promises';
 import type { Logger } from '#common/logging.ts';
 import { parseVoice, type Voice, VoiceError } from '#common/voices/voice.ts';
 import { BadMessageError, type LiveEngine, LiveSettingsError, type LiveStream } from '../../live-engine.ts';
-import { engineFor } from '../../voice/open-converter.ts';
+import { createVoiceConverter, type VoiceConverter } from '../../voice/converter.ts';
+import { engineFor } from '../../voice/engine-for.ts';
 import type { ModelVoices } from '../../voice/rvc/model-voices.ts';
 import { type VoiceThreadStream, VoiceThreads, type VoiceThreadsOptions } from './voice-threads.ts';
+import { warmUpConversion } from './warm-up.ts';
 
 /**
- * Streams of one thread: at 1.6 % of a core each they take half of it, so that a chunk seldom waits for those of others.
+ * Streams of one thread. What runs beside the networks takes up to 6 % of a core for each, so that many leave a thread
+ * little to spare.
  */
-export const STREAMS_PER_THREAD = 32;
-/** Larger messages go through a thread in pieces of 0.1 s, so that they do not keep it from other streams. */
+export const STREAMS_PER_THREAD = 16;
+/** Larger messages are converted in pieces of 0.1 s, so that they do not keep a thread from other streams. */
 const PIECES_PER_SECOND = 10;
-const SAMPLE_BYTES = 2;
+const SAMPLE_BYTES = Int16Array.BYTES_PER_ELEMENT;
 
 export interface VoiceEngineOptions {
   /** Sessions at once. */
@@ -43,39 +47,39 @@ export interface VoiceEngine extends LiveEngine {
  * Voice Swap: `settings.voice` is the voice's definition as JSON; without it sound passes through sample for sample, at
  * once. A voice that names a model of this node's is spoken with by that, every other by `builtin`; which it was is
  * logged. What a converter still holds when a client leaves is not sent.
+ *
+ * `builtin` converts where its messages arrive: that takes less time than to wake a thread and to be woken by it, 0.1
+ * against 0.15 ms a message. What runs beside a model takes ten times as long, and has threads.
  */
 export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
   const { slots, sampleRate, chunkFrames, logger } = options;
   let models: ModelVoices | undefined;
-  const threads = new VoiceThreads({
-    threads: Math.ceil(slots / STREAMS_PER_THREAD),
-    streamsPerThread: Math.ceil(slots / Math.ceil(slots / STREAMS_PER_THREAD)),
-    logger,
-    onChange: options.onChange,
-    onCrash: options.onCrash,
-    ...options.threads,
-  });
+  /** There are some once there are models. */
+  let threads: VoiceThreads | undefined;
+  let converts = false;
   const common = {
     firstFrame: JSON.stringify({ sample_rate: sampleRate, chunk_frames: chunkFrames }),
     format: { kind: 'voice', sampleRate, chunkFrames },
     // A second: longer ones would be heard as pauses.
     maxMessageBytes: sampleRate * SAMPLE_BYTES,
   } as const;
+  const mostSamples = Math.ceil(sampleRate / PIECES_PER_SECOND);
 
   return {
     capability: 'voice',
     delivery: 'every',
     get slots() {
-      return Math.min(slots, threads.capacity);
+      if (!converts) return 0;
+      return threads ? Math.min(slots, threads.capacity) : slots;
     },
     get warming() {
-      return threads.warming;
+      return !converts || threads?.warming === true;
     },
     get threadIds() {
-      return threads.threadIds;
+      return threads?.threadIds ?? [];
     },
     get streams() {
-      return threads.streams;
+      return threads?.streams ?? 0;
     },
     async warmUp(signal) {
       const onEnd = (reason: string) => {
@@ -83,7 +87,11 @@ export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
         logger.error(`voices are spoken with by builtin alone from now on: ${reason}`);
       };
       models = await options.openModels?.(signal, onEnd);
-      await threads.warmUp(signal);
+      await warmUpConversion(signal);
+      if (models) threads = startThreads(options);
+      converts = true;
+      options.onChange();
+      await threads?.warmUp(signal);
     },
     check(settings) {
       voiceOf(settings);
@@ -94,19 +102,27 @@ export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
       const { engine, models: speaking } = engineFor(voice, models);
       if (voice.model !== undefined)
         logger.info({ voice: voice.id, model: voice.model, engine }, 'a voice that names a model');
-      const run = models?.run;
-      const stream = await threads.open({ sampleRate, voice, models: speaking }, { onEnd: onFailed, run });
+      if (!threads || !speaking)
+        return { ...common, ...converting(createVoiceConverter({ sampleRate, voice }), mostSamples) };
+      const needs = { mostSamples, onEnd: onFailed, run: models?.run };
+      const stream = await threads.open({ sampleRate, voice, models: speaking }, needs);
       if (signal.aborted) {
         stream.close();
         throw signal.reason;
       }
-      return { ...common, ...converting(stream, Math.ceil(sampleRate / PIECES_PER_SECOND)) };
+      return { ...common, ...convertingElsewhere(stream, mostSamples) };
     },
     async close() {
-      await threads.close();
+      await threads?.close();
       await models?.close();
     },
   };
+}
+
+function startThreads({ slots, logger, onChange, onCrash, threads }: VoiceEngineOptions): VoiceThreads {
+  const count = Math.ceil(slots / STREAMS_PER_THREAD);
+  const streamsPerThread = Math.ceil(slots / count);
+  return new VoiceThreads({ threads: count, streamsPerThread, logger, onChange, onCrash, ...threads });
 }
 
 /** @throws LiveSettingsError */
@@ -125,17 +141,35 @@ async function passThrough(message: Uint8Array): Promise<Uint8Array> {
   return message;
 }
 
-function converting(stream: VoiceThreadStream, piece: number): Pick<LiveStream, 'transform' | 'close'> {
+function converting(converter: VoiceConverter, piece: number): Pick<LiveStream, 'transform' | 'close'> {
+  return {
+    async transform(message) {
+      assertWhole(message);
+      const samples = samplesOf(message);
+      if (samples.length <= piece) return bytesOf(converter.push(samples));
+      const out = new Int16Array(samples.length);
+      for (let at = 0; at < samples.length; at += piece) {
+        if (at > 0) await otherWork();
+        out.set(converter.push(samples.subarray(at, at + piece)), at);
+      }
+      return bytesOf(out);
+    },
+    async close() {},
+  };
+}
+
+function convertingElsewhere(
+  stream: VoiceThreadStream,
+  piece: number,
+): Pick<LiveStream, 'transform' | 'close'> {
   const pieceBytes = piece * SAMPLE_BYTES;
   return {
     async transform(message) {
       assertWhole(message);
-      if (message.length <= pieceBytes) return new Uint8Array(await stream.convert(owned(message)));
+      if (message.length <= pieceBytes) return stream.convert(message);
       const out = new Uint8Array(message.length);
-      for (let at = 0; at < message.length; at += pieceBytes) {
-        const part = new Uint8Array(message.subarray(at, at + pieceBytes));
-        out.set(new Uint8Array(await stream.convert(part.buffer)), at);
-      }
+      for (let at = 0; at < message.length; at += pieceBytes)
+        out.set(await stream.convert(message.subarray(at, at + pieceBytes)), at);
       return out;
     },
     async close() {
@@ -148,8 +182,13 @@ function assertWhole(message: Uint8Array): void {
   if (message.length % SAMPLE_BYTES !== 0) throw new BadMessageError('half a sample');
 }
 
-/** Memory that is the message's alone, to be given away: small buffers lie together in one. */
-function owned(message: Uint8Array): ArrayBuffer {
-  const alone = message.byteOffset === 0 && message.byteLength === message.buffer.byteLength;
-  return (alone ? message.buffer : new Uint8Array(message).buffer) as ArrayBuffer;
+/** The samples where they are, or a copy of what lies at an odd place. */
+function samplesOf(message: Uint8Array): Int16Array {
+  // Buffer.slice copies nothing.
+  const even = message.byteOffset % SAMPLE_BYTES === 0 ? message : new Uint8Array(message);
+  return new Int16Array(even.buffer, even.byteOffset, even.length / SAMPLE_BYTES);
+}
+
+function bytesOf({ buffer, byteOffset, byteLength }: Int16Array): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
 }

@@ -1,14 +1,22 @@
 import type { FloatTensor, FloatTensors } from '../../../engines/onnx/sessions/protocol.ts';
-import type { ConverterOptions } from '../../voice/open-converter.ts';
+import type { RvcConverterOptions } from '../../voice/rvc/rvc-converter.ts';
 
-/** What a voice thread is told. Samples are 16 bits each, in the order of bytes of this machine. */
+/** Of a converter; the thread has its own way to the models. */
+export type RvcStreamOptions = Omit<RvcConverterOptions, 'run'>;
+
+/**
+ * What a voice thread is told. A number alone, which costs a third of an object, is that of a stream: what lies in its
+ * chunk is to be converted.
+ */
 export type ToVoiceThread =
+  | number
   | {
       readonly type: 'open';
       readonly stream: number;
-      readonly options: ConverterOptions;
+      readonly options: RvcStreamOptions;
+      /** Of the stream's SharedChunk. */
+      readonly chunk: SharedArrayBuffer;
     }
-  | { readonly type: 'convert'; readonly stream: number; readonly samples: ArrayBuffer }
   | { readonly type: 'close'; readonly stream: number }
   /** What a model made of what the thread asked it for; undefined: it failed. */
   | {
@@ -19,13 +27,14 @@ export type ToVoiceThread =
     };
 
 /**
- * What it answers: `warm` once, then one `opened`, `converted` or `failed` to each `open` and `convert`. Before that it may
- * ask for runs of models, which are not the thread's: others use them too.
+ * What it answers: `warm` once, then `opened` or `failed` to each `open`, and to each number the number, when what came of
+ * the chunk lies in its place, or `failed`. Before that it may ask for runs of models, which are not the thread's: others
+ * use them too.
  */
 export type FromVoiceThread =
+  | number
   | { readonly type: 'warm' }
   | { readonly type: 'opened'; readonly stream: number }
-  | { readonly type: 'converted'; readonly stream: number; readonly samples: ArrayBuffer }
   | { readonly type: 'failed'; readonly stream: number; readonly message: string }
   | {
       readonly type: 'run';

@@ -4,9 +4,9 @@ import type { Logger } from '#common/logging.ts';
 import { Standstill } from '#common/standstill.ts';
 import type { FloatTensor } from '../../../engines/onnx/sessions/protocol.ts';
 import { LiveThreadError } from '../../live-engine.ts';
-import type { ConverterOptions } from '../../voice/open-converter.ts';
 import type { ModelVoices } from '../../voice/rvc/model-voices.ts';
-import type { FromVoiceThread, ToVoiceThread } from './voice-protocol.ts';
+import { SharedChunk } from './shared-chunk.ts';
+import type { FromVoiceThread, RvcStreamOptions, ToVoiceThread } from './voice-protocol.ts';
 
 const HUNG_MS = 10_000;
 /** A thread that lived for so long was no failure of its start. */
@@ -30,13 +30,18 @@ export interface VoiceThreadsOptions {
 
 /** One stream in a thread. */
 export interface VoiceThreadStream {
-  /** As many samples as it is given, whose memory is given away. One call at a time. @throws LiveThreadError */
-  convert(samples: ArrayBuffer): Promise<ArrayBuffer>;
+  /**
+   * As many samples as it is given, at most `mostSamples`. One call at a time.
+   * @throws LiveThreadError
+   */
+  convert(samples: Uint8Array): Promise<Uint8Array>;
   close(): void;
 }
 
 /** What a stream needs of where its threads are started. */
 export interface StreamNeeds {
+  /** Most that it converts at once. */
+  readonly mostSamples: number;
   /** Told when its thread ends. */
   readonly onEnd: (error: Error) => void;
   /** Runs the models that it speaks with. */
@@ -46,7 +51,7 @@ export interface StreamNeeds {
 interface Asked {
   /** When its thread last had nothing to wait for. */
   at: number;
-  readonly resolve: (samples: ArrayBuffer) => void;
+  readonly resolve: () => void;
   readonly reject: (error: Error) => void;
 }
 
@@ -66,9 +71,7 @@ interface Thread {
   readonly startedAt: number;
 }
 
-const NO_SAMPLES = new ArrayBuffer(0);
-
-/** Threads that carry many streams each. One that ends takes its own streams with it, and another takes its place. */
+/** Threads that carry streams of voices by models, many each. One that ends takes its own streams with it, and another takes its place. */
 export class VoiceThreads {
   readonly #options: VoiceThreadsOptions;
   readonly #threads = new Set<Thread>();
@@ -120,7 +123,7 @@ export class VoiceThreads {
   }
 
   /** Opens a stream in the thread that has the fewest. @throws LiveThreadError when no thread is warm, or it ends */
-  async open(options: ConverterOptions, needs: StreamNeeds): Promise<VoiceThreadStream> {
+  async open(options: RvcStreamOptions, needs: StreamNeeds): Promise<VoiceThreadStream> {
     const thread = [...this.#threads]
       .filter(({ warm }) => warm)
       .reduce<Thread | undefined>((a, b) => (a && a.streams.size <= b.streams.size ? a : b), undefined);
@@ -138,15 +141,19 @@ export class VoiceThreads {
       this.#tell(thread, { type: 'close', stream: stream.id });
       this.#watch();
     };
+    const chunk = new SharedChunk(needs.mostSamples);
     try {
-      await this.#ask(thread, stream, { type: 'open', stream: stream.id, options });
+      await this.#ask(thread, stream, { type: 'open', stream: stream.id, options, chunk: chunk.memory });
     } catch (error) {
       close();
       throw error;
     }
     return {
-      convert: (samples) =>
-        this.#ask(thread, stream, { type: 'convert', stream: stream.id, samples }, [samples]),
+      convert: async (samples) => {
+        chunk.putBytes(samples);
+        await this.#ask(thread, stream, stream.id);
+        return chunk.takeBytes();
+      },
       close,
     };
   }
@@ -159,16 +166,11 @@ export class VoiceThreads {
     for (const check of this.#waiting.splice(0)) check();
   }
 
-  #ask(
-    thread: Thread,
-    stream: Stream,
-    message: ToVoiceThread,
-    transfer: ArrayBuffer[] = [],
-  ): Promise<ArrayBuffer> {
+  #ask(thread: Thread, stream: Stream, message: ToVoiceThread): Promise<void> {
     return new Promise((resolve, reject) => {
       if (!thread.streams.has(stream.id)) return reject(new LiveThreadError('the voice thread has ended'));
       stream.asked = { at: performance.now(), resolve, reject };
-      this.#tell(thread, message, transfer);
+      this.#tell(thread, message);
     });
   }
 
@@ -189,6 +191,10 @@ export class VoiceThreads {
   }
 
   #receive(thread: Thread, message: FromVoiceThread): void {
+    if (typeof message === 'number') {
+      this.#answered(thread.streams.get(message));
+      return;
+    }
     if (message.type === 'warm') {
       thread.warm = true;
       this.#changed();
@@ -196,11 +202,15 @@ export class VoiceThreads {
     }
     const stream = thread.streams.get(message.stream);
     if (message.type === 'run') return void (stream && this.#run(thread, stream, message));
+    this.#answered(stream, message.type === 'failed' ? new Error(message.message) : undefined);
+  }
+
+  #answered(stream: Stream | undefined, failure?: Error): void {
     const asked = stream?.asked;
     if (!stream || !asked) return;
     stream.asked = undefined;
-    if (message.type === 'failed') asked.reject(new Error(message.message));
-    else asked.resolve(message.type === 'converted' ? message.samples : NO_SAMPLES);
+    if (failure) asked.reject(failure);
+    else asked.resolve();
   }
 
   /** Runs a model for a stream. How long that takes is no matter of its thread, which goes on with others. */

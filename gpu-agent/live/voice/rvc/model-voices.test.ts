@@ -3,7 +3,7 @@ import { loadVoices } from '#common/voices/load-voices.ts';
 import type { Voice } from '#common/voices/voice.ts';
 import { type GivenModel, ModelDirRig } from '../../../engines/onnx/testing/model-dir-rig.ts';
 import { tinyContentvec, tinyEcho, tinyRmvpe, tinyTone } from '../../../engines/onnx/testing/tiny-voices.ts';
-import { engineFor } from '../open-converter.ts';
+import { engineFor } from '../engine-for.ts';
 import { levelDb, median, pitchOf } from '../testing/analysis.ts';
 import { joined, noise, VOWELS, vowel } from '../testing/sounds.ts';
 import { MEL_BANDS } from './log-mel.ts';

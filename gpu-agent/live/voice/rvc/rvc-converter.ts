@@ -1,5 +1,4 @@
 import type { Voice } from '#common/voices/voice.ts';
-import type { AsyncVoiceConverter } from '../open-converter.ts';
 import { SpeakerPitch } from '../speaker-pitch.ts';
 import { MEL_HOP } from './log-mel.ts';
 import { pitchClass } from './pitch-classes.ts';
@@ -31,9 +30,9 @@ export interface RvcConverterOptions {
 
 /**
  * Converts a stream by an RVC voice. Every 0.1 s the models hear the last 0.64 s; of what they say the end is taken and
- * laid on what came before. Memory is fixed however long the stream is.
+ * laid on what came before. Memory is fixed however long the stream is. As VoiceConverter, but for one call at a time.
  */
-export class RvcConverter implements AsyncVoiceConverter {
+export class RvcConverter {
   /** At most so much later is the output: a piece that is moved is up to {@link SEARCH_MS} earlier. */
   readonly latencySamples: number;
   readonly #options: RvcConverterOptions;

@@ -1,3 +1,4 @@
+import { Kernels } from '../kernels/kernels.ts';
 import { PitchTracker } from '../pitch-tracker.ts';
 import { LogMel, MEL_BANDS, MEL_HOP } from './log-mel.ts';
 import { BINS, pitchOfSalience } from './pitch-classes.ts';
@@ -47,14 +48,20 @@ function modelPitch({ name, inputs, options }: VoiceModel, run: RunModel): Sourc
 
 /** By the tracker of `builtin`. Of the last 30 ms it does not know yet: there the last pitch goes on. */
 function trackedPitch(): SourcePitch {
-  const tracker = new PitchTracker(SOURCE_RATE);
+  const tracker = new PitchTracker(SOURCE_RATE, new Kernels());
+  const chunk = new Float32Array(tracker.hop);
   /** Of the frames that began to be heard first to last; the newest is at the end. */
   let heard: number[] = [];
   /** Samples heard, and frames forgotten. */
   let [samplesHeard, forgotten] = [0, 0];
   return {
     hear(samples) {
-      for (const sample of samples) if (tracker.push(sample)) heard.push(tracker.frame.hz);
+      for (let at = 0; at < samples.length; ) {
+        const next = samples.subarray(at, at + tracker.room);
+        chunk.set(next);
+        if (tracker.push(chunk, next.length)) heard.push(tracker.frame.hz);
+        at += next.length;
+      }
       samplesHeard += samples.length;
     },
     async of(window, frames) {

@@ -1,0 +1,134 @@
+/**
+ * The inner loops of the voice converter, in AssemblyScript: four samples at once (SIMD of WebAssembly), which JavaScript
+ * cannot. Pointers are byte offsets into the module's own memory, which the caller lays out (kernels.ts); counts are in
+ * samples. Sound is 32-bit, sums over a whole window and places between samples are 64-bit. Nothing is checked here.
+ */
+
+/** From here on the memory is the caller's. */
+export const heapBase: usize = __heap_base;
+
+/** Samples that one value between samples is made of, and places between two samples that there are weights for. */
+const TAPS: i32 = 16;
+const PHASES: f64 = 256;
+/** The first of them lies so far before the place. */
+const BEFORE: i32 = 7;
+
+function sumOf(v: v128): f32 {
+  const pairs = f32x4.add(v, v128.shuffle<f32>(v, v, 2, 3, 0, 1));
+  return f32x4.extract_lane(pairs, 0) + f32x4.extract_lane(pairs, 1);
+}
+
+/**
+ * Filters every `step`-th sample.
+ * @param input `taps` samples from each place that is filtered
+ * @param taps a multiple of 8
+ * @param out `count` samples
+ */
+export function filter(input: usize, kernel: usize, taps: i32, out: usize, count: i32, step: i32): void {
+  for (let i = 0; i < count; i++) {
+    let even = f32x4.splat(0);
+    let odd = f32x4.splat(0);
+    for (let k: usize = 0; k < (<usize>taps) << 2; k += 32) {
+      even = f32x4.add(even, f32x4.mul(v128.load(input + k), v128.load(kernel + k)));
+      odd = f32x4.add(odd, f32x4.mul(v128.load(input + k, 16), v128.load(kernel + k, 16)));
+    }
+    store<f32>(out + ((<usize>i) << 2), sumOf(f32x4.add(even, odd)));
+    input += (<usize>step) << 2;
+  }
+}
+
+/**
+ * Normalised square difference of two windows, for each lag from `first` to `last`: both lie equally far from the middle of
+ * `length` samples. 1 where they are alike, 0 where there is no sound.
+ * @param energy 64-bit: at `i` the sum of the squares of the first `i` samples
+ * @param window a multiple of 4
+ * @param out as many samples as there are lags
+ */
+export function likeness(
+  samples: usize,
+  length: i32,
+  energy: usize,
+  window: i32,
+  first: i32,
+  last: i32,
+  out: usize,
+): void {
+  for (let lag = first; lag <= last; lag++) {
+    const a = (length - window - lag) >> 1;
+    const b = a + lag;
+    const one = samples + ((<usize>a) << 2);
+    const other = samples + ((<usize>b) << 2);
+    let sum = f32x4.splat(0);
+    for (let k: usize = 0; k < (<usize>window) << 2; k += 16)
+      sum = f32x4.add(sum, f32x4.mul(v128.load(one + k), v128.load(other + k)));
+    const both = energyOf(energy, a, window) + energyOf(energy, b, window);
+    store<f32>(out, both > 0 ? <f32>((2 * <f64>sumOf(sum)) / both) : 0);
+    out += 4;
+  }
+}
+
+function energyOf(energy: usize, from: i32, window: i32): f64 {
+  const at = energy + ((<usize>from) << 3);
+  return load<f64>(at + ((<usize>window) << 3)) - load<f64>(at);
+}
+
+/**
+ * Adds one grain to `count` samples: a period of the sound around `mark`, read at `speed`, its mark put to `at`, rising
+ * for `rise` samples before that and falling over the last `fall` of the `end` after it.
+ * @param data a ring of mask + 1 samples, {@link TAPS} of which are there again behind its end
+ * @param table weights of each place between two samples, a row of {@link TAPS} for each
+ * @param rises 64-bit: the window's rise in `steps` steps from 0 to 1, and one more
+ * @param out 64-bit; its first sample is that of `first`
+ */
+export function grain(
+  data: usize,
+  mask: i32,
+  table: usize,
+  rises: usize,
+  steps: f64,
+  out: usize,
+  first: f64,
+  count: i32,
+  at: f64,
+  mark: f64,
+  speed: f64,
+  rise: f64,
+  end: f64,
+  fall: f64,
+  gain: f64,
+): void {
+  const from = <i32>max<f64>(0, ceil(at - rise) - first);
+  const to = <i32>min<f64>(count, ceil(at + end) - first);
+  for (let i = from; i < to; i++) {
+    const d = first + <f64>i - at;
+    let weight = gain;
+    if (d < 0) weight *= risen((d + rise) / rise, rises, steps);
+    else if (d > end - fall) weight *= risen((end - d) / fall, rises, steps);
+    const place = mark + speed * d;
+    const whole = floor(place);
+    const row = table + ((<usize>nearest((place - whole) * PHASES) * TAPS) << 2);
+    const start = data + ((<usize>((<i32>(<i64>whole) - BEFORE) & mask)) << 2);
+    const sum = f32x4.add(
+      f32x4.add(
+        f32x4.mul(v128.load(start), v128.load(row)),
+        f32x4.mul(v128.load(start, 16), v128.load(row, 16)),
+      ),
+      f32x4.add(
+        f32x4.mul(v128.load(start, 32), v128.load(row, 32)),
+        f32x4.mul(v128.load(start, 48), v128.load(row, 48)),
+      ),
+    );
+    const place64 = out + ((<usize>i) << 3);
+    store<f64>(place64, load<f64>(place64) + weight * <f64>sumOf(sum));
+  }
+}
+
+function risen(x: f64, rises: usize, steps: f64): f64 {
+  if (x <= 0) return 0;
+  if (x >= 1) return 1;
+  const place = x * steps;
+  const whole = floor(place);
+  const at = rises + ((<usize>whole) << 3);
+  const left = load<f64>(at);
+  return left + (place - whole) * (load<f64>(at, 8) - left);
+}

@@ -1,0 +1,87 @@
+import { readFileSync } from 'node:fs';
+
+/** As far as it is used here: the types of Node.js leave it to those of browsers. */
+declare namespace WebAssembly {
+  class Module {
+    constructor(bytes: Uint8Array);
+  }
+  class Instance {
+    constructor(module: Module);
+    readonly exports: object;
+  }
+}
+
+/** What `assembly/kernels.ts` exports; pointers are byte offsets into its memory. */
+interface Exports {
+  readonly memory: { readonly buffer: ArrayBuffer };
+  readonly heapBase: { readonly value: number };
+  filter(input: number, kernel: number, taps: number, out: number, count: number, step: number): void;
+  likeness(
+    samples: number,
+    length: number,
+    energy: number,
+    window: number,
+    first: number,
+    last: number,
+    out: number,
+  ): void;
+  grain(
+    data: number,
+    mask: number,
+    table: number,
+    rises: number,
+    steps: number,
+    out: number,
+    first: number,
+    count: number,
+    at: number,
+    mark: number,
+    speed: number,
+    rise: number,
+    end: number,
+    fall: number,
+    gain: number,
+  ): void;
+}
+
+const ALIGNMENT = 16;
+const module = compile();
+
+/** The inner loops of one converter, with memory of its own that goes when the converter does. */
+export class Kernels {
+  readonly run: Omit<Exports, 'memory' | 'heapBase'>;
+  readonly #memory: ArrayBuffer;
+  #free: number;
+
+  constructor() {
+    const { memory, heapBase, ...run } = new WebAssembly.Instance(module).exports as unknown as Exports;
+    this.run = run;
+    this.#memory = memory.buffer;
+    this.#free = heapBase.value;
+  }
+
+  /** Samples in that memory, all 0; their `byteOffset` is the pointer to them. @throws RangeError when it is full */
+  floats(count: number): Float32Array {
+    return new Float32Array(this.#memory, this.#take(4 * count), count);
+  }
+
+  /** As {@link floats}, of 64 bits each. */
+  doubles(count: number): Float64Array {
+    return new Float64Array(this.#memory, this.#take(8 * count), count);
+  }
+
+  #take(bytes: number): number {
+    const at = ALIGNMENT * Math.ceil(this.#free / ALIGNMENT);
+    this.#free = at + bytes;
+    return at;
+  }
+}
+
+function compile(): WebAssembly.Module {
+  const file = new URL('./gen/kernels.wasm', import.meta.url);
+  try {
+    return new WebAssembly.Module(readFileSync(file));
+  } catch (error) {
+    throw new Error(`${file.pathname} cannot be used; \`npm run generate\` makes it`, { cause: error });
+  }
+}
