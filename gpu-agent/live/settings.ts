@@ -5,8 +5,10 @@ import { whole } from '../whole-number.ts';
 import { characterDirectories, characterShape } from './video/characters.ts';
 import { HIGHEST_RATE, LOWEST_RATE } from './voice/converter.ts';
 
-/** Eight conversions take a third of a core, transport included: most of it is left to renders. */
+/** Eight conversions take a seventh of a core, transport included: most of it is left to renders. */
 const VOICE_SLOTS_PER_CORE = 8;
+/** One thread relays and converts them all: so many, 1 % of a core each in such a crowd, leave a third of it. */
+const MOST_VOICE_SLOTS = 64;
 const MAX_SLOTS = 1_024;
 /** Half of what a gateway takes from a client, which may hold to what it is told and be uneven about it. */
 const MOST_MESSAGES_A_SECOND = 250;
@@ -14,7 +16,7 @@ const MOST_MESSAGES_A_SECOND = 250;
 /** Variables of the environment that concern live sessions. */
 export const liveShape = {
   ...characterShape,
-  /** Voice Swap sessions at once; 0: none. */
+  /** Voice Swap sessions at once; 0: none. As many as cores and one thread can carry unless set. */
   SEMBLANCE_LIVE_VOICE_SLOTS: whole(0, MAX_SLOTS).optional(),
   /** Live Swap Pro sessions at once, each with a thread of its own; 0: none. */
   SEMBLANCE_LIVE_VIDEO_SLOTS: whole(0, MAX_SLOTS).optional(),
@@ -34,7 +36,10 @@ export interface LiveSettings {
 }
 
 /** @throws ConfigError when clients that do as they are told would be cut off for it */
-export function liveSettings(config: z.output<z.ZodObject<typeof liveShape>>): LiveSettings {
+export function liveSettings(
+  config: z.output<z.ZodObject<typeof liveShape>>,
+  cores = availableParallelism(),
+): LiveSettings {
   const { SEMBLANCE_LIVE_VOICE_RATE: rate, SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: chunk } = config;
   const least = Math.ceil(rate / MOST_MESSAGES_A_SECOND);
   if (chunk < least || chunk > rate) {
@@ -42,9 +47,8 @@ export function liveSettings(config: z.output<z.ZodObject<typeof liveShape>>): L
       `The environment is not usable:\n  SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: must be from ${least} to ${rate} where SEMBLANCE_LIVE_VOICE_RATE is ${rate}`,
     );
   }
-  const cores = availableParallelism();
   return {
-    voiceSlots: config.SEMBLANCE_LIVE_VOICE_SLOTS ?? VOICE_SLOTS_PER_CORE * cores,
+    voiceSlots: config.SEMBLANCE_LIVE_VOICE_SLOTS ?? Math.min(MOST_VOICE_SLOTS, VOICE_SLOTS_PER_CORE * cores),
     // A stream keeps the better part of a core busy; the other half of the machine is for renders.
     videoSlots: config.SEMBLANCE_LIVE_VIDEO_SLOTS ?? Math.max(1, Math.floor(cores / 2)),
     voiceRate: rate,

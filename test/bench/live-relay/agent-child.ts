@@ -13,7 +13,7 @@ export interface ChildReady {
 /** Asked with a message: processor time of this process so far, milliseconds. */
 export type ChildAnswer = ChildReady | { readonly cpuMs: number };
 
-const rig: LiveRig = await startLiveRig({ settings: { ...SETTINGS, voiceSlots: 64, videoSlots: 0 } });
+const rig: LiveRig = await startLiveRig({ settings: { ...SETTINGS, voiceSlots: 96, videoSlots: 0 } });
 await rig.warm();
 
 const echo = new Server();
