@@ -42,3 +42,16 @@ describe('SEMBLANCE_AGENT_LEASE_SECONDS', () => {
     expect(() => times(seconds)).toThrow('SEMBLANCE_AGENT_LEASE_SECONDS');
   });
 });
+
+describe('memory for renders', () => {
+  const memoryOf = (env: Record<string, string>) =>
+    loadSettings({ KUBECONFIG: '/k', SEMBLANCE_NAMESPACE: 'n', ...env }).memoryMib;
+
+  it('is what live swaps leave, but for one, of what the process may use, unless it is said', () => {
+    const all = memoryOf({ SEMBLANCE_LIVE_VIDEO_SLOTS: '0' });
+    expect(memoryOf({ SEMBLANCE_LIVE_VIDEO_SLOTS: '1' })).toBe(all);
+    expect(memoryOf({ SEMBLANCE_LIVE_VIDEO_SLOTS: '4' })).toBe(all - 900);
+    expect(memoryOf({ SEMBLANCE_LIVE_VIDEO_SLOTS: '1024' })).toBeGreaterThan(0);
+    expect(memoryOf({ SEMBLANCE_LIVE_VIDEO_SLOTS: '4', SEMBLANCE_AGENT_MEMORY_MIB: '700' })).toBe(700);
+  });
+});

@@ -7,7 +7,7 @@ import { ENGINE_NICE } from './engines/host/engine-process.ts';
 import { usableCacheDir } from './engines/models/cache-dir.ts';
 import { deviceFiles, onnxShape } from './engines/onnx/settings.ts';
 import { ENGINE_NAMES } from './engines/registry.ts';
-import { liveSettings, liveShape } from './live/settings.ts';
+import { LIVE_SWAP_MIB, liveSettings, liveShape } from './live/settings.ts';
 import { leaseTimesOf } from './registration/registration.ts';
 import { whole } from './whole-number.ts';
 
@@ -93,6 +93,8 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
       'The environment is not usable:\n  SEMBLANCE_PROVENANCE_CERTIFICATE and SEMBLANCE_PROVENANCE_KEY: are needed both, or neither',
     );
   }
+  const machine = { cores: availableParallelism(), memoryMib: memoryMib() };
+  const live = liveSettings(config, machine);
   const name = config.SEMBLANCE_AGENT_NAME;
   const pod =
     config.SEMBLANCE_POD_NAME && config.SEMBLANCE_POD_UID
@@ -110,8 +112,8 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
     name,
     node: config.SEMBLANCE_AGENT_NODE ?? hostname(),
     leaseTimes: leaseTimesOf(config.SEMBLANCE_AGENT_LEASE_SECONDS),
-    slots: config.SEMBLANCE_AGENT_SLOTS ?? availableParallelism(),
-    memoryMib: config.SEMBLANCE_AGENT_MEMORY_MIB ?? memoryMib(),
+    slots: config.SEMBLANCE_AGENT_SLOTS ?? machine.cores,
+    memoryMib: config.SEMBLANCE_AGENT_MEMORY_MIB ?? forRenders(machine.memoryMib, live.videoSlots),
     renderNice: config.SEMBLANCE_AGENT_RENDER_NICE,
     workDir: config.SEMBLANCE_AGENT_WORK_DIR ?? join(tmpdir(), `semblance-${name}`),
     drainMs: config.SEMBLANCE_AGENT_DRAIN_SECONDS * 1000,
@@ -131,7 +133,7 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
     contentCheck: contentCheckSettings(config),
     signer: certificateFile && keyFile ? { certificateFile, keyFile } : undefined,
     cacheDir: config.SEMBLANCE_CACHE_DIR ?? usableCacheDir(env),
-    live: liveSettings(config),
+    live,
     pod,
   };
 }
@@ -142,4 +144,9 @@ export type AgentSettings = ReturnType<typeof loadSettings>;
 function memoryMib(): number {
   const limit = process.constrainedMemory();
   return Math.floor((limit > 0 ? Math.min(limit, totalmem()) : totalmem()) / 2 ** 20);
+}
+
+/** What is left of it beside live swaps. One of them is among what every agent has beside its renders. */
+function forRenders(memoryMib: number, videoSlots: number): number {
+  return Math.max(1, memoryMib - LIVE_SWAP_MIB * Math.max(0, videoSlots - 1));
 }

@@ -3,27 +3,39 @@ import { liveSettings } from './settings.ts';
 
 const RATE = { SEMBLANCE_LIVE_VOICE_RATE: 48_000, SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: 960 };
 
+const SMALL = { cores: 2, memoryMib: 2_304 };
+
 describe('slots that nothing is said of', () => {
   it.each([
-    [1, 8, 1],
-    [2, 16, 1],
-    [8, 64, 4],
-    [64, 64, 32],
-  ])(
-    'on %i cores are %i of voice, as far as one thread carries them, and %i of live swaps',
-    (cores, voice, video) => {
-      const settings = liveSettings(RATE, cores);
-      expect([settings.voiceSlots, settings.videoSlots]).toEqual([voice, video]);
-    },
-  );
+    [1, 8],
+    [2, 16],
+    [8, 64],
+    [64, 64],
+  ])('are, on %i cores, %i of voice: what one thread carries at most', (cores, voice) => {
+    expect(liveSettings(RATE, { ...SMALL, cores }).voiceSlots).toBe(voice);
+  });
+
+  it.each([
+    // What the chart gives an agent, on nodes of any size.
+    [1, 2_304, 1],
+    [16, 2_304, 1],
+    [16, 2_603, 1],
+    [16, 2_604, 2],
+    [16, 1_000, 1],
+    [2, 131_072, 1],
+    [16, 131_072, 8],
+  ])('are, on %i cores with %i MiB, %i of live swaps', (cores, memoryMib, video) => {
+    expect(liveSettings(RATE, { cores, memoryMib }).videoSlots).toBe(video);
+  });
 });
 
 it('takes what is said, beyond that too', () => {
-  const said = { ...RATE, SEMBLANCE_LIVE_VOICE_SLOTS: 200, SEMBLANCE_LIVE_VIDEO_SLOTS: 0 };
-  expect(liveSettings(said, 2)).toMatchObject({ voiceSlots: 200, videoSlots: 0 });
+  const said = { ...RATE, SEMBLANCE_LIVE_VOICE_SLOTS: 200, SEMBLANCE_LIVE_VIDEO_SLOTS: 5 };
+  expect(liveSettings(said, SMALL)).toMatchObject({ voiceSlots: 200, videoSlots: 5 });
+  expect(liveSettings({ ...said, SEMBLANCE_LIVE_VIDEO_SLOTS: 0 }, SMALL).videoSlots).toBe(0);
 });
 
 it.each([191, 48_001])('refuses chunks of %i samples, by which clients would be cut off', (chunk) => {
   const asked = { ...RATE, SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: chunk };
-  expect(() => liveSettings(asked, 2)).toThrow('must be from 192 to 48000');
+  expect(() => liveSettings(asked, SMALL)).toThrow('must be from 192 to 48000');
 });

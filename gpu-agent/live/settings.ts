@@ -1,4 +1,3 @@
-import { availableParallelism } from 'node:os';
 import type { z } from 'zod';
 import { ConfigError } from '#common/config.ts';
 import { whole } from '../whole-number.ts';
@@ -9,6 +8,10 @@ import { HIGHEST_RATE, LOWEST_RATE } from './voice/converter.ts';
 const VOICE_SLOTS_PER_CORE = 8;
 /** One thread relays and converts them all: so many, 1 % of a core each in such a crowd, leave a third of it. */
 const MOST_VOICE_SLOTS = 64;
+/** What a live swap takes of memory, its thread and codecs included. */
+export const LIVE_SWAP_MIB = 300;
+/** Memory with which there is room for one of them beside everything else that an agent of `builtin` does. */
+const ONE_LIVE_SWAP_MIB = 2_304;
 const MAX_SLOTS = 1_024;
 /** Half of what a gateway takes from a client, which may hold to what it is told and be uneven about it. */
 const MOST_MESSAGES_A_SECOND = 250;
@@ -18,7 +21,7 @@ export const liveShape = {
   ...characterShape,
   /** Voice Swap sessions at once; 0: none. As many as cores and one thread can carry unless set. */
   SEMBLANCE_LIVE_VOICE_SLOTS: whole(0, MAX_SLOTS).optional(),
-  /** Live Swap Pro sessions at once, each with a thread of its own; 0: none. */
+  /** Live Swap Pro sessions at once, each with a thread of its own; 0: none. As many as cores and memory are for unless set. */
   SEMBLANCE_LIVE_VIDEO_SLOTS: whole(0, MAX_SLOTS).optional(),
   /** Samples a second that clients of Voice Swap send and get. */
   SEMBLANCE_LIVE_VOICE_RATE: whole(LOWEST_RATE, HIGHEST_RATE).default(48_000),
@@ -35,10 +38,13 @@ export interface LiveSettings {
   readonly characterDirectories: readonly string[];
 }
 
-/** @throws ConfigError when clients that do as they are told would be cut off for it */
+/**
+ * @param machine what the agent may use of it, which decides on what nothing is said of
+ * @throws ConfigError when clients that do as they are told would be cut off for it
+ */
 export function liveSettings(
   config: z.output<z.ZodObject<typeof liveShape>>,
-  cores = availableParallelism(),
+  { cores, memoryMib }: { readonly cores: number; readonly memoryMib: number },
 ): LiveSettings {
   const { SEMBLANCE_LIVE_VOICE_RATE: rate, SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: chunk } = config;
   const least = Math.ceil(rate / MOST_MESSAGES_A_SECOND);
@@ -49,10 +55,15 @@ export function liveSettings(
   }
   return {
     voiceSlots: config.SEMBLANCE_LIVE_VOICE_SLOTS ?? Math.min(MOST_VOICE_SLOTS, VOICE_SLOTS_PER_CORE * cores),
-    // A stream keeps the better part of a core busy; the other half of the machine is for renders.
-    videoSlots: config.SEMBLANCE_LIVE_VIDEO_SLOTS ?? Math.max(1, Math.floor(cores / 2)),
+    videoSlots: config.SEMBLANCE_LIVE_VIDEO_SLOTS ?? videoSlotsOf(cores, memoryMib),
     voiceRate: rate,
     voiceChunkFrames: chunk,
     characterDirectories: characterDirectories(config),
   };
+}
+
+/** A stream keeps the better part of a core busy; the other half of the machine is for renders. */
+function videoSlotsOf(cores: number, memoryMib: number): number {
+  const further = Math.floor((memoryMib - ONE_LIVE_SWAP_MIB) / LIVE_SWAP_MIB);
+  return Math.max(1, Math.min(Math.floor(cores / 2), 1 + further));
 }

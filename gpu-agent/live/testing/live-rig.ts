@@ -23,7 +23,10 @@ import { liveSettings } from '../settings.ts';
 import { openRelay } from './relay-client.ts';
 
 export const SETTINGS = {
-  ...liveSettings({ SEMBLANCE_LIVE_VOICE_RATE: 48_000, SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: 960 }),
+  ...liveSettings(
+    { SEMBLANCE_LIVE_VOICE_RATE: 48_000, SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: 960 },
+    { cores: 2, memoryMib: 4_096 },
+  ),
   voiceSlots: 4,
   videoSlots: 0,
 };
