@@ -48,8 +48,8 @@ export interface VoiceEngine extends LiveEngine {
  * once. A voice that names a model of this node's is spoken with by that, every other by `builtin`; which it was is
  * logged. What a converter still holds when a client leaves is not sent.
  *
- * `builtin` converts where its messages arrive: that takes less time than to wake a thread and to be woken by it, 0.1
- * against 0.15 ms a message. What runs beside a model takes ten times as long, and has threads.
+ * `builtin` converts where its messages arrive, 0.1 ms each: to wake a thread and to be woken by it takes longer. What runs
+ * beside a model takes ten times as long, and has threads.
  */
 export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
   const { slots, sampleRate, chunkFrames, logger } = options;
@@ -182,9 +182,8 @@ function assertWhole(message: Uint8Array): void {
   if (message.length % SAMPLE_BYTES !== 0) throw new BadMessageError('half a sample');
 }
 
-/** The samples where they are, or a copy of what lies at an odd place. */
+/** The samples where they are, or a copy of what lies at an odd place, where none can be read. */
 function samplesOf(message: Uint8Array): Int16Array {
-  // Buffer.slice copies nothing.
   const even = message.byteOffset % SAMPLE_BYTES === 0 ? message : new Uint8Array(message);
   return new Int16Array(even.buffer, even.byteOffset, even.length / SAMPLE_BYTES);
 }
