@@ -49,7 +49,7 @@ export class Grains {
   }
 
   /** Whether any sounds. */
-  get sound(): boolean {
+  get isSounding(): boolean {
     return this.#grains.length > 0;
   }
 

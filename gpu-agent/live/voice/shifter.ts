@@ -121,7 +121,7 @@ export class Shifter {
     const [from, to] = [this.#throughAt(first), this.#throughAt(first + count - 1)];
     if (from === 1 && to === 1) for (let i = 0; i < count; i++) out[i] = plain[i] as number;
     else this.#leaveOutVoice(out, plain, count, from === to);
-    if (this.#grains.sound || this.#rumble !== 0) this.#addVoice(out, count);
+    if (this.#grains.isSounding || this.#rumble !== 0) this.#addVoice(out, count);
     this.#now += count;
     if (this.#now === this.#frameAt) this.#hear();
     if (this.#now >= this.#decideAt) this.#decide();
