@@ -122,7 +122,9 @@ export class Stream implements Reported {
       // Those that were asked for are free: a client may send as many messages as it may, and answers beside them.
       if (!this.#ended && (this.#pings.answered() || !this.#isTooMany())) this.#output.onPong(data);
     });
-    ws.on('ping', () => this.#isTooMany());
+    ws.on('ping', (data) => {
+      if (!this.#ended && !this.#isTooMany()) this.#pings.answer(data);
+    });
     ws.on('error', (error) => this.end(endingOfError(error)));
     ws.on('closing', () => this.end({ name: 'closed', text: '' }));
     ws.on('close', (code) =>
