@@ -26,10 +26,10 @@ export interface StreamPace {
 export const STREAM_PACE: StreamPace = { ping: 10_000, silence: 20_000, idle: 30_000, stuck: 10_000 };
 
 /**
- * Messages of any kind that a client may send, a second and at once: pieces of 2 ms, or noise that is no media. Pongs to
- * pings of the gateway are none of them.
+ * Messages of any kind that a client may send, a second and at once: pieces of 2 ms, or noise that is no media; after a
+ * silence, pieces of 10 ms of all that it may have said. Pongs to pings of the gateway are none of them.
  */
-const MESSAGES = { perMs: 0.5, start: 1_000, most: 1_000 };
+const MESSAGES = { perMs: 0.5, start: 1_000, most: 2_000 };
 
 /** Messages in a row that the agent could not read, after which the client is told that none of them can be. */
 const MOST_UNREADABLE = 50;
