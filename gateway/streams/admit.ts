@@ -9,7 +9,7 @@ import { type MediaFormat, mediaFormatOf } from './media-format.ts';
 import { streamTarget } from './paths.ts';
 import { openRelay, type Relay, RelayRefusal } from './relay.ts';
 import type { Reporter } from './reporter.ts';
-import { handshakeFault } from './socket-servers.ts';
+import { handshakeFault, WEBSOCKET_VERSION } from './socket-servers.ts';
 
 export interface Admitted {
   readonly grant: ConnectSessionResponse;
@@ -27,6 +27,7 @@ export interface AdmitOptions {
   readonly readyMs: number;
 }
 
+const SPOKEN = [`Sec-WebSocket-Version: ${WEBSOCKET_VERSION}`];
 const UNKNOWN = 'There is no such session, or this is not its token.';
 
 /**
@@ -37,7 +38,8 @@ export async function admit(options: AdmitOptions): Promise<Admitted | undefined
   const { request, handshake, control, agents, reporter, readyMs } = options;
   const { sessionId, token, notices = false } = streamTarget(request.url) ?? {};
   const fault = handshakeFault(request);
-  if (fault) return void handshake.refuse('invalid_input', fault);
+  // A client that speaks another version has to be told which one is spoken (RFC 6455, section 4.2.2).
+  if (fault) return void handshake.refuse('invalid_input', fault, undefined, SPOKEN);
   if (sessionId === undefined || token === undefined) return void handshake.refuse('unauthorized', UNKNOWN);
 
   const connectionId = randomUUID();

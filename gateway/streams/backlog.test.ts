@@ -4,17 +4,41 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { VOICE_READY } from '../testing/agent-double.ts';
 import { CHUNK, type StreamClient, streamRig } from '../testing/stream-rig.ts';
 
-/** Five milliseconds of sound: two hundred messages a second. */
-const BYTES = 480;
-
-/** Says so many milliseconds of sound at once. */
-function say(client: StreamClient, ms: number, sent: Buffer[] = []): Buffer[] {
-  for (let said = 0; said < ms; said += 5) {
-    sent.push(randomBytes(BYTES));
+/** Says so many milliseconds of sound at once, in pieces of five: two hundred messages a second. */
+function say(client: StreamClient, ms: number, { sent = [] as Buffer[], piece = 5 } = {}): Buffer[] {
+  for (let said = 0; said < ms; said += piece) {
+    sent.push(randomBytes(piece * 96));
     client.ws.send(sent.at(-1) as Buffer);
   }
   return sent;
 }
+
+describe('what a client said while its network was away', () => {
+  let now = 50_000;
+  const rig = streamRig({ liveStreams: { clock: () => now, tickMs: 3_600_000 } });
+
+  async function away(ms: number) {
+    const { client } = await rig.stream();
+    const sent = say(client, 20, { piece: 10 });
+    await client.received(sent.length);
+    now += ms;
+    return { client, sent };
+  }
+
+  it('is answered in full, for as long as a client that is not heard is waited for', async () => {
+    const { client, sent } = await away(19_900);
+    say(client, 19_900, { sent, piece: 10 });
+    await client.received(sent.length);
+    expect(Buffer.concat(client.media).equals(Buffer.concat(sent))).toBe(true);
+    client.ws.close();
+  });
+
+  it('is no more than that', async () => {
+    const { client } = await away(60_000);
+    say(client, 20_500, { piece: 20 });
+    expect(await client.end()).toMatchObject({ code: 1008 });
+  });
+});
 
 describe('what a client said while its agent did not answer', () => {
   let now = 50_000;
@@ -25,19 +49,25 @@ describe('what a client said while its agent did not answer', () => {
     rig.agent.mode = 'echo';
   });
 
-  /** A client whose socket is not read for so long, since two seconds of what it said are not answered. */
+  /**
+   * A client that was silent for long, and whose socket is not read now for so long, since two seconds of what it said are
+   * not answered.
+   */
   async function stalled(ms: number) {
     rig.agent.mode = 'hold';
     const streaming = await rig.stream();
-    const sent = say(streaming.client, 2_000);
-    await expect.poll(() => streaming.relay.waiting.length).toBe(400);
+    const sent = say(streaming.client, 20, { piece: 20 });
+    await expect.poll(() => streaming.relay.waiting.length).toBe(1);
+    now += 60_000;
+    say(streaming.client, 1_980, { sent, piece: 20 });
+    await expect.poll(() => streaming.relay.waiting.length).toBe(100);
     now += ms;
     return { ...streaming, sent };
   }
 
   it('is read and answered once it does, though it is more than a network may be away', async () => {
     const { client, relay, sent } = await stalled(9_500);
-    say(client, 9_500, sent);
+    say(client, 27_500, { sent, piece: 20 });
     rig.agent.mode = 'echo';
     relay.answerAll();
     await client.received(sent.length);
@@ -48,7 +78,7 @@ describe('what a client said while its agent did not answer', () => {
 
   it('is all that it may have said: a second more is too fast', async () => {
     const { client, relay, sent } = await stalled(9_500);
-    say(client, 10_500, sent);
+    say(client, 28_500, { sent, piece: 20 });
     rig.agent.mode = 'echo';
     relay.answerAll();
     expect(await client.end()).toMatchObject({ code: 1008 });

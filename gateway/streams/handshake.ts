@@ -14,7 +14,7 @@ export interface Handshake {
   /** Aborted when the client went away before it was answered. */
   readonly signal: AbortSignal;
   /** Answers as any other request of the API would be, and closes. */
-  refuse(code: ApiErrorCode, message: string, status?: number): void;
+  refuse(code: ApiErrorCode, message: string, status?: number, headers?: readonly string[]): void;
   accepted(): void;
 }
 
@@ -57,7 +57,7 @@ export function beginHandshake({ request, socket, logger, metrics }: HandshakeOp
   return {
     requestId,
     signal: gone.signal,
-    refuse(code, message, status = new ApiError(code, message).httpStatus) {
+    refuse(code, message, status = new ApiError(code, message).httpStatus, headers = []) {
       done(status, code);
       if (!socket.writable) return void socket.destroy();
       const body = envelope(code, message);
@@ -70,6 +70,7 @@ export function beginHandshake({ request, socket, logger, metrics }: HandshakeOp
         'Connection: close',
         ...(code === 'at_capacity' ? [`Retry-After: ${AT_CAPACITY_RETRY_SECONDS}`] : []),
         ...(status === 401 ? ['WWW-Authenticate: Bearer'] : []),
+        ...headers,
       ];
       // What the client has sent on is not read any more; closing with it unread could take the answer back.
       socket.resume();

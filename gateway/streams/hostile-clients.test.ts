@@ -78,6 +78,22 @@ describe('hostile clients', () => {
     socket.destroy();
   });
 
+  it('a burst of pings within the bound costs nobody the session, and one beyond it is told so', async () => {
+    const { socket, id } = await rig.rawStream();
+    let received = Buffer.alloc(0);
+    socket.on('data', (chunk) => {
+      received = Buffer.concat([received, chunk]);
+    });
+    socket.resume();
+    const ping = (text: string) => frame(Buffer.from(text), 9);
+    socket.write(Buffer.concat([...Array(899).fill(ping('one')), ping('last'), frame(CHUNK)]));
+    await expect.poll(() => received.includes(CHUNK), { message: 'media goes on' }).toBe(true);
+    await expect.poll(() => received.includes(Buffer.from('\x8a\x04last', 'latin1'))).toBe(true);
+    socket.write(Buffer.concat(Array(1_200).fill(ping('more'))));
+    await expect.poll(() => received.toString('latin1')).toContain('too_fast: more than 500 messages');
+    await rig.final(id);
+  });
+
   it('pongs that nobody asked for change nothing', async () => {
     const { client } = await rig.stream();
     for (const text of ['1', '99999', '-1', 'x', '', '1e3']) client.ws.pong(text);

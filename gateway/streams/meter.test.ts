@@ -14,6 +14,7 @@ function streamed(kind: (typeof KINDS)[number], sent: readonly Sent[]): number {
 it.each<[string, Sent[], number]>([
   ['nothing was sent', [], 0],
   ['one message: what it lasts', [[5_000, 20]], 20],
+  ['a single sample: not nothing', [[5_000, 1 / 48]], 1],
   [
     'two: the time between them, and the last',
     [

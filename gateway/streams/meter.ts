@@ -34,10 +34,10 @@ export class Meter {
     return isFirst;
   }
 
-  /** Whole milliseconds; 0 until something was sent. */
+  /** Whole milliseconds; 0 until something was sent, and only then: a session that streamed a sample is no failed one. */
   get streamedMs(): number {
     if (this.#first === undefined) return 0;
-    return Math.min(this.#ceilingMs, Math.round(this.#end - this.#first));
+    return Math.min(this.#ceilingMs, Math.max(1, Math.round(this.#end - this.#first)));
   }
 
   /** When, by the same clock, nothing more may be sent; undefined: nothing was sent yet. */

@@ -3,7 +3,16 @@ import { Pings } from './pings.ts';
 
 function start() {
   const sent: unknown[] = [];
-  return { sent, pings: new Pings({ ping: (data?: unknown) => void sent.push(data) }) };
+  const pongs: string[] = [];
+  const written: (() => void)[] = [];
+  const pings = new Pings({
+    ping: (data?: unknown) => void sent.push(data),
+    pong: (data: unknown, _mask?: unknown, done?: unknown) => {
+      pongs.push(String(data));
+      written.push(done as () => void);
+    },
+  });
+  return { sent, pongs, written, pings };
 }
 
 it('each ping asks for one pong, and no more', () => {
@@ -21,4 +30,15 @@ it('pongs that were left out are not saved up', () => {
   let asked = 0;
   while (pings.answered()) asked++;
   expect(asked).toBe(64);
+});
+
+it('every ping is answered, and of those that come while pongs are not read the newest', () => {
+  const { pings, pongs, written } = start();
+  for (let n = 0; n < 1_000; n++) pings.answer(Buffer.from(String(n)));
+  expect(pongs).toEqual(Array.from({ length: 64 }, (_, n) => String(n)));
+  for (const done of written.splice(0)) done();
+  expect(pongs.slice(64)).toEqual(['999']);
+  for (const done of written.splice(0)) done();
+  pings.answer(Buffer.from('again'));
+  expect(pongs.slice(65)).toEqual(['again']);
 });

@@ -6,13 +6,36 @@ import type { WebSocket } from 'ws';
  */
 const MOST_AWAITED = 64;
 
-/** The pings of one socket, and which of the pongs that come they asked for. */
-export class Pings {
-  readonly #ws: Pick<WebSocket, 'ping'>;
-  #awaited = 0;
+/**
+ * Most pongs on their way out. Of pings that come beyond them only the newest is answered, as RFC 6455 (5.5.3) allows: a
+ * client that does not read its pongs cannot make them pile up.
+ */
+const MOST_UNWRITTEN = 64;
 
-  constructor(ws: Pick<WebSocket, 'ping'>) {
+/** The pings of one socket, either way, and which of the pongs that come they asked for. */
+export class Pings {
+  readonly #ws: Pick<WebSocket, 'ping' | 'pong'>;
+  #awaited = 0;
+  #unwritten = 0;
+  #newest: Buffer | undefined;
+
+  constructor(ws: Pick<WebSocket, 'ping' | 'pong'>) {
     this.#ws = ws;
+  }
+
+  /** The client sent a ping. `ws` would answer it by itself, and cut a client off for the 61st of a burst. */
+  answer(data: Buffer): void {
+    if (this.#unwritten >= MOST_UNWRITTEN) {
+      this.#newest = data;
+      return;
+    }
+    this.#unwritten++;
+    this.#ws.pong(data, false, () => {
+      this.#unwritten--;
+      const newest = this.#newest;
+      this.#newest = undefined;
+      if (newest) this.answer(newest);
+    });
   }
 
   send(text = ''): void {

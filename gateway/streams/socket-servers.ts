@@ -6,6 +6,9 @@ import { WebSocket, WebSocketServer } from 'ws';
 /** Which `ws` exports, and its types do not know. */
 const { subprotocol } = wsModule as unknown as { subprotocol: { parse(header: string): Set<string> } };
 
+/** The one of RFC 6455. `ws` would take drafts before it, too. */
+export const WEBSOCKET_VERSION = '13';
+
 /** How long a client may take to answer a close frame. */
 const CLOSE_TIMEOUT_MS = 2_000;
 
@@ -46,6 +49,7 @@ export function createSocketServers(closeTimeoutMs = CLOSE_TIMEOUT_MS) {
         noServer: true,
         clientTracking: false,
         perMessageDeflate: false,
+        autoPong: false,
         maxPayload,
         maxFragments: MOST_PIECES,
         closeTimeout: closeTimeoutMs,
@@ -90,7 +94,7 @@ export function asksForSocket({ method, headers }: IncomingMessage): boolean {
 export function handshakeFault({ headers }: IncomingMessage): string | undefined {
   if (!KEY.test(headers['sec-websocket-key'] ?? '')) return 'The header Sec-WebSocket-Key is not valid.';
   const version = headers['sec-websocket-version'];
-  if (version !== '13' && version !== '8') return 'Only version 13 of the WebSocket protocol is spoken.';
+  if (version !== WEBSOCKET_VERSION) return 'Only version 13 of the WebSocket protocol is spoken.';
   const protocols = headers['sec-websocket-protocol'];
   if (protocols !== undefined && !isProtocolList(protocols))
     return 'The header Sec-WebSocket-Protocol is not a list of different names.';

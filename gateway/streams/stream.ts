@@ -26,10 +26,10 @@ export interface StreamPace {
 export const STREAM_PACE: StreamPace = { ping: 10_000, silence: 20_000, idle: 30_000, stuck: 10_000 };
 
 /**
- * Messages of any kind that a client may send, a second and at once: pieces of 2 ms, or noise that is no media. Pongs to
- * pings of the gateway are none of them.
+ * Messages of any kind that a client may send, a second and at once: pieces of 2 ms, or noise that is no media; after a
+ * silence, pieces of 10 ms of all that it may have said. Pongs to pings of the gateway are none of them.
  */
-const MESSAGES = { perMs: 0.5, start: 1_000, most: 1_000 };
+const MESSAGES = { perMs: 0.5, start: 1_000, most: 2_000 };
 
 /** Messages in a row that the agent could not read, after which the client is told that none of them can be. */
 const MOST_UNREADABLE = 50;
@@ -122,7 +122,9 @@ export class Stream implements Reported {
       // Those that were asked for are free: a client may send as many messages as it may, and answers beside them.
       if (!this.#ended && (this.#pings.answered() || !this.#isTooMany())) this.#output.onPong(data);
     });
-    ws.on('ping', () => this.#isTooMany());
+    ws.on('ping', (data) => {
+      if (!this.#ended && !this.#isTooMany()) this.#pings.answer(data);
+    });
     ws.on('error', (error) => this.end(endingOfError(error)));
     ws.on('closing', () => this.end({ name: 'closed', text: '' }));
     ws.on('close', (code) =>

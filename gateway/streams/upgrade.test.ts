@@ -69,7 +69,6 @@ describe('before the upgrade', () => {
     const head = upgradeHead(url);
     for (const broken of [
       head.replace('Upgrade: websocket', 'Upgrade: h2c'),
-      head.replace('Sec-WebSocket-Version: 13', 'Sec-WebSocket-Version: 12'),
       head.replace(/Sec-WebSocket-Key.*\r\n/, ''),
       head.replace('dGhlIHNhbXBsZSBub25jZQ==', 'short'),
       upgradeHead(url, ['Sec-WebSocket-Protocol: x, x']),
@@ -80,6 +79,11 @@ describe('before the upgrade', () => {
     ]) {
       const { status, body } = parseRaw(await sendRaw(rig.gateway.port, broken));
       expect([status, JSON.parse(body)], broken).toMatchObject([400, { error: { code: 'invalid_input' } }]);
+    }
+    for (const version of ['12', '8', '14', '']) {
+      const other = head.replace('Version: 13', `Version: ${version}`);
+      const { status, headers } = parseRaw(await sendRaw(rig.gateway.port, other));
+      expect([status, headers['sec-websocket-version']], 'is told which one is spoken').toEqual([400, '13']);
     }
     expect(connects(), 'and the session is not used up').toBe(before);
     // Extensions are offered to nobody, and so are none refused.
