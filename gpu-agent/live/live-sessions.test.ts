@@ -170,7 +170,23 @@ describe('a relay', () => {
     const broken = await claim();
     await until(() => stateOf(broken)?.state === 'ended', 'ended');
     expect(stateOf(broken)?.end?.reason).toBe('render_failed');
-    await expect(rig.relay(broken).ready).rejects.toMatchObject({ code: status.NOT_FOUND });
+    const late = rig.relay(broken);
+    await late.over;
+    expect(late.ended()?.reason).toBe(EndReason.END_REASON_RENDER_FAILED);
+  });
+
+  it('that comes after the session was ended is told why, if it has the ticket', async () => {
+    const id = await claim();
+    await rig.end(id, EndReason.END_REASON_CANCELLED);
+    const late = rig.relay(id);
+    await late.over;
+    expect(late.ended()).toMatchObject({
+      reason: EndReason.END_REASON_CANCELLED,
+      message: 'the session was ended',
+    });
+    const stranger = rig.relay(id, Buffer.alloc(32));
+    await expect(stranger.ready).rejects.toMatchObject({ code: status.UNAUTHENTICATED });
+    expect(stranger.ended()).toBeUndefined();
   });
 
   it('that vanishes with its gateway ends the session', async () => {

@@ -14,6 +14,7 @@ const OPEN_WITHIN_MS = 10_000;
 
 const REFUSAL = {
   unknown: status.NOT_FOUND,
+  ended: status.NOT_FOUND,
   'wrong-ticket': status.UNAUTHENTICATED,
   taken: status.ALREADY_EXISTS,
   'no-lease': status.UNAVAILABLE,
@@ -89,7 +90,9 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
       session = options.sessions.connect(asked.sessionId, asked.ticket, { onEnd, onWarning });
     } catch (error) {
       if (!(error instanceof ConnectRefusedError)) throw error;
-      refuse(REFUSAL[error.code], error.message);
+      // Whoever comes too late learns why.
+      if (error.end) onEnd(error.end);
+      else refuse(REFUSAL[error.code], error.message);
       return;
     }
     call.pause();

@@ -229,7 +229,8 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     const held = sessions.get(id);
     const engine = held && engineOf(held.work.capability);
     if (decision !== 'connected' || !held || !engine) {
-      throw new ConnectRefusedError(decision === 'connected' ? 'unknown' : decision);
+      const end = decision === 'ended' ? table.get(id)?.end : undefined;
+      throw new ConnectRefusedError(decision === 'connected' ? 'unknown' : decision, end);
     }
     const { capability } = held.work;
     const counted = (what: string) => metrics.messages.labels({ capability, what });

@@ -1,4 +1,4 @@
-import type { ClaimRefusal, ConnectDecision } from './session-table.ts';
+import type { ClaimRefusal, ConnectDecision, SessionEnd } from './session-table.ts';
 
 /** A slot was not given. */
 export class ClaimRefusedError extends Error {
@@ -15,6 +15,7 @@ export class ClaimRefusedError extends Error {
 
 const WHY = {
   unknown: 'no such session is held here',
+  ended: 'the session has ended',
   'wrong-ticket': 'the ticket is not that of the session',
   taken: 'the session has or had its relay',
   'no-lease': 'the agent cannot renew its lease',
@@ -24,10 +25,13 @@ const WHY = {
 export class ConnectRefusedError extends Error {
   override readonly name = 'ConnectRefusedError';
   readonly code: Exclude<ConnectDecision, 'connected'> | 'no-lease';
+  /** Of a session that has ended. */
+  readonly end: SessionEnd | undefined;
   readonly retryable = false;
 
-  constructor(code: ConnectRefusedError['code']) {
+  constructor(code: ConnectRefusedError['code'], end?: SessionEnd) {
     super(WHY[code]);
     this.code = code;
+    this.end = end;
   }
 }

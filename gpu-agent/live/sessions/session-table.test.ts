@@ -78,7 +78,10 @@ describe('the relay', () => {
   it('is not admitted to a session that ended before it came', () => {
     const table = tableWith('a');
     table.ending('a', CLOSED, 1);
-    expect(table.connect('a', TICKET, 2)).toBe('unknown');
+    expect(table.connect('a', OTHER, 2)).toBe('wrong-ticket');
+    expect(table.connect('a', TICKET, 2)).toBe('ended');
+    table.ended('a', 3);
+    expect(table.connect('a', TICKET, 4)).toBe('ended');
   });
 });
 

@@ -49,7 +49,7 @@ export type ClaimDecision =
   | { readonly kind: 'known' }
   | { readonly kind: 'refused'; readonly why: ClaimRefusal; readonly message: string };
 
-export type ConnectDecision = 'connected' | 'unknown' | 'wrong-ticket' | 'taken';
+export type ConnectDecision = 'connected' | 'unknown' | 'ended' | 'wrong-ticket' | 'taken';
 
 export interface SessionTableLimits {
   /** How long a session is told of after its end. */
@@ -210,7 +210,7 @@ export function createSessionTable(limits: SessionTableLimits = DEFAULT_SESSION_
       if (!entry) return 'unknown';
       if (!equal(entry.ticketSha256, ticketSha256)) return 'wrong-ticket';
       if (entry.connectedAt !== undefined) return 'taken';
-      if (entry.end || !holds(entry)) return 'unknown';
+      if (entry.end || !holds(entry)) return 'ended';
       entry.connectedAt = at;
       entry.state = 'connected';
       return 'connected';
