@@ -197,7 +197,7 @@ function endedAtOpen(reason: SessionEndReason | undefined, message: string, reje
     const why = 'The session could not be made ready. Nothing is billed; open another session.';
     return refusalOf('internal_error', why, reason, new Error(message));
   }
-  return refusalOf('not_found', message || 'The session has ended.', reason);
+  return refusalOf('not_found', 'The session has ended.', reason, message ? new Error(message) : undefined);
 }
 
 function brokenAtOpen(error: ServiceError): RelayRefusal {
