@@ -6,6 +6,7 @@ import { motionAt, subjectOf } from '../../../gpu-agent/engines/builtin/motion/t
 import { COLOR } from '../../../gpu-agent/engines/builtin/video-swap/testing/clips.ts';
 import type { FaceFinder } from '../../../gpu-agent/engines/builtin/vision/face-finder.ts';
 import { regionToRgb } from '../../../gpu-agent/media/yuv.ts';
+import type { Portrait } from '../video-swap/scenes.ts';
 
 export interface HeadClip {
   readonly width: number;
@@ -23,10 +24,10 @@ const NOISE = 2.5;
  */
 export async function talkingHead(
   finder: FaceFinder,
-  portrait: string,
+  { path, place }: Pick<Portrait, 'path' | 'place'>,
   { width, height, frames, fps }: HeadClip,
 ): Promise<Buffer[]> {
-  const { picture, face } = await subjectOf(finder, portrait, 0, height);
+  const { picture, face } = await subjectOf(finder, path, place, height);
   const prepared = preparePortrait(picture, face);
   const noise = noiseOf(width * height * 3);
   const made: Buffer[] = [];

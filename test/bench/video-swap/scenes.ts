@@ -13,20 +13,28 @@ export const SIZE = { width: 1280, height: 720 };
 export const SOURCE = join(ROOT, 'media', 'astronaut.png');
 const DEMO = join(dirname(createRequire(import.meta.url).resolve('@vladmandic/face-api')), '..', 'demo');
 
-/** A portrait, and where on it the camera looks: its middle, and how much larger it shows it. */
+/** A person in a picture, and where the camera looks: at the middle of the face, and how much larger it shows it. */
 export interface Portrait {
   readonly path: string;
+  /** Which of its faces, from the left. */
+  readonly place: number;
   readonly x: number;
   readonly y: number;
   readonly zoom: number;
 }
 
-const ADMIRAL: Portrait = { path: join(ROOT, 'media', 'grace_hopper.jpg'), x: 255, y: 210, zoom: 1.75 };
+export const ADMIRAL: Portrait = {
+  path: join(ROOT, 'media', 'grace_hopper.jpg'),
+  place: 0,
+  x: 255,
+  y: 210,
+  zoom: 1.75,
+};
 
 /** People with neither glasses nor a cap, by what the rows call them. */
 export const OTHERS: Readonly<Record<string, Portrait>> = {
-  'long hair, from the front': { path: join(DEMO, 'sample1.jpg'), x: 1544, y: 339, zoom: 1.9 },
-  'hair tied back': { path: join(DEMO, 'sample3.jpg'), x: 1135, y: 391, zoom: 1.9 },
+  'long hair, from the front': { path: join(DEMO, 'sample1.jpg'), place: 2, x: 1544, y: 339, zoom: 1.9 },
+  'hair tied back': { path: join(DEMO, 'sample3.jpg'), place: 1, x: 1135, y: 391, zoom: 1.9 },
 };
 
 /** One portrait under a hand-held camera that comes and goes. */
