@@ -45,10 +45,8 @@ export class Friction {
     this.voice = voice;
     this.#hop = hop;
     this.#reach = sampleRate < LEAST_RATE ? 0 : Math.round((FILTER_SEC * sampleRate) / 2);
-    const kernel = lowPass(CROSSOVER_HZ / sampleRate, this.#reach);
-    this.#kernel = kernels.floats(kernel.length);
-    this.#kernel.set(kernel);
-    this.#input = kernels.floats(hop + kernel.length);
+    this.#kernel = kernels.floatsOf(lowPass(CROSSOVER_HZ / sampleRate, this.#reach));
+    this.#input = kernels.floats(hop + this.#kernel.length);
     this.#block = new Float32Array(hop);
     this.#low = kernels.floats(hop);
     this.#lowBefore = kernels.floats(hop);

@@ -41,9 +41,7 @@ export class Grains {
     this.#kernels = kernels;
     this.#voice = voice;
     this.#speed = speed;
-    const table = sincTable(speed);
-    this.#table = kernels.floats(table.length);
-    this.#table.set(table);
+    this.#table = kernels.floatsOf(sincTable(speed));
     this.#rises = kernels.doubles(RISE.length);
     this.#rises.set(RISE);
   }

@@ -75,10 +75,8 @@ export class PitchTracker {
     this.#rate = sampleRate / this.#step;
     this.#hopSteps = Math.round(HOP_SEC * this.#rate);
     this.hop = this.#hopSteps * this.#step;
-    const kernel = lowPass(sampleRate, 8 * Math.round((FILTER_SEC * sampleRate) / 8));
-    this.#kernel = kernels.floats(kernel.length);
-    this.#kernel.set(kernel);
-    this.#input = kernels.floats(kernel.length + this.hop);
+    this.#kernel = kernels.floatsOf(lowPass(sampleRate, 8 * Math.round((FILTER_SEC * sampleRate) / 8)));
+    this.#input = kernels.floats(this.#kernel.length + this.hop);
     this.#lowered = kernels.floats(this.#hopSteps);
     this.#least = Math.floor(this.#rate / HIGHEST_HZ) - 1;
     this.#most = 2 * Math.ceil(this.#rate / LOWEST_HZ / 2) + 2;

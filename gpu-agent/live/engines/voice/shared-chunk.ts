@@ -22,11 +22,6 @@ export class SharedChunk {
     this.#samples = new Int16Array(this.memory, HEADER_BYTES);
   }
 
-  /** Samples that it holds at most. */
-  get room(): number {
-    return this.#samples.length;
-  }
-
   /** The samples that were put there last, where they are. */
   get samples(): Int16Array {
     return this.#samples.subarray(0, this.#count[0]);

@@ -71,7 +71,10 @@ interface Thread {
   readonly startedAt: number;
 }
 
-/** Threads that carry streams of voices by models, many each. One that ends takes its own streams with it, and another takes its place. */
+/**
+ * Threads that carry streams of voices by models, many each. One that ends takes its own streams with it, and another
+ * takes its place.
+ */
 export class VoiceThreads {
   readonly #options: VoiceThreadsOptions;
   readonly #threads = new Set<Thread>();

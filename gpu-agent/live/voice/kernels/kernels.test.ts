@@ -12,12 +12,6 @@ function noise(count: number, seed = 1): Float32Array {
   });
 }
 
-function placed(kernels: Kernels, samples: Float32Array): Float32Array {
-  const there = kernels.floats(samples.length);
-  there.set(samples);
-  return there;
-}
-
 const close = (a: ArrayLike<number>, b: ArrayLike<number>, within: number) => {
   expect(a).toHaveLength(b.length);
   for (let i = 0; i < b.length; i++)
@@ -32,7 +26,7 @@ describe('filter', () => {
   ])('of %i taps, each %i samples, sums as it should', (taps, step) => {
     const kernels = new Kernels();
     const count = 32;
-    const [input, kernel] = [placed(kernels, noise(taps + count * step)), placed(kernels, noise(taps, 2))];
+    const [input, kernel] = [kernels.floatsOf(noise(taps + count * step)), kernels.floatsOf(noise(taps, 2))];
     const out = kernels.floats(count);
     kernels.run.filter(input.byteOffset, kernel.byteOffset, taps, out.byteOffset, count, step);
     const expected = Array.from({ length: count }, (_, i) =>
@@ -48,7 +42,7 @@ describe('likeness', () => {
   const window = 40;
   function run(sound: Float32Array, first: number, last: number): Float32Array {
     const kernels = new Kernels();
-    const samples = placed(kernels, sound);
+    const samples = kernels.floatsOf(sound);
     const energy = kernels.doubles(length + 1);
     for (let i = 0; i < length; i++) energy[i + 1] = (energy[i] as number) + (samples[i] as number) ** 2;
     const out = kernels.floats(last - first + 1);
@@ -90,7 +84,7 @@ describe('grain', () => {
     const kernels = new Kernels();
     const voice = new Ring(200, (count) => kernels.floats(count));
     voice.write(0, noise(2_000), 2_000);
-    const table = placed(kernels, sincTable(speed));
+    const table = kernels.floatsOf(sincTable(speed));
     const rises = kernels.doubles(steps + 2);
     for (let i = 0; i < rises.length; i++) rises[i] = i / steps;
     const out = kernels.doubles(150);

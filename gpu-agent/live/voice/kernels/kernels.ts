@@ -65,6 +65,13 @@ export class Kernels {
     return new Float32Array(this.#memory, this.#take(4 * count), count);
   }
 
+  /** A copy of such samples in that memory. */
+  floatsOf(samples: ArrayLike<number>): Float32Array {
+    const there = this.floats(samples.length);
+    there.set(samples);
+    return there;
+  }
+
   /** As {@link floats}, of 64 bits each. */
   doubles(count: number): Float64Array {
     return new Float64Array(this.#memory, this.#take(8 * count), count);
