@@ -1,12 +1,12 @@
+import { missingNeeds, testNeeds } from '@semblance/testkit/stack/programs';
 import { defineConfig } from 'vitest/config';
-import { missingNeeds, testNeeds } from './test/support/programs.ts';
 
 const missing = new Set((await missingNeeds()).map(({ tag }) => tag));
 
 export default defineConfig({
   test: {
     include: [
-      '{common,gateway,control-plane,operator,gpu-agent,local,crds}/**/*.test.ts',
+      '{common,gateway,control-plane,operator,gpu-agent,local,crds,packages,tools}/**/*.test.ts',
       'test/**/*.test.ts',
       'charts/semblance/*.test.ts',
       'images/*.test.ts',
@@ -19,7 +19,7 @@ export default defineConfig({
     })),
     // Real PostgreSQL, NATS and Kubernetes API for the whole run, started when a test first asks for them.
     // The second offers a whole running stack to the suites that span services.
-    globalSetup: ['local/testing-setup.ts', 'test/support/stack-setup.ts'],
+    globalSetup: ['packages/testkit/servers/setup.ts', 'packages/testkit/stack/stack-setup.ts'],
     pool: 'forks',
     // Two cores: more files at once only makes the real servers in them wait for each other.
     maxWorkers: 2,

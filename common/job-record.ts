@@ -1,4 +1,4 @@
-import type { Job } from '#proto/semblance/control/v1/control.ts';
+import type { Job } from '@semblance/proto/semblance/control/v1/control';
 import { microsToUsd } from './money.ts';
 
 /** The job record of the API, fields in the order they are serialised. */

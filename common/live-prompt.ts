@@ -1,4 +1,4 @@
-import { isObjectKey } from './objects/store.ts';
+import { isObjectKey } from './object-key.ts';
 
 /** What a Live Swap Pro session without a prompt of its own asks for: the default character. */
 export const DEFAULT_LIVE_PROMPT =

@@ -2,7 +2,7 @@
  * What the parts that carry a live session agree on: why one ends, as usage entries and LiveSessions say it, and how the
  * socket of a client is closed then. docs/live-sessions.md has the same for clients.
  */
-import { EndReason } from '#proto/semblance/live/v1/live.ts';
+import { EndReason } from '@semblance/proto/semblance/live/v1/live';
 
 export const END_REASONS = [
   'session_limit_reached',

@@ -1,7 +1,7 @@
+import { anyText } from '@semblance/testkit/common/any-text';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { escapeCommanding, isPlainText } from './plain-text.ts';
-import { anyText } from './testing/any-text.ts';
 
 test('what a terminal would obey is no plain text; what people write is', () => {
   for (const text of ['', 'Ada Löv', 'عَدا', '日本 👩‍👩‍👧', 'a\u200cb', 'invoice #1 — 5 €'])

@@ -1,5 +1,5 @@
-import type { UsageEntry, UsageSummary } from '#proto/semblance/control/v1/usage.ts';
-import { CAPABILITIES, isCapability } from './capabilities.ts';
+import { CAPABILITIES, isCapability } from '@semblance/engine-api/capabilities';
+import type { UsageEntry, UsageSummary } from '@semblance/proto/semblance/control/v1/usage';
 import { microsToUsd } from './money.ts';
 
 /** A usage entry as the API and the admin command answer it, fields in the order they are serialised. */

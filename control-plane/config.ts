@@ -1,7 +1,7 @@
 import { accessSync, constants } from 'node:fs';
+import { baseShape, kubeShape, listenAddress, objectsShape } from '@semblance/common/config';
+import { voiceShape } from '@semblance/common/voices/load-voices';
 import { z } from 'zod';
-import { baseShape, kubeShape, listenAddress, objectsShape } from '#common/config.ts';
-import { voiceShape } from '#common/voices/load-voices.ts';
 import { isRange } from './webhooks/addresses.ts';
 
 function isReadable(file: string): boolean {

@@ -1,6 +1,5 @@
 import { Metadata } from '@grpc/grpc-js';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
+import { RENDERJOB_RESOURCE } from '@semblance/crds/gen/renderjobs';
 import {
   makeAccount,
   photoSwap,
@@ -12,7 +11,8 @@ import {
   untilRenderJob,
   untilTrue,
   upload,
-} from './testing.ts';
+} from '@semblance/testkit/control-plane/control-plane';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 
 let system: TestSystem;
 

@@ -2,16 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { JOB_SUBJECTS } from '#common/events/jobs.ts';
-import { createNatsBus } from '#common/events/nats-bus.ts';
-import { startKubeProxy } from '#common/kube/testing/kube-proxy.ts';
-import { startTcpProxy, type TcpProxy } from '#common/testing/tcp-proxy.ts';
-import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
-import { startPostgres } from '../local/postgres.ts';
-import { freePort } from '../local/process/ports.ts';
-import { testNats } from '../local/testing.ts';
-import { runScript, sqlState } from './storage/sql.ts';
+import { RENDERJOB_RESOURCE } from '@semblance/crds/gen/renderjobs';
+import { JOB_SUBJECTS } from '@semblance/events/jobs';
+import { createNatsBus } from '@semblance/events/nats-bus';
+import { startPostgres } from '@semblance/local/postgres';
+import { freePort } from '@semblance/local/process/ports';
+import { startTcpProxy, type TcpProxy } from '@semblance/testkit/common/tcp-proxy';
 import {
   makeAccount,
   photoSwap,
@@ -22,7 +18,11 @@ import {
   untilRenderJob,
   untilTrue,
   upload,
-} from './testing.ts';
+} from '@semblance/testkit/control-plane/control-plane';
+import { startKubeProxy } from '@semblance/testkit/kube/kube-proxy';
+import { testNats } from '@semblance/testkit/servers/shared';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { runScript, sqlState } from './storage/sql.ts';
 
 /** When a call is given up that nobody answers: long after the control plane should have. */
 const GIVEN_UP_MS = 40_000;

@@ -2,12 +2,12 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { freePort } from '@semblance/local/process/ports';
+import { connectTo, untilTrue } from '@semblance/testkit/control-plane/control-plane';
+import { testPostgres } from '@semblance/testkit/servers/shared';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { freePort } from '../local/process/ports.ts';
-import { testPostgres } from '../local/testing.ts';
 import { migrate, readMigrations } from './storage/migrate.ts';
 import { openSql } from './storage/sql.ts';
-import { connectTo, untilTrue } from './testing.ts';
 
 /** A process may take many seconds to start. */
 const PATIENCE_MS = 60_000;

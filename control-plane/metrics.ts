@@ -1,6 +1,6 @@
+import { ApiError } from '@semblance/common/errors';
+import type { CallContext } from '@semblance/common/grpc/server';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import { ApiError } from '#common/errors.ts';
-import type { CallContext } from '#common/grpc/server.ts';
 import type { SettledFacts } from './jobs/settle.ts';
 import { createSessionMetrics, type SessionMetrics } from './sessions/metrics.ts';
 import type { Database } from './storage/database.ts';

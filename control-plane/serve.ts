@@ -1,13 +1,13 @@
-import { loadConfig } from '#common/config.ts';
-import { createNatsBus } from '#common/events/nats-bus.ts';
-import { openTls } from '#common/grpc/tls/tls.ts';
-import { createRegistry, startHealthServer } from '#common/health.ts';
-import { createKubeClient } from '#common/kube/index.ts';
-import { createLogger } from '#common/logging.ts';
-import { openObjectStore } from '#common/objects/open.ts';
-import { checkAtStart } from '#common/objects/start-check.ts';
-import { runService } from '#common/service.ts';
-import { loadVoices, voiceDirectories } from '#common/voices/load-voices.ts';
+import { loadConfig } from '@semblance/common/config';
+import { openTls } from '@semblance/common/grpc/tls/tls';
+import { createRegistry, startHealthServer } from '@semblance/common/health';
+import { createKubeClient } from '@semblance/common/kube/index';
+import { createLogger } from '@semblance/common/logging';
+import { runService } from '@semblance/common/service';
+import { loadVoices, voiceDirectories } from '@semblance/common/voices/load-voices';
+import { createNatsBus } from '@semblance/events/nats-bus';
+import { openObjectStore } from '@semblance/objects/open';
+import { checkAtStart } from '@semblance/objects/start-check';
 import { controlPlaneShape } from './config.ts';
 import { startControlPlane } from './control-plane.ts';
 

@@ -1,6 +1,6 @@
+import { type ResourceRig, startResourceRig } from '@semblance/testkit/crds/crds';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { AGENTPOOL_RESOURCE, type AgentPoolStatus } from '#crds/gen/agentpools.ts';
-import { type ResourceRig, startResourceRig } from './testing.ts';
+import { AGENTPOOL_RESOURCE, type AgentPoolStatus } from './gen/agentpools.ts';
 
 let rig: ResourceRig;
 

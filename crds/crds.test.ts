@@ -1,7 +1,7 @@
+import { type ResourceRig, startResourceRig } from '@semblance/testkit/crds/crds';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
-import { RENDERJOB_RESOURCE, type RenderJobStatus } from '#crds/gen/renderjobs.ts';
-import { type ResourceRig, startResourceRig } from './testing.ts';
+import { GPUAGENT_RESOURCE } from './gen/gpuagents.ts';
+import { RENDERJOB_RESOURCE, type RenderJobStatus } from './gen/renderjobs.ts';
 
 let rig: ResourceRig;
 

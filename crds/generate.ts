@@ -57,7 +57,7 @@ for (const file of (await readdir(here)).filter((name) => name.endsWith('.yaml')
     );
   }
   const text = `// Generated from crds/${file} by crds/generate.ts.
-import type { ObjectMeta, ResourceDescriptor } from '../../common/kube/resources.ts';
+import type { ObjectMeta, ResourceDescriptor } from '@semblance/common/kube/resources';
 
 ${parts.join('\n')}
 export interface ${names.kind} {

@@ -1,7 +1,7 @@
+import { type ResourceRig, startResourceRig } from '@semblance/testkit/crds/crds';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
-import { LIVESESSION_RESOURCE, type LiveSessionStatus } from '#crds/gen/livesessions.ts';
-import { type ResourceRig, startResourceRig } from './testing.ts';
+import { GPUAGENT_RESOURCE } from './gen/gpuagents.ts';
+import { LIVESESSION_RESOURCE, type LiveSessionStatus } from './gen/livesessions.ts';
 
 let rig: ResourceRig;
 

@@ -1,5 +1,5 @@
+import { baseShape, listenAddress, objectsShape } from '@semblance/common/config';
 import { z } from 'zod';
-import { baseShape, listenAddress, objectsShape } from '#common/config.ts';
 
 const drainSeconds = z.coerce.number().int().min(0).max(86_400);
 

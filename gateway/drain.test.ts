@@ -3,11 +3,11 @@ import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { freePort } from '@semblance/local/process/ports';
+import { DirectoryStore } from '@semblance/objects/directory-store';
+import { ControlDouble, TEST_KEY } from '@semblance/testkit/gateway/control-double';
 import { expect, it } from 'vitest';
-import { DirectoryStore } from '#common/objects/directory-store.ts';
-import { freePort } from '../local/process/ports.ts';
 import { drainTimes } from './config.ts';
-import { ControlDouble, TEST_KEY } from './testing/control-double.ts';
 
 it('gives live sessions as long as it serves on, and half a minute at most, unless it is told otherwise', () => {
   const of = (serve: number, live?: number) =>

@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { ListenAddress } from '@semblance/common/config';
+import { describeError } from '@semblance/common/errors';
+import type { Tls } from '@semblance/common/grpc/tls/tls';
+import type { Logger } from '@semblance/common/logging';
+import type { ObjectStore } from '@semblance/objects/store';
 import Koa from 'koa';
 import type { Registry } from 'prom-client';
-import type { ListenAddress } from '#common/config.ts';
-import { describeError } from '#common/errors.ts';
-import type { Tls } from '#common/grpc/tls/tls.ts';
-import type { Logger } from '#common/logging.ts';
-import type { ObjectStore } from '#common/objects/store.ts';
 import { connectControlPlane } from './control/control-plane.ts';
 import { createEventStreams, type EventStreamsOptions } from './events/event-streams.ts';
 import { asMiddleware, type GatewayContext } from './http/context.ts';

@@ -1,5 +1,10 @@
+import {
+  parseRaw,
+  sendRaw,
+  startTestGateway,
+  type TestGateway,
+} from '@semblance/testkit/gateway/test-gateway';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { parseRaw, sendRaw, startTestGateway, type TestGateway } from './testing/test-gateway.ts';
 
 let t: TestGateway;
 beforeAll(async () => {
@@ -231,7 +236,7 @@ describe('headers of every answer', () => {
   });
 
   it('"Exceeding it returns rate_limited (429)", saying when to come back', async () => {
-    const { ApiError } = await import('#common/errors.ts');
+    const { ApiError } = await import('@semblance/common/errors');
     t.control.failures.set('getBalance', new ApiError('rate_limited', 'Too fast.'));
     const limited = await fetch(`${t.base}/balance`, { headers: t.auth });
     t.control.failures.set('getBalance', new ApiError('at_capacity', 'Saturated.'));

@@ -1,9 +1,9 @@
 import Router from '@koa/router';
-import { ApiError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
-import { DirectoryStore } from '#common/objects/directory-store.ts';
-import { FILES_PATH } from '#common/objects/links.ts';
-import type { ObjectStore } from '#common/objects/store.ts';
+import { ApiError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
+import { DirectoryStore } from '@semblance/objects/directory-store';
+import { FILES_PATH } from '@semblance/objects/links';
+import type { ObjectStore } from '@semblance/objects/store';
 import { readBalance, readBalanceOperation } from './account/balance.ts';
 import { readPricing, readPricingOperation } from './account/pricing.ts';
 import type { ControlPlane } from './control/control-plane.ts';

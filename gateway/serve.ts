@@ -1,12 +1,12 @@
-import { loadConfig } from '#common/config.ts';
-import { describeError } from '#common/errors.ts';
-import { expiryCheck, observeExpiry } from '#common/grpc/tls/expiry.ts';
-import { openTls } from '#common/grpc/tls/tls.ts';
-import { createRegistry, startHealthServer } from '#common/health.ts';
-import { createLogger } from '#common/logging.ts';
-import { openObjectStore } from '#common/objects/open.ts';
-import { checkAtStart } from '#common/objects/start-check.ts';
-import { runService } from '#common/service.ts';
+import { loadConfig } from '@semblance/common/config';
+import { describeError } from '@semblance/common/errors';
+import { expiryCheck, observeExpiry } from '@semblance/common/grpc/tls/expiry';
+import { openTls } from '@semblance/common/grpc/tls/tls';
+import { createRegistry, startHealthServer } from '@semblance/common/health';
+import { createLogger } from '@semblance/common/logging';
+import { runService } from '@semblance/common/service';
+import { openObjectStore } from '@semblance/objects/open';
+import { checkAtStart } from '@semblance/objects/start-check';
 import { drainTimes, gatewayShape } from './config.ts';
 import { startGateway } from './gateway.ts';
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
+import { AttemptState, type StartAttemptRequest } from '@semblance/proto/semblance/agent/v1/agent';
+import { createHarness, type Harness, type TestAgent, until } from '@semblance/testkit/gpu-agent/harness';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { AttemptState, type StartAttemptRequest } from '#proto/semblance/agent/v1/agent.ts';
-import { createHarness, type Harness, type TestAgent, until } from './testing/harness.ts';
 
 const {
   ATTEMPT_STATE_SUCCEEDED: SUCCEEDED,

@@ -1,10 +1,10 @@
-import { type GrpcServer, startGrpcServer } from '#common/grpc/server.ts';
-import { expiryCheck, observeExpiry } from '#common/grpc/tls/expiry.ts';
-import type { Tls } from '#common/grpc/tls/tls.ts';
-import { createRegistry, type HealthServer, startHealthServer } from '#common/health.ts';
-import { newId } from '#common/ids.ts';
-import { createKubeClient } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
+import { type GrpcServer, startGrpcServer } from '@semblance/common/grpc/server';
+import { expiryCheck, observeExpiry } from '@semblance/common/grpc/tls/expiry';
+import type { Tls } from '@semblance/common/grpc/tls/tls';
+import { createRegistry, type HealthServer, startHealthServer } from '@semblance/common/health';
+import { newId } from '@semblance/common/ids';
+import { createKubeClient } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
 import { createDispatcher, DEFAULT_TRANSFER_LIMITS, type TransferLimits } from './assets/transfer.ts';
 import { openWorkDir } from './assets/work-dir.ts';
 import { createAgentService } from './attempts/agent-service.ts';
@@ -15,16 +15,17 @@ import { endWork } from './ending.ts';
 import { createEnginePools } from './engines/engine-pools.ts';
 import { createEngineSet } from './engines/engine-set.ts';
 // For the threads of live sessions, which could not set it themselves.
-import './engines/models/no-telemetry.ts';
+import '@semblance/vision/models/no-telemetry';
+import { VERSION } from '@semblance/common/version';
+import type { LiveEngine } from '@semblance/engine-api/live-engine';
+import { createMedia, findMediaTools } from '@semblance/media/media';
+import { createProvenance, type Provenance } from '@semblance/provenance/provenance';
+import { createPreviews } from '@semblance/voice/preview/preview';
 import { type EngineSource, engineSource, sidecarSource } from './engines/registry.ts';
 import { createLive } from './live/live.ts';
-import type { LiveEngine } from './live/live-engine.ts';
 import type { SessionTableLimits } from './live/sessions/session-table.ts';
-import { createPreviews } from './live/voice/preview/preview.ts';
-import { createVoiceService } from './live/voice/preview/voice-service.ts';
-import { createMedia, findMediaTools } from './media/media.ts';
+import { createVoiceService } from './live/voice-service.ts';
 import { type AgentMetrics, createAgentMetrics } from './metrics.ts';
-import { createProvenance, type Provenance } from './provenance/provenance.ts';
 import { engineStatement } from './registration/engine-statement.ts';
 import {
   type AgentStatement,
@@ -33,7 +34,6 @@ import {
   type LeaseTimes,
 } from './registration/registration.ts';
 import type { AgentSettings } from './settings.ts';
-import { AGENT_VERSION } from './version.ts';
 
 /** Time the operator is given to record the last results before the process ends. */
 const ACKNOWLEDGE_MS = 3_000;
@@ -188,7 +188,7 @@ async function startParts(
     options.provenance ??
     (await createProvenance({
       signer: settings.signer,
-      generator: { name: 'Semblance', version: AGENT_VERSION },
+      generator: { name: 'Semblance', version: VERSION },
       logger,
       onChange: () => registration.changed(),
     }));
@@ -235,7 +235,7 @@ async function startParts(
   const service = createAgentService({ attempts, incarnation, logger, metrics });
   const previews = createPreviews({
     directory: workDir.engines,
-    generator: { name: 'Semblance', version: AGENT_VERSION },
+    generator: { name: 'Semblance', version: VERSION },
   });
   const voiceService = createVoiceService({ previews, logger, metrics });
   const grpc: GrpcServer = await startGrpcServer({
@@ -273,7 +273,7 @@ async function startParts(
       incarnation,
       address,
       node: settings.node,
-      version: AGENT_VERSION,
+      version: VERSION,
       slots: ending ? 0 : engines.capacity,
       memoryMib: settings.memoryMib,
       draining: ending,

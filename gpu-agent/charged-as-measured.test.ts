@@ -1,12 +1,12 @@
 /** @module-tag ffmpeg */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { AttemptState } from '@semblance/proto/semblance/agent/v1/agent';
+import { GOOD_INFO, startScriptedSidecar } from '@semblance/testkit/engine-sidecar/scripted-sidecar';
+import { createHarness, type Harness, until } from '@semblance/testkit/gpu-agent/harness';
+import { type MediaRig, numberedFrames, openMediaRig } from '@semblance/testkit/media/clips';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { AttemptState } from '#proto/semblance/agent/v1/agent.ts';
 import { sidecarSource } from './engines/registry.ts';
-import { GOOD_INFO, startScriptedSidecar } from './engines/sidecar/testing/scripted-sidecar.ts';
-import { type MediaRig, numberedFrames, openMediaRig } from './media/testing/clips.ts';
-import { createHarness, type Harness, until } from './testing/harness.ts';
 
 const {
   ATTEMPT_STATE_RUNNING: RUNNING,

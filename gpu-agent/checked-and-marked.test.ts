@@ -5,13 +5,13 @@
 import { createHash } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { signingCertificate } from '@semblance/local/stack/signing-certificate';
+import { AttemptState } from '@semblance/proto/semblance/agent/v1/agent';
+import { type CheckService, startCheckService } from '@semblance/testkit/content-check/check-service';
+import { createHarness, type Harness, until } from '@semblance/testkit/gpu-agent/harness';
+import { PICTURE_ENGINE } from '@semblance/testkit/gpu-agent/picture-engine';
+import { readerPython, readManifests } from '@semblance/testkit/provenance/read-manifest';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { AttemptState } from '#proto/semblance/agent/v1/agent.ts';
-import { signingCertificate } from '../local/stack/signing-certificate.ts';
-import { type CheckService, startCheckService } from './content-check/testing/check-service.ts';
-import { readerPython, readManifests } from './provenance/testing/read-manifest.ts';
-import { createHarness, type Harness, until } from './testing/harness.ts';
-import { PICTURE_ENGINE } from './testing/picture-engine.ts';
 
 const {
   ATTEMPT_STATE_SUCCEEDED: SUCCEEDED,

@@ -1,7 +1,7 @@
+import { AttemptState } from '@semblance/proto/semblance/agent/v1/agent';
+import { createHarness, type Harness } from '@semblance/testkit/gpu-agent/harness';
+import { THREAD_ENGINE } from '@semblance/testkit/gpu-agent/thread-engine';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { AttemptState } from '#proto/semblance/agent/v1/agent.ts';
-import { createHarness, type Harness } from './testing/harness.ts';
-import { THREAD_ENGINE } from './testing/thread-engine.ts';
 
 let harness: Harness;
 beforeAll(async () => {

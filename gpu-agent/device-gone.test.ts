@@ -1,10 +1,10 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { status } from '@grpc/grpc-js';
+import { AttemptState } from '@semblance/proto/semblance/agent/v1/agent';
+import { createHarness, type Harness, type TestAgent, until } from '@semblance/testkit/gpu-agent/harness';
+import { TEST_ENGINE } from '@semblance/testkit/gpu-agent/test-engine';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { AttemptState } from '#proto/semblance/agent/v1/agent.ts';
-import { createHarness, type Harness, type TestAgent, until } from './testing/harness.ts';
-import { TEST_ENGINE } from './testing/test-engine.ts';
 
 const {
   ATTEMPT_STATE_SUCCEEDED: SUCCEEDED,

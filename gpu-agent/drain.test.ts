@@ -3,21 +3,27 @@ import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { call, createClient } from '#common/grpc/client.ts';
-import { newId } from '#common/ids.ts';
-import { NAMESPACE_RESOURCE } from '#common/kube/index.ts';
-import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
+import { call, createClient } from '@semblance/common/grpc/client';
+import { newId } from '@semblance/common/ids';
+import { NAMESPACE_RESOURCE } from '@semblance/common/kube/index';
+import { GPUAGENT_RESOURCE } from '@semblance/crds/gen/gpuagents';
+import { freePort } from '@semblance/local/process/ports';
 import {
   AgentServiceClient,
   AttemptState,
   type StartAttemptRequest,
-} from '#proto/semblance/agent/v1/agent.ts';
-import { ClaimSlotRequest, EndReason, LiveServiceClient } from '#proto/semblance/live/v1/live.ts';
-import { freePort } from '../local/process/ports.ts';
-import { openRelay } from './live/testing/relay-client.ts';
+} from '@semblance/proto/semblance/agent/v1/agent';
+import { ClaimSlotRequest, EndReason, LiveServiceClient } from '@semblance/proto/semblance/live/v1/live';
+import {
+  createHarness,
+  type Harness,
+  startRequest,
+  until,
+  watch,
+} from '@semblance/testkit/gpu-agent/harness';
+import { openRelay } from '@semblance/testkit/live/relay-client';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AGENT_FLAGS } from './node-flags.ts';
-import { createHarness, type Harness, startRequest, until, watch } from './testing/harness.ts';
 
 const media = join(import.meta.dirname, '../media');
 const timeoutMs = 30_000;

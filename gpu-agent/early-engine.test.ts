@@ -2,10 +2,10 @@ import { execFileSync } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { createLogger, type Logger } from '@semblance/common/logging';
+import { createHarness, type Harness, until } from '@semblance/testkit/gpu-agent/harness';
+import { COUNTED_STARTS, TEST_ENGINE } from '@semblance/testkit/gpu-agent/test-engine';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createLogger, type Logger } from '#common/logging.ts';
-import { createHarness, type Harness, until } from './testing/harness.ts';
-import { COUNTED_STARTS, TEST_ENGINE } from './testing/test-engine.ts';
 
 let harness: Harness;
 beforeAll(async () => {

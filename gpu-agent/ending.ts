@@ -1,6 +1,6 @@
-import { describeError } from '#common/errors.ts';
-import { isNamespaceGoing, type KubeClient } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
+import { describeError } from '@semblance/common/errors';
+import { isNamespaceGoing, type KubeClient } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
 import type { Attempts } from './attempts/attempts.ts';
 import { AGENT_ENDS, type Live } from './live/live.ts';
 import type { AgentSettings } from './settings.ts';

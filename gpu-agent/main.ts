@@ -1,4 +1,4 @@
-import { endEarly } from '#common/process/end-early.ts';
+import { endEarly } from '@semblance/common/process/end-early';
 
 endEarly();
 await import('./serve.ts');

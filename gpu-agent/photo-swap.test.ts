@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { AttemptState, StartAttemptRequest } from '@semblance/proto/semblance/agent/v1/agent';
+import { createHarness, type Harness, type TestAgent } from '@semblance/testkit/gpu-agent/harness';
 import sharp from 'sharp';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { AttemptState, StartAttemptRequest } from '#proto/semblance/agent/v1/agent.ts';
 import { engineSource } from './engines/registry.ts';
-import { createHarness, type Harness, type TestAgent } from './testing/harness.ts';
 
 const media = join(import.meta.dirname, '../media');
 let harness: Harness;

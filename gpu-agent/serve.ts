@@ -1,7 +1,7 @@
-import { describeError } from '#common/errors.ts';
-import { openTls } from '#common/grpc/tls/tls.ts';
-import { createLogger } from '#common/logging.ts';
-import { runService } from '#common/service.ts';
+import { describeError } from '@semblance/common/errors';
+import { openTls } from '@semblance/common/grpc/tls/tls';
+import { createLogger } from '@semblance/common/logging';
+import { runService } from '@semblance/common/service';
 import { startAgent } from './agent.ts';
 import { type AgentSettings, loadSettings } from './settings.ts';
 

@@ -1,11 +1,11 @@
 import { availableParallelism, hostname, tmpdir, totalmem } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
+import { baseShape, ConfigError, kubeShape, listenAddress, loadConfig } from '@semblance/common/config';
+import { deviceFiles, onnxShape } from '@semblance/engine-onnx/settings';
+import { usableCacheDir } from '@semblance/vision/models/cache-dir';
 import { z } from 'zod';
-import { baseShape, ConfigError, kubeShape, listenAddress, loadConfig } from '#common/config.ts';
 import { contentCheckSettings, contentCheckShape } from './content-check/settings.ts';
 import { ENGINE_NICE } from './engines/host/engine-process.ts';
-import { usableCacheDir } from './engines/models/cache-dir.ts';
-import { deviceFiles, onnxShape } from './engines/onnx/settings.ts';
 import { ENGINE_NAMES } from './engines/registry.ts';
 import { LIVE_SWAP_MIB, liveSettings, liveShape } from './live/settings.ts';
 import { leaseTimesOf } from './registration/registration.ts';

@@ -1,10 +1,10 @@
 import { readdir } from 'node:fs/promises';
 import { status } from '@grpc/grpc-js';
+import { call } from '@semblance/common/grpc/client';
+import { AttemptState } from '@semblance/proto/semblance/agent/v1/agent';
+import { fairly } from '@semblance/testkit/common/fair-clock';
+import { createHarness, type Harness, type TestAgent, until } from '@semblance/testkit/gpu-agent/harness';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { call } from '#common/grpc/client.ts';
-import { fairly } from '#common/testing/fair-clock.ts';
-import { AttemptState } from '#proto/semblance/agent/v1/agent.ts';
-import { createHarness, type Harness, type TestAgent, until } from './testing/harness.ts';
 
 const {
   ATTEMPT_STATE_RUNNING: RUNNING,

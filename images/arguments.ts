@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { describeError } from '#common/errors.ts';
+import { describeError } from '@semblance/common/errors';
 import type { BuildImagesOptions } from './build.ts';
 
 const ROOT = join(import.meta.dirname, '..');

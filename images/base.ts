@@ -1,6 +1,6 @@
 import { chmod, copyFile, cp, mkdir, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { findOnPath } from '#common/process/find-on-path.ts';
+import { findOnPath } from '@semblance/common/process/find-on-path';
 import { type Builder, imagesFolder } from './builder.ts';
 import { run } from './command.ts';
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { findOnPath } from '#common/process/find-on-path.ts';
+import { findOnPath } from '@semblance/common/process/find-on-path';
 import {
   BUILT_AT,
   type BuilderContext,

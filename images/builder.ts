@@ -1,8 +1,8 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { findOnPath } from '#common/process/find-on-path.ts';
-import { lock } from '../local/process/lock.ts';
-import { cacheFolder } from '../local/toolchain/tools.ts';
+import { findOnPath } from '@semblance/common/process/find-on-path';
+import { lock } from '@semblance/local/process/lock';
+import { cacheFolder } from '@semblance/local/toolchain/tools';
 import { buildahBuilder } from './buildah.ts';
 import type { Builder } from './builder-contract.ts';
 import { succeeds } from './command.ts';

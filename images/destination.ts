@@ -1,6 +1,6 @@
 import { existsSync, statSync } from 'node:fs';
-import { describeError } from '#common/errors.ts';
-import { findOnPath } from '#common/process/find-on-path.ts';
+import { describeError } from '@semblance/common/errors';
+import { findOnPath } from '@semblance/common/process/find-on-path';
 import { UsageError } from './arguments.ts';
 import { CommandError, run } from './command.ts';
 

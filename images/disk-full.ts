@@ -1,5 +1,5 @@
 import { statfs } from 'node:fs/promises';
-import { describeError } from '#common/errors.ts';
+import { describeError } from '@semblance/common/errors';
 import { CommandError } from './command.ts';
 
 const FULL = /no space left on device|disk is full|disk quota exceeded|ENOSPC|EDQUOT/i;

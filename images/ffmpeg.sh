@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds ffmpeg and ffprobe of the distribution's source package, which has its security fixes, with what the agent asks
-# of them and nothing else (gpu-agent/media; images/ffmpeg.test.ts compares). What comes out is the same whenever the
+# of them and nothing else (packages/media; images/ffmpeg.test.ts compares). What comes out is the same whenever the
 # same source is built with the same packages.
 #
 #   ffmpeg.sh FOLDER      files for an image's root go there; the packages of the libraries that they link are named in

@@ -1,18 +1,18 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Guard } from '@semblance/common/process/guard';
+import { decodeAudio } from '@semblance/media/internal/decode-audio';
+import { decodeVideo } from '@semblance/media/internal/decode-video';
+import { DECODERS, DEMUXERS } from '@semblance/media/internal/formats';
+import { type RawStream, readHeaders } from '@semblance/media/internal/headers';
+import type { Kit } from '@semblance/media/internal/kit';
+import { measure, measureWritten } from '@semblance/media/internal/measure';
+import { finishFile } from '@semblance/media/internal/mux';
+import { scanPackets } from '@semblance/media/internal/packets';
+import type { VideoDetails } from '@semblance/media/internal/probe';
+import { openWriter } from '@semblance/media/internal/writer';
+import type { ColorTags } from '@semblance/media/types';
 import { expect, it } from 'vitest';
-import type { Guard } from '#common/process/guard.ts';
-import { decodeAudio } from '../gpu-agent/media/decode-audio.ts';
-import { decodeVideo } from '../gpu-agent/media/decode-video.ts';
-import { DECODERS, DEMUXERS } from '../gpu-agent/media/formats.ts';
-import { type RawStream, readHeaders } from '../gpu-agent/media/headers.ts';
-import type { Kit } from '../gpu-agent/media/kit.ts';
-import { measure, measureWritten } from '../gpu-agent/media/measure.ts';
-import { finishFile } from '../gpu-agent/media/mux.ts';
-import { scanPackets } from '../gpu-agent/media/packets.ts';
-import type { VideoDetails } from '../gpu-agent/media/probe.ts';
-import type { ColorTags } from '../gpu-agent/media/types.ts';
-import { openWriter } from '../gpu-agent/media/writer.ts';
 
 // The agent's image has an ffmpeg built by ffmpeg.sh with nothing but what its lists name. Here everything that the
 // agent starts is started without a program, and what its arguments ask for is compared with the lists.

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
+import { GATEWAY_FLAGS } from '@semblance/gateway/node-flags';
+import { AGENT_FLAGS } from '@semblance/gpu-agent/node-flags';
 import { expect, it } from 'vitest';
-import { GATEWAY_FLAGS } from '../gateway/node-flags.ts';
-import { AGENT_FLAGS } from '../gpu-agent/node-flags.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const IMPORT = /^\s*(?:import|export)\s+(?!type\b)(?:[^'";]*?\sfrom\s+)?['"]([^'"]+)['"]/gm;

@@ -8,9 +8,9 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { loadConfig, origin } from '@semblance/common/config';
+import { describeError } from '@semblance/common/errors';
 import { z } from 'zod';
-import { loadConfig, origin } from '#common/config.ts';
-import { describeError } from '#common/errors.ts';
 import { expectSwapped } from './changed-pixels.ts';
 import { decodePng } from './png.ts';
 

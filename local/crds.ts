@@ -2,7 +2,6 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { parseAllDocuments } from 'yaml';
 import {
   CRD_RESOURCE,
   type CustomResourceDefinition,
@@ -10,7 +9,8 @@ import {
   isKubeError,
   type KubeClient,
   NAMESPACE_RESOURCE,
-} from '../common/kube/index.ts';
+} from '@semblance/common/kube/index';
+import { parseAllDocuments } from 'yaml';
 
 /** Where the resource definitions are. */
 const CRDS = fileURLToPath(new URL('../crds', import.meta.url));

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { createGuard, type Guard } from '#common/process/guard.ts';
+import { createGuard, type Guard } from '@semblance/common/process/guard';
 import { onFreePort } from './process/ports.ts';
 import { type ServiceSpec, startService } from './process/service.ts';
 import { writeAtomically } from './process/write-atomically.ts';

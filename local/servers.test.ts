@@ -1,11 +1,11 @@
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { natsOptions } from '@semblance/common/nats-url';
+import { createGuard, type Guard } from '@semblance/common/process/guard';
 import { connect } from 'nats';
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { natsOptions } from '#common/nats-url.ts';
-import { createGuard, type Guard } from '#common/process/guard.ts';
 import { natsUrl, startNats } from './nats.ts';
 import { createDatabase, startPostgres } from './postgres.ts';
 import { identify } from './process/identity.ts';

@@ -1,8 +1,8 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createGuard, type Guard } from '@semblance/common/process/guard';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createGuard, type Guard } from '#common/process/guard.ts';
 import { endLeftovers, recordChildren } from './process/children-record.ts';
 import { identify } from './process/identity.ts';
 import type { ServiceSpec } from './process/service.ts';

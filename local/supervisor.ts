@@ -1,8 +1,8 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type GuardedChild, spawnGuarded } from '#common/process/child.ts';
-import type { Guard } from '#common/process/guard.ts';
+import { type GuardedChild, spawnGuarded } from '@semblance/common/process/child';
+import type { Guard } from '@semblance/common/process/guard';
 import { recordChildren } from './process/children-record.ts';
 import { rotateLog } from './process/log-rotation.ts';
 import { describeExit, type ServiceSpec, ServiceStartError, untilReady } from './process/service.ts';

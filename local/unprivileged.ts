@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { constants, statSync } from 'node:fs';
 import { chown, lstat, readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { findOnPath } from '#common/process/find-on-path.ts';
+import { findOnPath } from '@semblance/common/process/find-on-path';
 
 /** The account that owns nothing, by number: it has that number on every system this runs on. */
 const NOBODY = 65_534;

@@ -1,8 +1,8 @@
+import { GPUAGENT_RESOURCE, type GpuAgent } from '@semblance/crds/gen/gpuagents';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
+import type { Run } from '@semblance/testkit/operator/fake-agent';
+import { createHarness, type Harness, readyOf, waits } from '@semblance/testkit/operator/harness';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
-import type { Run } from './testing/fake-agent.ts';
-import { createHarness, type Harness, readyOf, waits } from './testing/harness.ts';
 
 let harness: Harness;
 

@@ -1,9 +1,8 @@
-import type { Registry } from 'prom-client';
-import type { ListenAddress } from '#common/config.ts';
-import { type GrpcServer, startGrpcServer } from '#common/grpc/server.ts';
-import { expiryCheck, observeExpiry } from '#common/grpc/tls/expiry.ts';
-import type { Tls } from '#common/grpc/tls/tls.ts';
-import { createRegistry, startHealthServer } from '#common/health.ts';
+import type { ListenAddress } from '@semblance/common/config';
+import { type GrpcServer, startGrpcServer } from '@semblance/common/grpc/server';
+import { expiryCheck, observeExpiry } from '@semblance/common/grpc/tls/expiry';
+import type { Tls } from '@semblance/common/grpc/tls/tls';
+import { createRegistry, startHealthServer } from '@semblance/common/health';
 import {
   boundClient,
   createEventRecorder,
@@ -14,14 +13,15 @@ import {
   type Handlers,
   LEASE_RESOURCE,
   type Lease,
-} from '#common/kube/index.ts';
-import { createLivedClock } from '#common/lived-clock.ts';
-import type { Logger } from '#common/logging.ts';
-import type { ObjectStore } from '#common/objects/store.ts';
-import { AGENTPOOL_RESOURCE, type AgentPool } from '#crds/gen/agentpools.ts';
-import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
-import { LIVESESSION_RESOURCE, type LiveSession } from '#crds/gen/livesessions.ts';
-import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
+} from '@semblance/common/kube/index';
+import { createLivedClock } from '@semblance/common/lived-clock';
+import type { Logger } from '@semblance/common/logging';
+import { AGENTPOOL_RESOURCE, type AgentPool } from '@semblance/crds/gen/agentpools';
+import { GPUAGENT_RESOURCE, type GpuAgent } from '@semblance/crds/gen/gpuagents';
+import { LIVESESSION_RESOURCE, type LiveSession } from '@semblance/crds/gen/livesessions';
+import { RENDERJOB_RESOURCE, type RenderJob } from '@semblance/crds/gen/renderjobs';
+import type { ObjectStore } from '@semblance/objects/store';
+import type { Registry } from 'prom-client';
 import { createDisruptionWatch, DENIED_RETRY_MS } from './agents/disruption-watch.ts';
 import { createLeaseTracker } from './agents/lease-tracker.ts';
 import { allocationService } from './livesession/allocation-service.ts';

@@ -1,5 +1,5 @@
+import { loadConfig } from '@semblance/common/config';
 import { describe, expect, it } from 'vitest';
-import { loadConfig } from '#common/config.ts';
 import { operatorShape } from './config.ts';
 
 const NEEDED = {

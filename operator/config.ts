@@ -1,5 +1,5 @@
+import { baseShape, kubeShape, listenAddress, objectsShape } from '@semblance/common/config';
 import { z } from 'zod';
-import { baseShape, kubeShape, listenAddress, objectsShape } from '#common/config.ts';
 
 const seconds = (fallback: number) => z.coerce.number().positive().max(86_400).default(fallback);
 

@@ -1,12 +1,12 @@
+import { call, createClient } from '@semblance/common/grpc/client';
+import { RENDERJOB_RESOURCE, type RenderJob, type RenderJobStatus } from '@semblance/crds/gen/renderjobs';
+import { AgentServiceClient } from '@semblance/proto/semblance/agent/v1/agent';
+import type { FakeAgent, Ledger, Run } from '@semblance/testkit/operator/fake-agent';
+import { createHarness, type Harness } from '@semblance/testkit/operator/harness';
+import { createOperatorProcesses } from '@semblance/testkit/operator/operator-process';
+import { overlaps } from '@semblance/testkit/operator/overlaps';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { call, createClient } from '#common/grpc/client.ts';
-import { RENDERJOB_RESOURCE, type RenderJob, type RenderJobStatus } from '#crds/gen/renderjobs.ts';
-import { AgentServiceClient } from '#proto/semblance/agent/v1/agent.ts';
 import { FINALIZER } from './renderjob/types.ts';
-import type { FakeAgent, Ledger, Run } from './testing/fake-agent.ts';
-import { createHarness, type Harness } from './testing/harness.ts';
-import { createOperatorProcesses } from './testing/operator-process.ts';
-import { overlaps } from './testing/overlaps.ts';
 
 let harness: Harness;
 

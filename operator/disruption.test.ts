@@ -1,12 +1,16 @@
+import { CODE_KEY } from '@semblance/common/grpc/status';
+import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
+import { type Allocations, allocationOf, createAllocations } from '@semblance/testkit/operator/allocate';
+import type { Run } from '@semblance/testkit/operator/fake-agent';
+import { createHarness, type Harness, readyOf, waits } from '@semblance/testkit/operator/harness';
+import {
+  createNodesAndPods,
+  type NodesAndPods,
+  restrictedKubeconfig,
+} from '@semblance/testkit/operator/nodes-and-pods';
+import { conditionOf, poolTools } from '@semblance/testkit/operator/pools';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { CODE_KEY } from '#common/grpc/status.ts';
-import type { GpuAgent } from '#crds/gen/gpuagents.ts';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
-import { type Allocations, allocationOf, createAllocations } from './testing/allocate.ts';
-import type { Run } from './testing/fake-agent.ts';
-import { createHarness, type Harness, readyOf, waits } from './testing/harness.ts';
-import { createNodesAndPods, type NodesAndPods, restrictedKubeconfig } from './testing/nodes-and-pods.ts';
-import { conditionOf, poolTools } from './testing/pools.ts';
 
 let harness: Harness;
 let cluster: NodesAndPods;

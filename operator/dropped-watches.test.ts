@@ -2,16 +2,16 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { createKubeClient, createReflector, type KubeClient } from '@semblance/common/kube/index';
+import { silentLogger } from '@semblance/common/logging';
+import { RENDERJOB_RESOURCE, type RenderJob } from '@semblance/crds/gen/renderjobs';
+import type { TcpProxy } from '@semblance/testkit/common/tcp-proxy';
+import { startKubeProxy } from '@semblance/testkit/kube/kube-proxy';
+import type { FakeAgent, Ledger } from '@semblance/testkit/operator/fake-agent';
+import { createHarness, type Harness } from '@semblance/testkit/operator/harness';
+import { overlaps } from '@semblance/testkit/operator/overlaps';
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createKubeClient, createReflector, type KubeClient } from '#common/kube/index.ts';
-import { startKubeProxy } from '#common/kube/testing/kube-proxy.ts';
-import { silentLogger } from '#common/logging.ts';
-import type { TcpProxy } from '#common/testing/tcp-proxy.ts';
-import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
-import type { FakeAgent, Ledger } from './testing/fake-agent.ts';
-import { createHarness, type Harness } from './testing/harness.ts';
-import { overlaps } from './testing/overlaps.ts';
 
 /** Watches that are broken off before the test ends; each costs a TLS handshake of the one that follows. */
 const DROPPED = Number(process.env.SEMBLANCE_TEST_DROPS ?? 1_000);

@@ -1,12 +1,12 @@
+import { LEASE_RESOURCE } from '@semblance/common/kube/index';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
+import { watchLag } from '@semblance/testkit/common/lag';
+import type { FakeAgent, Ledger, Run } from '@semblance/testkit/operator/fake-agent';
+import { createHarness, type Harness } from '@semblance/testkit/operator/harness';
+import { createOperatorProcesses } from '@semblance/testkit/operator/operator-process';
+import { overlaps } from '@semblance/testkit/operator/overlaps';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { LEASE_RESOURCE } from '#common/kube/index.ts';
-import { watchLag } from '#common/testing/lag.ts';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
 import { ELECTION_LEASE } from './app.ts';
-import type { FakeAgent, Ledger, Run } from './testing/fake-agent.ts';
-import { createHarness, type Harness } from './testing/harness.ts';
-import { createOperatorProcesses } from './testing/operator-process.ts';
-import { overlaps } from './testing/overlaps.ts';
 
 /** What is promised of the default settings, in milliseconds, from the signal until waiting work begins. */
 const AFTER_SIGTERM_MS = 3_000;

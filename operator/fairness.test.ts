@@ -1,7 +1,7 @@
+import type { Run } from '@semblance/testkit/operator/fake-agent';
+import { createHarness, type Harness, readyOf as ready, waits } from '@semblance/testkit/operator/harness';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { PRIORITYCLASS_RESOURCE } from './scheduling/priority-classes.ts';
-import type { Run } from './testing/fake-agent.ts';
-import { createHarness, type Harness, readyOf as ready, waits } from './testing/harness.ts';
 
 let harness: Harness;
 let runs: Run[];

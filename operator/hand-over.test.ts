@@ -1,8 +1,8 @@
+import { LEASE_RESOURCE } from '@semblance/common/kube/index';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
+import { createHarness, type Harness } from '@semblance/testkit/operator/harness';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { LEASE_RESOURCE } from '#common/kube/index.ts';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
 import { ELECTION_LEASE } from './app.ts';
-import { createHarness, type Harness } from './testing/harness.ts';
 
 let harness: Harness;
 beforeEach(async () => {

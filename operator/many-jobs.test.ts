@@ -1,9 +1,9 @@
+import { RENDERJOB_RESOURCE, type RenderJob } from '@semblance/crds/gen/renderjobs';
+import type { FakeAgent, Ledger, Run } from '@semblance/testkit/operator/fake-agent';
+import { createHarness, type Harness } from '@semblance/testkit/operator/harness';
+import { overlaps } from '@semblance/testkit/operator/overlaps';
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
-import type { FakeAgent, Ledger, Run } from './testing/fake-agent.ts';
-import { createHarness, type Harness } from './testing/harness.ts';
-import { overlaps } from './testing/overlaps.ts';
 
 let harness: Harness;
 

@@ -1,6 +1,6 @@
+import { counter, histogram } from '@semblance/common/kube/index';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { Registry } from 'prom-client';
-import { counter, histogram } from '#common/kube/index.ts';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
 import { isFinished, phaseOf } from './renderjob/status.ts';
 
 export interface OperatorMetrics {

@@ -1,9 +1,9 @@
 import { status } from '@grpc/grpc-js';
+import { EVENT_RESOURCE } from '@semblance/common/kube/index';
+import { RENDERJOB_RESOURCE, type RenderJob } from '@semblance/crds/gen/renderjobs';
+import type { Run } from '@semblance/testkit/operator/fake-agent';
+import { createHarness, type Harness, readyOf as ready, waits } from '@semblance/testkit/operator/harness';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { EVENT_RESOURCE } from '#common/kube/index.ts';
-import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
-import type { Run } from './testing/fake-agent.ts';
-import { createHarness, type Harness, readyOf as ready, waits } from './testing/harness.ts';
 
 let harness: Harness;
 

@@ -1,13 +1,13 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { applyCrds } from '@semblance/local/crds';
+import { startKube } from '@semblance/local/kube';
+import { freePort } from '@semblance/local/process/ports';
+import { resolveTools } from '@semblance/local/toolchain/toolchain';
+import type { Run } from '@semblance/testkit/operator/fake-agent';
+import { createHarness } from '@semblance/testkit/operator/harness';
 import { expect, it } from 'vitest';
-import { applyCrds } from '../local/crds.ts';
-import { startKube } from '../local/kube.ts';
-import { freePort } from '../local/process/ports.ts';
-import { resolveTools } from '../local/toolchain/toolchain.ts';
-import type { Run } from './testing/fake-agent.ts';
-import { createHarness } from './testing/harness.ts';
 
 it('a restart of the API server ends no work, and what ended meanwhile is recorded', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'semblance-outage-'));

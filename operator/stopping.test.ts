@@ -1,7 +1,7 @@
+import { RENDERJOB_RESOURCE, type RenderJob } from '@semblance/crds/gen/renderjobs';
+import type { Run } from '@semblance/testkit/operator/fake-agent';
+import { createHarness, type Harness } from '@semblance/testkit/operator/harness';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
-import type { Run } from './testing/fake-agent.ts';
-import { createHarness, type Harness } from './testing/harness.ts';
 
 let harness: Harness;
 

@@ -77,8 +77,8 @@ export function runChecks(onResult: (result: CheckResult) => void): CheckResult[
         run('crds/generate.ts', 'node', 'crds/generate.ts', scratch),
       ),
     () =>
-      upToDate('compiled kernels', 'gpu-agent/live/voice/kernels/gen', (scratch) =>
-        run('kernels/generate.ts', 'node', 'gpu-agent/live/voice/kernels/generate.ts', scratch),
+      upToDate('compiled kernels', 'packages/voice/kernels/gen', (scratch) =>
+        run('kernels/generate.ts', 'node', 'packages/voice/kernels/generate.ts', scratch),
       ),
     () =>
       upToDate('resource definitions of the chart', 'charts/semblance/files/crds', (scratch) =>

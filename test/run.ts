@@ -13,15 +13,15 @@ import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
-import { describeError } from '../common/errors.ts';
-import { s3ServerBinary } from '../common/objects/testing/s3-server.ts';
-import { hasPython, pythonEnv } from '../gpu-agent/engines/sidecar/testing/python-env.ts';
-import { readerPython } from '../gpu-agent/provenance/testing/read-manifest.ts';
-import { progressPrinter } from '../local/toolchain/progress.ts';
-import { resolveTools } from '../local/toolchain/toolchain.ts';
-import { SERVERS } from '../local/toolchain/tools.ts';
+import { describeError } from '@semblance/common/errors';
+import { progressPrinter } from '@semblance/local/toolchain/progress';
+import { resolveTools } from '@semblance/local/toolchain/toolchain';
+import { SERVERS } from '@semblance/local/toolchain/tools';
+import { hasPython, pythonEnv } from '@semblance/testkit/engine-sidecar/python-env';
+import { s3ServerBinary } from '@semblance/testkit/objects/s3-server';
+import { readerPython } from '@semblance/testkit/provenance/read-manifest';
+import { missingNeeds } from '@semblance/testkit/stack/programs';
 import { printCheck, runChecks } from './check.ts';
-import { missingNeeds } from './support/programs.ts';
 
 const root = join(import.meta.dirname, '..');
 const scratch = mkdtempSync(join(tmpdir(), 'semblance-test-'));

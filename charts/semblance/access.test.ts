@@ -1,5 +1,5 @@
+import { find, type Manifest, ofKind, podsOf, render } from '@semblance/testkit/chart/chart';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { find, type Manifest, ofKind, podsOf, render } from './testing.ts';
 
 let nothing: Manifest[];
 let external: Manifest[];

@@ -1,7 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, it } from 'vitest';
-import { checkMaterial } from '#common/grpc/tls/material.ts';
+import { checkMaterial } from '@semblance/common/grpc/tls/material';
 import {
   chartFile,
   find,
@@ -12,7 +11,8 @@ import {
   poolsOf,
   render,
   VALUE_FILES,
-} from './testing.ts';
+} from '@semblance/testkit/chart/chart';
+import { beforeAll, describe, expect, it } from 'vitest';
 
 const REPOSITORY = join(import.meta.dirname, '..', '..');
 

@@ -3,19 +3,27 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   createKubeClient,
   type KubeClient,
   type KubeObject,
   NAMESPACE_RESOURCE,
-} from '#common/kube/index.ts';
-import { applyCrds } from '../../local/crds.ts';
-import { testKube } from '../../local/testing.ts';
-import { moduleFiles } from '../../local/toolchain/module-files.ts';
-import { resolveTools } from '../../local/toolchain/toolchain.ts';
-import { FOREIGN_CRDS } from './schemas.ts';
-import { find, helm, type Manifest, manifestsOf, podsOf, poolsOf, render } from './testing.ts';
+} from '@semblance/common/kube/index';
+import { applyCrds } from '@semblance/local/crds';
+import { moduleFiles } from '@semblance/local/toolchain/module-files';
+import { resolveTools } from '@semblance/local/toolchain/toolchain';
+import {
+  find,
+  helm,
+  type Manifest,
+  manifestsOf,
+  podsOf,
+  poolsOf,
+  render,
+} from '@semblance/testkit/chart/chart';
+import { FOREIGN_CRDS } from '@semblance/testkit/chart/schemas';
+import { testKube } from '@semblance/testkit/servers/shared';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 const SECRETS = { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' };
 

@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { chartFile, find, type Manifest, ofKind, podsOf, render } from '@semblance/testkit/chart/chart';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { chartFile, find, type Manifest, ofKind, podsOf, render } from './testing.ts';
 
 const REPOSITORY = join(import.meta.dirname, '..', '..');
 /** What prom-client adds to the name of a histogram. */

@@ -1,13 +1,13 @@
+import { loadConfig } from '@semblance/common/config';
+import { controlPlaneShape } from '@semblance/control-plane/config';
+import { gatewayShape } from '@semblance/gateway/config';
+import { GATEWAY_FLAGS } from '@semblance/gateway/node-flags';
+import { CHECK_NAMES } from '@semblance/gpu-agent/content-check/settings';
+import { AGENT_FLAGS } from '@semblance/gpu-agent/node-flags';
+import { agentShape, loadSettings } from '@semblance/gpu-agent/settings';
+import { operatorShape } from '@semblance/operator/config';
+import { find, type Manifest, podsOf, poolsOf, render, VALUE_FILES } from '@semblance/testkit/chart/chart';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { loadConfig } from '#common/config.ts';
-import { controlPlaneShape } from '../../control-plane/config.ts';
-import { gatewayShape } from '../../gateway/config.ts';
-import { GATEWAY_FLAGS } from '../../gateway/node-flags.ts';
-import { CHECK_NAMES } from '../../gpu-agent/content-check/settings.ts';
-import { AGENT_FLAGS } from '../../gpu-agent/node-flags.ts';
-import { agentShape, loadSettings } from '../../gpu-agent/settings.ts';
-import { operatorShape } from '../../operator/config.ts';
-import { find, type Manifest, podsOf, poolsOf, render, VALUE_FILES } from './testing.ts';
 
 const rendered = new Map<string, Manifest[]>();
 const NAMES = ['nothing', ...VALUE_FILES] as const;

@@ -1,5 +1,5 @@
+import { type Manifest, poolsOf, render } from '@semblance/testkit/chart/chart';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { type Manifest, poolsOf, render } from './testing.ts';
 
 let gpu: Manifest[];
 

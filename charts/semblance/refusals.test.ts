@@ -1,5 +1,5 @@
+import { find, refusal, render } from '@semblance/testkit/chart/chart';
 import { describe, expect, it } from 'vitest';
-import { find, refusal, render } from './testing.ts';
 
 describe('what cannot work is refused', () => {
   it.each([

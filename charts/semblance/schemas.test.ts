@@ -1,7 +1,20 @@
+import { moduleFiles } from '@semblance/local/toolchain/module-files';
+import {
+  find,
+  type Manifest,
+  podsOf,
+  render,
+  VALUE_FILES,
+  type ValueFile,
+} from '@semblance/testkit/chart/chart';
+import {
+  FOREIGN_CRDS,
+  KUBERNETES,
+  MINORS,
+  type Validator,
+  validatorOf,
+} from '@semblance/testkit/chart/schemas';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { moduleFiles } from '../../local/toolchain/module-files.ts';
-import { FOREIGN_CRDS, KUBERNETES, MINORS, type Validator, validatorOf } from './schemas.ts';
-import { find, type Manifest, podsOf, render, VALUE_FILES, type ValueFile } from './testing.ts';
 
 /** Kinds that are no part of Kubernetes: an API server that has their definitions judges them (install.test.ts). */
 const FOREIGN = /^(monitoring\.coreos\.com|cert-manager\.io|gateway\.networking\.k8s\.io|semblance\.dev)\//;

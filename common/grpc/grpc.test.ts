@@ -7,15 +7,15 @@ import {
   type ServiceError,
   status,
 } from '@grpc/grpc-js';
-import { service as healthService } from 'grpc-health-check';
-import { pino } from 'pino';
-import { afterEach, describe, expect, it } from 'vitest';
 import {
   ControlServiceClient,
   ControlServiceService,
   type GetJobRequest,
   type GetJobResponse,
-} from '#proto/semblance/control/v1/control.ts';
+} from '@semblance/proto/semblance/control/v1/control';
+import { service as healthService } from 'grpc-health-check';
+import { pino } from 'pino';
+import { afterEach, describe, expect, it } from 'vitest';
 import { ApiError } from '../errors.ts';
 import { call, createClient } from './client.ts';
 import { GrpcError, type GrpcServer, startGrpcServer, type UnaryHandler, unary } from './server.ts';

@@ -4,10 +4,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { GPUAGENT_RESOURCE } from '@semblance/crds/gen/gpuagents';
+import { RENDERJOB_RESOURCE } from '@semblance/crds/gen/renderjobs';
+import { testKube } from '@semblance/testkit/servers/shared';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
-import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
-import { testKube } from '../../local/testing.ts';
 import { createKubeClient, type KubeClient } from './client.ts';
 import { EVENT_RESOURCE, type KubeObject, LEASE_RESOURCE } from './resources.ts';
 

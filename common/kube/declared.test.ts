@@ -1,7 +1,7 @@
+import { GPUAGENT_RESOURCE, type GpuAgent } from '@semblance/crds/gen/gpuagents';
+import { testKube } from '@semblance/testkit/servers/shared';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
-import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
-import { testKube } from '../../local/testing.ts';
+import { silentLogger } from '../logging.ts';
 import { type Applied, createKubeClient, type KubeClient } from './client.ts';
 import { undeclaredFields, without } from './declared.ts';
 import { KubeError } from './errors.ts';

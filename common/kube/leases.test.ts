@@ -1,5 +1,5 @@
+import { testKube } from '@semblance/testkit/servers/shared';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { testKube } from '../../local/testing.ts';
 import { silentLogger } from '../logging.ts';
 import { boundClient } from './bound-client.ts';
 import { createKubeClient, type KubeClient } from './client.ts';

@@ -1,15 +1,15 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { TcpProxy } from '@semblance/testkit/common/tcp-proxy';
+import { startKubeProxy } from '@semblance/testkit/kube/kube-proxy';
+import { testKube } from '@semblance/testkit/servers/shared';
 import { Registry } from 'prom-client';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { testKube } from '../../local/testing.ts';
 import { silentLogger } from '../logging.ts';
-import type { TcpProxy } from '../testing/tcp-proxy.ts';
 import { createKubeClient, type KubeClient } from './client.ts';
 import { createReflector, type Reflector } from './reflector.ts';
 import { LEASE_RESOURCE, type Lease } from './resources.ts';
-import { startKubeProxy } from './testing/kube-proxy.ts';
 
 let kube: Awaited<ReturnType<typeof testKube>>;
 let folder: string;

@@ -1,17 +1,17 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { startKube } from '@semblance/local/kube';
+import { freePort } from '@semblance/local/process/ports';
+import { resolveTools } from '@semblance/local/toolchain/toolchain';
+import { startKubeProxy } from '@semblance/testkit/kube/kube-proxy';
 import { Registry } from 'prom-client';
 import { expect, it } from 'vitest';
-import { startKube } from '../../local/kube.ts';
-import { freePort } from '../../local/process/ports.ts';
-import { resolveTools } from '../../local/toolchain/toolchain.ts';
 import { silentLogger } from '../logging.ts';
 import { createKubeClient } from './client.ts';
 import { createLeaderElection } from './leader-election.ts';
 import { createReflector } from './reflector.ts';
 import { LEASE_RESOURCE } from './resources.ts';
-import { startKubeProxy } from './testing/kube-proxy.ts';
 
 it('outlives a restart of the API server, after which what was missed can only be listed (410)', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'semblance-restart-'));

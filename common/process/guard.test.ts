@@ -2,9 +2,9 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { commandLine, identify } from '@semblance/local/process/identity';
+import { runScript } from '@semblance/local/process/run-script';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { commandLine, identify } from '../../local/process/identity.ts';
-import { runScript } from '../../local/process/run-script.ts';
 import { spawnGuarded } from './child.ts';
 import { createGuard, type Guard } from './guard.ts';
 

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { loadConfig } from '#common/config.ts';
+import { loadConfig } from '../config.ts';
 import { loadVoices, SHIPPED_VOICES, voiceDirectories, voiceShape } from './load-voices.ts';
 import { parseVoice, readVoice, VoiceError, voiceDefinition } from './voice.ts';
 

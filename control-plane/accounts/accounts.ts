@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
-import { ApiError } from '#common/errors.ts';
-import { newId, newSecret } from '#common/ids.ts';
-import type { Micros } from '#common/money.ts';
-import { isPlainText } from '#common/plain-text.ts';
+import { ApiError } from '@semblance/common/errors';
+import { newId, newSecret } from '@semblance/common/ids';
+import type { Micros } from '@semblance/common/money';
+import { isPlainText } from '@semblance/common/plain-text';
 import type {
   AccountEntry,
   AccountView,
   CreateAccountResponse,
   KeyView,
-} from '#proto/semblance/admin/v1/admin.ts';
+} from '@semblance/proto/semblance/admin/v1/admin';
 import { limitOf } from '../audit/audit.ts';
 import { topUp } from '../billing/ledger.ts';
 import { isStorable, type Sql, type Transaction } from '../storage/sql.ts';

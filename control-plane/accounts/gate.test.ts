@@ -1,7 +1,7 @@
 import { Metadata } from '@grpc/grpc-js';
+import { PATIENT, type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openDatabase } from '../storage/database.ts';
-import { PATIENT, type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { revokeKey } from './accounts.ts';
 import { createGate, RATE_LIMIT_KEY } from './gate.ts';
 

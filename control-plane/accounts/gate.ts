@@ -1,6 +1,6 @@
 import type { Metadata } from '@grpc/grpc-js';
-import { ApiError } from '#common/errors.ts';
-import type { Caller } from '#proto/semblance/control/v1/control.ts';
+import { ApiError } from '@semblance/common/errors';
+import type { Caller } from '@semblance/proto/semblance/control/v1/control';
 import { type JobRow, toJobRow } from '../jobs/job-row.ts';
 import { type Batcher, createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';

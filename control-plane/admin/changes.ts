@@ -1,5 +1,5 @@
-import { ApiError } from '#common/errors.ts';
-import { microsToUsd } from '#common/money.ts';
+import { ApiError } from '@semblance/common/errors';
+import { microsToUsd } from '@semblance/common/money';
 import type {
   CreateAccountRequest,
   CreateAccountResponse,
@@ -26,7 +26,7 @@ import type {
   SwitchCapabilityRequest,
   SwitchCapabilityResponse,
   TopUpAccountRequest,
-} from '#proto/semblance/admin/v1/admin.ts';
+} from '@semblance/proto/semblance/admin/v1/admin';
 import {
   createAccountIn,
   createKey,

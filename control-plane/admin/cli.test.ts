@@ -1,7 +1,14 @@
+import { json, system } from '@semblance/testkit/control-plane/admin';
+import {
+  callerOf,
+  photoSwap,
+  succeed,
+  untilJob,
+  untilRenderJob,
+  upload,
+} from '@semblance/testkit/control-plane/control-plane';
+import { openSession } from '@semblance/testkit/control-plane/sessions';
 import { expect, test } from 'vitest';
-import { openSession } from '../sessions/testing.ts';
-import { callerOf, photoSwap, succeed, untilJob, untilRenderJob, upload } from '../testing.ts';
-import { json, system } from './testing.ts';
 
 test('an account is made, topped up, shown; a top-up under one reference is booked once', async () => {
   const made = await json('account', 'create', '--name', 'Ada', '--balance-usd', '5');

@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { isPlainText } from '@semblance/common/plain-text';
+import { admin, json, local, state, system } from '@semblance/testkit/control-plane/admin';
 import { expect, test } from 'vitest';
-import { isPlainText } from '#common/plain-text.ts';
-import { admin, json, local, state, system } from './testing.ts';
 
 test('without --json it prints text, faults on standard error; alone it tells its usage', async () => {
   const { answer } = await json('account', 'create', '--name', 'Text');

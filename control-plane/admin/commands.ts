@@ -1,5 +1,5 @@
-import { CAPABILITY_NAMES } from '#common/capabilities.ts';
-import { microsToUsd } from '#common/money.ts';
+import { microsToUsd } from '@semblance/common/money';
+import { CAPABILITY_NAMES } from '@semblance/engine-api/capabilities';
 import { ACCOUNT_COMMANDS } from './account-commands.ts';
 import type { AdminCalls } from './connection.ts';
 import { RECORD_COMMANDS } from './record-commands.ts';

@@ -3,9 +3,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { type Client, credentials, loadPackageDefinition, Metadata, type ServiceError } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
-import { CODE_KEY, REQUEST_ID_KEY } from '#common/grpc/status.ts';
-import { openTls } from '#common/grpc/tls/tls.ts';
-import { silentLogger } from '#common/logging.ts';
+import { CODE_KEY, REQUEST_ID_KEY } from '@semblance/common/grpc/status';
+import { openTls } from '@semblance/common/grpc/tls/tls';
+import { silentLogger } from '@semblance/common/logging';
 import { ACTOR_KEY } from '../audit/actor.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');

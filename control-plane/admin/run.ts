@@ -1,6 +1,6 @@
 import { userInfo } from 'node:os';
-import { describeError } from '#common/errors.ts';
-import { escapeCommanding } from '#common/plain-text.ts';
+import { describeError } from '@semblance/common/errors';
+import { escapeCommanding } from '@semblance/common/plain-text';
 import { COMMANDS } from './commands.ts';
 import { type AdminCalls, AdminError, connectAdmin, findEndpoint } from './connection.ts';
 import { parseArguments, UsageError, usage } from './usage.ts';

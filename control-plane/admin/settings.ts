@@ -1,4 +1,4 @@
-import { ApiError } from '#common/errors.ts';
+import { ApiError } from '@semblance/common/errors';
 import { sqlState, type Transaction, violatedConstraint } from '../storage/sql.ts';
 
 export interface Setting {

@@ -1,8 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Metadata } from '@grpc/grpc-js';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { call, createClient } from '#common/grpc/client.ts';
-import { AdminServiceClient } from '#proto/semblance/admin/v1/admin.ts';
+import { call, createClient } from '@semblance/common/grpc/client';
+import { AdminServiceClient } from '@semblance/proto/semblance/admin/v1/admin';
 import {
   makeAccount,
   photoSwap,
@@ -12,7 +11,8 @@ import {
   untilJob,
   untilRenderJob,
   upload,
-} from '../testing.ts';
+} from '@semblance/testkit/control-plane/control-plane';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 
 let system: TestSystem;
 let admin: AdminServiceClient;

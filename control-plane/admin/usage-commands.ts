@@ -1,5 +1,5 @@
-import { MOMENT_RULE, parseMoment } from '#common/moment.ts';
-import { usageEntry, usageSummary } from '#common/usage-record.ts';
+import { MOMENT_RULE, parseMoment } from '@semblance/common/moment';
+import { usageEntry, usageSummary } from '@semblance/common/usage-record';
 import type { Command } from './commands.ts';
 import { type FlagSpec, type Flags, UsageError, wholeFlag } from './usage.ts';
 

@@ -1,4 +1,4 @@
-import { type Micros, microsToUsd, parseUsd } from '#common/money.ts';
+import { type Micros, microsToUsd, parseUsd } from '@semblance/common/money';
 
 /** The command line does not say what to do; `message` tells how it would. */
 export class UsageError extends Error {

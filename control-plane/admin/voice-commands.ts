@@ -1,5 +1,5 @@
 import { readFileSync, statSync } from 'node:fs';
-import { MAX_VOICE_BYTES } from '#common/voices/voice.ts';
+import { MAX_VOICE_BYTES } from '@semblance/common/voices/voice';
 import type { Command } from './commands.ts';
 import { UsageError } from './usage.ts';
 

@@ -1,10 +1,17 @@
+import { LEASE_RESOURCE } from '@semblance/common/kube/index';
+import { AGENTPOOL_RESOURCE } from '@semblance/crds/gen/agentpools';
+import { GPUAGENT_RESOURCE } from '@semblance/crds/gen/gpuagents';
+import {
+  makeAccount,
+  photoSwap,
+  startTestSystem,
+  type TestSystem,
+  untilTrue,
+  upload,
+} from '@semblance/testkit/control-plane/control-plane';
+import { refusing, startScriptedOperator } from '@semblance/testkit/control-plane/scripted-operator';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { LEASE_RESOURCE } from '#common/kube/index.ts';
-import { AGENTPOOL_RESOURCE } from '#crds/gen/agentpools.ts';
-import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
 import { ADDRESS_ANNOTATION, OPERATOR_LEASE } from '../sessions/allocator.ts';
-import { refusing, startScriptedOperator } from '../sessions/scripted-operator.ts';
-import { makeAccount, photoSwap, startTestSystem, type TestSystem, untilTrue, upload } from '../testing.ts';
 
 let system: TestSystem;
 beforeAll(async () => {

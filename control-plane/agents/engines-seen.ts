@@ -1,8 +1,8 @@
-import { isCapability } from '#common/capabilities.ts';
-import { createWorkQueue, type Reflector } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
-import type { AgentPool } from '#crds/gen/agentpools.ts';
-import type { GpuAgent } from '#crds/gen/gpuagents.ts';
+import { createWorkQueue, type Reflector } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import type { AgentPool } from '@semblance/crds/gen/agentpools';
+import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
+import { isCapability } from '@semblance/engine-api/capabilities';
 import type { Database } from '../storage/database.ts';
 
 export interface EnginesSeenOptions {

@@ -1,5 +1,5 @@
-import { ApiError } from '#common/errors.ts';
-import { isPlainText } from '#common/plain-text.ts';
+import { ApiError } from '@semblance/common/errors';
+import { isPlainText } from '@semblance/common/plain-text';
 
 /** Metadata of AdminService in which the caller states who it is, percent-encoded. */
 export const ACTOR_KEY = 'semblance-actor';

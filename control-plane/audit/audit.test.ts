@@ -1,8 +1,6 @@
 import { Metadata } from '@grpc/grpc-js';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { call, createClient } from '#common/grpc/client.ts';
-import { AdminServiceClient, AdminServiceService } from '#proto/semblance/admin/v1/admin.ts';
-import { openSession } from '../sessions/testing.ts';
+import { call, createClient } from '@semblance/common/grpc/client';
+import { AdminServiceClient, AdminServiceService } from '@semblance/proto/semblance/admin/v1/admin';
 import {
   makeAccount,
   photoSwap,
@@ -12,7 +10,9 @@ import {
   untilJob,
   untilRenderJob,
   upload,
-} from '../testing.ts';
+} from '@semblance/testkit/control-plane/control-plane';
+import { openSession } from '@semblance/testkit/control-plane/sessions';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ACTOR_KEY } from './actor.ts';
 
 const VOICE = {

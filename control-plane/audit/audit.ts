@@ -1,5 +1,5 @@
-import { ApiError } from '#common/errors.ts';
-import { MOMENT_RULE, parseMoment } from '#common/moment.ts';
+import { ApiError } from '@semblance/common/errors';
+import { MOMENT_RULE, parseMoment } from '@semblance/common/moment';
 import { timestampOf } from '../storage/moments.ts';
 import { isStorable, type Transaction } from '../storage/sql.ts';
 

@@ -1,6 +1,6 @@
+import { openSession } from '@semblance/testkit/control-plane/sessions';
+import { output, type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openSession } from '../sessions/testing.ts';
-import { output, type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { auditBooks } from './audit-books.ts';
 
 let db: TestDatabase;

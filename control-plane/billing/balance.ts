@@ -1,4 +1,4 @@
-import type { GetBalanceResponse } from '#proto/semblance/control/v1/control.ts';
+import type { GetBalanceResponse } from '@semblance/proto/semblance/control/v1/control';
 import type { Sql } from '../storage/sql.ts';
 
 /**

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { END_REASONS } from '@semblance/common/live-session';
+import { holdSlot, offerSessions, reserveSession } from '@semblance/testkit/control-plane/sessions';
+import { output, type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import postgres from 'postgres';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { END_REASONS } from '#common/live-session.ts';
 import { estimate } from '../jobs/estimate.ts';
-import { holdSlot, offerSessions, reserveSession } from '../sessions/testing.ts';
-import { output, type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { summarizeUsage } from '../usage/usage.ts';
 import { topUp } from './ledger.ts';
 import { setRates } from './rate-card.ts';

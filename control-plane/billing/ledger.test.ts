@@ -1,6 +1,6 @@
+import { output, type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runScript } from '../storage/sql.ts';
-import { output, type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { MAX_TOP_UP, topUp } from './ledger.ts';
 
 let db: TestDatabase;

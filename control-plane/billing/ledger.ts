@@ -1,6 +1,6 @@
-import { ApiError } from '#common/errors.ts';
-import type { Micros } from '#common/money.ts';
-import { isPlainText } from '#common/plain-text.ts';
+import { ApiError } from '@semblance/common/errors';
+import type { Micros } from '@semblance/common/money';
+import { isPlainText } from '@semblance/common/plain-text';
 import { isStorable, type Sql, sqlState, type Transaction, violatedConstraint } from '../storage/sql.ts';
 
 /** The most one top-up may bring: ten million USD, beyond which a slip of the hand is likelier than a payment. */

@@ -1,6 +1,6 @@
+import { CAPABILITIES, CAPABILITY_NAMES } from '@semblance/engine-api/capabilities';
+import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { CAPABILITIES, CAPABILITY_NAMES } from '#common/capabilities.ts';
-import { type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { readPricing } from './pricing.ts';
 import { setRates } from './rate-card.ts';
 

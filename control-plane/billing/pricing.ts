@@ -1,5 +1,5 @@
-import { CAPABILITIES, CAPABILITY_NAMES, isCapability } from '#common/capabilities.ts';
-import type { GetPricingResponse } from '#proto/semblance/control/v1/control.ts';
+import { CAPABILITIES, CAPABILITY_NAMES, isCapability } from '@semblance/engine-api/capabilities';
+import type { GetPricingResponse } from '@semblance/proto/semblance/control/v1/control';
 import type { Sql } from '../storage/sql.ts';
 
 interface RateRow {

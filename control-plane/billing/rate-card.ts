@@ -1,6 +1,6 @@
-import { isCapability } from '#common/capabilities.ts';
-import { ApiError } from '#common/errors.ts';
-import type { Micros } from '#common/money.ts';
+import { ApiError } from '@semblance/common/errors';
+import type { Micros } from '@semblance/common/money';
+import { isCapability } from '@semblance/engine-api/capabilities';
 import { requireAccount } from '../accounts/accounts.ts';
 import type { Transaction } from '../storage/sql.ts';
 

@@ -1,5 +1,5 @@
+import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { readBalance } from './balance.ts';
 
 let db: TestDatabase;

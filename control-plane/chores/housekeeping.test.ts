@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { ObjectStore } from '@semblance/objects/store';
+import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import type { ObjectStore } from '#common/objects/store.ts';
 import { createRemovals } from '../media/removals.ts';
-import { type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { createUploads } from '../uploads/uploads.ts';
 import { runChores } from './chores.ts';
 import { keepHouse } from './housekeeping.ts';

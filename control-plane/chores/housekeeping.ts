@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { describeError } from '#common/errors.ts';
-import type { Reflector } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
-import type { ObjectStore } from '#common/objects/store.ts';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
+import { describeError } from '@semblance/common/errors';
+import type { Reflector } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
+import type { ObjectStore } from '@semblance/objects/store';
 import { auditBooks } from '../billing/audit-books.ts';
 import { createOrphans } from '../media/orphans.ts';
 import type { Removals } from '../media/removals.ts';

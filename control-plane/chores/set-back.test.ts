@@ -1,10 +1,10 @@
+import { silentLogger } from '@semblance/common/logging';
+import type { ObjectStore } from '@semblance/objects/store';
+import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
+import { seedJobs, settleJobs } from '@semblance/testkit/control-plane/webhook-jobs';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
-import type { ObjectStore } from '#common/objects/store.ts';
 import { createRemovals } from '../media/removals.ts';
-import { type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { createUploads } from '../uploads/uploads.ts';
-import { seedJobs, settleJobs } from '../webhooks/testing-jobs.ts';
 import { keepHouse } from './housekeeping.ts';
 
 /** What is owed, and was written before the database's clock was set back by an hour. */

@@ -1,11 +1,11 @@
+import { silentLogger } from '@semblance/common/logging';
+import type { ObjectStore } from '@semblance/objects/store';
+import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
+import { seedJobs, settleJobs } from '@semblance/testkit/control-plane/webhook-jobs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
-import type { ObjectStore } from '#common/objects/store.ts';
 import { createRemovals } from '../media/removals.ts';
 import { createRetention } from '../media/retention.ts';
-import { type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { createUploads } from '../uploads/uploads.ts';
-import { seedJobs, settleJobs } from '../webhooks/testing-jobs.ts';
 import { removeOldKeys, removeOldTraces } from './housekeeping.ts';
 
 /** So many that a plan which reads all of them is not the cheapest by accident. */

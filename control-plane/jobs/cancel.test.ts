@@ -1,11 +1,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { isKubeError } from '#common/kube/index.ts';
-import { startKubeProxy } from '#common/kube/testing/kube-proxy.ts';
-import type { TcpProxy } from '#common/testing/tcp-proxy.ts';
-import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
+import { isKubeError } from '@semblance/common/kube/index';
+import { RENDERJOB_RESOURCE, type RenderJob } from '@semblance/crds/gen/renderjobs';
+import type { TcpProxy } from '@semblance/testkit/common/tcp-proxy';
 import {
   connectTo,
   makeAccount,
@@ -19,7 +17,9 @@ import {
   untilRenderJob,
   untilTrue,
   upload,
-} from '../testing.ts';
+} from '@semblance/testkit/control-plane/control-plane';
+import { startKubeProxy } from '@semblance/testkit/kube/kube-proxy';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 
 const AGENT_FINALIZER = 'semblance.dev/agent-cleanup';
 const CANCELLED = {

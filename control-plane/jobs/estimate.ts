@@ -1,4 +1,4 @@
-import type { Micros } from '#common/money.ts';
+import type { Micros } from '@semblance/common/money';
 import type { Sql } from '../storage/sql.ts';
 import { checkSubmission, refusal, type Submission } from './submit.ts';
 

@@ -1,5 +1,5 @@
+import type { ObjectStore } from '@semblance/objects/store';
 import { expect, test } from 'vitest';
-import type { ObjectStore } from '#common/objects/store.ts';
 import { windowStart } from '../media/signed-links.ts';
 import type { JobRow } from './job-row.ts';
 import { isJobId } from './job-row.ts';

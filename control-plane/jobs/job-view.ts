@@ -1,4 +1,4 @@
-import type { Job } from '#proto/semblance/control/v1/control.ts';
+import type { Job } from '@semblance/proto/semblance/control/v1/control';
 import { createSignedLinks, type SignedLinksOptions } from '../media/signed-links.ts';
 import type { JobRow } from './job-row.ts';
 

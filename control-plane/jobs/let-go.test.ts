@@ -1,9 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { AGENT_CLEANUP_FINALIZER, SETTLEMENT_FINALIZER } from '#common/finalizers.ts';
-import { newId } from '#common/ids.ts';
-import { watchLag } from '#common/testing/lag.ts';
-import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
+import { AGENT_CLEANUP_FINALIZER, SETTLEMENT_FINALIZER } from '@semblance/common/finalizers';
+import { newId } from '@semblance/common/ids';
+import { RENDERJOB_RESOURCE } from '@semblance/crds/gen/renderjobs';
+import { watchLag } from '@semblance/testkit/common/lag';
 import {
   connectTo,
   makeAccount,
@@ -16,7 +15,8 @@ import {
   untilRenderJob,
   untilTrue,
   upload,
-} from '../testing.ts';
+} from '@semblance/testkit/control-plane/control-plane';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 
 let system: TestSystem;
 // No periodic sweep comes to help.

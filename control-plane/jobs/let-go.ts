@@ -4,10 +4,10 @@ import {
   leavesNothingBehind,
   SETTLEMENT_FINALIZER,
   withoutFinalizers,
-} from '#common/finalizers.ts';
-import { createWorkQueue, isKubeError, type KubeClient, type Reflector } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
-import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
+} from '@semblance/common/finalizers';
+import { createWorkQueue, isKubeError, type KubeClient, type Reflector } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import { RENDERJOB_RESOURCE, type RenderJob } from '@semblance/crds/gen/renderjobs';
 
 export interface LetGoOptions {
   readonly client: KubeClient;

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Statements } from '../storage/sql.ts';
-import { type TestDatabase, testDatabase } from '../storage/testing.ts';
 
 let db: TestDatabase;
 type Account = Awaited<ReturnType<TestDatabase['account']>>;

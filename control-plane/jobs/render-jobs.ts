@@ -1,7 +1,7 @@
-import { describeError } from '#common/errors.ts';
-import { AGENT_CLEANUP_FINALIZER, SETTLEMENT_FINALIZER } from '#common/finalizers.ts';
-import { isKubeError, type KubeClient } from '#common/kube/index.ts';
-import { RENDERJOB_RESOURCE, type RenderJob, type RenderJobSpec } from '#crds/gen/renderjobs.ts';
+import { describeError } from '@semblance/common/errors';
+import { AGENT_CLEANUP_FINALIZER, SETTLEMENT_FINALIZER } from '@semblance/common/finalizers';
+import { isKubeError, type KubeClient } from '@semblance/common/kube/index';
+import { RENDERJOB_RESOURCE, type RenderJob, type RenderJobSpec } from '@semblance/crds/gen/renderjobs';
 import type { Sql } from '../storage/sql.ts';
 
 /** Label that names the account a RenderJob is for. */

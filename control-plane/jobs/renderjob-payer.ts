@@ -1,5 +1,5 @@
-import type { KubeClient } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
+import type { KubeClient } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
 import type { Database } from '../storage/database.ts';
 import type { Canceller } from './cancel.ts';
 import {

@@ -1,9 +1,9 @@
+import { silentLogger } from '@semblance/common/logging';
+import { testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
 import { removeOldRetractions } from '../chores/housekeeping.ts';
 import { openDatabase } from '../storage/database.ts';
 import { StorageError, sqlState } from '../storage/sql.ts';
-import { testDatabase } from '../storage/testing.ts';
 import { createRetractor, type UnknownSubmit } from './retract.ts';
 import { createSubmit } from './submit.ts';
 

@@ -1,5 +1,5 @@
-import { createWorkQueue } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
+import { createWorkQueue } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
 import type { Database } from '../storage/database.ts';
 import type { Canceller } from './cancel.ts';
 

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
+import { silentLogger } from '@semblance/common/logging';
+import { priceOf } from '@semblance/common/money';
+import type { RenderJob, RenderJobStatus } from '@semblance/crds/gen/renderjobs';
+import { DamagedObjectError } from '@semblance/objects/footer';
+import { ObjectNotFoundError, type ObjectStore } from '@semblance/objects/store';
+import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
-import { priceOf } from '#common/money.ts';
-import { DamagedObjectError } from '#common/objects/footer.ts';
-import { ObjectNotFoundError, type ObjectStore } from '#common/objects/store.ts';
-import type { RenderJob, RenderJobStatus } from '#crds/gen/renderjobs.ts';
-import { type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { createSettler, failureOf, type SettledFacts } from './settle.ts';
 
 let db: TestDatabase;

@@ -1,7 +1,8 @@
-import { describeError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
-import { isObjectKey, type ObjectStore } from '#common/objects/store.ts';
-import type { RenderJob, RenderJobStatus } from '#crds/gen/renderjobs.ts';
+import { describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
+import { isObjectKey } from '@semblance/common/object-key';
+import type { RenderJob, RenderJobStatus } from '@semblance/crds/gen/renderjobs';
+import type { ObjectStore } from '@semblance/objects/store';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { sqlState } from '../storage/sql.ts';

@@ -1,6 +1,6 @@
+import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { removeOldKeys } from '../chores/housekeeping.ts';
-import { type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { bodyDigest, checkCallbackUrl, createSubmit, type Submission, type SubmitDebts } from './submit.ts';
 
 let db: TestDatabase;

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
-import { CAPABILITIES, isCapability } from '#common/capabilities.ts';
-import { ApiError } from '#common/errors.ts';
-import { newId } from '#common/ids.ts';
-import { microsToUsd } from '#common/money.ts';
-import { isObjectKey } from '#common/objects/store.ts';
-import { callbackUrlFault, IDEMPOTENCY_KEY_RULE, isIdempotencyKey } from '#common/submit-rules.ts';
-import { tracer } from '#common/tracing/tracing.ts';
+import { ApiError } from '@semblance/common/errors';
+import { newId } from '@semblance/common/ids';
+import { microsToUsd } from '@semblance/common/money';
+import { isObjectKey } from '@semblance/common/object-key';
+import { callbackUrlFault, IDEMPOTENCY_KEY_RULE, isIdempotencyKey } from '@semblance/common/submit-rules';
+import { tracer } from '@semblance/common/tracing/tracing';
+import { CAPABILITIES, isCapability } from '@semblance/engine-api/capabilities';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { isStorable, NoConnectionError, type Sql, StorageError, sqlState } from '../storage/sql.ts';

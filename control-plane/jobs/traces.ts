@@ -1,6 +1,6 @@
-import { annotatedTrace, traceAnnotations } from '#common/tracing/traceparent.ts';
-import { inSpan, tracer } from '#common/tracing/tracing.ts';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
+import { annotatedTrace, traceAnnotations } from '@semblance/common/tracing/traceparent';
+import { inSpan, tracer } from '@semblance/common/tracing/tracing';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { Sql } from '../storage/sql.ts';
 import type { Sender } from '../webhooks/sender.ts';
 import type { Settler } from './settle.ts';

@@ -1,7 +1,6 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { newId } from '#common/ids.ts';
-import type { ObjectStore } from '#common/objects/store.ts';
-import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
+import { newId } from '@semblance/common/ids';
+import { RENDERJOB_RESOURCE } from '@semblance/crds/gen/renderjobs';
+import type { ObjectStore } from '@semblance/objects/store';
 import {
   connectTo,
   makeAccount,
@@ -14,7 +13,8 @@ import {
   untilRenderJob,
   untilTrue,
   upload,
-} from '../testing.ts';
+} from '@semblance/testkit/control-plane/control-plane';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 
 let system: TestSystem;
 // No periodic sweep comes to help.

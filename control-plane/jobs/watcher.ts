@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { describeError } from '#common/errors.ts';
-import { createWorkQueue, type KubeClient, type Reflector } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
-import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
+import { describeError } from '@semblance/common/errors';
+import { createWorkQueue, type KubeClient, type Reflector } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import { RENDERJOB_RESOURCE, type RenderJob } from '@semblance/crds/gen/renderjobs';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { isJobId } from './job-row.ts';

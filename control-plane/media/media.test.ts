@@ -1,6 +1,5 @@
 import { Readable } from 'node:stream';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { MediaKind } from '#proto/semblance/control/v1/control.ts';
+import { MediaKind } from '@semblance/proto/semblance/control/v1/control';
 import {
   makeAccount,
   photoSwap,
@@ -11,7 +10,8 @@ import {
   untilJob,
   untilRenderJob,
   upload,
-} from '../testing.ts';
+} from '@semblance/testkit/control-plane/control-plane';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createOrphans } from './orphans.ts';
 import { createRemovals } from './removals.ts';
 import { createRetention } from './retention.ts';

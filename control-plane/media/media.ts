@@ -1,5 +1,5 @@
-import { ApiError } from '#common/errors.ts';
-import { isObjectKey } from '#common/objects/store.ts';
+import { ApiError } from '@semblance/common/errors';
+import { isObjectKey } from '@semblance/common/object-key';
 import { isJobId } from '../jobs/job-row.ts';
 import type { Transaction } from '../storage/sql.ts';
 import { type Remover, removeOutput, removeUploads } from './removals.ts';

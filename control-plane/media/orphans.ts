@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Logger } from '#common/logging.ts';
-import type { ObjectStore, StoredObject } from '#common/objects/store.ts';
+import type { Logger } from '@semblance/common/logging';
+import type { ObjectStore, StoredObject } from '@semblance/objects/store';
 import type { Sql } from '../storage/sql.ts';
 import { PREVIEWS_PREFIX } from '../voices/previews.ts';
 import type { Removals } from './removals.ts';

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { newId } from '@semblance/common/ids';
+import { output, type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { newId } from '#common/ids.ts';
 import type { Transaction } from '../storage/sql.ts';
-import { output, type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { removeJobMedia, removeUpload } from './media.ts';
 import { removeUploads } from './removals.ts';
 

@@ -1,6 +1,6 @@
-import { describeError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
-import type { ObjectStore } from '#common/objects/store.ts';
+import { describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
+import type { ObjectStore } from '@semblance/objects/store';
 import type { Database } from '../storage/database.ts';
 import type { Transaction } from '../storage/sql.ts';
 

@@ -1,4 +1,4 @@
-import type { ObjectStore } from '#common/objects/store.ts';
+import type { ObjectStore } from '@semblance/objects/store';
 
 export interface SignedLinksOptions {
   readonly objects: Pick<ObjectStore, 'signGet'>;

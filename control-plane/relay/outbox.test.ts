@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { silentLogger } from '@semblance/common/logging';
+import { untilTrue } from '@semblance/testkit/control-plane/control-plane';
+import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
-import { type TestDatabase, testDatabase } from '../storage/testing.ts';
-import { untilTrue } from '../testing.ts';
 import { createOutbox, type Lane, type Task } from './outbox.ts';
 
 let db: TestDatabase;

@@ -1,5 +1,5 @@
-import { describeError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
+import { describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
 import type { Database } from '../storage/database.ts';
 import { createReceipts } from './receipts.ts';
 

@@ -1,11 +1,11 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { type Metadata, status } from '@grpc/grpc-js';
-import { ApiError, describeError } from '#common/errors.ts';
-import { type CallContext, GrpcError, type GrpcService, unary } from '#common/grpc/server.ts';
-import { toStatus } from '#common/grpc/status.ts';
-import type { Logger } from '#common/logging.ts';
-import type { Voice } from '#common/voices/voice.ts';
-import { type AdminServiceServer, AdminServiceService } from '#proto/semblance/admin/v1/admin.ts';
+import { ApiError, describeError } from '@semblance/common/errors';
+import { type CallContext, GrpcError, type GrpcService, unary } from '@semblance/common/grpc/server';
+import { toStatus } from '@semblance/common/grpc/status';
+import type { Logger } from '@semblance/common/logging';
+import type { Voice } from '@semblance/common/voices/voice';
+import { type AdminServiceServer, AdminServiceService } from '@semblance/proto/semblance/admin/v1/admin';
 import { listAccounts, listKeys, requireAccount, showAccount } from '../accounts/accounts.ts';
 import * as changes from '../admin/changes.ts';
 import { listSettings } from '../admin/settings.ts';

@@ -1,6 +1,6 @@
-import { ApiError } from '#common/errors.ts';
-import { type CallContext, type GrpcService, unary } from '#common/grpc/server.ts';
-import type { Logger } from '#common/logging.ts';
+import { ApiError } from '@semblance/common/errors';
+import { type CallContext, type GrpcService, unary } from '@semblance/common/grpc/server';
+import type { Logger } from '@semblance/common/logging';
 import {
   type ControlServiceServer,
   ControlServiceService,
@@ -8,7 +8,7 @@ import {
   type GetJobRequest,
   type GetPricingRequest,
   type SubmitJobRequest,
-} from '#proto/semblance/control/v1/control.ts';
+} from '@semblance/proto/semblance/control/v1/control';
 import type { Gate } from '../accounts/gate.ts';
 import { readBalance } from '../billing/balance.ts';
 import { readPricing } from '../billing/pricing.ts';

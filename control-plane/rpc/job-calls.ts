@@ -1,5 +1,5 @@
-import { ApiError } from '#common/errors.ts';
-import type { CallContext } from '#common/grpc/server.ts';
+import { ApiError } from '@semblance/common/errors';
+import type { CallContext } from '@semblance/common/grpc/server';
 import type {
   CancelJobRequest,
   CancelJobResponse,
@@ -9,7 +9,7 @@ import type {
   ListUsageResponse,
   SummarizeUsageRequest,
   SummarizeUsageResponse,
-} from '#proto/semblance/control/v1/control.ts';
+} from '@semblance/proto/semblance/control/v1/control';
 import type { Gate } from '../accounts/gate.ts';
 import type { Canceller } from '../jobs/cancel.ts';
 import { estimate } from '../jobs/estimate.ts';

@@ -1,10 +1,10 @@
-import type { CallContext } from '#common/grpc/server.ts';
+import type { CallContext } from '@semblance/common/grpc/server';
 import type {
   DeleteJobMediaRequest,
   DeleteJobMediaResponse,
   DeleteUploadRequest,
   DeleteUploadResponse,
-} from '#proto/semblance/control/v1/control.ts';
+} from '@semblance/proto/semblance/control/v1/control';
 import type { Gate } from '../accounts/gate.ts';
 import { removeJobMedia, removeUpload } from '../media/media.ts';
 import type { Removals } from '../media/removals.ts';

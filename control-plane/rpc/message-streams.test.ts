@@ -1,11 +1,9 @@
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClientDuplexStream } from '@grpc/grpc-js';
-import { pino } from 'pino';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { createClient } from '#common/grpc/client.ts';
-import { type GrpcServer, startGrpcServer } from '#common/grpc/server.ts';
-import type { ObjectStore } from '#common/objects/store.ts';
+import { createClient } from '@semblance/common/grpc/client';
+import { type GrpcServer, startGrpcServer } from '@semblance/common/grpc/server';
+import type { ObjectStore } from '@semblance/objects/store';
 import {
   ControlServiceClient,
   ControlServiceService,
@@ -13,10 +11,12 @@ import {
   type GetJobResult,
   type ReadJobsRequest,
   type ReadJobsResponse,
-} from '#proto/semblance/control/v1/control.ts';
+} from '@semblance/proto/semblance/control/v1/control';
+import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
+import { pino } from 'pino';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { createGate, type Gate } from '../accounts/gate.ts';
 import { createJobView } from '../jobs/job-view.ts';
-import { type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { createMessageStreams, type MessageStreams } from './message-streams.ts';
 import { readTogether } from './together.ts';
 

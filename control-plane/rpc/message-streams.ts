@@ -1,8 +1,8 @@
 import type { handleBidiStreamingCall, ServerDuplexStream } from '@grpc/grpc-js';
-import { ApiError, describeError } from '#common/errors.ts';
-import type { Answered, Asked } from '#common/grpc/messages.ts';
-import type { Logger } from '#common/logging.ts';
-import type { Refusal } from '#proto/semblance/control/v1/control.ts';
+import { ApiError, describeError } from '@semblance/common/errors';
+import type { Answered, Asked } from '@semblance/common/grpc/messages';
+import type { Logger } from '@semblance/common/logging';
+import type { Refusal } from '@semblance/proto/semblance/control/v1/control';
 
 /** What became of one request that was refused, as in GetJobResult. */
 export interface Refused {

@@ -1,5 +1,5 @@
-import type { CallContext } from '#common/grpc/server.ts';
-import type { Voice } from '#common/voices/voice.ts';
+import type { CallContext } from '@semblance/common/grpc/server';
+import type { Voice } from '@semblance/common/voices/voice';
 import type {
   ConnectSessionRequest,
   ConnectSessionResponse,
@@ -9,7 +9,7 @@ import type {
   OpenSessionResponse,
   ReportSessionsRequest,
   ReportSessionsResponse,
-} from '#proto/semblance/control/v1/control.ts';
+} from '@semblance/proto/semblance/control/v1/control';
 import type { Gate } from '../accounts/gate.ts';
 import type { SignedLinks } from '../media/signed-links.ts';
 import { connectSession } from '../sessions/connect.ts';

@@ -1,9 +1,9 @@
+import type { SubmitJobRequest, SubmitJobResult } from '@semblance/proto/semblance/control/v1/control';
+import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { pino } from 'pino';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { SubmitJobRequest, SubmitJobResult } from '#proto/semblance/control/v1/control.ts';
 import { createGate } from '../accounts/gate.ts';
 import type { Submission, Submitted } from '../jobs/submit.ts';
-import { type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { submitTogether } from './together.ts';
 
 let db: TestDatabase;

@@ -1,12 +1,12 @@
-import { ApiError, describeError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
+import { ApiError, describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
 import type {
   GetJobRequest,
   GetJobResult,
   SubmitJobRequest,
   SubmitJobResponse,
   SubmitJobResult,
-} from '#proto/semblance/control/v1/control.ts';
+} from '@semblance/proto/semblance/control/v1/control';
 import type { Gate } from '../accounts/gate.ts';
 import { isJobId } from '../jobs/job-row.ts';
 import type { JobView } from '../jobs/job-view.ts';

@@ -1,16 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ServiceError, status } from '@grpc/grpc-js';
-import { ApiError, describeError } from '#common/errors.ts';
-import { call, createClient } from '#common/grpc/client.ts';
-import { CODE_KEY, fromServiceError } from '#common/grpc/status.ts';
-import type { Tls } from '#common/grpc/tls/tls.ts';
-import type { Lease, Reflector } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
+import { ApiError, describeError } from '@semblance/common/errors';
+import { call, createClient } from '@semblance/common/grpc/client';
+import { CODE_KEY, fromServiceError } from '@semblance/common/grpc/status';
+import type { Tls } from '@semblance/common/grpc/tls/tls';
+import type { Lease, Reflector } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
 import {
   type AllocateRequest,
   type AllocateResponse,
   AllocationServiceClient,
-} from '#proto/semblance/operator/v1/operator.ts';
+} from '@semblance/proto/semblance/operator/v1/operator';
 
 /** Lease that the operators compete for; its annotation says where the one that leads takes calls. */
 export const OPERATOR_LEASE = 'semblance-operator';

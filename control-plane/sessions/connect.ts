@@ -1,6 +1,9 @@
 import { timingSafeEqual } from 'node:crypto';
-import { ApiError } from '#common/errors.ts';
-import type { ConnectSessionRequest, ConnectSessionResponse } from '#proto/semblance/control/v1/control.ts';
+import { ApiError } from '@semblance/common/errors';
+import type {
+  ConnectSessionRequest,
+  ConnectSessionResponse,
+} from '@semblance/proto/semblance/control/v1/control';
 import type { Database } from '../storage/database.ts';
 import { isConnectionId } from './reports.ts';
 import { isSessionId } from './session-id.ts';

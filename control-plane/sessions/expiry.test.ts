@@ -1,10 +1,16 @@
+import { silentLogger } from '@semblance/common/logging';
+import {
+  openSession,
+  reserveSession,
+  type SessionRig,
+  sessionRig,
+  told,
+} from '@semblance/testkit/control-plane/sessions';
+import { testDatabase } from '@semblance/testkit/control-plane/storage';
+import { type SettableClock, settableClock } from '@semblance/testkit/control-plane/storage-clock';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
 import type { Sql } from '../storage/sql.ts';
-import { testDatabase } from '../storage/testing.ts';
-import { type SettableClock, settableClock } from '../storage/testing-clock.ts';
 import { createExpiry } from './expiry.ts';
-import { openSession, reserveSession, type SessionRig, sessionRig, told } from './testing.ts';
 
 let rig: SessionRig;
 let clock: SettableClock;

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { describeError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
+import { describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
 import type { Database } from '../storage/database.ts';
 import { createHeard } from './heard.ts';
 import { type EndedFacts, type EndRow, endedBy } from './reports.ts';

@@ -1,7 +1,7 @@
+import { reserveSession, type SessionRig, sessionRig, told } from '@semblance/testkit/control-plane/sessions';
+import { output } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { setRates, switchCapability } from '../billing/rate-card.ts';
-import { output } from '../storage/testing.ts';
-import { reserveSession, type SessionRig, sessionRig, told } from './testing.ts';
 
 let db: SessionRig['db'];
 let report: SessionRig['report'];

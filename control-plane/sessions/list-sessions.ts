@@ -1,4 +1,4 @@
-import { ApiError } from '#common/errors.ts';
+import { ApiError } from '@semblance/common/errors';
 import { requireAccount } from '../accounts/accounts.ts';
 import type { Transaction } from '../storage/sql.ts';
 import { isSessionId } from './session-id.ts';

@@ -1,9 +1,16 @@
+import {
+  holdSlot,
+  openSession,
+  reserveSession,
+  type SessionRig,
+  sessionRig,
+  told,
+} from '@semblance/testkit/control-plane/sessions';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readBalance } from '../billing/balance.ts';
 import { connectSession } from './connect.ts';
 import { createExpiry } from './expiry.ts';
 import { sha256 } from './order.ts';
-import { holdSlot, openSession, reserveSession, type SessionRig, sessionRig, told } from './testing.ts';
 
 let db: SessionRig['db'];
 let report: SessionRig['report'];

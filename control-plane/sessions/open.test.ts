@@ -1,15 +1,20 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { silentLogger } from '@semblance/common/logging';
+import {
+  notLeading,
+  refusing,
+  SLOT,
+  startScriptedOperator,
+} from '@semblance/testkit/control-plane/scripted-operator';
+import { holdSlot, offerSessions } from '@semblance/testkit/control-plane/sessions';
+import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
 import { switchCapability } from '../billing/rate-card.ts';
 import { removeUpload } from '../media/media.ts';
-import { type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { readUsage } from '../usage/usage.ts';
 import { ADDRESS_ANNOTATION, createAllocator, OPERATOR_LEASE } from './allocator.ts';
 import { createOpener } from './open.ts';
 import { sha256 } from './order.ts';
-import { notLeading, refusing, SLOT, startScriptedOperator } from './scripted-operator.ts';
-import { holdSlot, offerSessions } from './testing.ts';
 
 let db: TestDatabase;
 type Operator = Awaited<ReturnType<typeof startScriptedOperator>>;

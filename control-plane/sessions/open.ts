@@ -1,9 +1,9 @@
-import { ApiError, describeError } from '#common/errors.ts';
-import { isKubeError, type KubeClient } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
-import type { Voice } from '#common/voices/voice.ts';
-import { LIVESESSION_RESOURCE } from '#crds/gen/livesessions.ts';
-import type { AllocateResponse } from '#proto/semblance/operator/v1/operator.ts';
+import { ApiError, describeError } from '@semblance/common/errors';
+import { isKubeError, type KubeClient } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import type { Voice } from '@semblance/common/voices/voice';
+import { LIVESESSION_RESOURCE } from '@semblance/crds/gen/livesessions';
+import type { AllocateResponse } from '@semblance/proto/semblance/operator/v1/operator';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { sqlState } from '../storage/sql.ts';

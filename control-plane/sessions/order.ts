@@ -1,9 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { CAPABILITIES, isCapability } from '#common/capabilities.ts';
-import { ApiError } from '#common/errors.ts';
-import { newSecret } from '#common/ids.ts';
-import { readPrompt } from '#common/live-prompt.ts';
-import { microsToUsd } from '#common/money.ts';
+import { ApiError } from '@semblance/common/errors';
+import { newSecret } from '@semblance/common/ids';
+import { readPrompt } from '@semblance/common/live-prompt';
+import { microsToUsd } from '@semblance/common/money';
+import { CAPABILITIES, isCapability } from '@semblance/engine-api/capabilities';
 import { isStorable } from '../storage/sql.ts';
 import type { VoiceCatalogue } from '../voices/catalogue.ts';
 import { findVoice } from '../voices/find-voice.ts';

@@ -1,5 +1,5 @@
-import { END_REASONS, type SessionEndReason } from '#common/live-session.ts';
-import type { SessionReport, SessionVerdict } from '#proto/semblance/control/v1/control.ts';
+import { END_REASONS, type SessionEndReason } from '@semblance/common/live-session';
+import type { SessionReport, SessionVerdict } from '@semblance/proto/semblance/control/v1/control';
 import type { Database } from '../storage/database.ts';
 import { isStorable } from '../storage/sql.ts';
 import { isSessionId } from './session-id.ts';

@@ -1,4 +1,4 @@
-import { newId } from '#common/ids.ts';
+import { newId } from '@semblance/common/ids';
 
 const SESSION_ID = /^ses-[0-9a-hjkmnp-tv-z]{26}$/;
 

@@ -1,9 +1,15 @@
+import {
+  openSession,
+  reserveSession,
+  type SessionRig,
+  sessionRig,
+  told,
+} from '@semblance/testkit/control-plane/sessions';
+import { output } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readBalance } from '../billing/balance.ts';
-import { output } from '../storage/testing.ts';
 import { readUsage, summarizeUsage } from '../usage/usage.ts';
 import { createReports } from './reports.ts';
-import { openSession, reserveSession, type SessionRig, sessionRig, told } from './testing.ts';
 
 let db: SessionRig['db'];
 let report: SessionRig['report'];

@@ -1,12 +1,22 @@
+import { LEASE_RESOURCE } from '@semblance/common/kube/index';
+import {
+  LIVESESSION_RESOURCE,
+  type LiveSession,
+  type LiveSessionStatus,
+} from '@semblance/crds/gen/livesessions';
+import type { AllocateRequest, AllocateResponse } from '@semblance/proto/semblance/operator/v1/operator';
+import {
+  connectTo,
+  makeAccount,
+  startTestSystem,
+  type TestSystem,
+  untilTrue,
+} from '@semblance/testkit/control-plane/control-plane';
+import { refusing, SLOT, startScriptedOperator } from '@semblance/testkit/control-plane/scripted-operator';
+import { offerSessions } from '@semblance/testkit/control-plane/sessions';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { LEASE_RESOURCE } from '#common/kube/index.ts';
-import { LIVESESSION_RESOURCE, type LiveSession, type LiveSessionStatus } from '#crds/gen/livesessions.ts';
-import type { AllocateRequest, AllocateResponse } from '#proto/semblance/operator/v1/operator.ts';
-import { connectTo, makeAccount, startTestSystem, type TestSystem, untilTrue } from '../testing.ts';
 import { ADDRESS_ANNOTATION, OPERATOR_LEASE } from './allocator.ts';
 import { sha256 } from './order.ts';
-import { refusing, SLOT, startScriptedOperator } from './scripted-operator.ts';
-import { offerSessions } from './testing.ts';
 
 const TIMING = { graceMs: 400, sweepEveryMs: 300, expireEveryMs: 100, patienceMs: 10_000 };
 

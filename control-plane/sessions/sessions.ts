@@ -1,9 +1,9 @@
+import type { Tls } from '@semblance/common/grpc/tls/tls';
+import { createReflector, type KubeClient, LEASE_RESOURCE, type Lease } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import type { Voice } from '@semblance/common/voices/voice';
+import { LIVESESSION_RESOURCE, type LiveSession } from '@semblance/crds/gen/livesessions';
 import type { Registry } from 'prom-client';
-import type { Tls } from '#common/grpc/tls/tls.ts';
-import { createReflector, type KubeClient, LEASE_RESOURCE, type Lease } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
-import type { Voice } from '#common/voices/voice.ts';
-import { LIVESESSION_RESOURCE, type LiveSession } from '#crds/gen/livesessions.ts';
 import type { Database } from '../storage/database.ts';
 import { createAllocator, OPERATOR_LEASE } from './allocator.ts';
 import { createExpiry } from './expiry.ts';

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { LIVESESSION_RESOURCE, type LiveSession } from '@semblance/crds/gen/livesessions';
+import { startTcpProxy, type TcpProxy } from '@semblance/testkit/common/tcp-proxy';
+import { startTestSystem, type TestSystem, untilTrue } from '@semblance/testkit/control-plane/control-plane';
+import { openSession, told } from '@semblance/testkit/control-plane/sessions';
+import { testPostgres } from '@semblance/testkit/servers/shared';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startTcpProxy, type TcpProxy } from '#common/testing/tcp-proxy.ts';
-import { LIVESESSION_RESOURCE, type LiveSession } from '#crds/gen/livesessions.ts';
-import { testPostgres } from '../../local/testing.ts';
-import { startTestSystem, type TestSystem, untilTrue } from '../testing.ts';
-import { openSession, told } from './testing.ts';
 
 /** Longer than a machine stands still: else the report would come too late. */
 const GRACE_MS = 7_000;

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { describeError } from '#common/errors.ts';
-import { createWorkQueue, type KubeClient, type Reflector } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
-import { LIVESESSION_RESOURCE, type LiveSession } from '#crds/gen/livesessions.ts';
+import { describeError } from '@semblance/common/errors';
+import { createWorkQueue, type KubeClient, type Reflector } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import { LIVESESSION_RESOURCE, type LiveSession } from '@semblance/crds/gen/livesessions';
 import type { Database } from '../storage/database.ts';
 import { createHeard } from './heard.ts';
 import { type EndedFacts, type EndRow, endedBy, isEndReason } from './reports.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { PATIENT } from '@semblance/testkit/control-plane/storage';
 import { expect, test } from 'vitest';
 import { createBatcher } from './batcher.ts';
-import { PATIENT } from './testing.ts';
 
 test('requests that arrive while a batch is under way form the next one', async () => {
   const sizes: number[] = [];

@@ -1,10 +1,10 @@
+import { silentLogger } from '@semblance/common/logging';
+import type { ObjectStore } from '@semblance/objects/store';
+import { reserveSession, type SessionRig, sessionRig, told } from '@semblance/testkit/control-plane/sessions';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
-import type { ObjectStore } from '#common/objects/store.ts';
 import { createGate } from '../accounts/gate.ts';
 import { createSettler } from '../jobs/settle.ts';
 import { createReceipts } from '../relay/receipts.ts';
-import { reserveSession, type SessionRig, sessionRig, told } from '../sessions/testing.ts';
 import { runScript } from './sql.ts';
 
 /** Ended before the test begins. To the planner, reading this many is cheaper than looking up a batch of guessed size. */

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { output, type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type Migration, migrate, readMigrations } from './migrate.ts';
-import { output, type TestDatabase, testDatabase } from './testing.ts';
 
 /** 0017: open holds are counted in the balances. What it finds is in flight, and goes on beside it. */
 

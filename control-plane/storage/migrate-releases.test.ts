@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { silentLogger } from '@semblance/common/logging';
+import { testPostgres } from '@semblance/testkit/servers/shared';
 import postgres from 'postgres';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
-import { testPostgres } from '../../local/testing.ts';
 import {
   type Migration,
   MigrationChangedError,
@@ -14,7 +14,7 @@ import {
   SchemaTooNewError,
 } from './migrate.ts';
 
-const FOLDER = join(import.meta.dirname, 'testing', 'releases');
+const FOLDER = join(import.meta.dirname, '..', '..', 'packages', 'testkit', 'control-plane', 'releases');
 let all: Migration[];
 let pg: Awaited<ReturnType<typeof testPostgres>>;
 let sql: postgres.Sql;

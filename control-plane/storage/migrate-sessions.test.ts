@@ -1,7 +1,7 @@
+import { openSession } from '@semblance/testkit/control-plane/sessions';
+import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { openSession } from '../sessions/testing.ts';
 import { migrate, readMigrations } from './migrate.ts';
-import { type TestDatabase, testDatabase } from './testing.ts';
 
 /** 0023: sessions keep the silence that ends them. Those that stream while it is applied stream on. */
 

@@ -1,7 +1,7 @@
+import { silentLogger } from '@semblance/common/logging';
+import { testPostgres } from '@semblance/testkit/servers/shared';
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
-import { testPostgres } from '../../local/testing.ts';
 import {
   compatibleFrom,
   MigrationChangedError,

@@ -1,9 +1,9 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { describeError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
-import { createRefusals } from '#common/refusals.ts';
+import { describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
+import { createRefusals } from '@semblance/common/refusals';
 import { openSql, runScript, sqlState, type Transaction } from './sql.ts';
 
 const FOLDER = join(import.meta.dirname, 'migrations');

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { testPostgres } from '@semblance/testkit/servers/shared';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { testPostgres } from '../../local/testing.ts';
 import { openSql, runScript, type Sql, StorageError, sqlState, violatedConstraint } from './sql.ts';
 
 let pg: Awaited<ReturnType<typeof testPostgres>>;

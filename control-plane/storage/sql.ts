@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
+import { ApiError } from '@semblance/common/errors';
 import pg from 'pg';
-import { ApiError } from '#common/errors.ts';
 
 /** Postgres did not answer in time or could not be reached. Retryable; a write may have taken effect. */
 export class StorageError extends ApiError {

@@ -1,14 +1,14 @@
 import { chown, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { loadConfig } from '@semblance/common/config';
+import { createGuard } from '@semblance/common/process/guard';
+import { startPostgres } from '@semblance/local/postgres';
+import { createAuthority } from '@semblance/local/stack/service-certificates';
+import { PATIENT } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { loadConfig } from '#common/config.ts';
-import { createGuard } from '#common/process/guard.ts';
-import { startPostgres } from '../../local/postgres.ts';
-import { createAuthority } from '../../local/stack/service-certificates.ts';
 import { controlPlaneShape } from '../config.ts';
 import { openDatabase } from './database.ts';
-import { PATIENT } from './testing.ts';
 
 /** A real server that takes TLS, with a certificate for its address of an authority that nobody knows. */
 let folder: string;

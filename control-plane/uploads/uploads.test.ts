@@ -3,12 +3,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
+import { silentLogger } from '@semblance/common/logging';
+import { isObjectKey } from '@semblance/common/object-key';
+import { type OpenedObjectStore, openObjectStore } from '@semblance/objects/open';
+import { type CompleteUploadRequest, MediaKind } from '@semblance/proto/semblance/control/v1/control';
+import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
-import { type OpenedObjectStore, openObjectStore } from '#common/objects/open.ts';
-import { isObjectKey } from '#common/objects/store.ts';
-import { type CompleteUploadRequest, MediaKind } from '#proto/semblance/control/v1/control.ts';
-import { type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { createUploads, type Uploads } from './uploads.ts';
 
 let db: TestDatabase;

@@ -1,8 +1,9 @@
-import { ApiError } from '#common/errors.ts';
-import { newId } from '#common/ids.ts';
-import type { Logger } from '#common/logging.ts';
-import { isObjectKey, type ObjectStore } from '#common/objects/store.ts';
-import { type CompleteUploadRequest, MediaKind } from '#proto/semblance/control/v1/control.ts';
+import { ApiError } from '@semblance/common/errors';
+import { newId } from '@semblance/common/ids';
+import type { Logger } from '@semblance/common/logging';
+import { isObjectKey } from '@semblance/common/object-key';
+import type { ObjectStore } from '@semblance/objects/store';
+import { type CompleteUploadRequest, MediaKind } from '@semblance/proto/semblance/control/v1/control';
 import type { Database } from '../storage/database.ts';
 import { isStorable } from '../storage/sql.ts';
 

@@ -1,5 +1,5 @@
+import { output, type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { output, type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { readUsage, summarizeUsage } from './usage.ts';
 
 let db: TestDatabase;

@@ -1,6 +1,6 @@
-import { CAPABILITIES, CAPABILITY_NAMES } from '#common/capabilities.ts';
-import { ApiError } from '#common/errors.ts';
-import type { UsageEntry, UsageRange, UsageSummary } from '#proto/semblance/control/v1/usage.ts';
+import { ApiError } from '@semblance/common/errors';
+import { CAPABILITIES, CAPABILITY_NAMES } from '@semblance/engine-api/capabilities';
+import type { UsageEntry, UsageRange, UsageSummary } from '@semblance/proto/semblance/control/v1/usage';
 import { timestampOf } from '../storage/moments.ts';
 import type { Sql } from '../storage/sql.ts';
 

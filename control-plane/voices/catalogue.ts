@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { readVoice, type Voice } from '#common/voices/voice.ts';
+import { readVoice, type Voice } from '@semblance/common/voices/voice';
 import type { Transaction } from '../storage/sql.ts';
 
 /** Where the voices of the service are. */

@@ -1,4 +1,4 @@
-import { type VoiceDefinition, voiceDefinition } from '#common/voices/voice.ts';
+import { type VoiceDefinition, voiceDefinition } from '@semblance/common/voices/voice';
 import { isStorable } from '../storage/sql.ts';
 import type { VoiceCatalogue } from './catalogue.ts';
 

@@ -1,5 +1,5 @@
-import type { VoiceView } from '#proto/semblance/admin/v1/admin.ts';
-import type { Voice as ListedVoice } from '#proto/semblance/control/v1/control.ts';
+import type { VoiceView } from '@semblance/proto/semblance/admin/v1/admin';
+import type { Voice as ListedVoice } from '@semblance/proto/semblance/control/v1/control';
 import type { SignedLinks } from '../media/signed-links.ts';
 import type { Transaction } from '../storage/sql.ts';
 import { offeredVoices, soundOf, type VoiceCatalogue } from './catalogue.ts';

@@ -1,17 +1,17 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { loadVoices } from '@semblance/common/voices/load-voices';
+import { readVoice, type Voice, voiceDefinition } from '@semblance/common/voices/voice';
+import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
+import { openObjectStore } from '@semblance/objects/open';
+import type { ObjectStore } from '@semblance/objects/store';
+import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { pino } from 'pino';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { openObjectStore } from '#common/objects/open.ts';
-import type { ObjectStore } from '#common/objects/store.ts';
-import { loadVoices } from '#common/voices/load-voices.ts';
-import { readVoice, type Voice, voiceDefinition } from '#common/voices/voice.ts';
-import type { GpuAgent } from '#crds/gen/gpuagents.ts';
 import { createOrphans } from '../media/orphans.ts';
 import { createRemovals } from '../media/removals.ts';
 import { createSignedLinks } from '../media/signed-links.ts';
-import { type TestDatabase, testDatabase } from '../storage/testing.ts';
 import { listOffered, listVoices } from './list-voices.ts';
 import { type AskForPreview, createPreviewChore } from './previews.ts';
 

@@ -1,11 +1,11 @@
-import { ApiError } from '#common/errors.ts';
-import { parseVoice, type Voice, VoiceError, voiceDefinition } from '#common/voices/voice.ts';
+import { ApiError } from '@semblance/common/errors';
+import { parseVoice, type Voice, VoiceError, voiceDefinition } from '@semblance/common/voices/voice';
 import type {
   AddVoiceRequest,
   AddVoiceResponse,
   RemoveVoiceRequest,
   RemoveVoiceResponse,
-} from '#proto/semblance/admin/v1/admin.ts';
+} from '@semblance/proto/semblance/admin/v1/admin';
 import type { Changed } from '../admin/changes.ts';
 import { isStorable, type Transaction } from '../storage/sql.ts';
 import { listOffered } from './list-voices.ts';

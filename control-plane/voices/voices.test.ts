@@ -1,11 +1,21 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { loadVoices } from '@semblance/common/voices/load-voices';
+import {
+  parseVoice,
+  type Voice,
+  type VoiceDefinition,
+  voiceDefinition,
+} from '@semblance/common/voices/voice';
+import {
+  callerOf,
+  makeAccount,
+  startTestSystem,
+  type TestSystem,
+} from '@semblance/testkit/control-plane/control-plane';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { loadVoices } from '#common/voices/load-voices.ts';
-import { parseVoice, type Voice, type VoiceDefinition, voiceDefinition } from '#common/voices/voice.ts';
 import { runAdmin } from '../admin/run.ts';
-import { callerOf, makeAccount, startTestSystem, type TestSystem } from '../testing.ts';
 import { soundOf } from './catalogue.ts';
 import { findVoice } from './find-voice.ts';
 

@@ -1,5 +1,5 @@
-import { describeError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
+import { describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
 
 export interface KeyChecksOptions {
   /** Those of the keys that may still be used. */

@@ -1,9 +1,9 @@
+import { createReflector, type KubeClient } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import { AGENTPOOL_RESOURCE, type AgentPool } from '@semblance/crds/gen/agentpools';
+import { GPUAGENT_RESOURCE, type GpuAgent } from '@semblance/crds/gen/gpuagents';
+import { RENDERJOB_RESOURCE, type RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { Registry } from 'prom-client';
-import { createReflector, type KubeClient } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
-import { AGENTPOOL_RESOURCE, type AgentPool } from '#crds/gen/agentpools.ts';
-import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
-import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
 
 /** Local copies of what the control plane follows in the cluster. */
 export function createReflectors(options: {

@@ -1,5 +1,5 @@
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
-import type { JobProgress, JobQueue } from '#proto/semblance/control/v1/control.ts';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
+import type { JobProgress, JobQueue } from '@semblance/proto/semblance/control/v1/control';
 
 /** What the operator's reasons mean to the owner of a job that waits; any other reason is of no interest to them. */
 const WAITING: Readonly<Record<string, string>> = {

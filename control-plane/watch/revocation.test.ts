@@ -1,7 +1,14 @@
+import { silentLogger } from '@semblance/common/logging';
+import type { WatchJobsResponse, WatchOpen } from '@semblance/proto/semblance/control/v1/control';
+import {
+  makeAccount,
+  photoSwap,
+  startTestSystem,
+  type TestSystem,
+  untilTrue,
+  upload,
+} from '@semblance/testkit/control-plane/control-plane';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
-import type { WatchJobsResponse, WatchOpen } from '#proto/semblance/control/v1/control.ts';
-import { makeAccount, photoSwap, startTestSystem, type TestSystem, untilTrue, upload } from '../testing.ts';
 import { createKeyChecks } from './key-checks.ts';
 
 let system: TestSystem;

@@ -1,12 +1,12 @@
 import { type handleBidiStreamingCall, Metadata, type ServerDuplexStream } from '@grpc/grpc-js';
-import { ApiError, describeError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
+import { ApiError, describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
 import type {
   JobState,
   WatchJobsRequest,
   WatchJobsResponse,
   WatchOpen,
-} from '#proto/semblance/control/v1/control.ts';
+} from '@semblance/proto/semblance/control/v1/control';
 import { type Gate, RATE_LIMIT_KEY, usableKeys } from '../accounts/gate.ts';
 import { isJobId } from '../jobs/job-row.ts';
 import type { Database } from '../storage/database.ts';

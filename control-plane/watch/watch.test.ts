@@ -1,13 +1,11 @@
 import type { ClientDuplexStream } from '@grpc/grpc-js';
-import { Registry } from 'prom-client';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { newId } from '#common/ids.ts';
+import { newId } from '@semblance/common/ids';
 import type {
   JobState,
   WatchJobsRequest,
   WatchJobsResponse,
   WatchOpen,
-} from '#proto/semblance/control/v1/control.ts';
+} from '@semblance/proto/semblance/control/v1/control';
 import {
   connectTo,
   makeAccount,
@@ -20,7 +18,9 @@ import {
   untilRenderJob,
   untilTrue,
   upload,
-} from '../testing.ts';
+} from '@semblance/testkit/control-plane/control-plane';
+import { Registry } from 'prom-client';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 
 const registry = new Registry();
 let system: TestSystem;

@@ -4,10 +4,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { untilTrue } from '@semblance/testkit/control-plane/control-plane';
+import { output, type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
+import { testNats } from '@semblance/testkit/servers/shared';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { testNats } from '../../local/testing.ts';
-import { output, type TestDatabase, testDatabase } from '../storage/testing.ts';
-import { untilTrue } from '../testing.ts';
 import { deliveryIdOf, listDeliveries } from './deliveries.ts';
 
 /** The control plane, as the process it is in operation, killed with kill -9 around an attempt at a delivery. */

@@ -1,4 +1,4 @@
-import { ApiError } from '#common/errors.ts';
+import { ApiError } from '@semblance/common/errors';
 import { type JobRow, toJobRow } from '../jobs/job-row.ts';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';

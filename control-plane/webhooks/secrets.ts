@@ -1,4 +1,4 @@
-import { newSecret } from '#common/ids.ts';
+import { newSecret } from '@semblance/common/ids';
 import { requireAccount } from '../accounts/accounts.ts';
 import type { Transaction } from '../storage/sql.ts';
 

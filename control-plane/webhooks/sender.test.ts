@@ -3,10 +3,10 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import { createSecureServer, type ServerHttp2Session } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { certificate, privateKey } from '@semblance/testkit/control-plane/webhooks';
 import { afterEach, expect, test } from 'vitest';
 import { createAddressGuard } from './addresses.ts';
 import { createSender, resolve, type Sender } from './sender.ts';
-import { certificate, privateKey } from './testing.ts';
 
 const servers: Server[] = [];
 const senders: Sender[] = [];

@@ -1,7 +1,7 @@
 import { Resolver } from 'node:dns/promises';
 import { isIP } from 'node:net';
+import { describeError } from '@semblance/common/errors';
 import { Agent, buildConnector, request } from 'undici';
-import { describeError } from '#common/errors.ts';
 import { type AddressGuard, checkPort } from './addresses.ts';
 
 export interface SenderOptions {

@@ -2,8 +2,7 @@ import { createHmac } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { jobRecord } from '#common/job-record.ts';
+import { jobRecord } from '@semblance/common/job-record';
 import {
   makeAccount,
   photoSwap,
@@ -15,7 +14,8 @@ import {
   untilRenderJob,
   untilTrue,
   upload,
-} from '../testing.ts';
+} from '@semblance/testkit/control-plane/control-plane';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { webhookBackoff } from './worker.ts';
 
 /** Long enough for an endpoint that answers to do so on a machine that stands still for seconds. */

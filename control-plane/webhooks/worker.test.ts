@@ -1,19 +1,19 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { silentLogger } from '@semblance/common/logging';
+import type { EventBus } from '@semblance/events/bus';
+import { jobEvent } from '@semblance/events/jobs';
+import { createNatsBus } from '@semblance/events/nats-bus';
+import { openObjectStore } from '@semblance/objects/open';
+import { untilTrue } from '@semblance/testkit/control-plane/control-plane';
+import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
+import { seedJobs, settleJobs } from '@semblance/testkit/control-plane/webhook-jobs';
+import { testNats } from '@semblance/testkit/servers/shared';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { EventBus } from '#common/events/bus.ts';
-import { jobEvent } from '#common/events/jobs.ts';
-import { createNatsBus } from '#common/events/nats-bus.ts';
-import { silentLogger } from '#common/logging.ts';
-import { openObjectStore } from '#common/objects/open.ts';
-import { testNats } from '../../local/testing.ts';
 import { createJobView } from '../jobs/job-view.ts';
-import { type TestDatabase, testDatabase } from '../storage/testing.ts';
-import { untilTrue } from '../testing.ts';
 import { createAddressGuard } from './addresses.ts';
 import { deliveryIdOf, replayDelivery } from './deliveries.ts';
 import { createSender } from './sender.ts';
-import { seedJobs, settleJobs } from './testing-jobs.ts';
 import { createWebhookWorker } from './worker.ts';
 
 const HANGING = 300;

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { describeError } from '#common/errors.ts';
-import type { EventBus } from '#common/events/bus.ts';
-import { jobSubject, parseJobEvent } from '#common/events/jobs.ts';
-import { jobRecord } from '#common/job-record.ts';
-import type { Logger } from '#common/logging.ts';
+import { describeError } from '@semblance/common/errors';
+import { jobRecord } from '@semblance/common/job-record';
+import type { Logger } from '@semblance/common/logging';
+import type { EventBus } from '@semblance/events/bus';
+import { jobSubject, parseJobEvent } from '@semblance/events/jobs';
 import type { JobView } from '../jobs/job-view.ts';
 import type { Database } from '../storage/database.ts';
 import { type Claimed, createDeliveries, type Due, deliveryIdOf } from './deliveries.ts';

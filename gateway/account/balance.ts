@@ -1,5 +1,5 @@
+import { microsToUsd } from '@semblance/common/money';
 import { z } from 'zod';
-import { microsToUsd } from '#common/money.ts';
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { Handler } from '../http/context.ts';

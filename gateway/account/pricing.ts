@@ -1,7 +1,7 @@
+import { microsToUsd } from '@semblance/common/money';
+import { CAPABILITIES, CAPABILITY_NAMES } from '@semblance/engine-api/capabilities';
+import type { CapabilityPrice, GetPricingResponse } from '@semblance/proto/semblance/control/v1/control';
 import { z } from 'zod';
-import { CAPABILITIES, CAPABILITY_NAMES } from '#common/capabilities.ts';
-import { microsToUsd } from '#common/money.ts';
-import type { CapabilityPrice, GetPricingResponse } from '#proto/semblance/control/v1/control.ts';
 import { optionalCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { Handler } from '../http/context.ts';

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
-import { ApiError } from '#common/errors.ts';
-import type { Caller } from '#proto/semblance/control/v1/control.ts';
+import { ApiError } from '@semblance/common/errors';
+import type { Caller } from '@semblance/proto/semblance/control/v1/control';
 
 /** RFC 6750: the scheme in any case, one or more spaces, a token68. */
 const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;

@@ -1,16 +1,16 @@
 import type { ServerResponse } from 'node:http';
-import { Registry } from 'prom-client';
-import { afterEach, describe, expect, it } from 'vitest';
-import { ApiError } from '#common/errors.ts';
-import { type GrpcServer, startGrpcServer, unary } from '#common/grpc/server.ts';
-import { silentLogger } from '#common/logging.ts';
+import { ApiError } from '@semblance/common/errors';
+import { type GrpcServer, startGrpcServer, unary } from '@semblance/common/grpc/server';
+import { silentLogger } from '@semblance/common/logging';
 import {
   type ControlServiceServer,
   ControlServiceService,
   type SubmitJobRequest,
   type SubmitJobResult,
   type SubmitJobsRequest,
-} from '#proto/semblance/control/v1/control.ts';
+} from '@semblance/proto/semblance/control/v1/control';
+import { Registry } from 'prom-client';
+import { afterEach, describe, expect, it } from 'vitest';
 import type { GatewayContext } from '../http/context.ts';
 import { createMetrics } from '../metrics.ts';
 import { type ControlPlane, connectControlPlane } from './control-plane.ts';

@@ -1,9 +1,9 @@
 import { type Metadata, type ServiceError, status } from '@grpc/grpc-js';
-import type { ApiError } from '#common/errors.ts';
-import { call, createClient } from '#common/grpc/client.ts';
-import { fromServiceError } from '#common/grpc/status.ts';
-import type { Tls } from '#common/grpc/tls/tls.ts';
-import { tracer } from '#common/tracing/tracing.ts';
+import type { ApiError } from '@semblance/common/errors';
+import { call, createClient } from '@semblance/common/grpc/client';
+import { fromServiceError } from '@semblance/common/grpc/status';
+import type { Tls } from '@semblance/common/grpc/tls/tls';
+import { tracer } from '@semblance/common/tracing/tracing';
 import {
   type AbortUploadRequest,
   type AuthorizeRequest,
@@ -41,7 +41,7 @@ import {
   type SubmitJobResult,
   type SummarizeUsageRequest,
   type SummarizeUsageResponse,
-} from '#proto/semblance/control/v1/control.ts';
+} from '@semblance/proto/semblance/control/v1/control';
 import { RATE_LIMIT_KEY, setRateLimitHeaders } from '../auth/rate-limit.ts';
 import type { GatewayContext } from '../http/context.ts';
 import type { GatewayMetrics } from '../metrics.ts';

@@ -1,6 +1,6 @@
 import { status } from '@grpc/grpc-js';
+import type { GetJobRequest, GetJobResult } from '@semblance/proto/semblance/control/v1/control';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { GetJobRequest, GetJobResult } from '#proto/semblance/control/v1/control.ts';
 import { createGather, refusalIn } from './gather.ts';
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] }));

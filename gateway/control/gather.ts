@@ -1,7 +1,7 @@
 import type { ServiceError } from '@grpc/grpc-js';
-import { ApiError, isApiErrorCode } from '#common/errors.ts';
-import { fromServiceError } from '#common/grpc/status.ts';
-import type { Refusal } from '#proto/semblance/control/v1/control.ts';
+import { ApiError, isApiErrorCode } from '@semblance/common/errors';
+import { fromServiceError } from '@semblance/common/grpc/status';
+import type { Refusal } from '@semblance/proto/semblance/control/v1/control';
 import type { MessageStream } from './message-stream.ts';
 
 export interface GatherOptions<Request, Result> {

@@ -1,5 +1,5 @@
 import type { ClientDuplexStream } from '@grpc/grpc-js';
-import { ApiError, isApiErrorCode } from '#common/errors.ts';
+import { ApiError, isApiErrorCode } from '@semblance/common/errors';
 import type {
   Caller,
   ControlServiceClient,
@@ -8,7 +8,7 @@ import type {
   WatchJobsResponse,
   WatchOpened,
   WatchRefused,
-} from '#proto/semblance/control/v1/control.ts';
+} from '@semblance/proto/semblance/control/v1/control';
 
 export interface JobWatchesOptions {
   readonly client: Pick<ControlServiceClient, 'watchJobs'>;

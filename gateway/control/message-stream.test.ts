@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ServerDuplexStream, status } from '@grpc/grpc-js';
-import { afterEach, describe, expect, it } from 'vitest';
-import { createClient } from '#common/grpc/client.ts';
-import { type GrpcServer, startGrpcServer } from '#common/grpc/server.ts';
+import { createClient } from '@semblance/common/grpc/client';
+import { type GrpcServer, startGrpcServer } from '@semblance/common/grpc/server';
+import { freePort } from '@semblance/local/process/ports';
 import {
   ControlServiceClient,
   ControlServiceService,
@@ -10,8 +10,8 @@ import {
   type GetJobResult,
   type ReadJobsRequest,
   type ReadJobsResponse,
-} from '#proto/semblance/control/v1/control.ts';
-import { freePort } from '../../local/process/ports.ts';
+} from '@semblance/proto/semblance/control/v1/control';
+import { afterEach, describe, expect, it } from 'vitest';
 import { createMessageStream, type MessageStream } from './message-stream.ts';
 
 type Stream = ServerDuplexStream<ReadJobsRequest, ReadJobsResponse>;

@@ -1,5 +1,5 @@
 import { type ClientDuplexStream, Metadata, type ServiceError, status } from '@grpc/grpc-js';
-import type { Answered, Asked } from '#common/grpc/messages.ts';
+import type { Answered, Asked } from '@semblance/common/grpc/messages';
 
 type Call<Request, Result> = ClientDuplexStream<Asked<Request>, Answered<Result>>;
 

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { JobState } from '#proto/semblance/control/v1/control.ts';
+import type { JobState } from '@semblance/proto/semblance/control/v1/control';
 import { type EventIds, type Seen, tellNews } from './job-events.ts';
 
 /** Milliseconds. */

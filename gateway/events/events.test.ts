@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import { connect } from 'node:net';
+import { newId } from '@semblance/common/ids';
+import { startTestGateway, type TestGateway } from '@semblance/testkit/gateway/test-gateway';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { newId } from '#common/ids.ts';
-import { startTestGateway, type TestGateway } from '../testing/test-gateway.ts';
 import { EventStream, STREAM_BYTES } from './event-stream.ts';
 import { createEventIds, NOTHING } from './job-events.ts';
 

@@ -1,7 +1,7 @@
+import type { JobProgress, JobQueue, JobState } from '@semblance/proto/semblance/control/v1/control';
+import { anyText } from '@semblance/testkit/common/any-text';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { anyText } from '#common/testing/any-text.ts';
-import type { JobProgress, JobQueue, JobState } from '#proto/semblance/control/v1/control.ts';
 import { createEventIds, NOTHING, type Seen, tellNews } from './job-events.ts';
 
 const ID = 'job-01k9x3v7m2q8r5t1w4y6z0abcd';

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
-import { jobRecord } from '#common/job-record.ts';
-import type { JobQueue, JobState } from '#proto/semblance/control/v1/control.ts';
+import { jobRecord } from '@semblance/common/job-record';
+import type { JobQueue, JobState } from '@semblance/proto/semblance/control/v1/control';
 
 /** What a client has been told of a job. Event ids say it: whoever reconnects with one is told what is new since. */
 export interface Seen {

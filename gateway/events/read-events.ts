@@ -1,6 +1,6 @@
+import { ApiError } from '@semblance/common/errors';
+import type { JobState } from '@semblance/proto/semblance/control/v1/control';
 import { z } from 'zod';
-import { ApiError } from '#common/errors.ts';
-import type { JobState } from '#proto/semblance/control/v1/control.ts';
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { GatewayContext, Handler } from '../http/context.ts';

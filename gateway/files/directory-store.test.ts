@@ -1,5 +1,5 @@
-import { objectStoreConformance } from '#common/objects/conformance.ts';
-import { startTestGateway } from '../testing/test-gateway.ts';
+import { startTestGateway } from '@semblance/testkit/gateway/test-gateway';
+import { objectStoreConformance } from '@semblance/testkit/objects/conformance';
 
 objectStoreConformance('A directory behind the gateway', async () => {
   const t = await startTestGateway();

@@ -4,8 +4,13 @@ import { readdir } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
+import {
+  parseRaw,
+  sendRaw,
+  startTestGateway,
+  type TestGateway,
+} from '@semblance/testkit/gateway/test-gateway';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { parseRaw, sendRaw, startTestGateway, type TestGateway } from '../testing/test-gateway.ts';
 
 let t: TestGateway;
 const bytes = randomBytes(3_000_000);

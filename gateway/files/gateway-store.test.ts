@@ -2,13 +2,13 @@
 import { truncate } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
+import { DamagedObjectError } from '@semblance/objects/footer';
+import { GatewayStore } from '@semblance/objects/internal/gateway-store';
+import { type LinkGrant, signLink } from '@semblance/objects/links';
+import { ObjectNotFoundError } from '@semblance/objects/store';
+import { startTestGateway, type TestGateway } from '@semblance/testkit/gateway/test-gateway';
+import { objectStoreConformance } from '@semblance/testkit/objects/conformance';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { objectStoreConformance } from '#common/objects/conformance.ts';
-import { DamagedObjectError } from '#common/objects/footer.ts';
-import { GatewayStore } from '#common/objects/gateway-store.ts';
-import { type LinkGrant, signLink } from '#common/objects/links.ts';
-import { ObjectNotFoundError } from '#common/objects/store.ts';
-import { startTestGateway, type TestGateway } from '../testing/test-gateway.ts';
 
 const signingKey = Buffer.alloc(32, 7);
 const storeAt = (t: TestGateway, key = signingKey) =>

@@ -1,6 +1,6 @@
-import type { DirectoryStore } from '#common/objects/directory-store.ts';
-import { FILES_PATH, type LinkGrant, type LinkMethod } from '#common/objects/links.ts';
-import { OBJECT_STATE, type ObjectState } from '#common/objects/object-state.ts';
+import type { DirectoryStore } from '@semblance/objects/directory-store';
+import { FILES_PATH, type LinkGrant, type LinkMethod } from '@semblance/objects/links';
+import { OBJECT_STATE, type ObjectState } from '@semblance/objects/object-state';
 import type { GatewayContext } from '../http/context.ts';
 import { StatusError } from '../http/envelope.ts';
 

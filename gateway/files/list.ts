@@ -1,4 +1,4 @@
-import type { DirectoryStore } from '#common/objects/directory-store.ts';
+import type { DirectoryStore } from '@semblance/objects/directory-store';
 import type { Handler } from '../http/context.ts';
 import { requireGrant } from './links.ts';
 

@@ -1,11 +1,11 @@
 import type { ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
-import { ApiError } from '#common/errors.ts';
-import type { DirectoryStore, OpenObject } from '#common/objects/directory-store.ts';
-import { DamagedObjectError } from '#common/objects/footer.ts';
-import type { LinkGrant } from '#common/objects/links.ts';
-import type { ObjectState } from '#common/objects/object-state.ts';
-import { ObjectNotFoundError } from '#common/objects/store.ts';
+import { ApiError } from '@semblance/common/errors';
+import type { DirectoryStore, OpenObject } from '@semblance/objects/directory-store';
+import { DamagedObjectError } from '@semblance/objects/footer';
+import type { LinkGrant } from '@semblance/objects/links';
+import type { ObjectState } from '@semblance/objects/object-state';
+import { ObjectNotFoundError } from '@semblance/objects/store';
 import type { GatewayContext, Handler } from '../http/context.ts';
 import { StatusError } from '../http/envelope.ts';
 import { extensionOf } from '../uploads/media-types.ts';

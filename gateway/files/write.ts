@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
-import { ApiError } from '#common/errors.ts';
-import type { DirectoryStore } from '#common/objects/directory-store.ts';
+import { ApiError } from '@semblance/common/errors';
+import type { DirectoryStore } from '@semblance/objects/directory-store';
 import type { Handler } from '../http/context.ts';
 import type { BodyLimits } from '../http/pace.ts';
 import { ClientGoneError, requestBytes } from '../http/request-body.ts';

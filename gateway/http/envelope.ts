@@ -1,4 +1,4 @@
-import { ApiError } from '#common/errors.ts';
+import { ApiError } from '@semblance/common/errors';
 import type { GatewayContext } from './context.ts';
 
 /** `at_capacity` passes as soon as some work ends. */

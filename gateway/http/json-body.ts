@@ -1,6 +1,6 @@
+import { ApiError } from '@semblance/common/errors';
 import type { Context } from 'koa';
 import { koaBody } from 'koa-body';
-import { ApiError } from '#common/errors.ts';
 import type { GatewayContext } from './context.ts';
 import { askForBody, ClientGoneError } from './request-body.ts';
 

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
+import { ApiError, describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
+import { joinTrace, TRACEPARENT, TRACESTATE } from '@semblance/common/tracing/traceparent';
+import { type Span, tracer } from '@semblance/common/tracing/tracing';
 import type { Middleware } from 'koa';
-import { ApiError, describeError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
-import { joinTrace, TRACEPARENT, TRACESTATE } from '#common/tracing/traceparent.ts';
-import { type Span, tracer } from '#common/tracing/tracing.ts';
 import type { GatewayMetrics } from '../metrics.ts';
 import type { GatewayContext } from './context.ts';
 import { answerError, StatusError, toApiError } from './envelope.ts';

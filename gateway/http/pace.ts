@@ -1,4 +1,4 @@
-import { ApiError } from '#common/errors.ts';
+import { ApiError } from '@semblance/common/errors';
 
 /** How slow a client may be with its body, so that no connection, file or buffer is held for ever by a few bytes. */
 export interface BodyLimits {

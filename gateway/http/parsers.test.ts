@@ -1,12 +1,12 @@
 /** Whatever a client may write into a header, a key or a link: nothing throws that is not a refusal, nothing is let in. */
 import { hash } from 'node:crypto';
+import { ApiError } from '@semblance/common/errors';
+import { isObjectKey } from '@semblance/common/object-key';
+import { callbackUrlFault, isIdempotencyKey } from '@semblance/common/submit-rules';
+import { type LinkGrant, signLink, verifyLink } from '@semblance/objects/links';
+import { anyText } from '@semblance/testkit/common/any-text';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ApiError } from '#common/errors.ts';
-import { type LinkGrant, signLink, verifyLink } from '#common/objects/links.ts';
-import { isObjectKey } from '#common/objects/store.ts';
-import { callbackUrlFault, isIdempotencyKey } from '#common/submit-rules.ts';
-import { anyText } from '#common/testing/any-text.ts';
 import { requireCaller } from '../auth/bearer.ts';
 import { setRateLimitHeaders } from '../auth/rate-limit.ts';
 import { ifRangeHolds, isNotModified, parseRange } from '../files/range.ts';

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { ListenAddress } from '#common/config.ts';
-import { listen } from '#common/health.ts';
+import type { ListenAddress } from '@semblance/common/config';
+import { listen } from '@semblance/common/health';
 import { envelope } from './envelope.ts';
 import { noteExpectContinue } from './request-body.ts';
 

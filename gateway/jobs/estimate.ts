@@ -1,7 +1,7 @@
+import { ApiError } from '@semblance/common/errors';
+import { microsToUsd } from '@semblance/common/money';
+import { CAPABILITIES } from '@semblance/engine-api/capabilities';
 import { z } from 'zod';
-import { CAPABILITIES } from '#common/capabilities.ts';
-import { ApiError } from '#common/errors.ts';
-import { microsToUsd } from '#common/money.ts';
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { Handler } from '../http/context.ts';

@@ -1,6 +1,6 @@
+import { isObjectKey } from '@semblance/common/object-key';
+import { callbackUrlFault, MAX_CALLBACK_URL_LENGTH } from '@semblance/common/submit-rules';
 import { z } from 'zod';
-import { isObjectKey } from '#common/objects/store.ts';
-import { callbackUrlFault, MAX_CALLBACK_URL_LENGTH } from '#common/submit-rules.ts';
 
 /**
  * Text of `min` to `max` Unicode code points. NUL and lone surrogates are no text that a database or a voice could take.

@@ -1,5 +1,5 @@
+import { JOB_STATUSES } from '@semblance/events/jobs';
 import { z } from 'zod';
-import { JOB_STATUSES } from '#common/events/jobs.ts';
 import { usd } from '../openapi/parts.ts';
 
 /** The job record as the API answers it; `common/job-record.ts` makes it. */

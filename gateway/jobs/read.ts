@@ -1,5 +1,5 @@
-import { ApiError } from '#common/errors.ts';
-import { jobRecord } from '#common/job-record.ts';
+import { ApiError } from '@semblance/common/errors';
+import { jobRecord } from '@semblance/common/job-record';
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { Handler } from '../http/context.ts';

@@ -1,6 +1,6 @@
+import { ApiError } from '@semblance/common/errors';
+import { CAPABILITIES, CAPABILITY_NAMES, type Capability } from '@semblance/engine-api/capabilities';
 import { z } from 'zod';
-import { CAPABILITIES, CAPABILITY_NAMES, type Capability } from '#common/capabilities.ts';
-import { ApiError } from '#common/errors.ts';
 import { faultsOf } from '../http/faults.ts';
 import { callbackUrl, fileKey, optional, outputResolution, text } from './fields.ts';
 

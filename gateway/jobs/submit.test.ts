@@ -1,7 +1,12 @@
 import { connect } from 'node:net';
+import { ApiError } from '@semblance/common/errors';
+import {
+  parseRaw,
+  sendRaw,
+  startTestGateway,
+  type TestGateway,
+} from '@semblance/testkit/gateway/test-gateway';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { ApiError } from '#common/errors.ts';
-import { parseRaw, sendRaw, startTestGateway, type TestGateway } from '../testing/test-gateway.ts';
 
 let t: TestGateway;
 beforeAll(async () => {

@@ -1,7 +1,7 @@
+import { ApiError } from '@semblance/common/errors';
+import { IDEMPOTENCY_KEY_RULE, isIdempotencyKey } from '@semblance/common/submit-rules';
+import { CAPABILITIES } from '@semblance/engine-api/capabilities';
 import { z } from 'zod';
-import { CAPABILITIES } from '#common/capabilities.ts';
-import { ApiError } from '#common/errors.ts';
-import { IDEMPOTENCY_KEY_RULE, isIdempotencyKey } from '#common/submit-rules.ts';
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { Handler } from '../http/context.ts';

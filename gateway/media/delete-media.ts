@@ -1,6 +1,6 @@
+import { ApiError } from '@semblance/common/errors';
+import { isObjectKey } from '@semblance/common/object-key';
 import { z } from 'zod';
-import { ApiError } from '#common/errors.ts';
-import { isObjectKey } from '#common/objects/store.ts';
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { Handler } from '../http/context.ts';

@@ -1,9 +1,9 @@
+import { API_ERROR_CODES } from '@semblance/common/errors';
+import { startTestGateway, type TestGateway } from '@semblance/testkit/gateway/test-gateway';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { API_ERROR_CODES } from '#common/errors.ts';
-import { startTestGateway, type TestGateway } from '../testing/test-gateway.ts';
 
 interface Media {
   readonly schema?: object;

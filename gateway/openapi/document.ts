@@ -1,5 +1,5 @@
+import { type ApiErrorCode, httpStatusOf } from '@semblance/common/errors';
 import { z } from 'zod';
-import { type ApiErrorCode, httpStatusOf } from '#common/errors.ts';
 import type { Answer, Operation, Route } from './operation.ts';
 import { ERROR_MEANINGS, errorEnvelope, RATE_LIMIT_HEADERS, RESPONSE_HEADERS } from './parts.ts';
 

@@ -1,5 +1,5 @@
+import type { ApiErrorCode } from '@semblance/common/errors';
 import type { z } from 'zod';
-import type { ApiErrorCode } from '#common/errors.ts';
 import type { Handler } from '../http/context.ts';
 
 /** A successful answer of an operation. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { ApiError } from '#common/errors.ts';
+import { ApiError } from '@semblance/common/errors';
 import { sendAsset } from '../http/asset.ts';
 import type { Handler } from '../http/context.ts';
 import type { Operation, Route } from './operation.ts';

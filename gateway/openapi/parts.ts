@@ -1,5 +1,5 @@
+import { API_ERROR_CODES } from '@semblance/common/errors';
 import { z } from 'zod';
-import { API_ERROR_CODES } from '#common/errors.ts';
 
 /** Schemas that several operations share. */
 

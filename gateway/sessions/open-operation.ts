@@ -1,4 +1,4 @@
-import { CAPABILITIES } from '#common/capabilities.ts';
+import { CAPABILITIES } from '@semblance/engine-api/capabilities';
 import type { Operation } from '../openapi/operation.ts';
 import { mayBeLeftOut, type SessionCapability } from './open.ts';
 import { SESSION_BODIES, SESSION_RECORDS } from './session-schemas.ts';

@@ -1,7 +1,7 @@
-import { CAPABILITIES, CAPABILITY_NAMES, type Capability } from '#common/capabilities.ts';
-import { ApiError } from '#common/errors.ts';
-import { DEFAULT_LIVE_PROMPT } from '#common/live-prompt.ts';
-import { microsToUsd } from '#common/money.ts';
+import { ApiError } from '@semblance/common/errors';
+import { DEFAULT_LIVE_PROMPT } from '@semblance/common/live-prompt';
+import { microsToUsd } from '@semblance/common/money';
+import { CAPABILITIES, CAPABILITY_NAMES, type Capability } from '@semblance/engine-api/capabilities';
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import { whileClientWaits } from '../http/client-gone.ts';

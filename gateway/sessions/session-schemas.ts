@@ -1,5 +1,5 @@
+import { DEFAULT_LIVE_PROMPT } from '@semblance/common/live-prompt';
 import { z } from 'zod';
-import { DEFAULT_LIVE_PROMPT } from '#common/live-prompt.ts';
 import { text } from '../jobs/fields.ts';
 import { usd } from '../openapi/parts.ts';
 

@@ -1,7 +1,7 @@
+import { ApiError } from '@semblance/common/errors';
+import { DEFAULT_LIVE_PROMPT } from '@semblance/common/live-prompt';
+import { startTestGateway, type TestGateway } from '@semblance/testkit/gateway/test-gateway';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { ApiError } from '#common/errors.ts';
-import { DEFAULT_LIVE_PROMPT } from '#common/live-prompt.ts';
-import { startTestGateway, type TestGateway } from '../testing/test-gateway.ts';
 import type { SessionCapability } from './open.ts';
 
 let t: TestGateway;

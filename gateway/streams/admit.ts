@@ -1,6 +1,6 @@
 import { hash, randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import type { ConnectSessionResponse } from '#proto/semblance/control/v1/control.ts';
+import type { ConnectSessionResponse } from '@semblance/proto/semblance/control/v1/control';
 import type { ControlPlane } from '../control/control-plane.ts';
 import { toApiError } from '../http/envelope.ts';
 import type { Agents } from './agents.ts';

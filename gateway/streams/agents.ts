@@ -1,6 +1,6 @@
-import { createClient } from '#common/grpc/client.ts';
-import type { Tls } from '#common/grpc/tls/tls.ts';
-import { LiveServiceClient } from '#proto/semblance/live/v1/live.ts';
+import { createClient } from '@semblance/common/grpc/client';
+import type { Tls } from '@semblance/common/grpc/tls/tls';
+import { LiveServiceClient } from '@semblance/proto/semblance/live/v1/live';
 
 /** The clients of the agents, one for each address in use. */
 export interface Agents {

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { VOICE_READY } from '@semblance/testkit/gateway/agent-double';
+import { CHUNK, type StreamClient, streamRig } from '@semblance/testkit/gateway/stream-rig';
 import { afterEach, describe, expect, it } from 'vitest';
-import { VOICE_READY } from '../testing/agent-double.ts';
-import { CHUNK, type StreamClient, streamRig } from '../testing/stream-rig.ts';
 
 /** Says so many milliseconds of sound at once, in pieces of five: two hundred messages a second. */
 function say(client: StreamClient, ms: number, { sent = [] as Buffer[], piece = 5 } = {}): Buffer[] {

@@ -1,5 +1,5 @@
+import { ApiError } from '@semblance/common/errors';
 import { z } from 'zod';
-import { ApiError } from '#common/errors.ts';
 import type { Handler } from '../http/context.ts';
 import type { Operation } from '../openapi/operation.ts';
 

@@ -1,7 +1,7 @@
+import { EndReason } from '@semblance/proto/semblance/live/v1/live';
+import { CHUNK, StreamClient, streamRig } from '@semblance/testkit/gateway/stream-rig';
+import { startTestGateway, type TestGateway } from '@semblance/testkit/gateway/test-gateway';
 import { describe, expect, it } from 'vitest';
-import { EndReason } from '#proto/semblance/live/v1/live.ts';
-import { CHUNK, StreamClient, streamRig } from '../testing/stream-rig.ts';
-import { startTestGateway, type TestGateway } from '../testing/test-gateway.ts';
 
 const rig = streamRig();
 const noticed = (url: string) => new StreamClient(`${url}&notices=on`);

@@ -1,4 +1,4 @@
-import { CLOSE_CODES, type SessionEndReason } from '#common/live-session.ts';
+import { CLOSE_CODES, type SessionEndReason } from '@semblance/common/live-session';
 
 /** How a stream ends: what the client is told, what the books are told, and what it is counted as. */
 export interface Ending {

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { impatientRig, resources } from '@semblance/testkit/gateway/impatient-rig';
+import { CHUNK, StreamClient, streamRig } from '@semblance/testkit/gateway/stream-rig';
+import { startTestGateway } from '@semblance/testkit/gateway/test-gateway';
 import { describe, expect, it } from 'vitest';
-import { impatientRig, resources } from '../testing/impatient-rig.ts';
-import { CHUNK, StreamClient, streamRig } from '../testing/stream-rig.ts';
-import { startTestGateway } from '../testing/test-gateway.ts';
 
 const rig = impatientRig();
 /** Gives no client up for what a busy machine keeps it waiting. */

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
-import { ApiError, type ApiErrorCode } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
+import { ApiError, type ApiErrorCode } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
 import { AT_CAPACITY_RETRY_SECONDS, envelope } from '../http/envelope.ts';
 import { SANE_REQUEST_ID } from '../http/observe.ts';
 import type { GatewayMetrics } from '../metrics.ts';

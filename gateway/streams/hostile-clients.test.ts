@@ -1,10 +1,10 @@
 import { connect } from 'node:net';
+import { EndReason } from '@semblance/proto/semblance/live/v1/live';
+import { PICTURE_READY } from '@semblance/testkit/gateway/agent-double';
+import { impatientRig, resources } from '@semblance/testkit/gateway/impatient-rig';
+import { CHUNK, frame, jpegOf, StreamClient, upgradeHead } from '@semblance/testkit/gateway/stream-rig';
 import { describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { EndReason } from '#proto/semblance/live/v1/live.ts';
-import { PICTURE_READY } from '../testing/agent-double.ts';
-import { impatientRig, resources } from '../testing/impatient-rig.ts';
-import { CHUNK, frame, jpegOf, StreamClient, upgradeHead } from '../testing/stream-rig.ts';
 
 const rig = impatientRig();
 

@@ -1,5 +1,5 @@
+import { PICTURE_READY, VOICE_READY } from '@semblance/testkit/gateway/agent-double';
 import { describe, expect, it } from 'vitest';
-import { PICTURE_READY, VOICE_READY } from '../testing/agent-double.ts';
 import { createInput } from './input.ts';
 import { mediaFormatOf } from './media-format.ts';
 

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Tls } from '#common/grpc/tls/tls.ts';
-import type { Logger } from '#common/logging.ts';
-import { Standstill } from '#common/standstill.ts';
+import type { Tls } from '@semblance/common/grpc/tls/tls';
+import type { Logger } from '@semblance/common/logging';
+import { Standstill } from '@semblance/common/standstill';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { GatewayMetrics } from '../metrics.ts';
 import { type Admitted, admit } from './admit.ts';

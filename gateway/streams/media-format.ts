@@ -1,4 +1,4 @@
-import type { PictureFormat, RelayReady, VoiceFormat } from '#proto/semblance/live/v1/live.ts';
+import type { PictureFormat, RelayReady, VoiceFormat } from '@semblance/proto/semblance/live/v1/live';
 import type { AllowanceOptions } from './allowance.ts';
 import { PICTURE_SIZES } from './picture-size.ts';
 

@@ -1,5 +1,5 @@
+import { VOICE_READY } from '@semblance/testkit/gateway/agent-double';
 import { expect, it } from 'vitest';
-import { VOICE_READY } from '../testing/agent-double.ts';
 import { mediaFormatOf } from './media-format.ts';
 import { createOutput } from './output.ts';
 

@@ -1,4 +1,4 @@
-import { frameSize, jpegSegments } from '#common/jpeg-segments.ts';
+import { frameSize, jpegSegments } from '@semblance/common/jpeg-segments';
 
 export interface PictureSize {
   readonly width: number;

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { PICTURE_READY, PICTURES, VOICE_READY } from '@semblance/testkit/gateway/agent-double';
+import { CHUNK, jpegOf, streamRig } from '@semblance/testkit/gateway/stream-rig';
+import { tokenRig } from '@semblance/testkit/gateway/token-rig';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { PICTURE_READY, PICTURES, VOICE_READY } from '../testing/agent-double.ts';
-import { CHUNK, jpegOf, streamRig } from '../testing/stream-rig.ts';
-import { tokenRig } from '../testing/token-rig.ts';
 
 const rig = tokenRig();
 /** Its clock stands still, so that nothing but the test's own messages ends a stream. */

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { EndReason } from '@semblance/proto/semblance/live/v1/live';
+import { AgentDouble } from '@semblance/testkit/gateway/agent-double';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { EndReason } from '#proto/semblance/live/v1/live.ts';
-import { AgentDouble } from '../testing/agent-double.ts';
 import { createAgents } from './agents.ts';
 import { type OpenRelayOptions, openRelay } from './relay.ts';
 

@@ -1,14 +1,14 @@
 import { type ClientDuplexStream, Metadata, type ServiceError, status } from '@grpc/grpc-js';
-import { ApiError } from '#common/errors.ts';
-import { REQUEST_ID_KEY } from '#common/grpc/status.ts';
-import { fromEndReason, type SessionEndReason, toEndReason } from '#common/live-session.ts';
+import { ApiError } from '@semblance/common/errors';
+import { REQUEST_ID_KEY } from '@semblance/common/grpc/status';
+import { fromEndReason, type SessionEndReason, toEndReason } from '@semblance/common/live-session';
 import type {
   LiveServiceClient,
   RelayOpen,
   RelayReady,
   RelayRequest,
   RelayResponse,
-} from '#proto/semblance/live/v1/live.ts';
+} from '@semblance/proto/semblance/live/v1/live';
 
 export interface RelayListener {
   media(sequence: bigint, data: Buffer): void;

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { silentLogger } from '@semblance/common/logging';
+import type { SessionReport, SessionVerdict } from '@semblance/proto/semblance/control/v1/control';
 import { afterEach, describe, expect, it } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
-import type { SessionReport, SessionVerdict } from '#proto/semblance/control/v1/control.ts';
 import { createReporter, type Reporter } from './reporter.ts';
 
 const made: Reporter[] = [];

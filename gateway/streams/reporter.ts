@@ -1,6 +1,6 @@
-import { describeError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
-import type { SessionReport, SessionVerdict } from '#proto/semblance/control/v1/control.ts';
+import { describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
+import type { SessionReport, SessionVerdict } from '@semblance/proto/semblance/control/v1/control';
 
 /** A connection whose progress is reported. */
 export interface Reported {

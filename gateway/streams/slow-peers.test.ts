@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
+import { startTcpProxy } from '@semblance/testkit/common/tcp-proxy';
+import { PICTURE_READY, VOICE_READY } from '@semblance/testkit/gateway/agent-double';
+import { impatientRig } from '@semblance/testkit/gateway/impatient-rig';
+import { CHUNK, frame, StreamClient, streamRig } from '@semblance/testkit/gateway/stream-rig';
 import { afterEach, describe, expect, it } from 'vitest';
-import { startTcpProxy } from '#common/testing/tcp-proxy.ts';
-import { PICTURE_READY, VOICE_READY } from '../testing/agent-double.ts';
-import { impatientRig } from '../testing/impatient-rig.ts';
-import { CHUNK, frame, StreamClient, streamRig } from '../testing/stream-rig.ts';
 
 const rig = impatientRig();
 /** For those that are not given up: as patient as gateways are. */

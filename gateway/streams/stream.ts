@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
+import { END_REASONS } from '@semblance/common/live-session';
 import type { WebSocket } from 'ws';
-import { END_REASONS } from '#common/live-session.ts';
 import { Allowance } from './allowance.ts';
 import { closeReason, codeOf, type Ending, endingFor, endingOfError, faultOf, reasonOf } from './endings.ts';
 import { createInput, type Input } from './input.ts';

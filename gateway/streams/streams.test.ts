@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { EndReason } from '@semblance/proto/semblance/live/v1/live';
+import { VOICE_READY } from '@semblance/testkit/gateway/agent-double';
+import { CHUNK, streamRig } from '@semblance/testkit/gateway/stream-rig';
+import { tokenRig } from '@semblance/testkit/gateway/token-rig';
 import { describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { EndReason } from '#proto/semblance/live/v1/live.ts';
-import { VOICE_READY } from '../testing/agent-double.ts';
-import { CHUNK, streamRig } from '../testing/stream-rig.ts';
-import { tokenRig } from '../testing/token-rig.ts';
 
 const rig = tokenRig();
 

@@ -1,10 +1,10 @@
 import { connect } from 'node:net';
+import { ApiError } from '@semblance/common/errors';
+import { EndReason } from '@semblance/proto/semblance/live/v1/live';
+import { StreamClient, upgradeHead } from '@semblance/testkit/gateway/stream-rig';
+import { parseRaw, sendRaw } from '@semblance/testkit/gateway/test-gateway';
+import { tokenRig } from '@semblance/testkit/gateway/token-rig';
 import { describe, expect, it } from 'vitest';
-import { ApiError } from '#common/errors.ts';
-import { EndReason } from '#proto/semblance/live/v1/live.ts';
-import { StreamClient, upgradeHead } from '../testing/stream-rig.ts';
-import { parseRaw, sendRaw } from '../testing/test-gateway.ts';
-import { tokenRig } from '../testing/token-rig.ts';
 
 const rig = tokenRig();
 

@@ -1,9 +1,9 @@
 /** @module-tag browser */
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { pageRig } from '@semblance/testkit/gateway/try-page/page-rig';
 import type { Page } from 'playwright-core';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { pageRig } from './testing/page-rig.ts';
 
 /** However a session ends. */
 const tried = pageRig();

@@ -4,11 +4,11 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { TEST_KEY } from '@semblance/testkit/gateway/control-double';
+import { jpegOf } from '@semblance/testkit/gateway/stream-rig';
+import { pageRig } from '@semblance/testkit/gateway/try-page/page-rig';
 import type { Page } from 'playwright-core';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { TEST_KEY } from '../testing/control-double.ts';
-import { jpegOf } from '../testing/stream-rig.ts';
-import { pageRig } from './testing/page-rig.ts';
 
 /** How a session begins, and what comes back of it. */
 const tried = pageRig();

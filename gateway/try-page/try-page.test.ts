@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { startTestGateway, type TestGateway } from '@semblance/testkit/gateway/test-gateway';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startTestGateway, type TestGateway } from '../testing/test-gateway.ts';
 
 /** As much of a canvas as is drawn on and read here. */
 interface Drawing {

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
-import { ApiError } from '#common/errors.ts';
+import { ApiError } from '@semblance/common/errors';
 import { sendAsset } from '../http/asset.ts';
 import type { Handler } from '../http/context.ts';
 import type { Route } from '../openapi/operation.ts';

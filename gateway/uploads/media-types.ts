@@ -1,4 +1,4 @@
-import type { MediaKind } from '#common/capabilities.ts';
+import type { MediaKind } from '@semblance/engine-api/capabilities';
 
 /** Accepted types, with the other names clients give them and the extensions files of them have. */
 interface MediaType {

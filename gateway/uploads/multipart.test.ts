@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
+import { BOUNDARY, FORM_TYPE, formBytes, seeded } from '@semblance/testkit/gateway/form';
 import busboy from 'busboy';
 import { describe, expect, it } from 'vitest';
-import { BOUNDARY, FORM_TYPE, formBytes, seeded } from '../testing/form.ts';
 import { MultipartReader } from './multipart.ts';
 import { boundaryOf, MultipartError, parsePartHeader } from './multipart-header.ts';
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { MediaKind } from '#common/capabilities.ts';
-import { ApiError } from '#common/errors.ts';
+import { ApiError } from '@semblance/common/errors';
+import type { MediaKind } from '@semblance/engine-api/capabilities';
 import { declaredKind } from './media-types.ts';
 import { MultipartReader } from './multipart.ts';
 import { MultipartError } from './multipart-header.ts';

@@ -1,4 +1,4 @@
-import type { MediaKind } from '#common/capabilities.ts';
+import type { MediaKind } from '@semblance/engine-api/capabilities';
 
 /** Bytes of a file's beginning that `sniff` wants; a file may be shorter. */
 export const SNIFF_BYTES = 1024;

@@ -1,11 +1,16 @@
 import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
+import { ApiError } from '@semblance/common/errors';
+import { FORM_TYPE, formBytes, mp4Bytes, pngBytes } from '@semblance/testkit/gateway/form';
+import {
+  parseRaw,
+  sendRaw,
+  startTestGateway,
+  type TestGateway,
+} from '@semblance/testkit/gateway/test-gateway';
+import { KIB, sizeLimits, uploadRig } from '@semblance/testkit/gateway/upload-rig';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { ApiError } from '#common/errors.ts';
-import { FORM_TYPE, formBytes, mp4Bytes, pngBytes } from '../testing/form.ts';
-import { parseRaw, sendRaw, startTestGateway, type TestGateway } from '../testing/test-gateway.ts';
-import { KIB, sizeLimits, uploadRig } from '../testing/upload-rig.ts';
 
 const rig = uploadRig();
 const { post, send, expectRefused, requestHead, open } = rig;

@@ -1,12 +1,12 @@
 import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
+import { MediaKind } from '@semblance/proto/semblance/control/v1/control';
+import { type FormPart, formBytes, mp4Bytes, pngBytes, seeded } from '@semblance/testkit/gateway/form';
+import { parseRaw, startTestGateway, type TestGateway } from '@semblance/testkit/gateway/test-gateway';
+import { KIB, sizeLimits, uploadRig } from '@semblance/testkit/gateway/upload-rig';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { MediaKind } from '#proto/semblance/control/v1/control.ts';
-import { type FormPart, formBytes, mp4Bytes, pngBytes, seeded } from '../testing/form.ts';
-import { parseRaw, startTestGateway, type TestGateway } from '../testing/test-gateway.ts';
-import { KIB, sizeLimits, uploadRig } from '../testing/upload-rig.ts';
 
 const rig = uploadRig();
 const { post, send, expectRefused, requestHead, open } = rig;

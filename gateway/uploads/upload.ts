@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream';
-import type { MediaKind as Kind } from '#common/capabilities.ts';
-import { ApiError, describeError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
-import type { ObjectStore } from '#common/objects/store.ts';
-import { type BeginUploadResponse, MediaKind } from '#proto/semblance/control/v1/control.ts';
+import { ApiError, describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
+import type { MediaKind as Kind } from '@semblance/engine-api/capabilities';
+import type { ObjectStore } from '@semblance/objects/store';
+import { type BeginUploadResponse, MediaKind } from '@semblance/proto/semblance/control/v1/control';
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { GatewayContext, Handler } from '../http/context.ts';

@@ -1,7 +1,7 @@
+import { ApiError } from '@semblance/common/errors';
+import { MOMENT_PATTERN, MOMENT_RULE, parseMoment } from '@semblance/common/moment';
+import type { UsageRange } from '@semblance/proto/semblance/control/v1/usage';
 import { z } from 'zod';
-import { ApiError } from '#common/errors.ts';
-import { MOMENT_PATTERN, MOMENT_RULE, parseMoment } from '#common/moment.ts';
-import type { UsageRange } from '#proto/semblance/control/v1/usage.ts';
 
 export const DEFAULT_LIMIT = 100;
 export const MAX_LIMIT = 500;

@@ -1,5 +1,5 @@
+import { startTestGateway, type TestGateway } from '@semblance/testkit/gateway/test-gateway';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startTestGateway, type TestGateway } from '../testing/test-gateway.ts';
 
 let t: TestGateway;
 beforeAll(async () => {

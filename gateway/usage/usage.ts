@@ -1,8 +1,8 @@
+import { ApiError } from '@semblance/common/errors';
+import { usageEntry, usageSummary } from '@semblance/common/usage-record';
+import { CAPABILITIES, CAPABILITY_NAMES } from '@semblance/engine-api/capabilities';
+import { JOB_STATUSES } from '@semblance/events/jobs';
 import { z } from 'zod';
-import { CAPABILITIES, CAPABILITY_NAMES } from '#common/capabilities.ts';
-import { ApiError } from '#common/errors.ts';
-import { JOB_STATUSES } from '#common/events/jobs.ts';
-import { usageEntry, usageSummary } from '#common/usage-record.ts';
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { GatewayContext, Handler } from '../http/context.ts';

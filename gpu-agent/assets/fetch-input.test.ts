@@ -3,10 +3,17 @@ import { readFile, stat, writeFile } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { freePort } from '@semblance/local/process/ports';
+import {
+  BODY,
+  failure,
+  IMPATIENT,
+  impatiently,
+  LIMITS,
+  useTransferRig,
+} from '@semblance/testkit/gpu-agent/transfer-rig';
 import { describe, expect, it } from 'vitest';
-import { freePort } from '../../local/process/ports.ts';
 import { fetchInput } from './fetch-input.ts';
-import { BODY, failure, IMPATIENT, impatiently, LIMITS, useTransferRig } from './testing/transfer-rig.ts';
 
 const rig = useTransferRig();
 const fetchTo = (url: string, options: Partial<Parameters<typeof fetchInput>[0]> = {}) =>

@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import type { Logger } from '@semblance/common/logging';
 import { type Dispatcher, request } from 'undici';
-import type { Logger } from '#common/logging.ts';
 import { AssetError, diskError } from './errors.ts';
 import {
   checkedUrl,

@@ -1,8 +1,14 @@
 import { writeFile } from 'node:fs/promises';
+import {
+  BODY,
+  failure,
+  IMPATIENT,
+  impatiently,
+  useTransferRig,
+} from '@semblance/testkit/gpu-agent/transfer-rig';
 import { Agent, buildConnector } from 'undici';
 import { describe, expect, it } from 'vitest';
 import { fileSha256, storeOutput } from './store-output.ts';
-import { BODY, failure, IMPATIENT, impatiently, useTransferRig } from './testing/transfer-rig.ts';
 
 const rig = useTransferRig();
 

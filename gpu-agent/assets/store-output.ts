@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import type { Logger } from '@semblance/common/logging';
 import { type Dispatcher, request } from 'undici';
-import type { Logger } from '#common/logging.ts';
 import { diskError } from './errors.ts';
 import {
   checkedUrl,

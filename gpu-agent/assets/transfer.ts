@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
 import { Agent } from 'undici';
-import { describeError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
 import { AssetError } from './errors.ts';
 
 /** Time limits of transfers, in milliseconds. */

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { silentLogger } from '@semblance/common/logging';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
 import { checkedOutput, openWorkDir } from './work-dir.ts';
 
 const logger = silentLogger();

@@ -1,6 +1,6 @@
 import { lstat, mkdir, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { join, sep } from 'node:path';
-import type { Logger } from '#common/logging.ts';
+import type { Logger } from '@semblance/common/logging';
 import { AssetError, diskError } from './errors.ts';
 
 const RUN_PREFIX = 'run-';

@@ -1,13 +1,13 @@
 import { status } from '@grpc/grpc-js';
-import { GrpcError, type GrpcService } from '#common/grpc/server.ts';
-import type { Logger } from '#common/logging.ts';
+import { GrpcError, type GrpcService } from '@semblance/common/grpc/server';
+import type { Logger } from '@semblance/common/logging';
 import {
   type AgentServiceServer,
   AgentServiceService,
   AttemptState,
   type AttemptStatus,
   type WatchAttemptsResponse,
-} from '#proto/semblance/agent/v1/agent.ts';
+} from '@semblance/proto/semblance/agent/v1/agent';
 import { assertAddressed, timedCalls } from '../grpc/timed.ts';
 import { streamChanges, type WatchedThings } from '../grpc/watch.ts';
 import type { AgentMetrics } from '../metrics.ts';

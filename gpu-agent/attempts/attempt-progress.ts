@@ -1,4 +1,4 @@
-import type { OnProgress } from '../engines/engine.ts';
+import type { OnProgress } from '@semblance/engine-api/engine';
 import { createPace } from './pace.ts';
 
 /** Shares of the whole that fetching and storing take each; the rest is the engine's, and the measuring's. */

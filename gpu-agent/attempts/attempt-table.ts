@@ -1,4 +1,4 @@
-import type { RenderErrorCode, RenderStage } from '../engines/engine.ts';
+import type { RenderErrorCode, RenderStage } from '@semblance/engine-api/engine';
 import { createPace, type Pace } from './pace.ts';
 
 /** One try at a RenderJob: the job's uid and the attempt number, which is the fencing token. */

@@ -1,11 +1,11 @@
+import type { Logger } from '@semblance/common/logging';
+import type { Provenance } from '@semblance/provenance/provenance';
 import type { Dispatcher } from 'undici';
-import type { Logger } from '#common/logging.ts';
 import type { TransferLimits } from '../assets/transfer.ts';
 import type { WorkDir } from '../assets/work-dir.ts';
 import type { ContentChecks } from '../content-check/content-checks.ts';
 import type { ChosenEngine, EngineSet } from '../engines/engine-set.ts';
 import type { AgentMetrics } from '../metrics.ts';
-import type { Provenance } from '../provenance/provenance.ts';
 import { type Attempt, type AttemptRef, createAttemptTable, type StartDecision } from './attempt-table.ts';
 import { AttemptEnded } from './endings.ts';
 import type { VideoMeter } from './measured-units.ts';

@@ -1,8 +1,8 @@
+import { DeviceGoneError } from '@semblance/engine-api/device-fault';
+import { EngineInterruptedError, RenderError } from '@semblance/engine-api/engine';
 import { describe, expect, it } from 'vitest';
 import { AssetError } from '../assets/errors.ts';
 import { ContentCheckError } from '../content-check/check.ts';
-import { DeviceGoneError } from '../engines/device-fault.ts';
-import { EngineInterruptedError, RenderError } from '../engines/engine.ts';
 import { AttemptEnded } from './endings.ts';
 import { failedOutcome } from './failed-outcome.ts';
 

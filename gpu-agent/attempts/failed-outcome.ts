@@ -1,13 +1,13 @@
-import { describeError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
+import { describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
+import { DeviceGoneError } from '@semblance/engine-api/device-fault';
+import { EngineInterruptedError, RenderError } from '@semblance/engine-api/engine';
+import { exhausted } from '@semblance/engine-api/exhausted';
+import { SigningCredentialError } from '@semblance/provenance/signer';
 import { AssetError } from '../assets/errors.ts';
 import { ContentCheckError } from '../content-check/check.ts';
-import { DeviceGoneError } from '../engines/device-fault.ts';
-import { EngineInterruptedError, RenderError } from '../engines/engine.ts';
-import { exhausted } from '../engines/exhausted.ts';
 import { EngineUnavailableError } from '../engines/host/engine-pool.ts';
 import { EngineCrashedError } from '../engines/host/engine-process.ts';
-import { SigningCredentialError } from '../provenance/signer.ts';
 import type { Outcome } from './attempt-table.ts';
 import { AttemptEnded } from './endings.ts';
 

@@ -1,6 +1,6 @@
+import { silentLogger } from '@semblance/common/logging';
+import type { RenderResult } from '@semblance/engine-api/engine';
 import { describe, expect, it } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
-import type { RenderResult } from '../engines/engine.ts';
 import { isMeasurable, measuredMilliUnits, type VideoMeter } from './measured-units.ts';
 
 const meter: VideoMeter = async (_path, _signal, onDecoded) => {

@@ -1,7 +1,7 @@
-import { CAPABILITIES, type Capability } from '#common/capabilities.ts';
-import type { Logger } from '#common/logging.ts';
-import type { RenderResult } from '../engines/engine.ts';
-import type { OpenMedia } from '../media/media.ts';
+import type { Logger } from '@semblance/common/logging';
+import { CAPABILITIES, type Capability } from '@semblance/engine-api/capabilities';
+import type { RenderResult } from '@semblance/engine-api/engine';
+import type { OpenMedia } from '@semblance/media/media';
 
 /** Measures finished videos; absent on a machine without media tools. */
 export type VideoMeter = OpenMedia['measure'];

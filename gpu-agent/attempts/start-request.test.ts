@@ -1,5 +1,5 @@
+import { StartAttemptRequest } from '@semblance/proto/semblance/agent/v1/agent';
 import { describe, expect, it } from 'vitest';
-import { StartAttemptRequest } from '#proto/semblance/agent/v1/agent.ts';
 import { MAX_INPUT_BYTES, MalformedRequestError, parseRef, parseStart } from './start-request.ts';
 
 const URL_ = 'http://127.0.0.1:1/x?sig=secret';

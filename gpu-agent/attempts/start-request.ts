@@ -1,5 +1,5 @@
-import { CAPABILITIES, type Capability, isCapability } from '#common/capabilities.ts';
-import type { StartAttemptRequest } from '#proto/semblance/agent/v1/agent.ts';
+import { CAPABILITIES, type Capability, isCapability } from '@semblance/engine-api/capabilities';
+import type { StartAttemptRequest } from '@semblance/proto/semblance/agent/v1/agent';
 import type { Sink } from '../assets/store-output.ts';
 import { checkedUrl } from '../assets/transfer.ts';
 import type { AttemptRef } from './attempt-table.ts';

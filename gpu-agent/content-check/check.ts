@@ -1,4 +1,4 @@
-import type { Capability, MediaKind } from '#common/capabilities.ts';
+import type { Capability, MediaKind } from '@semblance/engine-api/capabilities';
 
 /** One file that is looked at. */
 export interface CheckedFile {

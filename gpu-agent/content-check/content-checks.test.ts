@@ -3,9 +3,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { loadConfig } from '@semblance/common/config';
+import { silentLogger } from '@semblance/common/logging';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { loadConfig } from '#common/config.ts';
-import { silentLogger } from '#common/logging.ts';
 import { createContentChecks } from './content-checks.ts';
 import { contentCheckSettings, contentCheckShape } from './settings.ts';
 

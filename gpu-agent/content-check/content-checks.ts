@@ -1,6 +1,6 @@
-import { describeError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
-import { RenderError } from '../engines/engine.ts';
+import { describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
+import { RenderError } from '@semblance/engine-api/engine';
 import { allowAll } from './allow-all.ts';
 import { type CheckSubject, type ContentCheck, ContentCheckError, type Verdict } from './check.ts';
 import { grpcHook } from './grpc-hook.ts';

@@ -2,8 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Server, ServerCredentials, type ServiceError, status } from '@grpc/grpc-js';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
+import { silentLogger } from '@semblance/common/logging';
 import {
   type CheckRequest,
   CheckResponse,
@@ -12,7 +11,8 @@ import {
   Phase,
   type Subject,
   Verdict,
-} from '#proto/semblance/check/v1/check.ts';
+} from '@semblance/proto/semblance/check/v1/check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { grpcHook } from './grpc-hook.ts';
 
 const idle = new AbortController().signal;

@@ -1,13 +1,13 @@
 import { open, stat } from 'node:fs/promises';
 import { credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
-import { CHANNEL_OPTIONS } from '#common/grpc/client.ts';
+import { CHANNEL_OPTIONS } from '@semblance/common/grpc/client';
 import {
   CheckRequest,
   type CheckResponse,
   CheckServiceClient,
   Phase,
   Verdict as Said,
-} from '#proto/semblance/check/v1/check.ts';
+} from '@semblance/proto/semblance/check/v1/check';
 import { ALLOWED, type CheckSubject, type ContentCheck, ContentCheckError, type Verdict } from './check.ts';
 import { type AskingOptions, rejection, verdictOf } from './service-answer.ts';
 

@@ -2,10 +2,14 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { silentLogger } from '@semblance/common/logging';
+import {
+  type Answer,
+  type CheckService,
+  startCheckService,
+} from '@semblance/testkit/content-check/check-service';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
 import { httpHook } from './http-hook.ts';
-import { type Answer, type CheckService, startCheckService } from './testing/check-service.ts';
 
 const idle = new AbortController().signal;
 let dir: string;

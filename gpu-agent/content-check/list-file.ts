@@ -1,5 +1,5 @@
 import { readFile, stat } from 'node:fs/promises';
-import { describeError } from '#common/errors.ts';
+import { describeError } from '@semblance/common/errors';
 import { ContentCheckError } from './check.ts';
 
 /**

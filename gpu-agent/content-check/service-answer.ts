@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { describeError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
+import { describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
 import { type CheckSubject, ContentCheckError, type Verdict } from './check.ts';
 
 /** What an owner's service and its caller agree on, whatever it is asked by. */

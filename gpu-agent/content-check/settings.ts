@@ -1,6 +1,6 @@
 import { isAbsolute } from 'node:path';
+import { ConfigError } from '@semblance/common/config';
 import { z } from 'zod';
-import { ConfigError } from '#common/config.ts';
 
 export const CHECK_NAMES = ['allow-all', 'hash-list', 'word-list', 'http', 'grpc'] as const;
 export type CheckName = (typeof CHECK_NAMES)[number];

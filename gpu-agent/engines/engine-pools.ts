@@ -1,4 +1,4 @@
-import type { Logger } from '#common/logging.ts';
+import type { Logger } from '@semblance/common/logging';
 import { createEnginePool, type EnginePool } from './host/engine-pool.ts';
 import type { EngineSource } from './registry.ts';
 

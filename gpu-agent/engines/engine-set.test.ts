@@ -1,5 +1,5 @@
+import type { EngineCapability } from '@semblance/engine-api/engine';
 import { describe, expect, it } from 'vitest';
-import type { EngineCapability } from './engine.ts';
 import { createEngineSet } from './engine-set.ts';
 import type { EnginePool } from './host/engine-pool.ts';
 

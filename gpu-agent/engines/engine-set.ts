@@ -1,5 +1,5 @@
-import type { Capability } from '#common/capabilities.ts';
-import type { EngineCapability, UnavailableCapability } from './engine.ts';
+import type { Capability } from '@semblance/engine-api/capabilities';
+import type { EngineCapability, UnavailableCapability } from '@semblance/engine-api/engine';
 import type { EnginePool } from './host/engine-pool.ts';
 
 /** The engine that does a capability, and the slots one render takes of it. */

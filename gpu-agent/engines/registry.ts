@@ -18,24 +18,15 @@ export interface EngineSource {
   readonly devices?: readonly string[];
 }
 
-/** What every engine's factory is given. */
-export interface EngineOptions {
-  /** Worker threads one process of the engine may keep busy. */
-  readonly threads: number;
-  readonly cacheDir?: string;
-  /** `settings` of its EngineSource. */
-  readonly settings?: Readonly<Record<string, string>>;
-}
-
 const SOURCES: readonly EngineSource[] = [
   {
     name: 'builtin',
-    module: new URL('./builtin/index.ts', import.meta.url).href,
+    module: new URL('../../packages/engine-builtin/index.ts', import.meta.url).href,
     factory: 'createBuiltinEngine',
   },
   {
     name: 'onnx',
-    module: new URL('./onnx/index.ts', import.meta.url).href,
+    module: new URL('../../packages/engine-onnx/index.ts', import.meta.url).href,
     factory: 'createOnnxEngine',
     shared: true,
   },
@@ -47,7 +38,7 @@ export const ENGINE_NAMES: readonly string[] = SOURCES.map(({ name }) => name);
 export function sidecarSource(socket: string, index: number): EngineSource {
   return {
     name: index === 0 ? 'sidecar' : `sidecar-${index + 1}`,
-    module: new URL('./sidecar/index.ts', import.meta.url).href,
+    module: new URL('../../packages/engine-sidecar/index.ts', import.meta.url).href,
     factory: 'createSidecarEngine',
     settings: { socket },
     remote: true,

@@ -1,6 +1,6 @@
 import { status } from '@grpc/grpc-js';
-import { GrpcError, type UnaryHandler, unary } from '#common/grpc/server.ts';
-import type { Logger } from '#common/logging.ts';
+import { GrpcError, type UnaryHandler, unary } from '@semblance/common/grpc/server';
+import type { Logger } from '@semblance/common/logging';
 import type { AgentMetrics } from '../metrics.ts';
 
 /** Makes handlers of unary calls whose time and final status are counted. */

@@ -1,5 +1,5 @@
+import type { LiveCapability } from '@semblance/engine-api/live-engine';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import type { LiveCapability } from './live-engine.ts';
 
 export type LiveMetrics = ReturnType<typeof createLiveMetrics>;
 

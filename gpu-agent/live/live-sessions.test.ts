@@ -1,15 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
+import { createClient } from '@semblance/common/grpc/client';
+import { EndReason, LiveServiceClient } from '@semblance/proto/semblance/live/v1/live';
+import { startTcpProxy } from '@semblance/testkit/common/tcp-proxy';
+import { until } from '@semblance/testkit/gpu-agent/harness';
+import { type HttpStore, startHttpStore } from '@semblance/testkit/gpu-agent/http-store';
+import { type LiveRig, startLiveRig } from '@semblance/testkit/live/live-rig';
+import { bytesInUse } from '@semblance/testkit/live/memory';
+import { createTestLiveEngine } from '@semblance/testkit/live/test-live-engine';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createClient } from '#common/grpc/client.ts';
-import { startTcpProxy } from '#common/testing/tcp-proxy.ts';
-import { EndReason, LiveServiceClient } from '#proto/semblance/live/v1/live.ts';
-import { until } from '../testing/harness.ts';
-import { type HttpStore, startHttpStore } from '../testing/http-store.ts';
 import { DEFAULT_SESSION_LIMITS } from './sessions/session-table.ts';
-import { type LiveRig, startLiveRig } from './testing/live-rig.ts';
-import { bytesInUse } from './testing/memory.ts';
-import { createTestLiveEngine } from './testing/test-live-engine.ts';
 
 const CAPABILITY = 'full-live-swap';
 const { engine, state } = createTestLiveEngine();

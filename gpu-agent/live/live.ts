@@ -1,14 +1,14 @@
+import { describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
+import type { GpuAgentStatus } from '@semblance/crds/gen/gpuagents';
+import type { LiveEngine } from '@semblance/engine-api/live-engine';
 import type { Registry } from 'prom-client';
 import type { Dispatcher } from 'undici';
-import { describeError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
-import type { GpuAgentStatus } from '#crds/gen/gpuagents.ts';
 import type { TransferLimits } from '../assets/transfer.ts';
 import type { WorkDir } from '../assets/work-dir.ts';
 import type { ContentChecks } from '../content-check/content-checks.ts';
 import type { AgentMetrics } from '../metrics.ts';
 import { createLiveEngines } from './engines/live-engines.ts';
-import type { LiveEngine } from './live-engine.ts';
 import { createLiveMetrics } from './live-metrics.ts';
 import { inputChecker } from './sessions/check-inputs.ts';
 import { inputFetcher } from './sessions/fetch-inputs.ts';

@@ -1,11 +1,11 @@
+import { voiceDefinition } from '@semblance/common/voices/voice';
+import { ModelDirRig } from '@semblance/testkit/engine-onnx/model-dir-rig';
+import { tinyContentvec, tinyTone } from '@semblance/testkit/engine-onnx/tiny-voices';
+import { type LiveRig, SETTINGS, startLiveRig } from '@semblance/testkit/live/live-rig';
+import { shippedVoice } from '@semblance/testkit/live/voices';
+import { VOWELS, vowel } from '@semblance/testkit/voice/sounds';
+import { createVoiceConverter } from '@semblance/voice/converter';
 import { afterEach, describe, expect, it } from 'vitest';
-import { voiceDefinition } from '#common/voices/voice.ts';
-import { ModelDirRig } from '../engines/onnx/testing/model-dir-rig.ts';
-import { tinyContentvec, tinyTone } from '../engines/onnx/testing/tiny-voices.ts';
-import { type LiveRig, SETTINGS, startLiveRig } from './testing/live-rig.ts';
-import { shippedVoice } from './testing/voices.ts';
-import { createVoiceConverter } from './voice/converter.ts';
-import { VOWELS, vowel } from './voice/testing/sounds.ts';
 
 const RATE = 48_000;
 const models = new ModelDirRig();

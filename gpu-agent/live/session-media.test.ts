@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
+import { EndReason, SessionState } from '@semblance/proto/semblance/live/v1/live';
+import { until } from '@semblance/testkit/gpu-agent/harness';
+import { type LiveRig, startLiveRig } from '@semblance/testkit/live/live-rig';
+import { createTestLiveEngine } from '@semblance/testkit/live/test-live-engine';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { EndReason, SessionState } from '#proto/semblance/live/v1/live.ts';
-import { until } from '../testing/harness.ts';
-import { type LiveRig, startLiveRig } from './testing/live-rig.ts';
-import { createTestLiveEngine } from './testing/test-live-engine.ts';
 
 const CAPABILITY = 'full-live-swap';
 const { engine, state } = createTestLiveEngine();

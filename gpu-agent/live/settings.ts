@@ -1,8 +1,8 @@
+import { ConfigError } from '@semblance/common/config';
+import { characterDirectories, characterShape } from '@semblance/engine-builtin/live-swap/characters';
+import { HIGHEST_RATE, LOWEST_RATE } from '@semblance/voice/converter';
 import type { z } from 'zod';
-import { ConfigError } from '#common/config.ts';
 import { whole } from '../whole-number.ts';
-import { characterDirectories, characterShape } from './video/characters.ts';
-import { HIGHEST_RATE, LOWEST_RATE } from './voice/converter.ts';
 
 /** Eight conversions take a seventh of a core, transport included: most of it is left to renders. */
 const VOICE_SLOTS_PER_CORE = 8;

@@ -1,9 +1,9 @@
 import { join } from 'node:path';
+import { until } from '@semblance/testkit/gpu-agent/harness';
+import { type HttpStore, startHttpStore } from '@semblance/testkit/gpu-agent/http-store';
+import { type LiveRig, SETTINGS, startLiveRig } from '@semblance/testkit/live/live-rig';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { until } from '../testing/harness.ts';
-import { type HttpStore, startHttpStore } from '../testing/http-store.ts';
-import { type LiveRig, SETTINGS, startLiveRig } from './testing/live-rig.ts';
 
 const CAPABILITY = 'full-live-swap';
 const MEDIA = join(import.meta.dirname, '../../media');

@@ -1,11 +1,11 @@
 import { status } from '@grpc/grpc-js';
+import { silentLogger } from '@semblance/common/logging';
+import { createLiveVideo } from '@semblance/engine-builtin/live-swap/live-video';
+import { until } from '@semblance/testkit/gpu-agent/harness';
+import { type LiveRig, startLiveRig } from '@semblance/testkit/live/live-rig';
+import { threadEntry } from '@semblance/testkit/live/video/plain-thread';
 import { afterEach, describe, expect, it } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
-import { until } from '../testing/harness.ts';
 import { createLiveSwapEngine } from './engines/swap/live-swap-engine.ts';
-import { type LiveRig, startLiveRig } from './testing/live-rig.ts';
-import { createLiveVideo } from './video/live-video.ts';
-import { threadEntry } from './video/testing/plain-thread.ts';
 
 const CAPABILITY = 'full-live-swap';
 const PICTURE = Uint8Array.of(9, 9, 9);

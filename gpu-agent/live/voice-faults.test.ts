@@ -1,13 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { silentLogger } from '@semblance/common/logging';
+import { EndReason } from '@semblance/proto/semblance/live/v1/live';
+import { ENDS, HANGS } from '@semblance/testkit/live/breaking-samples';
+import { type LiveRig, startLiveRig } from '@semblance/testkit/live/live-rig';
+import { bytesInUse } from '@semblance/testkit/live/memory';
+import { TONE_MODEL, toneModels } from '@semblance/testkit/live/tone-models';
+import { shippedVoice } from '@semblance/testkit/live/voices';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
-import { EndReason } from '#proto/semblance/live/v1/live.ts';
 import { createVoiceEngine, STREAMS_PER_THREAD, type VoiceEngine } from './engines/voice/voice-engine.ts';
-import { ENDS, HANGS } from './testing/breaking-samples.ts';
-import { type LiveRig, startLiveRig } from './testing/live-rig.ts';
-import { bytesInUse } from './testing/memory.ts';
-import { TONE_MODEL, toneModels } from './testing/tone-models.ts';
-import { shippedVoice } from './testing/voices.ts';
 
 /** A sixth of the usual, so that ten minutes are converted sooner. */
 const RATE = 8_000;
@@ -32,7 +32,7 @@ beforeAll(async () => {
     onCrash: () => crashes++,
     openModels: async () => toneModels(),
     threads: {
-      entry: new URL('./testing/breaking-voice-thread.ts', import.meta.url),
+      entry: new URL('../../packages/testkit/live/breaking-voice-thread.ts', import.meta.url),
       hungMs: 1_000,
       restartDelayMs: () => 50,
     },

@@ -2,12 +2,13 @@
  * @module-tag ffmpeg
  * @module-tag speech
  */
+
+import { EndReason } from '@semblance/proto/semblance/live/v1/live';
+import { type LiveRig, startLiveRig } from '@semblance/testkit/live/live-rig';
+import { shippedVoice } from '@semblance/testkit/live/voices';
+import { speech } from '@semblance/testkit/voice/sounds';
+import { createVoiceConverter } from '@semblance/voice/converter';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { EndReason } from '#proto/semblance/live/v1/live.ts';
-import { type LiveRig, startLiveRig } from './testing/live-rig.ts';
-import { shippedVoice } from './testing/voices.ts';
-import { createVoiceConverter } from './voice/converter.ts';
-import { speech } from './voice/testing/sounds.ts';
 
 let rig: LiveRig;
 let sound: Int16Array;

@@ -3,11 +3,11 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
+import { isKubeError, LEASE_RESOURCE } from '@semblance/common/kube/index';
+import { GPUAGENT_RESOURCE } from '@semblance/crds/gen/gpuagents';
+import { AttemptState } from '@semblance/proto/semblance/agent/v1/agent';
+import { createHarness, type Harness, type TestAgent, until } from '@semblance/testkit/gpu-agent/harness';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { isKubeError, LEASE_RESOURCE } from '#common/kube/index.ts';
-import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
-import { AttemptState } from '#proto/semblance/agent/v1/agent.ts';
-import { createHarness, type Harness, type TestAgent, until } from '../testing/harness.ts';
 import type { LeaseTimes } from './registration.ts';
 
 /** Renewals can be seen soon, and nobody is fenced because the machine is busy. */

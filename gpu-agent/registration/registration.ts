@@ -1,9 +1,9 @@
 import type { V1OwnerReference } from '@kubernetes/client-node';
+import { describeError } from '@semblance/common/errors';
+import { createLeaseKeeper, createReflector, type KubeClient } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import { GPUAGENT_RESOURCE, type GpuAgent, type GpuAgentStatus } from '@semblance/crds/gen/gpuagents';
 import type { Registry } from 'prom-client';
-import { describeError } from '#common/errors.ts';
-import { createLeaseKeeper, createReflector, type KubeClient } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
-import { GPUAGENT_RESOURCE, type GpuAgent, type GpuAgentStatus } from '#crds/gen/gpuagents.ts';
 
 /** Field manager of what the agent says of itself. */
 export const FIELD_MANAGER = 'semblance-agent';

@@ -1,5 +1,5 @@
 import { KubeConfig, Watch } from '@kubernetes/client-node';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 
 /**
  * Follows one RenderJob at the Kubernetes API until `signal` aborts. A watch that breaks is opened again; every watch

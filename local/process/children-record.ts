@@ -1,6 +1,6 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { signalGroup } from '#common/process/child.ts';
+import { signalGroup } from '@semblance/common/process/child';
 import { identify, isAlive, type ProcessIdentity } from './identity.ts';
 
 /**

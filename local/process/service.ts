@@ -1,7 +1,7 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Exit, type GuardedChild, type Launch, spawnGuarded } from '#common/process/child.ts';
-import type { Guard, StopSignal } from '#common/process/guard.ts';
+import { type Exit, type GuardedChild, type Launch, spawnGuarded } from '@semblance/common/process/child';
+import type { Guard, StopSignal } from '@semblance/common/process/guard';
 
 /** One process of the stack: how to start it, how to know that it serves, how to end it. */
 export type ServiceSpec = {

@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { Metadata, status } from '@grpc/grpc-js';
-import { call, createClient } from '#common/grpc/client.ts';
-import { openTls } from '#common/grpc/tls/tls.ts';
-import { silentLogger } from '#common/logging.ts';
-import { AdminServiceClient } from '#proto/semblance/admin/v1/admin.ts';
+import { call, createClient } from '@semblance/common/grpc/client';
+import { openTls } from '@semblance/common/grpc/tls/tls';
+import { silentLogger } from '@semblance/common/logging';
+import { AdminServiceClient } from '@semblance/proto/semblance/admin/v1/admin';
 import { readJson, writeJson } from './settings.ts';
 
 /** What the first account starts with. */

@@ -1,9 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { GATEWAY_FLAGS } from '@semblance/gateway/node-flags';
+import { AGENT_FLAGS } from '@semblance/gpu-agent/node-flags';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { GATEWAY_FLAGS } from '../../gateway/node-flags.ts';
-import { AGENT_FLAGS } from '../../gpu-agent/node-flags.ts';
 import { environmentFor } from './environment.ts';
 import { ownServices } from './services.ts';
 import { stackSettings } from './settings.ts';

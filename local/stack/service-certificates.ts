@@ -14,7 +14,7 @@ import {
   SubjectKeyIdentifierExtension,
   X509CertificateGenerator,
 } from '@peculiar/x509';
-import { COMPONENTS, type Component, nameOf } from '#common/grpc/tls/components.ts';
+import { COMPONENTS, type Component, nameOf } from '@semblance/common/grpc/tls/components';
 import { writeAtomically } from '../process/write-atomically.ts';
 import { KEY, newKeys, privatePem, serial } from './signing-certificate.ts';
 

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
-import { createGuard, type Guard } from '#common/process/guard.ts';
+import { createGuard, type Guard } from '@semblance/common/process/guard';
 import { applyCrds } from '../crds.ts';
 import { kubeServices } from '../kube.ts';
 import { natsService, natsUrl } from '../nats.ts';

@@ -1,6 +1,6 @@
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { findOnPath } from '#common/process/find-on-path.ts';
+import { findOnPath } from '@semblance/common/process/find-on-path';
 import { buildTools } from './build.ts';
 import type { Report } from './progress.ts';
 import { cachedPath, checkVersion, TOOLS, ToolchainError, type ToolName } from './tools.ts';

@@ -1,4 +1,4 @@
-import type { GpuAgent, GpuAgentStatus } from '#crds/gen/gpuagents.ts';
+import type { GpuAgent, GpuAgentStatus } from '@semblance/crds/gen/gpuagents';
 import { clip, withCondition } from '../conditions.ts';
 import type { Readiness } from './view.ts';
 

@@ -1,9 +1,9 @@
+import { createKubeClient, type KubeClient, LEASE_RESOURCE, type Lease } from '@semblance/common/kube/index';
+import { silentLogger } from '@semblance/common/logging';
+import { GPUAGENT_RESOURCE, type GpuAgent } from '@semblance/crds/gen/gpuagents';
+import { testKube } from '@semblance/testkit/servers/shared';
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { createKubeClient, type KubeClient, LEASE_RESOURCE, type Lease } from '#common/kube/index.ts';
-import { silentLogger } from '#common/logging.ts';
-import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
-import { testKube } from '../../local/testing.ts';
 import { createAgentController } from './controller.ts';
 import type { LeaseState } from './view.ts';
 import { viewOf } from './view.ts';

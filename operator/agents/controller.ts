@@ -1,4 +1,3 @@
-import type { Registry } from 'prom-client';
 import {
   createWorkQueue,
   type EventRecorder,
@@ -8,9 +7,10 @@ import {
   LEASE_RESOURCE,
   type Lease,
   type Reflector,
-} from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
-import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
+} from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import { GPUAGENT_RESOURCE, type GpuAgent } from '@semblance/crds/gen/gpuagents';
+import type { Registry } from 'prom-client';
 import type { LiveTerm } from '../livesession/live-term.ts';
 import type { Scheduler } from '../scheduling/scheduler.ts';
 import { reconcileAgent } from './conditions.ts';

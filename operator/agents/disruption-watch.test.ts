@@ -1,11 +1,11 @@
+import { createKubeClient, createReflector } from '@semblance/common/kube/index';
+import { silentLogger } from '@semblance/common/logging';
+import { GPUAGENT_RESOURCE, type GpuAgent } from '@semblance/crds/gen/gpuagents';
+import { createNodesAndPods, type NodesAndPods } from '@semblance/testkit/operator/nodes-and-pods';
+import { testKube } from '@semblance/testkit/servers/shared';
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createKubeClient, createReflector } from '#common/kube/index.ts';
-import { silentLogger } from '#common/logging.ts';
-import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
-import { testKube } from '../../local/testing.ts';
 import { POD_RESOURCE } from '../pools/pod.ts';
-import { createNodesAndPods, type NodesAndPods } from '../testing/nodes-and-pods.ts';
 import { createDisruptionWatch, type DisruptionWatch } from './disruption-watch.ts';
 
 const ending = new AbortController();

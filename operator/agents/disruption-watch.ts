@@ -1,7 +1,7 @@
+import { createReflector, gauge, type KubeClient, type Reflector } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import type { Registry } from 'prom-client';
-import { createReflector, gauge, type KubeClient, type Reflector } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
-import type { GpuAgent } from '#crds/gen/gpuagents.ts';
 import type { Pod } from '../pools/pod.ts';
 import { type Disruption, disruptionOf, NODE_RESOURCE, type NodeObject } from './disruption.ts';
 

@@ -1,4 +1,4 @@
-import type { KubeObject, ResourceDescriptor } from '#common/kube/index.ts';
+import type { KubeObject, ResourceDescriptor } from '@semblance/common/kube/index';
 import type { Pod } from '../pools/pod.ts';
 
 /** What the operator reads of a Node. */

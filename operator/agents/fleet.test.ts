@@ -1,6 +1,6 @@
+import { silentLogger } from '@semblance/common/logging';
+import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
-import type { GpuAgent } from '#crds/gen/gpuagents.ts';
 import type { Disruption } from './disruption.ts';
 import { createFleet } from './fleet.ts';
 import type { LeaseState } from './view.ts';

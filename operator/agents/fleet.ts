@@ -1,8 +1,8 @@
-import type { Tls } from '#common/grpc/tls/tls.ts';
-import type { Reflector } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
-import type { GpuAgent } from '#crds/gen/gpuagents.ts';
-import type { AttemptStatus } from '#proto/semblance/agent/v1/agent.ts';
+import type { Tls } from '@semblance/common/grpc/tls/tls';
+import type { Reflector } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
+import type { AttemptStatus } from '@semblance/proto/semblance/agent/v1/agent';
 import type { AgentFate } from '../renderjob/types.ts';
 import type { DisruptionWatch } from './disruption-watch.ts';
 import type { LeaseTracker } from './lease-tracker.ts';

@@ -1,5 +1,5 @@
+import type { Lease } from '@semblance/common/kube/index';
 import { describe, expect, it } from 'vitest';
-import type { Lease } from '#common/kube/index.ts';
 import { createLeaseTracker } from './lease-tracker.ts';
 
 /** A watch of Leases in which time is what the test says. */

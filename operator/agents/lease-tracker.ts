@@ -1,4 +1,4 @@
-import { type Handlers, isNewer, type Lease } from '#common/kube/index.ts';
+import { type Handlers, isNewer, type Lease } from '@semblance/common/kube/index';
 import type { LeaseState } from './view.ts';
 
 /** Time without a renewal, of the two seconds between renewals, after which an agent gets no new work. */

@@ -1,14 +1,14 @@
 import { type ServiceError, status } from '@grpc/grpc-js';
-import { call, createClient } from '#common/grpc/client.ts';
-import type { Tls } from '#common/grpc/tls/tls.ts';
-import type { Logger } from '#common/logging.ts';
+import { call, createClient } from '@semblance/common/grpc/client';
+import type { Tls } from '@semblance/common/grpc/tls/tls';
+import type { Logger } from '@semblance/common/logging';
 import {
   AgentServiceClient,
   type AttemptRef,
   type AttemptStatus,
   type StartAttemptRequest,
   type WatchAttemptsResponse,
-} from '#proto/semblance/agent/v1/agent.ts';
+} from '@semblance/proto/semblance/agent/v1/agent';
 import type { StartRefusal } from '../renderjob/types.ts';
 import { createSnapshotStream } from './snapshot-stream.ts';
 

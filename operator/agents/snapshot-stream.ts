@@ -1,6 +1,6 @@
 import type { ClientReadableStream } from '@grpc/grpc-js';
-import { describeError } from '#common/errors.ts';
-import { createBackoff } from '#common/kube/index.ts';
+import { describeError } from '@semblance/common/errors';
+import { createBackoff } from '@semblance/common/kube/index';
 
 /** No snapshot within this time of opening the stream: open it again. */
 const SNAPSHOT_TIMEOUT_MS = 5_000;

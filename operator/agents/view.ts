@@ -1,4 +1,4 @@
-import type { GpuAgent } from '#crds/gen/gpuagents.ts';
+import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import type { Disruption } from './disruption.ts';
 
 /** How the Lease of an agent stands, as the operator has seen it. */

@@ -1,13 +1,13 @@
 /** Run by the chart after an install or upgrade: applies the pools in SEMBLANCE_POOLS_DIR, one YAML file each. */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { kubeShape, loadConfig } from '@semblance/common/config';
+import { describeError } from '@semblance/common/errors';
+import { createKubeClient } from '@semblance/common/kube/index';
+import { createLogger } from '@semblance/common/logging';
+import type { AgentPool } from '@semblance/crds/gen/agentpools';
 import { parse } from 'yaml';
 import { z } from 'zod';
-import { kubeShape, loadConfig } from '#common/config.ts';
-import { describeError } from '#common/errors.ts';
-import { createKubeClient } from '#common/kube/index.ts';
-import { createLogger } from '#common/logging.ts';
-import type { AgentPool } from '#crds/gen/agentpools.ts';
 import { applyPools } from './pools.ts';
 
 const LIMIT_MS = 60_000;

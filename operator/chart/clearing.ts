@@ -4,7 +4,7 @@ import {
   type KubeClient,
   type KubeObject,
   type ResourceDescriptor,
-} from '#common/kube/index.ts';
+} from '@semblance/common/kube/index';
 
 type Resource = ResourceDescriptor<KubeObject>;
 

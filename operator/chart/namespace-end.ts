@@ -1,5 +1,5 @@
-import { isNamespaceGoing, type KubeClient } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
+import { isNamespaceGoing, type KubeClient } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
 import { POOL_LABEL } from '../pools/pod.ts';
 import { createClearing } from './clearing.ts';
 import { COMPONENT_LABEL, OWN_RESOURCES, PODS, PRODUCT_LABEL } from './resources.ts';

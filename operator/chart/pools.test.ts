@@ -1,9 +1,9 @@
+import { createKubeClient } from '@semblance/common/kube/index';
+import { silentLogger } from '@semblance/common/logging';
+import { AGENTPOOL_RESOURCE, type AgentPool } from '@semblance/crds/gen/agentpools';
+import { client, kube, namespace } from '@semblance/testkit/operator/chart';
 import { describe, expect, it } from 'vitest';
-import { createKubeClient } from '#common/kube/index.ts';
-import { silentLogger } from '#common/logging.ts';
-import { AGENTPOOL_RESOURCE, type AgentPool } from '#crds/gen/agentpools.ts';
 import { applyPools } from './pools.ts';
-import { client, kube, namespace } from './testing.ts';
 
 const LABELS = { 'app.kubernetes.io/managed-by': 'Helm', 'app.kubernetes.io/instance': 'rel' };
 

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { isKubeError, type KubeClient } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
-import { AGENTPOOL_RESOURCE, type AgentPool } from '#crds/gen/agentpools.ts';
+import { isKubeError, type KubeClient } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import { AGENTPOOL_RESOURCE, type AgentPool } from '@semblance/crds/gen/agentpools';
 import { RELEASE_LABEL } from './resources.ts';
 
 /** Replicas that the values asked for when the pool was last applied. */

@@ -1,8 +1,8 @@
-import type { KubeObject, ResourceDescriptor } from '#common/kube/index.ts';
-import { AGENTPOOL_RESOURCE } from '#crds/gen/agentpools.ts';
-import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
-import { LIVESESSION_RESOURCE } from '#crds/gen/livesessions.ts';
-import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
+import type { KubeObject, ResourceDescriptor } from '@semblance/common/kube/index';
+import { AGENTPOOL_RESOURCE } from '@semblance/crds/gen/agentpools';
+import { GPUAGENT_RESOURCE } from '@semblance/crds/gen/gpuagents';
+import { LIVESESSION_RESOURCE } from '@semblance/crds/gen/livesessions';
+import { RENDERJOB_RESOURCE } from '@semblance/crds/gen/renderjobs';
 
 export const PODS: ResourceDescriptor<KubeObject> = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' };
 

@@ -1,9 +1,10 @@
 /** Run by the chart before `helm uninstall` removes anything. Ends within its time, with 0 when the namespace is clear. */
+
+import { kubeShape, loadConfig } from '@semblance/common/config';
+import { describeError } from '@semblance/common/errors';
+import { createKubeClient } from '@semblance/common/kube/index';
+import { createLogger } from '@semblance/common/logging';
 import { z } from 'zod';
-import { kubeShape, loadConfig } from '#common/config.ts';
-import { describeError } from '#common/errors.ts';
-import { createKubeClient } from '#common/kube/index.ts';
-import { createLogger } from '#common/logging.ts';
 import { uninstall } from './uninstall.ts';
 
 /** Below the activeDeadlineSeconds of its Job, so that the reason stands in the log. */

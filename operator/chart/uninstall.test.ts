@@ -1,22 +1,22 @@
-import { describe, expect, it } from 'vitest';
-import { AGENT_CLEANUP_FINALIZER, SETTLEMENT_FINALIZER } from '#common/finalizers.ts';
+import { AGENT_CLEANUP_FINALIZER, SETTLEMENT_FINALIZER } from '@semblance/common/finalizers';
 import {
   type KubeObject,
   LEASE_RESOURCE,
   NAMESPACE_RESOURCE,
   type ResourceDescriptor,
-} from '#common/kube/index.ts';
-import { silentLogger } from '#common/logging.ts';
-import { AGENTPOOL_RESOURCE } from '#crds/gen/agentpools.ts';
-import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
-import { LIVESESSION_RESOURCE } from '#crds/gen/livesessions.ts';
-import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
+} from '@semblance/common/kube/index';
+import { silentLogger } from '@semblance/common/logging';
+import { AGENTPOOL_RESOURCE } from '@semblance/crds/gen/agentpools';
+import { GPUAGENT_RESOURCE } from '@semblance/crds/gen/gpuagents';
+import { LIVESESSION_RESOURCE } from '@semblance/crds/gen/livesessions';
+import { RENDERJOB_RESOURCE } from '@semblance/crds/gen/renderjobs';
+import { client, kube, namespace } from '@semblance/testkit/operator/chart';
+import { createHarness } from '@semblance/testkit/operator/harness';
+import { describe, expect, it } from 'vitest';
 import { ELECTION_LEASE } from '../app.ts';
 import { POOL_LABEL } from '../pools/pod.ts';
-import { createHarness } from '../testing/harness.ts';
 import { endWithNamespace } from './namespace-end.ts';
 import { DEPLOYMENTS, OWN_RESOURCES, PODS } from './resources.ts';
-import { client, kube, namespace } from './testing.ts';
 import { uninstall } from './uninstall.ts';
 
 /** Nobody is there to wait for. */

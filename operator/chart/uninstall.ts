@@ -1,9 +1,9 @@
-import { isKubeError, type KubeClient, LEASE_RESOURCE } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
-import { AGENTPOOL_RESOURCE } from '#crds/gen/agentpools.ts';
-import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
-import { LIVESESSION_RESOURCE } from '#crds/gen/livesessions.ts';
-import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
+import { isKubeError, type KubeClient, LEASE_RESOURCE } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import { AGENTPOOL_RESOURCE } from '@semblance/crds/gen/agentpools';
+import { GPUAGENT_RESOURCE } from '@semblance/crds/gen/gpuagents';
+import { LIVESESSION_RESOURCE } from '@semblance/crds/gen/livesessions';
+import { RENDERJOB_RESOURCE } from '@semblance/crds/gen/renderjobs';
 import { ELECTION_LEASE } from '../app.ts';
 import { createClearing } from './clearing.ts';
 import { COMPONENT_LABEL, DEPLOYMENTS, OWN_RESOURCES, PODS, RELEASE_LABEL } from './resources.ts';

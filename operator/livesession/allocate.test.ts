@@ -1,16 +1,16 @@
 import { status } from '@grpc/grpc-js';
+import { CODE_KEY } from '@semblance/common/grpc/status';
+import { createRegistry } from '@semblance/common/health';
+import { GPUAGENT_RESOURCE, type GpuAgent } from '@semblance/crds/gen/gpuagents';
+import type { LiveSession } from '@semblance/crds/gen/livesessions';
+import { LIVESESSION_RESOURCE } from '@semblance/crds/gen/livesessions';
+import { EndReason } from '@semblance/proto/semblance/live/v1/live';
+import { type Allocations, allocationOf, createAllocations } from '@semblance/testkit/operator/allocate';
+import { doubles, type SlotLedger } from '@semblance/testkit/operator/fake-live';
+import { createHarness, type Harness } from '@semblance/testkit/operator/harness';
 import type { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { CODE_KEY } from '#common/grpc/status.ts';
-import { createRegistry } from '#common/health.ts';
-import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
-import type { LiveSession } from '#crds/gen/livesessions.ts';
-import { LIVESESSION_RESOURCE } from '#crds/gen/livesessions.ts';
-import { EndReason } from '#proto/semblance/live/v1/live.ts';
 import type { OperatorOptions } from '../app.ts';
-import { type Allocations, allocationOf, createAllocations } from '../testing/allocate.ts';
-import { doubles, type SlotLedger } from '../testing/fake-live.ts';
-import { createHarness, type Harness } from '../testing/harness.ts';
 
 let harness: Harness;
 let allocations: Allocations;

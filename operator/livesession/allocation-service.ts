@@ -1,9 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
+import { GrpcError, type GrpcService, unary } from '@semblance/common/grpc/server';
+import type { Logger } from '@semblance/common/logging';
+import {
+  type AllocateRequest,
+  AllocationServiceService,
+} from '@semblance/proto/semblance/operator/v1/operator';
 import { z } from 'zod';
-import { GrpcError, type GrpcService, unary } from '#common/grpc/server.ts';
-import type { Logger } from '#common/logging.ts';
-import { type AllocateRequest, AllocationServiceService } from '#proto/semblance/operator/v1/operator.ts';
 import type { LiveTerm } from './live-term.ts';
 
 const text = (max: number) => z.string().max(max);

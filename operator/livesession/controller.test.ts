@@ -1,10 +1,10 @@
+import { createKubeClient, type KubeClient } from '@semblance/common/kube/index';
+import { silentLogger } from '@semblance/common/logging';
+import { LIVESESSION_RESOURCE, type LiveSession } from '@semblance/crds/gen/livesessions';
+import { SessionState } from '@semblance/proto/semblance/live/v1/live';
+import { testKube } from '@semblance/testkit/servers/shared';
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { createKubeClient, type KubeClient } from '#common/kube/index.ts';
-import { silentLogger } from '#common/logging.ts';
-import { LIVESESSION_RESOURCE, type LiveSession } from '#crds/gen/livesessions.ts';
-import { SessionState } from '#proto/semblance/live/v1/live.ts';
-import { testKube } from '../../local/testing.ts';
 import { createSessionController } from './controller.ts';
 import { createLiveMetrics } from './live-metrics.ts';
 import { createSlotBook } from './slot-book.ts';

@@ -1,13 +1,17 @@
-import type { Registry } from 'prom-client';
 import {
   createWorkQueue,
   type EventRecorder,
   isKubeError,
   type KubeClient,
   type Reflector,
-} from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
-import { LIVESESSION_RESOURCE, type LiveSession, type LiveSessionStatus } from '#crds/gen/livesessions.ts';
+} from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import {
+  LIVESESSION_RESOURCE,
+  type LiveSession,
+  type LiveSessionStatus,
+} from '@semblance/crds/gen/livesessions';
+import type { Registry } from 'prom-client';
 import type { AgentFate } from '../renderjob/types.ts';
 import type { LiveLinks } from './live-links.ts';
 import type { LiveMetrics } from './live-metrics.ts';

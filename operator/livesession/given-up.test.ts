@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { KubeClient, Reflector } from '@semblance/common/kube/index';
+import { silentLogger } from '@semblance/common/logging';
+import type { LiveSession } from '@semblance/crds/gen/livesessions';
+import type { ObjectStore } from '@semblance/objects/store';
+import { allocationOf } from '@semblance/testkit/operator/allocate';
 import { Registry } from 'prom-client';
 import { beforeEach, expect, it } from 'vitest';
-import type { KubeClient, Reflector } from '#common/kube/index.ts';
-import { silentLogger } from '#common/logging.ts';
-import type { ObjectStore } from '#common/objects/store.ts';
-import type { LiveSession } from '#crds/gen/livesessions.ts';
-import { allocationOf } from '../testing/allocate.ts';
 import { createAllocator } from './allocator.ts';
 import type { LiveLinks } from './live-links.ts';
 import { createLiveMetrics } from './live-metrics.ts';

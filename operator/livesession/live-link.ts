@@ -1,14 +1,14 @@
 import { type ServiceError, status } from '@grpc/grpc-js';
-import { call, createClient } from '#common/grpc/client.ts';
-import type { Tls } from '#common/grpc/tls/tls.ts';
-import type { Logger } from '#common/logging.ts';
+import { call, createClient } from '@semblance/common/grpc/client';
+import type { Tls } from '@semblance/common/grpc/tls/tls';
+import type { Logger } from '@semblance/common/logging';
 import {
   type ClaimSlotRequest,
   type EndReason,
   LiveServiceClient,
   type SessionStatus,
   type WatchSessionsResponse,
-} from '#proto/semblance/live/v1/live.ts';
+} from '@semblance/proto/semblance/live/v1/live';
 import { createSnapshotStream } from '../agents/snapshot-stream.ts';
 
 /** Somebody waits for the answer, and there may be other agents. */

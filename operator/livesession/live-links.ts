@@ -1,6 +1,6 @@
-import type { Tls } from '#common/grpc/tls/tls.ts';
-import type { Logger } from '#common/logging.ts';
-import type { SessionStatus } from '#proto/semblance/live/v1/live.ts';
+import type { Tls } from '@semblance/common/grpc/tls/tls';
+import type { Logger } from '@semblance/common/logging';
+import type { SessionStatus } from '@semblance/proto/semblance/live/v1/live';
 import type { AgentView } from '../agents/view.ts';
 import { createLiveLink, type LiveLink } from './live-link.ts';
 import type { Place } from './slot-book.ts';

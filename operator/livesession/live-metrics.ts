@@ -1,5 +1,5 @@
+import { counter, gauge, histogram } from '@semblance/common/kube/index';
 import type { Registry } from 'prom-client';
-import { counter, gauge, histogram } from '#common/kube/index.ts';
 
 export type AllocationOutcome =
   | 'allocated'

@@ -1,16 +1,16 @@
 import { status } from '@grpc/grpc-js';
+import { call, createClient } from '@semblance/common/grpc/client';
+import { CODE_KEY } from '@semblance/common/grpc/status';
+import { EVENT_RESOURCE, LEASE_RESOURCE } from '@semblance/common/kube/index';
+import { silentLogger } from '@semblance/common/logging';
+import { GPUAGENT_RESOURCE } from '@semblance/crds/gen/gpuagents';
+import { LIVESESSION_RESOURCE, type LiveSession } from '@semblance/crds/gen/livesessions';
+import { EndReason, SessionState } from '@semblance/proto/semblance/live/v1/live';
+import { AllocationServiceClient } from '@semblance/proto/semblance/operator/v1/operator';
+import { type Allocations, allocationOf, createAllocations } from '@semblance/testkit/operator/allocate';
+import { createHarness, type Harness } from '@semblance/testkit/operator/harness';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { call, createClient } from '#common/grpc/client.ts';
-import { CODE_KEY } from '#common/grpc/status.ts';
-import { EVENT_RESOURCE, LEASE_RESOURCE } from '#common/kube/index.ts';
-import { silentLogger } from '#common/logging.ts';
-import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
-import { LIVESESSION_RESOURCE, type LiveSession } from '#crds/gen/livesessions.ts';
-import { EndReason, SessionState } from '#proto/semblance/live/v1/live.ts';
-import { AllocationServiceClient } from '#proto/semblance/operator/v1/operator.ts';
 import { ADDRESS_ANNOTATION, ELECTION_LEASE } from '../app.ts';
-import { type Allocations, allocationOf, createAllocations } from '../testing/allocate.ts';
-import { createHarness, type Harness } from '../testing/harness.ts';
 import { createLiveLink } from './live-link.ts';
 
 let harness: Harness;

@@ -1,4 +1,4 @@
-import { ApiError } from '#common/errors.ts';
+import { ApiError } from '@semblance/common/errors';
 import { type Candidate, choose, outlookOf } from './choose.ts';
 import type { Place, SlotBook } from './slot-book.ts';
 

@@ -1,6 +1,6 @@
+import type { LiveSession, LiveSessionStatus } from '@semblance/crds/gen/livesessions';
+import { EndReason, SessionState, type SessionStatus } from '@semblance/proto/semblance/live/v1/live';
 import { describe, expect, it } from 'vitest';
-import type { LiveSession, LiveSessionStatus } from '#crds/gen/livesessions.ts';
-import { EndReason, SessionState, type SessionStatus } from '#proto/semblance/live/v1/live.ts';
 import { reconcile, type SessionSnapshot, UNREACHABLE_AFTER_MS, type Whereabouts } from './reconcile.ts';
 import { ALLOCATED_BY } from './status.ts';
 

@@ -1,6 +1,6 @@
-import { fromEndReason, type SessionEndReason } from '#common/live-session.ts';
-import type { LiveSession, LiveSessionStatus } from '#crds/gen/livesessions.ts';
-import { EndReason, SessionState, type SessionStatus } from '#proto/semblance/live/v1/live.ts';
+import { fromEndReason, type SessionEndReason } from '@semblance/common/live-session';
+import type { LiveSession, LiveSessionStatus } from '@semblance/crds/gen/livesessions';
+import { EndReason, SessionState, type SessionStatus } from '@semblance/proto/semblance/live/v1/live';
 import type { AgentFate, EventNote } from '../renderjob/types.ts';
 import { type Holding, isActive, type Place } from './slot-book.ts';
 import {

@@ -1,5 +1,5 @@
+import { SessionState, type SessionStatus } from '@semblance/proto/semblance/live/v1/live';
 import { expect, it } from 'vitest';
-import { SessionState, type SessionStatus } from '#proto/semblance/live/v1/live.ts';
 import { createSlotBook } from './slot-book.ts';
 
 const one = { agent: 'one', incarnation: 'i1' };

@@ -1,4 +1,4 @@
-import { SessionState, type SessionStatus } from '#proto/semblance/live/v1/live.ts';
+import { SessionState, type SessionStatus } from '@semblance/proto/semblance/live/v1/live';
 
 /** A process of an agent. */
 export interface Place {

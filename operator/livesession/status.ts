@@ -1,6 +1,6 @@
-import type { SessionEndReason } from '#common/live-session.ts';
-import type { LiveSession, LiveSessionStatus } from '#crds/gen/livesessions.ts';
-import type { SessionStatus } from '#proto/semblance/live/v1/live.ts';
+import type { SessionEndReason } from '@semblance/common/live-session';
+import type { LiveSession, LiveSessionStatus } from '@semblance/crds/gen/livesessions';
+import type { SessionStatus } from '@semblance/proto/semblance/live/v1/live';
 import { withCondition } from '../conditions.ts';
 
 /** On LiveSessions that an operator made: which one. */

@@ -1,11 +1,11 @@
+import { LIVESESSION_RESOURCE } from '@semblance/crds/gen/livesessions';
+import type { AllocateResponse } from '@semblance/proto/semblance/operator/v1/operator';
+import { type Allocations, allocationOf, createAllocations } from '@semblance/testkit/operator/allocate';
+import type { FakeAgent } from '@semblance/testkit/operator/fake-agent';
+import { doubles, type SlotLedger } from '@semblance/testkit/operator/fake-live';
+import { createHarness, type Harness } from '@semblance/testkit/operator/harness';
+import { createOperatorProcesses } from '@semblance/testkit/operator/operator-process';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { LIVESESSION_RESOURCE } from '#crds/gen/livesessions.ts';
-import type { AllocateResponse } from '#proto/semblance/operator/v1/operator.ts';
-import { type Allocations, allocationOf, createAllocations } from '../testing/allocate.ts';
-import type { FakeAgent } from '../testing/fake-agent.ts';
-import { doubles, type SlotLedger } from '../testing/fake-live.ts';
-import { createHarness, type Harness } from '../testing/harness.ts';
-import { createOperatorProcesses } from '../testing/operator-process.ts';
 
 /**
  * The agents here take whatever they are asked for, so that a slot is held twice as soon as the operator gives it

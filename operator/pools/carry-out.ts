@@ -1,7 +1,12 @@
-import { describeError } from '#common/errors.ts';
-import { type EventRecorder, isKubeError, type KubeClient, type Reflector } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
-import { GPUAGENT_RESOURCE, type GpuAgent } from '#crds/gen/gpuagents.ts';
+import { describeError } from '@semblance/common/errors';
+import {
+  type EventRecorder,
+  isKubeError,
+  type KubeClient,
+  type Reflector,
+} from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import { GPUAGENT_RESOURCE, type GpuAgent } from '@semblance/crds/gen/gpuagents';
 import type { Faults } from './faults.ts';
 import { DRAIN_REASON, DRAIN_SINCE, type Observer } from './observe.ts';
 import { ownerOf, POD_RESOURCE, type Pod } from './pod.ts';

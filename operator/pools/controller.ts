@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import type { Registry } from 'prom-client';
 import {
   createWorkQueue,
   type EventRecorder,
@@ -7,10 +6,11 @@ import {
   isKubeError,
   type KubeClient,
   type Reflector,
-} from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
-import { AGENTPOOL_RESOURCE, type AgentPool, type AgentPoolStatus } from '#crds/gen/agentpools.ts';
-import type { GpuAgent } from '#crds/gen/gpuagents.ts';
+} from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import { AGENTPOOL_RESOURCE, type AgentPool, type AgentPoolStatus } from '@semblance/crds/gen/agentpools';
+import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
+import type { Registry } from 'prom-client';
 import type { PoolWord } from '../scheduling/reasons.ts';
 import { blockedBy } from './blocked.ts';
 import { carryOut } from './carry-out.ts';

@@ -1,5 +1,5 @@
+import { agentOf, busy, podOf, poolOf, profileWith } from '@semblance/testkit/operator/pool-snapshots';
 import { describe, expect, it } from 'vitest';
-import { agentOf, busy, podOf, poolOf, profileWith } from '../testing/pool-snapshots.ts';
 import { type Bidder, shareDemand } from './demand.ts';
 import { profileOf } from './observe.ts';
 import { mayGrow, type Outlook, wordOf } from './outlook.ts';

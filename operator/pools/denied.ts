@@ -1,5 +1,5 @@
-import type { Reflector } from '#common/kube/index.ts';
-import type { AgentPool, AgentPoolStatus } from '#crds/gen/agentpools.ts';
+import type { Reflector } from '@semblance/common/kube/index';
+import type { AgentPool, AgentPoolStatus } from '@semblance/crds/gen/agentpools';
 import { type Condition, withCondition } from '../conditions.ts';
 import type { Pod } from './pod.ts';
 

@@ -1,5 +1,5 @@
+import { gauge } from '@semblance/common/kube/index';
 import type { Registry } from 'prom-client';
-import { gauge } from '#common/kube/index.ts';
 import type { Plan, PoolSnapshot } from './types.ts';
 import { isReady } from './types.ts';
 

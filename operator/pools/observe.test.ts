@@ -1,8 +1,8 @@
+import type { Reflector } from '@semblance/common/kube/index';
+import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
+import { poolOf } from '@semblance/testkit/operator/pool-snapshots';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Reflector } from '#common/kube/index.ts';
-import type { GpuAgent } from '#crds/gen/gpuagents.ts';
 import type { AgentView } from '../agents/view.ts';
-import { poolOf } from '../testing/pool-snapshots.ts';
 import { createObserver, DRAIN_REASON, DRAIN_SINCE, type Observer } from './observe.ts';
 import type { Pod } from './pod.ts';
 import { podOf, revisionOf } from './template.ts';

@@ -1,6 +1,6 @@
-import type { Reflector } from '#common/kube/index.ts';
-import type { AgentPool } from '#crds/gen/agentpools.ts';
-import type { GpuAgent } from '#crds/gen/gpuagents.ts';
+import type { Reflector } from '@semblance/common/kube/index';
+import type { AgentPool } from '@semblance/crds/gen/agentpools';
+import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import type { Fleet } from '../agents/fleet.ts';
 import type { LiveTerm } from '../livesession/live-term.ts';
 import type { Scheduler } from '../scheduling/scheduler.ts';

@@ -1,8 +1,8 @@
+import type { ObjectMeta } from '@semblance/common/kube/index';
+import { AGENTPOOL_RESOURCE, type AgentPool } from '@semblance/crds/gen/agentpools';
+import { createHarness, type Harness } from '@semblance/testkit/operator/harness';
+import { poolTools, template } from '@semblance/testkit/operator/pools';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import type { ObjectMeta } from '#common/kube/index.ts';
-import { AGENTPOOL_RESOURCE, type AgentPool } from '#crds/gen/agentpools.ts';
-import { createHarness, type Harness } from '../testing/harness.ts';
-import { poolTools, template } from '../testing/pools.ts';
 import { POD_RESOURCE, POOL_LABEL } from './pod.ts';
 
 let harness: Harness;

@@ -1,4 +1,4 @@
-import type { KubeObject, ResourceDescriptor } from '#common/kube/index.ts';
+import type { KubeObject, ResourceDescriptor } from '@semblance/common/kube/index';
 
 /** On every Pod of a pool: the pool's name. */
 export const POOL_LABEL = 'semblance.dev/pool';

@@ -1,11 +1,11 @@
+import { CODE_KEY } from '@semblance/common/grpc/status';
+import { GPUAGENT_RESOURCE } from '@semblance/crds/gen/gpuagents';
+import { allocationOf, createAllocations } from '@semblance/testkit/operator/allocate';
+import type { Run } from '@semblance/testkit/operator/fake-agent';
+import { type FakeKubelet, startFakeKubelet } from '@semblance/testkit/operator/fake-kubelet';
+import { createHarness, type Harness } from '@semblance/testkit/operator/harness';
+import { conditionOf, poolTools, stands, template } from '@semblance/testkit/operator/pools';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { CODE_KEY } from '#common/grpc/status.ts';
-import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
-import { allocationOf, createAllocations } from '../testing/allocate.ts';
-import type { Run } from '../testing/fake-agent.ts';
-import { type FakeKubelet, startFakeKubelet } from '../testing/fake-kubelet.ts';
-import { createHarness, type Harness } from '../testing/harness.ts';
-import { conditionOf, poolTools, stands, template } from '../testing/pools.ts';
 import { POD_RESOURCE } from './pod.ts';
 
 let harness: Harness;

@@ -1,4 +1,3 @@
-import { describe, expect, it } from 'vitest';
 import {
   agentOf,
   auto,
@@ -12,7 +11,8 @@ import {
   replicas,
   secondsAgo,
   starting,
-} from '../testing/pool-snapshots.ts';
+} from '@semblance/testkit/operator/pool-snapshots';
+import { describe, expect, it } from 'vitest';
 
 describe('a number of replicas', () => {
   it.each<Case>([

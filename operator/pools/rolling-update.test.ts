@@ -1,4 +1,3 @@
-import { describe, expect, it } from 'vitest';
 import {
   agentOf,
   busy,
@@ -9,7 +8,8 @@ import {
   podOf,
   replicas,
   starting,
-} from '../testing/pool-snapshots.ts';
+} from '@semblance/testkit/operator/pool-snapshots';
+import { describe, expect, it } from 'vitest';
 import type { PoolPod } from './types.ts';
 
 describe('a changed template', () => {

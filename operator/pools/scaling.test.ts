@@ -1,4 +1,3 @@
-import { describe, expect, it } from 'vitest';
 import {
   agentOf,
   auto,
@@ -13,7 +12,8 @@ import {
   profileWith,
   secondsAgo,
   starting,
-} from '../testing/pool-snapshots.ts';
+} from '@semblance/testkit/operator/pool-snapshots';
+import { describe, expect, it } from 'vitest';
 
 describe('scaling by work', () => {
   it.each<Case>([

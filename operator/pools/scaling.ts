@@ -1,4 +1,4 @@
-import type { AgentPool } from '#crds/gen/agentpools.ts';
+import type { AgentPool } from '@semblance/crds/gen/agentpools';
 import { blockedBy } from './blocked.ts';
 import { isReady, type PoolPod, type PoolSnapshot, type Profile } from './types.ts';
 

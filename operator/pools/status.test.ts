@@ -1,5 +1,5 @@
+import { auto, jobs, replicas, snapshotWith } from '@semblance/testkit/operator/pool-snapshots';
 import { expect, test } from 'vitest';
-import { auto, jobs, replicas, snapshotWith } from '../testing/pool-snapshots.ts';
 import { reconcile } from './reconcile.ts';
 import { statusOf } from './status.ts';
 import type { PoolSnapshot } from './types.ts';

@@ -1,4 +1,4 @@
-import type { AgentPool, AgentPoolStatus } from '#crds/gen/agentpools.ts';
+import type { AgentPool, AgentPoolStatus } from '@semblance/crds/gen/agentpools';
 import { type Condition, withCondition } from '../conditions.ts';
 import { blockedBy } from './blocked.ts';
 import { POOL_LABEL } from './pod.ts';

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { AgentPool } from '#crds/gen/agentpools.ts';
+import type { AgentPool } from '@semblance/crds/gen/agentpools';
 import { POOL_LABEL, type Pod, REVISION_LABEL } from './pod.ts';
 
 interface EnvVar {

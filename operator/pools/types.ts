@@ -1,4 +1,4 @@
-import type { AgentPool } from '#crds/gen/agentpools.ts';
+import type { AgentPool } from '@semblance/crds/gen/agentpools';
 import type { Fault } from './pod.ts';
 
 /** Why the operator drains an agent. */

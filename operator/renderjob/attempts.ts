@@ -1,10 +1,10 @@
-import { describeError } from '#common/errors.ts';
-import { jittered, pause } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
-import type { ObjectStore } from '#common/objects/store.ts';
-import { annotatedTrace } from '#common/tracing/traceparent.ts';
-import { inSpan } from '#common/tracing/tracing.ts';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
+import { describeError } from '@semblance/common/errors';
+import { jittered, pause } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import { annotatedTrace } from '@semblance/common/tracing/traceparent';
+import { inSpan } from '@semblance/common/tracing/tracing';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
+import type { ObjectStore } from '@semblance/objects/store';
 import type { Fleet } from '../agents/fleet.ts';
 import type { AgentLink } from '../agents/link.ts';
 import type { OperatorMetrics } from '../metrics.ts';

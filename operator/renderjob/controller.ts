@@ -1,9 +1,14 @@
+import { describeError } from '@semblance/common/errors';
+import {
+  createWorkQueue,
+  type EventRecorder,
+  isKubeError,
+  type Reflector,
+} from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
+import type { ObjectStore } from '@semblance/objects/store';
 import type { Registry } from 'prom-client';
-import { describeError } from '#common/errors.ts';
-import { createWorkQueue, type EventRecorder, isKubeError, type Reflector } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
-import type { ObjectStore } from '#common/objects/store.ts';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
 import type { Fleet } from '../agents/fleet.ts';
 import type { OperatorMetrics } from '../metrics.ts';
 import type { Scheduler } from '../scheduling/scheduler.ts';

@@ -1,4 +1,4 @@
-import type { AttemptStatus } from '#proto/semblance/agent/v1/agent.ts';
+import type { AttemptStatus } from '@semblance/proto/semblance/agent/v1/agent';
 import type { AttemptFacts } from './types.ts';
 
 interface Entry {

@@ -1,7 +1,7 @@
+import { createWorkQueue, type Reflector } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { Registry } from 'prom-client';
-import { createWorkQueue, type Reflector } from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
 import type { Fleet } from '../agents/fleet.ts';
 import type { FactStore } from './facts.ts';
 import { attemptOf, isFinished } from './status.ts';

@@ -1,7 +1,7 @@
-import { CAPABILITIES } from '#common/capabilities.ts';
-import type { ObjectStore } from '#common/objects/store.ts';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
-import type { Sink, Source } from '#proto/semblance/agent/v1/agent.ts';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
+import { CAPABILITIES } from '@semblance/engine-api/capabilities';
+import type { ObjectStore } from '@semblance/objects/store';
+import type { Sink, Source } from '@semblance/proto/semblance/agent/v1/agent';
 
 const IMAGES = { 'image/jpeg': 'jpg', 'image/png': 'png', 'image/webp': 'webp' };
 const VIDEOS = { 'video/mp4': 'mp4', 'video/webm': 'webm' };

@@ -1,6 +1,5 @@
-import { describe, expect, it } from 'vitest';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
-import type { AttemptState } from '#proto/semblance/agent/v1/agent.ts';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
+import type { AttemptState } from '@semblance/proto/semblance/agent/v1/agent';
 import {
   ago,
   bound,
@@ -15,7 +14,8 @@ import {
   STOPPED,
   SUCCEEDED,
   suspended,
-} from '../testing/decisions.ts';
+} from '@semblance/testkit/operator/decisions';
+import { describe, expect, it } from 'vitest';
 import type { JobSnapshot } from './reconcile.ts';
 import { MAX_LOST_AGENTS } from './reconcile-active.ts';
 

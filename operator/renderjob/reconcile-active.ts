@@ -1,5 +1,5 @@
-import { backoffMs } from '#common/kube/index.ts';
-import { AttemptState } from '#proto/semblance/agent/v1/agent.ts';
+import { backoffMs } from '@semblance/common/kube/index';
+import { AttemptState } from '@semblance/proto/semblance/agent/v1/agent';
 import type { JobSnapshot } from './reconcile.ts';
 import { began, etaOf, failureOf, isNewsOfTime, outputOf, percent } from './report.ts';
 import { attemptOf, finish, PLACE, phaseOf, type StatusChange, statusWith } from './status.ts';

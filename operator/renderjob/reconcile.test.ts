@@ -1,5 +1,4 @@
-import { describe, expect, it } from 'vitest';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import {
   ago,
   bound,
@@ -14,7 +13,8 @@ import {
   STOPPED,
   SUCCEEDED,
   suspended,
-} from '../testing/decisions.ts';
+} from '@semblance/testkit/operator/decisions';
+import { describe, expect, it } from 'vitest';
 import type { JobSnapshot } from './reconcile.ts';
 
 /** For jobs that are not bound, that are deleted, or that have finished. */

@@ -1,5 +1,5 @@
-import { hasFinalizer, leavesNothingBehind, SETTLEMENT_FINALIZER } from '#common/finalizers.ts';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
+import { hasFinalizer, leavesNothingBehind, SETTLEMENT_FINALIZER } from '@semblance/common/finalizers';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import { decideActive } from './reconcile-active.ts';
 import {
   attemptOf,

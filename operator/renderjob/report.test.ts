@@ -1,6 +1,5 @@
-import { describe, expect, it } from 'vitest';
-import type { RenderJob, RenderJobStatus } from '#crds/gen/renderjobs.ts';
-import type { AttemptOutput } from '#proto/semblance/agent/v1/agent.ts';
+import type { RenderJob, RenderJobStatus } from '@semblance/crds/gen/renderjobs';
+import type { AttemptOutput } from '@semblance/proto/semblance/agent/v1/agent';
 import {
   ago,
   bound,
@@ -13,7 +12,8 @@ import {
   RUNNING,
   report,
   SUCCEEDED,
-} from '../testing/decisions.ts';
+} from '@semblance/testkit/operator/decisions';
+import { describe, expect, it } from 'vitest';
 
 type Capability = RenderJob['spec']['capability'];
 const PHOTO = 'face-swap-image';

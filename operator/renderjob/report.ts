@@ -1,6 +1,6 @@
-import { CAPABILITIES } from '#common/capabilities.ts';
-import type { RenderJob, RenderJobStatus } from '#crds/gen/renderjobs.ts';
-import type { AttemptOutput, AttemptStatus } from '#proto/semblance/agent/v1/agent.ts';
+import type { RenderJob, RenderJobStatus } from '@semblance/crds/gen/renderjobs';
+import { CAPABILITIES } from '@semblance/engine-api/capabilities';
+import type { AttemptOutput, AttemptStatus } from '@semblance/proto/semblance/agent/v1/agent';
 import { clip } from '../conditions.ts';
 import { outputKey } from './outputs.ts';
 

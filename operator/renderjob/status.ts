@@ -1,4 +1,4 @@
-import type { RenderJob, RenderJobStatus } from '#crds/gen/renderjobs.ts';
+import type { RenderJob, RenderJobStatus } from '@semblance/crds/gen/renderjobs';
 import { type Condition, withCondition, withoutCondition } from '../conditions.ts';
 import { type Action, FINALIZER, type Phase } from './types.ts';
 

@@ -1,6 +1,6 @@
-import { AGENT_CLEANUP_FINALIZER } from '#common/finalizers.ts';
-import type { RenderJobStatus } from '#crds/gen/renderjobs.ts';
-import type { AttemptStatus } from '#proto/semblance/agent/v1/agent.ts';
+import { AGENT_CLEANUP_FINALIZER } from '@semblance/common/finalizers';
+import type { RenderJobStatus } from '@semblance/crds/gen/renderjobs';
+import type { AttemptStatus } from '@semblance/proto/semblance/agent/v1/agent';
 
 /** Keeps a RenderJob from vanishing while an agent may still work on it. */
 export const FINALIZER = AGENT_CLEANUP_FINALIZER;

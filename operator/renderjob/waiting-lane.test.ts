@@ -1,5 +1,5 @@
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
 import type { WaitingReason } from './types.ts';
 import { createWaitingLane, MAX_UNDER_WAY, REFRESH_PER_SECOND, TELL_PER_SECOND } from './waiting-lane.ts';
 

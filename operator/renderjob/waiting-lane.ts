@@ -1,4 +1,4 @@
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { WaitingReason } from './types.ts';
 
 /** Writes a second that telling jobs their reason may cost, however many wait. */

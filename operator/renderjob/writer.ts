@@ -1,5 +1,5 @@
-import type { KubeClient, Reflector } from '#common/kube/index.ts';
-import { RENDERJOB_RESOURCE, type RenderJob, type RenderJobStatus } from '#crds/gen/renderjobs.ts';
+import type { KubeClient, Reflector } from '@semblance/common/kube/index';
+import { RENDERJOB_RESOURCE, type RenderJob, type RenderJobStatus } from '@semblance/crds/gen/renderjobs';
 import { isHeld } from './status.ts';
 import { FINALIZER } from './types.ts';
 

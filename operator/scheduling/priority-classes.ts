@@ -1,5 +1,4 @@
-import type { Registry } from 'prom-client';
-import { describeError } from '#common/errors.ts';
+import { describeError } from '@semblance/common/errors';
 import {
   createReflector,
   isKubeError,
@@ -7,9 +6,10 @@ import {
   type KubeObject,
   pause,
   type ResourceDescriptor,
-} from '#common/kube/index.ts';
-import type { Logger } from '#common/logging.ts';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
+} from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
+import type { Registry } from 'prom-client';
 
 /** scheduling.k8s.io/v1, not in any namespace. */
 export interface PriorityClass extends KubeObject {

@@ -1,5 +1,5 @@
-import type { Reflector } from '#common/kube/index.ts';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
+import type { Reflector } from '@semblance/common/kube/index';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { Fleet } from '../agents/fleet.ts';
 import type { AgentView } from '../agents/view.ts';
 import type { FactStore } from '../renderjob/facts.ts';

@@ -7,8 +7,8 @@
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { stackAt } from '../support/stack.ts';
-import { root, startStackProcess } from '../support/stack-process.ts';
+import { stackAt } from '@semblance/testkit/stack/stack';
+import { root, startStackProcess } from '@semblance/testkit/stack/stack-process';
 import { formatSection, machineLine } from './lib/report.ts';
 import { type BenchContext, figure, type Section } from './lib/section.ts';
 import type { BenchRow } from './photo-swap/photo-swap-bench.ts';

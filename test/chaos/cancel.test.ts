@@ -1,6 +1,6 @@
+import type { Answer, JobRecord } from '@semblance/testkit/stack/api';
+import { eventually } from '@semblance/testkit/stack/eventually';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Answer, JobRecord } from '../support/api.ts';
-import { eventually } from '../support/eventually.ts';
 import { createRig, expectOutage, type Rig } from './rig.ts';
 
 /** A running job is cancelled while a service is killed: whatever was answered holds, and the job ends once. */

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { SERVICE_NAMES } from '@semblance/testkit/stack/stack-process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { eventually } from '../support/eventually.ts';
-import { SERVICE_NAMES } from '../support/stack-process.ts';
 import { atPhase, createRig, type Rig } from './rig.ts';
 
 /** Every service is killed with kill -9 at every step of a running job. */

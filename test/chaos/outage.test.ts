@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { stoodStillSince } from '@semblance/testkit/stack/standstill';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { stoodStillSince } from '../support/standstill.ts';
 import { atPhase, createRig, expectOutage, type Rig } from './rig.ts';
 
 /**

@@ -1,7 +1,6 @@
 import { createServer, type Socket, connect as tcp } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { eventually } from '../support/eventually.ts';
+import { eventually } from '@semblance/testkit/stack/eventually';
 import {
   connectVoice,
   liveOffered,
@@ -9,10 +8,11 @@ import {
   openVoice,
   settledSession,
   type VoiceClient,
-} from '../support/live-client.ts';
-import { type Account, type Stack, stackAt } from '../support/stack.ts';
-import { SERVICE_NAMES, type StackProcess, startStackProcess } from '../support/stack-process.ts';
-import { watchGateway } from '../support/streamed.ts';
+} from '@semblance/testkit/stack/live-client';
+import { type Account, type Stack, stackAt } from '@semblance/testkit/stack/stack';
+import { SERVICE_NAMES, type StackProcess, startStackProcess } from '@semblance/testkit/stack/stack-process';
+import { watchGateway } from '@semblance/testkit/stack/streamed';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 
 /**
  * Live sessions while parts of the system die, and what they cost then. A minute costs 60 USD, so that a charge can be

@@ -16,7 +16,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { describeError } from '#common/errors.ts';
+import { describeError } from '@semblance/common/errors';
 import { defaultTag, imageName, TARGETS } from '../../images/arguments.ts';
 import { buildImages } from '../../images/build.ts';
 import { imagesFolder } from '../../images/builder.ts';

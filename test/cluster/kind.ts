@@ -1,13 +1,13 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { isIPv4 } from 'node:net';
 import { join } from 'node:path';
+import { findOnPath } from '@semblance/common/process/find-on-path';
+import { progressPrinter } from '@semblance/local/toolchain/progress';
+import { resolveTools } from '@semblance/local/toolchain/toolchain';
 import { stringify } from 'yaml';
-import { findOnPath } from '#common/process/find-on-path.ts';
 import { dockerAnswers } from '../../images/builder.ts';
 import { run } from '../../images/command.ts';
 import { loadArchives } from '../../images/destination.ts';
-import { progressPrinter } from '../../local/toolchain/progress.ts';
-import { resolveTools } from '../../local/toolchain/toolchain.ts';
 import { checkFolder, removeFolder, takeFolder } from './folder.ts';
 import type { Cluster, ClusterOptions } from './handle.ts';
 import { storageManifest, volumeFolder } from './native/addons.ts';

@@ -8,7 +8,7 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describeError } from '../../common/errors.ts';
+import { describeError } from '@semblance/common/errors';
 import { defaultTag } from '../../images/arguments.ts';
 import { clusterDir, clusterDown, clusterUp, loadImages } from './cluster.ts';
 

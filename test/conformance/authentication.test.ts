@@ -1,7 +1,7 @@
+import { type Answer, type Api, apiOf } from '@semblance/testkit/stack/api';
+import { expectError } from '@semblance/testkit/stack/expect-error';
+import { type Account, type Stack, sharedStack } from '@semblance/testkit/stack/stack';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type Answer, type Api, apiOf } from '../support/api.ts';
-import { expectError } from '../support/expect-error.ts';
-import { type Account, type Stack, sharedStack } from '../support/stack.ts';
 
 let stack: Stack;
 let account: Account;

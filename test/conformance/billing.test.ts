@@ -1,8 +1,8 @@
+import { type Api, apiOf, type Balance } from '@semblance/testkit/stack/api';
+import { expectError } from '@semblance/testkit/stack/expect-error';
+import { ADMIRAL, ASTRONAUT, faceless, largePortrait } from '@semblance/testkit/stack/media';
+import { type Account, type Stack, sharedStack } from '@semblance/testkit/stack/stack';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type Api, apiOf, type Balance } from '../support/api.ts';
-import { expectError } from '../support/expect-error.ts';
-import { ADMIRAL, ASTRONAUT, faceless, largePortrait } from '../support/media.ts';
-import { type Account, type Stack, sharedStack } from '../support/stack.ts';
 
 interface Price {
   capability: string;

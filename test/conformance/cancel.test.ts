@@ -1,10 +1,10 @@
+import { apiOf } from '@semblance/testkit/stack/api';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { expectError } from '@semblance/testkit/stack/expect-error';
+import { ADMIRAL, ASTRONAUT, faceless, longPortrait } from '@semblance/testkit/stack/media';
+import { whileRunning } from '@semblance/testkit/stack/render-jobs';
+import { type Account, type Stack, sharedStack } from '@semblance/testkit/stack/stack';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { apiOf } from '../support/api.ts';
-import { eventually } from '../support/eventually.ts';
-import { expectError } from '../support/expect-error.ts';
-import { ADMIRAL, ASTRONAUT, faceless, longPortrait } from '../support/media.ts';
-import { whileRunning } from '../support/render-jobs.ts';
-import { type Account, type Stack, sharedStack } from '../support/stack.ts';
 
 let stack: Stack;
 let account: Account;

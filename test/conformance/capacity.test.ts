@@ -1,7 +1,7 @@
+import { expectError } from '@semblance/testkit/stack/expect-error';
+import { ADMIRAL, largePortrait } from '@semblance/testkit/stack/media';
+import { type Account, type Stack, sharedStack } from '@semblance/testkit/stack/stack';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { expectError } from '../support/expect-error.ts';
-import { ADMIRAL, largePortrait } from '../support/media.ts';
-import { type Account, type Stack, sharedStack } from '../support/stack.ts';
 
 let stack: Stack;
 

@@ -1,8 +1,8 @@
 import { connect } from 'node:net';
+import type { Answer, Api } from '@semblance/testkit/stack/api';
+import { expectEnvelope, expectError } from '@semblance/testkit/stack/expect-error';
+import { sharedStack } from '@semblance/testkit/stack/stack';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { Answer, Api } from '../support/api.ts';
-import { expectEnvelope, expectError } from '../support/expect-error.ts';
-import { sharedStack } from '../support/stack.ts';
 
 let api: Api;
 

@@ -1,8 +1,8 @@
+import { apiOf } from '@semblance/testkit/stack/api';
+import { expectError } from '@semblance/testkit/stack/expect-error';
+import { ADMIRAL, ASTRONAUT, largePortrait, wav } from '@semblance/testkit/stack/media';
+import { type Account, type Stack, sharedStack } from '@semblance/testkit/stack/stack';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { apiOf } from '../support/api.ts';
-import { expectError } from '../support/expect-error.ts';
-import { ADMIRAL, ASTRONAUT, largePortrait, wav } from '../support/media.ts';
-import { type Account, type Stack, sharedStack } from '../support/stack.ts';
 
 let stack: Stack;
 let account: Account;

@@ -1,8 +1,8 @@
+import type { Answer, Submitted } from '@semblance/testkit/stack/api';
+import { expectError } from '@semblance/testkit/stack/expect-error';
+import { faceless } from '@semblance/testkit/stack/media';
+import { type Account, type NewAccount, type Stack, sharedStack } from '@semblance/testkit/stack/stack';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { Answer, Submitted } from '../support/api.ts';
-import { expectError } from '../support/expect-error.ts';
-import { faceless } from '../support/media.ts';
-import { type Account, type NewAccount, type Stack, sharedStack } from '../support/stack.ts';
 
 let stack: Stack;
 

@@ -1,10 +1,10 @@
+import type { JobRecord } from '@semblance/testkit/stack/api';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { expectError } from '@semblance/testkit/stack/expect-error';
+import { follow as followBy, type JobEvent, statusesOf } from '@semblance/testkit/stack/follow';
+import { ADMIRAL, ASTRONAUT, faceless, largePortrait } from '@semblance/testkit/stack/media';
+import { type Account, type Stack, sharedStack } from '@semblance/testkit/stack/stack';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { JobRecord } from '../support/api.ts';
-import { eventually } from '../support/eventually.ts';
-import { expectError } from '../support/expect-error.ts';
-import { follow as followBy, type JobEvent, statusesOf } from '../support/follow.ts';
-import { ADMIRAL, ASTRONAUT, faceless, largePortrait } from '../support/media.ts';
-import { type Account, type Stack, sharedStack } from '../support/stack.ts';
 
 let stack: Stack;
 let account: Account;

@@ -1,9 +1,9 @@
+import type { JobRecord, Upload } from '@semblance/testkit/stack/api';
+import { expectError } from '@semblance/testkit/stack/expect-error';
+import { ADMIRAL, ASTRONAUT, brokenJpeg, faceless, largePortrait } from '@semblance/testkit/stack/media';
+import { type Account, type Stack, sharedStack } from '@semblance/testkit/stack/stack';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { JobRecord, Upload } from '../support/api.ts';
-import { expectError } from '../support/expect-error.ts';
-import { ADMIRAL, ASTRONAUT, brokenJpeg, faceless, largePortrait } from '../support/media.ts';
-import { type Account, type Stack, sharedStack } from '../support/stack.ts';
 
 let stack: Stack;
 let account: Account;

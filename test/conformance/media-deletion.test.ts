@@ -1,8 +1,8 @@
+import type { Api } from '@semblance/testkit/stack/api';
+import { expectError } from '@semblance/testkit/stack/expect-error';
+import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
+import { type Stack, sharedStack } from '@semblance/testkit/stack/stack';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { Api } from '../support/api.ts';
-import { expectError } from '../support/expect-error.ts';
-import { ADMIRAL, ASTRONAUT } from '../support/media.ts';
-import { type Stack, sharedStack } from '../support/stack.ts';
 
 let stack: Stack;
 let api: Api;

@@ -1,13 +1,13 @@
+import { type Answer, isFailure, readAnswer } from '@semblance/testkit/stack/api';
+import { endSession, type SessionRecord } from '@semblance/testkit/stack/live-session';
+import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
+import { MULTIPART, multipart } from '@semblance/testkit/stack/multipart';
+import { type Contract, type Operation, readContract } from '@semblance/testkit/stack/openapi';
+import { anything, createSchemaArbitrary } from '@semblance/testkit/stack/schema-arbitrary';
+import { type Account, type Stack, sharedStack } from '@semblance/testkit/stack/stack';
+import { askFairly } from '@semblance/testkit/stack/standstill';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type Answer, isFailure, readAnswer } from '../support/api.ts';
-import { endSession, type SessionRecord } from '../support/live-session.ts';
-import { ADMIRAL, ASTRONAUT } from '../support/media.ts';
-import { MULTIPART, multipart } from '../support/multipart.ts';
-import { type Contract, type Operation, readContract } from '../support/openapi.ts';
-import { anything, createSchemaArbitrary } from '../support/schema-arbitrary.ts';
-import { type Account, type Stack, sharedStack } from '../support/stack.ts';
-import { askFairly } from '../support/standstill.ts';
 
 let stack: Stack;
 let account: Account;

@@ -1,7 +1,7 @@
+import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
+import { sharedStack } from '@semblance/testkit/stack/stack';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { ADMIRAL, ASTRONAUT } from '../support/media.ts';
-import { sharedStack } from '../support/stack.ts';
 
 let output: URL;
 let whole: Buffer;

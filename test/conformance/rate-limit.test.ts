@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { type Answer, apiOf } from '@semblance/testkit/stack/api';
+import { expectError } from '@semblance/testkit/stack/expect-error';
+import { type Account, type Stack, sharedStack } from '@semblance/testkit/stack/stack';
+import { stoodStillSince } from '@semblance/testkit/stack/standstill';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type Answer, apiOf } from '../support/api.ts';
-import { expectError } from '../support/expect-error.ts';
-import { type Account, type Stack, sharedStack } from '../support/stack.ts';
-import { stoodStillSince } from '../support/standstill.ts';
 
 let stack: Stack;
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { root } from '@semblance/testkit/stack/stack-process';
 import { describe, expect, test } from 'vitest';
-import { root } from '../support/stack-process.ts';
 
 /** Looks at the tests, not at a stack: each sentence of the specification is named by one that is there. */
 

@@ -1,10 +1,10 @@
+import { type Answer, apiOf } from '@semblance/testkit/stack/api';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { expectError } from '@semblance/testkit/stack/expect-error';
+import { endSession, type SessionRecord } from '@semblance/testkit/stack/live-session';
+import { type Contract, readContract } from '@semblance/testkit/stack/openapi';
+import { type Account, type Stack, sharedStack } from '@semblance/testkit/stack/stack';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type Answer, apiOf } from '../support/api.ts';
-import { eventually } from '../support/eventually.ts';
-import { expectError } from '../support/expect-error.ts';
-import { endSession, type SessionRecord } from '../support/live-session.ts';
-import { type Contract, readContract } from '../support/openapi.ts';
-import { type Account, type Stack, sharedStack } from '../support/stack.ts';
 
 let stack: Stack;
 let account: Account;

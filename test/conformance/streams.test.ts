@@ -5,16 +5,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { DEFAULT_LIVE_PROMPT } from '@semblance/common/live-prompt';
+import { apiOf } from '@semblance/testkit/stack/api';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { expectError } from '@semblance/testkit/stack/expect-error';
+import { connectStream, type SessionRecord, type Stream } from '@semblance/testkit/stack/live-session';
+import { type Account, type Stack, sharedStack } from '@semblance/testkit/stack/stack';
+import { root } from '@semblance/testkit/stack/stack-process';
+import { streamedMs, watchGateway } from '@semblance/testkit/stack/streamed';
 import { beforeAll, describe, expect, test } from 'vitest';
 import WebSocket from 'ws';
-import { DEFAULT_LIVE_PROMPT } from '#common/live-prompt.ts';
-import { apiOf } from '../support/api.ts';
-import { eventually } from '../support/eventually.ts';
-import { expectError } from '../support/expect-error.ts';
-import { connectStream, type SessionRecord, type Stream } from '../support/live-session.ts';
-import { type Account, type Stack, sharedStack } from '../support/stack.ts';
-import { root } from '../support/stack-process.ts';
-import { streamedMs, watchGateway } from '../support/streamed.ts';
 
 let stack: Stack;
 /** US dollars a minute, by capability. */

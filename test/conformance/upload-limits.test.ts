@@ -1,8 +1,8 @@
+import { expectError } from '@semblance/testkit/stack/expect-error';
+import { ASTRONAUT, MP4, wav } from '@semblance/testkit/stack/media';
+import { type Account, sharedStack } from '@semblance/testkit/stack/stack';
+import { type StreamedUpload, streamUpload } from '@semblance/testkit/stack/stream-upload';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { expectError } from '../support/expect-error.ts';
-import { ASTRONAUT, MP4, wav } from '../support/media.ts';
-import { type Account, sharedStack } from '../support/stack.ts';
-import { type StreamedUpload, streamUpload } from '../support/stream-upload.ts';
 
 const MIB = 1 << 20;
 /** What may lie between the socket and the service: buffers of both kernels, of the client and of the parser. */

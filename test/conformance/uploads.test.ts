@@ -1,12 +1,12 @@
 import { connect } from 'node:net';
+import type { Api } from '@semblance/testkit/stack/api';
+import { expectError } from '@semblance/testkit/stack/expect-error';
+import { ADMIRAL, ASTRONAUT, faceless, isoMedia, MP4, WEBM, wav } from '@semblance/testkit/stack/media';
+import { BOUNDARY, MULTIPART, multipart, partHead } from '@semblance/testkit/stack/multipart';
+import { sharedStack } from '@semblance/testkit/stack/stack';
+import { streamUpload } from '@semblance/testkit/stack/stream-upload';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { Api } from '../support/api.ts';
-import { expectError } from '../support/expect-error.ts';
-import { ADMIRAL, ASTRONAUT, faceless, isoMedia, MP4, WEBM, wav } from '../support/media.ts';
-import { BOUNDARY, MULTIPART, multipart, partHead } from '../support/multipart.ts';
-import { sharedStack } from '../support/stack.ts';
-import { streamUpload } from '../support/stream-upload.ts';
 
 let api: Api;
 

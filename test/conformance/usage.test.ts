@@ -1,9 +1,9 @@
+import type { Api } from '@semblance/testkit/stack/api';
+import { apiOf } from '@semblance/testkit/stack/api';
+import { expectError } from '@semblance/testkit/stack/expect-error';
+import { ADMIRAL, ASTRONAUT, faceless, longPortrait } from '@semblance/testkit/stack/media';
+import { type Account, type Stack, sharedStack } from '@semblance/testkit/stack/stack';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { Api } from '../support/api.ts';
-import { apiOf } from '../support/api.ts';
-import { expectError } from '../support/expect-error.ts';
-import { ADMIRAL, ASTRONAUT, faceless, longPortrait } from '../support/media.ts';
-import { type Account, type Stack, sharedStack } from '../support/stack.ts';
 
 interface Entry {
   id: string;

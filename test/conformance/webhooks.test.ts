@@ -1,10 +1,10 @@
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { ADMIRAL, ASTRONAUT, faceless, longPortrait } from '@semblance/testkit/stack/media';
+import { type Received, type Receiver, startReceiver } from '@semblance/testkit/stack/receiver';
+import { whileRunning } from '@semblance/testkit/stack/render-jobs';
+import { type Account, type Stack, sharedStack } from '@semblance/testkit/stack/stack';
 import Stripe from 'stripe';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { eventually } from '../support/eventually.ts';
-import { ADMIRAL, ASTRONAUT, faceless, longPortrait } from '../support/media.ts';
-import { type Received, type Receiver, startReceiver } from '../support/receiver.ts';
-import { whileRunning } from '../support/render-jobs.ts';
-import { type Account, type Stack, sharedStack } from '../support/stack.ts';
 
 let stack: Stack;
 let account: Account;

@@ -2,8 +2,8 @@ import { execFile, execFileSync, spawn } from 'node:child_process';
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { findOnPath } from '#common/process/find-on-path.ts';
-import { httpGet } from '../../local/process/http-get.ts';
+import { findOnPath } from '@semblance/common/process/find-on-path';
+import { httpGet } from '@semblance/local/process/http-get';
 
 /** Most open files and processes of a container; more cannot be given where this user may not raise limits. */
 const LIMIT = 16_384;

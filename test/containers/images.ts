@@ -2,8 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, copyFileSync, cpSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, sep } from 'node:path';
-import { findOnPath } from '#common/process/find-on-path.ts';
-import { resolveTools } from '../../local/toolchain/toolchain.ts';
+import { findOnPath } from '@semblance/common/process/find-on-path';
+import { resolveTools } from '@semblance/local/toolchain/toolchain';
 
 /** Commands of busybox that the entry point, initdb and the port check of testcontainers use. */
 const APPLETS = ['sh', 'cat', 'echo', 'rm', 'awk', 'grep', 'nc', 'ls', 'sleep'];

@@ -9,13 +9,13 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describeError } from '../../common/errors.ts';
+import { describeError } from '@semblance/common/errors';
 import { openEngine } from './engine.ts';
 import { writeNatsContext, writePostgresContext } from './images.ts';
 
 const FILES = [
-  'local/testing.test.ts',
-  'common/events/nats-bus.test.ts',
+  'packages/testkit/servers/shared.test.ts',
+  'packages/events/nats-bus.test.ts',
   'control-plane/storage',
   'control-plane/billing/ledger.test.ts',
   'control-plane/billing/books.test.ts',

@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process';
 import { dirname } from 'node:path';
+import { apiOf } from '@semblance/testkit/stack/api';
+import { type Stack, sharedStack } from '@semblance/testkit/stack/stack';
+import { cleanEnv, root } from '@semblance/testkit/stack/stack-process';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { apiOf } from '../support/api.ts';
-import { type Stack, sharedStack } from '../support/stack.ts';
-import { cleanEnv, root } from '../support/stack-process.ts';
 
 let stack: Stack;
 

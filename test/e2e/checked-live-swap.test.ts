@@ -2,13 +2,13 @@ import { createHash } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { liveOffered } from '@semblance/testkit/stack/live-client';
+import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
+import { type Account, type Stack, stackAt } from '@semblance/testkit/stack/stack';
+import { type StackProcess, startStackProcess } from '@semblance/testkit/stack/stack-process';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
-import { eventually } from '../support/eventually.ts';
-import { liveOffered } from '../support/live-client.ts';
-import { ADMIRAL, ASTRONAUT } from '../support/media.ts';
-import { type Account, type Stack, stackAt } from '../support/stack.ts';
-import { type StackProcess, startStackProcess } from '../support/stack-process.ts';
 
 /** Content checks of what live sessions are opened with, through gateway, control plane, operator and agent. */
 let dir: string;

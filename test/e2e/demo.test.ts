@@ -3,11 +3,11 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { processesMentioning } from '@semblance/testkit/stack/processes';
+import { cleanEnv, root } from '@semblance/testkit/stack/stack-process';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { eventually } from '../support/eventually.ts';
-import { processesMentioning } from '../support/processes.ts';
-import { cleanEnv, root } from '../support/stack-process.ts';
 
 let stateDir: string;
 let demo: { code: number; said: string };

@@ -1,12 +1,12 @@
+import { type Api, apiOf } from '@semblance/testkit/stack/api';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { expectError } from '@semblance/testkit/stack/expect-error';
+import { type Followed, follow } from '@semblance/testkit/stack/follow';
+import type { Kubectl } from '@semblance/testkit/stack/kubectl';
+import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
+import { type Account, type Stack, stackAt } from '@semblance/testkit/stack/stack';
+import { type StackProcess, startStackProcess } from '@semblance/testkit/stack/stack-process';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Api, apiOf } from '../support/api.ts';
-import { eventually } from '../support/eventually.ts';
-import { expectError } from '../support/expect-error.ts';
-import { type Followed, follow } from '../support/follow.ts';
-import type { Kubectl } from '../support/kubectl.ts';
-import { ADMIRAL, ASTRONAUT } from '../support/media.ts';
-import { type Account, type Stack, stackAt } from '../support/stack.ts';
-import { type StackProcess, startStackProcess } from '../support/stack-process.ts';
 
 /** Followers of jobs that wait for as long as a test needs: the only agent is drained, so it is a stack of its own. */
 let running: StackProcess;

@@ -1,8 +1,7 @@
-import { beforeAll, describe, expect, test } from 'vitest';
-import type { Api } from '../support/api.ts';
-import { eventually } from '../support/eventually.ts';
-import { conditionOf, type Kubectl } from '../support/kubectl.ts';
-import { faceless, largePortrait, longPortrait } from '../support/media.ts';
+import type { Api } from '@semblance/testkit/stack/api';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { conditionOf, type Kubectl } from '@semblance/testkit/stack/kubectl';
+import { faceless, largePortrait, longPortrait } from '@semblance/testkit/stack/media';
 import {
   renderJob,
   type SwapInputs,
@@ -10,8 +9,9 @@ import {
   untilPhase,
   untilPhaseOrEnd,
   whileRunning,
-} from '../support/render-jobs.ts';
-import { type Stack, sharedStack } from '../support/stack.ts';
+} from '@semblance/testkit/stack/render-jobs';
+import { type Stack, sharedStack } from '@semblance/testkit/stack/stack';
+import { beforeAll, describe, expect, test } from 'vitest';
 
 let stack: Stack;
 let kubectl: Kubectl;

@@ -1,19 +1,19 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { apiOf } from '../support/api.ts';
-import { eventually } from '../support/eventually.ts';
-import { expectError } from '../support/expect-error.ts';
-import { ADMIRAL, ASTRONAUT } from '../support/media.ts';
-import { processesMentioning, processTree, stillAlive } from '../support/processes.ts';
-import { type Account, type Stack, sharedStack, stackAt } from '../support/stack.ts';
+import { apiOf } from '@semblance/testkit/stack/api';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { expectError } from '@semblance/testkit/stack/expect-error';
+import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
+import { processesMentioning, processTree, stillAlive } from '@semblance/testkit/stack/processes';
+import { type Account, type Stack, sharedStack, stackAt } from '@semblance/testkit/stack/stack';
 import {
   readStackFile,
   SERVICE_NAMES,
   type StackProcess,
   startStackProcess,
-} from '../support/stack-process.ts';
+} from '@semblance/testkit/stack/stack-process';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 let stateDir: string;
 let running: StackProcess;

@@ -1,10 +1,10 @@
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { expectError } from '@semblance/testkit/stack/expect-error';
+import { ADMIRAL, ASTRONAUT, faceless } from '@semblance/testkit/stack/media';
+import { type Account, sharedStack } from '@semblance/testkit/stack/stack';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
-import { eventually } from '../support/eventually.ts';
-import { expectError } from '../support/expect-error.ts';
-import { ADMIRAL, ASTRONAUT, faceless } from '../support/media.ts';
-import { type Account, sharedStack } from '../support/stack.ts';
 
 /** What becomes of prompts of Live Swap Pro through the whole system: gateway, control plane, operator, agent, and back. */
 let account: Account;

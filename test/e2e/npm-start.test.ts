@@ -4,10 +4,10 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { processesMentioning } from '@semblance/testkit/stack/processes';
+import { cleanEnv, root } from '@semblance/testkit/stack/stack-process';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { eventually } from '../support/eventually.ts';
-import { processesMentioning } from '../support/processes.ts';
-import { cleanEnv, root } from '../support/stack-process.ts';
 
 /** Between the signal and the stack are npm and the shell that it runs scripts with. */
 let stateDir: string;

@@ -1,10 +1,10 @@
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { conditionOf, type Kubectl } from '@semblance/testkit/stack/kubectl';
+import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
+import { renderJob, type SwapInputs, swapInputs, untilPhase } from '@semblance/testkit/stack/render-jobs';
+import { type Stack, stackAt } from '@semblance/testkit/stack/stack';
+import { type StackProcess, startStackProcess } from '@semblance/testkit/stack/stack-process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { eventually } from '../support/eventually.ts';
-import { conditionOf, type Kubectl } from '../support/kubectl.ts';
-import { ADMIRAL, ASTRONAUT } from '../support/media.ts';
-import { renderJob, type SwapInputs, swapInputs, untilPhase } from '../support/render-jobs.ts';
-import { type Stack, stackAt } from '../support/stack.ts';
-import { type StackProcess, startStackProcess } from '../support/stack-process.ts';
 
 /** Drains the only agent, so that everything has to wait: a stack of its own, as others would wait too. */
 let running: StackProcess;

@@ -1,13 +1,13 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { join } from 'node:path';
+import { apiOf } from '@semblance/testkit/stack/api';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { ADMIRAL, ASTRONAUT, faceless } from '@semblance/testkit/stack/media';
+import { type Span, startReceiver } from '@semblance/testkit/stack/otlp-receiver';
+import { type Stack, stackAt } from '@semblance/testkit/stack/stack';
+import { root, type StackProcess, startStackProcess } from '@semblance/testkit/stack/stack-process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { apiOf } from '../support/api.ts';
-import { eventually } from '../support/eventually.ts';
-import { ADMIRAL, ASTRONAUT, faceless } from '../support/media.ts';
-import { type Span, startReceiver } from '../support/otlp-receiver.ts';
-import { type Stack, stackAt } from '../support/stack.ts';
-import { root, type StackProcess, startStackProcess } from '../support/stack-process.ts';
 
 /*
  * A stack of its own: it sends its traces to this test, logs everything it ever would, and has a service killed.

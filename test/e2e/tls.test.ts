@@ -1,20 +1,24 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ServiceError, status } from '@grpc/grpc-js';
+import { call, createClient } from '@semblance/common/grpc/client';
+import { COMPONENTS, type Component } from '@semblance/common/grpc/tls/components';
+import { openTls, type SecureChannel } from '@semblance/common/grpc/tls/tls';
+import { silentLogger } from '@semblance/common/logging';
+import { AdminServiceClient } from '@semblance/proto/semblance/admin/v1/admin';
+import { VoiceServiceClient } from '@semblance/proto/semblance/live/v1/live';
+import { AllocateRequest, AllocationServiceClient } from '@semblance/proto/semblance/operator/v1/operator';
+import { type Api, apiOf } from '@semblance/testkit/stack/api';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { connectVoice } from '@semblance/testkit/stack/live-client';
+import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
+import { type Stack, stackAt } from '@semblance/testkit/stack/stack';
+import {
+  readControlAddress,
+  type StackProcess,
+  startStackProcess,
+} from '@semblance/testkit/stack/stack-process';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { call, createClient } from '#common/grpc/client.ts';
-import { COMPONENTS, type Component } from '#common/grpc/tls/components.ts';
-import { openTls, type SecureChannel } from '#common/grpc/tls/tls.ts';
-import { silentLogger } from '#common/logging.ts';
-import { AdminServiceClient } from '#proto/semblance/admin/v1/admin.ts';
-import { VoiceServiceClient } from '#proto/semblance/live/v1/live.ts';
-import { AllocateRequest, AllocationServiceClient } from '#proto/semblance/operator/v1/operator.ts';
-import { type Api, apiOf } from '../support/api.ts';
-import { eventually } from '../support/eventually.ts';
-import { connectVoice } from '../support/live-client.ts';
-import { ADMIRAL, ASTRONAUT } from '../support/media.ts';
-import { type Stack, stackAt } from '../support/stack.ts';
-import { readControlAddress, type StackProcess, startStackProcess } from '../support/stack-process.ts';
 
 /** Every service in a process of its own, each with a certificate of its own. */
 const SOON = { timeoutMs: 20_000 };

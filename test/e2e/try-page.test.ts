@@ -6,13 +6,13 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { launchBrowser } from '@semblance/testkit/stack/browser';
+import { ADMIRAL } from '@semblance/testkit/stack/media';
+import { findBrowser } from '@semblance/testkit/stack/programs';
+import { type Account, sharedStack } from '@semblance/testkit/stack/stack';
 import type { Browser, Page } from 'playwright-core';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { launchBrowser } from '../support/browser.ts';
-import { ADMIRAL } from '../support/media.ts';
-import { findBrowser } from '../support/programs.ts';
-import { type Account, sharedStack } from '../support/stack.ts';
 
 /** The page of the gateway in a real browser, whose microphone and camera are files, against the whole running system. */
 const run = promisify(execFile);

@@ -7,9 +7,9 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
+import { type Account, sharedStack } from '@semblance/testkit/stack/stack';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ADMIRAL, ASTRONAUT } from '../support/media.ts';
-import { type Account, sharedStack } from '../support/stack.ts';
 
 /** Each capability that makes a video, through the whole system: uploads, a job, its output and its price. */
 const run = promisify(execFile);

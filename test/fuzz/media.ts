@@ -7,9 +7,9 @@ import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { describeError } from '../../common/errors.ts';
-import { openMediaRig } from '../../gpu-agent/media/testing/clips.ts';
-import { mutate, randomFrom, seedFiles, tryFile } from '../../gpu-agent/media/testing/fuzz.ts';
+import { describeError } from '@semblance/common/errors';
+import { openMediaRig } from '@semblance/testkit/media/clips';
+import { mutate, randomFrom, seedFiles, tryFile } from '@semblance/testkit/media/fuzz';
 
 const { values } = parseArgs({ options: { runs: { type: 'string' }, seed: { type: 'string' } } });
 const runs = Number(values.runs ?? Number.POSITIVE_INFINITY);

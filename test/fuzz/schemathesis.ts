@@ -9,8 +9,8 @@ import { spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { stackAt } from '../support/stack.ts';
-import { startStackProcess } from '../support/stack-process.ts';
+import { stackAt } from '@semblance/testkit/stack/stack';
+import { startStackProcess } from '@semblance/testkit/stack/stack-process';
 
 const VERSION = '4.32.5';
 /**

@@ -2,20 +2,20 @@
 import { hash } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Registry } from 'prom-client';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
+import { silentLogger } from '@semblance/common/logging';
+import { type Gateway, startGateway } from '@semblance/gateway/gateway';
 import {
   makeAccount,
   startTestSystem,
   succeed,
   type TestSystem,
   untilRenderJob,
-} from '../../control-plane/testing.ts';
-import { type Gateway, startGateway } from '../../gateway/gateway.ts';
-import type { JobRecord } from '../support/api.ts';
-import { eventually } from '../support/eventually.ts';
-import { ADMIRAL, ASTRONAUT, wav } from '../support/media.ts';
+} from '@semblance/testkit/control-plane/control-plane';
+import type { JobRecord } from '@semblance/testkit/stack/api';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { ADMIRAL, ASTRONAUT, wav } from '@semblance/testkit/stack/media';
+import { Registry } from 'prom-client';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 let system: TestSystem;
 let gateway: Gateway;

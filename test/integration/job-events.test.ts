@@ -1,7 +1,8 @@
 /** Following a job through gateways and control planes that come and go, over real servers. */
-import { Registry } from 'prom-client';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
+
+import { silentLogger } from '@semblance/common/logging';
+import { type Gateway, startGateway } from '@semblance/gateway/gateway';
+import { freePort } from '@semblance/local/process/ports';
 import {
   makeAccount,
   setStatus,
@@ -9,13 +10,13 @@ import {
   succeed,
   type TestSystem,
   untilRenderJob,
-} from '../../control-plane/testing.ts';
-import { type Gateway, startGateway } from '../../gateway/gateway.ts';
-import { freePort } from '../../local/process/ports.ts';
-import { apiOf } from '../support/api.ts';
-import { eventually } from '../support/eventually.ts';
-import { type Followed, follow, statusesOf } from '../support/follow.ts';
-import { ADMIRAL } from '../support/media.ts';
+} from '@semblance/testkit/control-plane/control-plane';
+import { apiOf } from '@semblance/testkit/stack/api';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { type Followed, follow, statusesOf } from '@semblance/testkit/stack/follow';
+import { ADMIRAL } from '@semblance/testkit/stack/media';
+import { Registry } from 'prom-client';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 
 let system: TestSystem;
 const gateways: Gateway[] = [];

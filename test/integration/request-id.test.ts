@@ -1,13 +1,17 @@
 /** The id of a request: on every answer, and in every log line of gateway and control plane that belongs to it. */
 import { connect } from 'node:net';
 import { Writable } from 'node:stream';
+import { createLogger } from '@semblance/common/logging';
+import { type Gateway, startGateway } from '@semblance/gateway/gateway';
+import {
+  makeAccount,
+  startTestSystem,
+  type TestSystem,
+} from '@semblance/testkit/control-plane/control-plane';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createLogger } from '#common/logging.ts';
-import { makeAccount, startTestSystem, type TestSystem } from '../../control-plane/testing.ts';
-import { type Gateway, startGateway } from '../../gateway/gateway.ts';
-import { eventually } from '../support/eventually.ts';
-import { ADMIRAL, ASTRONAUT } from '../support/media.ts';
 
 type Line = Record<string, unknown>;
 

@@ -2,14 +2,18 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { freePort } from '@semblance/local/process/ports';
+import {
+  makeAccount,
+  startTestSystem,
+  type TestSystem,
+} from '@semblance/testkit/control-plane/control-plane';
+import { type Api, apiOf } from '@semblance/testkit/stack/api';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { expectError } from '@semblance/testkit/stack/expect-error';
+import { ADMIRAL } from '@semblance/testkit/stack/media';
+import { root } from '@semblance/testkit/stack/stack-process';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { makeAccount, startTestSystem, type TestSystem } from '../../control-plane/testing.ts';
-import { freePort } from '../../local/process/ports.ts';
-import { type Api, apiOf } from '../support/api.ts';
-import { eventually } from '../support/eventually.ts';
-import { expectError } from '../support/expect-error.ts';
-import { ADMIRAL } from '../support/media.ts';
-import { root } from '../support/stack-process.ts';
 
 let system: TestSystem;
 const gateways: { child: ChildProcess; baseUrl: string }[] = [];

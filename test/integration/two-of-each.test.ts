@@ -3,19 +3,19 @@
  * gateways, while of each service one is asked to end and the other is killed.
  */
 import { randomUUID } from 'node:crypto';
+import { createKubeClient, LEASE_RESOURCE } from '@semblance/common/kube/index';
+import { RENDERJOB_RESOURCE } from '@semblance/crds/gen/renderjobs';
+import { watchLag } from '@semblance/testkit/common/lag';
+import { connectTo, makeAccount } from '@semblance/testkit/control-plane/control-plane';
+import type { Ledger } from '@semblance/testkit/operator/fake-agent';
+import { overlaps } from '@semblance/testkit/operator/overlaps';
+import { type Api, apiOf, type Submitted } from '@semblance/testkit/stack/api';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
+import { type Receiver, startReceiver } from '@semblance/testkit/stack/receiver';
+import { type Replica, type Replicas, SERVICES, startReplicas } from '@semblance/testkit/stack/replicas';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createKubeClient, LEASE_RESOURCE } from '#common/kube/index.ts';
-import { watchLag } from '#common/testing/lag.ts';
-import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
-import { connectTo, makeAccount } from '../../control-plane/testing.ts';
-import type { Ledger } from '../../operator/testing/fake-agent.ts';
-import { overlaps } from '../../operator/testing/overlaps.ts';
-import { type Api, apiOf, type Submitted } from '../support/api.ts';
-import { eventually } from '../support/eventually.ts';
-import { ADMIRAL, ASTRONAUT } from '../support/media.ts';
-import { type Receiver, startReceiver } from '../support/receiver.ts';
-import { type Replica, type Replicas, SERVICES, startReplicas } from '../support/replicas.ts';
 
 /** What is promised, from the signal until work that waits begins. */
 const WITHIN_MS = { SIGTERM: 3_000, SIGKILL: 17_000 };

@@ -6,20 +6,25 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { call, createClient } from '@semblance/common/grpc/client';
+import { type GrpcServer, startGrpcServer } from '@semblance/common/grpc/server';
+import { silentLogger } from '@semblance/common/logging';
+import { loadVoices } from '@semblance/common/voices/load-voices';
+import { GPUAGENT_RESOURCE } from '@semblance/crds/gen/gpuagents';
+import { type Gateway, startGateway } from '@semblance/gateway/gateway';
+import { createVoiceService } from '@semblance/gpu-agent/live/voice-service';
+import { createAgentMetrics } from '@semblance/gpu-agent/metrics';
+import { ControlServiceClient } from '@semblance/proto/semblance/control/v1/control';
+import {
+  makeAccount,
+  startTestSystem,
+  type TestSystem,
+  untilTrue,
+} from '@semblance/testkit/control-plane/control-plane';
+import { median, pitchOf } from '@semblance/testkit/voice/analysis';
+import { createPreviews } from '@semblance/voice/preview/preview';
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { call, createClient } from '#common/grpc/client.ts';
-import { type GrpcServer, startGrpcServer } from '#common/grpc/server.ts';
-import { silentLogger } from '#common/logging.ts';
-import { loadVoices } from '#common/voices/load-voices.ts';
-import { GPUAGENT_RESOURCE } from '#crds/gen/gpuagents.ts';
-import { ControlServiceClient } from '#proto/semblance/control/v1/control.ts';
-import { makeAccount, startTestSystem, type TestSystem, untilTrue } from '../../control-plane/testing.ts';
-import { type Gateway, startGateway } from '../../gateway/gateway.ts';
-import { createPreviews } from '../../gpu-agent/live/voice/preview/preview.ts';
-import { createVoiceService } from '../../gpu-agent/live/voice/preview/voice-service.ts';
-import { median, pitchOf } from '../../gpu-agent/live/voice/testing/analysis.ts';
-import { createAgentMetrics } from '../../gpu-agent/metrics.ts';
 
 const TOKEN = 'the-token-of-this-test';
 const OWN = {

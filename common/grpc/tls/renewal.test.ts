@@ -1,14 +1,9 @@
 import { rename, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { status } from '@grpc/grpc-js';
-import { Registry } from 'prom-client';
-import { afterAll, describe, expect, it, vi } from 'vitest';
-import { ControlServiceClient } from '#proto/semblance/control/v1/control.ts';
-import { writeAtomically } from '../../../local/process/write-atomically.ts';
-import { createAuthority, type TlsFiles, writeTlsFiles } from '../../../local/stack/service-certificates.ts';
-import { createClient } from '../client.ts';
-import type { Component } from './components.ts';
-import { expiryCheck, observeExpiry } from './expiry.ts';
+import { writeAtomically } from '@semblance/local/process/write-atomically';
+import { createAuthority, type TlsFiles, writeTlsFiles } from '@semblance/local/stack/service-certificates';
+import { ControlServiceClient } from '@semblance/proto/semblance/control/v1/control';
 import {
   ago,
   ask,
@@ -24,7 +19,12 @@ import {
   opened,
   POLL_MS,
   serve,
-} from './testing.ts';
+} from '@semblance/testkit/grpc/tls';
+import { Registry } from 'prom-client';
+import { afterAll, describe, expect, it, vi } from 'vitest';
+import { createClient } from '../client.ts';
+import type { Component } from './components.ts';
+import { expiryCheck, observeExpiry } from './expiry.ts';
 import { openTls, type Tls } from './tls.ts';
 
 describe('a renewal', () => {

@@ -2,11 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { connect as connectPlain } from 'node:net';
 import { join } from 'node:path';
 import { type ServiceError, status } from '@grpc/grpc-js';
-import { describe, expect, it } from 'vitest';
-import { createAuthority, type TlsFiles } from '../../../local/stack/service-certificates.ts';
-import { ConfigError } from '../../config.ts';
-import { startGrpcServer } from '../server.ts';
-import { CALLERS, COMPONENTS, nameOf } from './components.ts';
+import { createAuthority, type TlsFiles } from '@semblance/local/stack/service-certificates';
 import {
   ago,
   ask,
@@ -22,7 +18,11 @@ import {
   POLL_MS,
   serve,
   stranger,
-} from './testing.ts';
+} from '@semblance/testkit/grpc/tls';
+import { describe, expect, it } from 'vitest';
+import { ConfigError } from '../../config.ts';
+import { startGrpcServer } from '../server.ts';
+import { CALLERS, COMPONENTS, nameOf } from './components.ts';
 import { openTls } from './tls.ts';
 
 describe('a server with certificates', () => {

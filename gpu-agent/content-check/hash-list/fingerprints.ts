@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
+import type { MediaKind } from '@semblance/engine-api/capabilities';
+import { RenderError } from '@semblance/engine-api/engine';
+import { createMedia, findMediaTools, type OpenMedia } from '@semblance/media/media';
 import sharp from 'sharp';
-import type { MediaKind } from '#common/capabilities.ts';
-import { RenderError } from '../../engines/engine.ts';
-import { createMedia, findMediaTools, type OpenMedia } from '../../media/media.ts';
 import { ContentCheckError } from '../check.ts';
 import { PDQ_SIDE, type PdqHash, pdqHashes } from './pdq.ts';
 

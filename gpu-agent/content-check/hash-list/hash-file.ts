@@ -3,8 +3,8 @@
  * pictures, videos (a line for each second that differs) and anything else by SHA-256.
  */
 import { basename } from 'node:path';
-import type { MediaKind } from '#common/capabilities.ts';
-import { describeError } from '#common/errors.ts';
+import { describeError } from '@semblance/common/errors';
+import type { MediaKind } from '@semblance/engine-api/capabilities';
 import { LEAST_QUALITY, matches, parseEntry } from './entries.ts';
 import { createFingerprints } from './fingerprints.ts';
 

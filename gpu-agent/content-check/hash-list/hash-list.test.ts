@@ -3,10 +3,10 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { silentLogger } from '@semblance/common/logging';
+import type { MediaKind } from '@semblance/engine-api/capabilities';
 import sharp, { type Sharp } from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { MediaKind } from '#common/capabilities.ts';
-import { silentLogger } from '#common/logging.ts';
 import type { CheckSubject, ContentCheck } from '../check.ts';
 import { hashList } from './hash-list.ts';
 

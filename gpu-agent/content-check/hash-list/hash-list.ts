@@ -1,5 +1,5 @@
-import { describeError } from '#common/errors.ts';
-import { RenderError } from '../../engines/engine.ts';
+import { describeError } from '@semblance/common/errors';
+import { RenderError } from '@semblance/engine-api/engine';
 import { ALLOWED, type CheckSubject, type ContentCheck, ContentCheckError } from '../check.ts';
 import { listFile } from '../list-file.ts';
 import { parseEntry } from './entries.ts';

@@ -2,8 +2,8 @@
  * Main module of the process that opens what callers sent and compares it with the hash list: a file that brings a
  * decoder down ends this process, not the agent. Its argument is LookerOptions as JSON; it ends with the agent.
  */
-import { describeError } from '#common/errors.ts';
-import { RenderError } from '../../engines/engine.ts';
+import { describeError } from '@semblance/common/errors';
+import { RenderError } from '@semblance/engine-api/engine';
 import { createLooker, type LookerOptions } from './looker.ts';
 import type { FromLooker, LookerAnswer, ToLooker } from './protocol.ts';
 

@@ -1,5 +1,5 @@
+import { silentLogger } from '@semblance/common/logging';
 import { afterEach, describe, expect, it } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
 import type { ContentCheck } from '../check.ts';
 import { hashList } from './hash-list.ts';
 
@@ -9,7 +9,7 @@ afterEach(async () => check?.close());
 
 /** Looks at files in processes that do what the files' roles say. */
 function looks(timeoutMs: number, nice?: number) {
-  const main = new URL('../testing/odd-looker.ts', import.meta.url);
+  const main = new URL('../../../packages/testkit/content-check/odd-looker.ts', import.meta.url);
   const checking = hashList({
     list: '',
     distance: 31,

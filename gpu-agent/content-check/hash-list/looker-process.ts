@@ -1,6 +1,6 @@
 import { fork } from 'node:child_process';
-import type { Logger } from '#common/logging.ts';
-import { lowerPriority } from '#common/process/lower-priority.ts';
+import type { Logger } from '@semblance/common/logging';
+import { lowerPriority } from '@semblance/common/process/lower-priority';
 import { ContentCheckError } from '../check.ts';
 import type { LookerOptions } from './looker.ts';
 import type { FromLooker, Looked, LookerAnswer, ToLooker } from './protocol.ts';

@@ -1,4 +1,4 @@
-import { openPicture } from '../../engines/builtin/image/picture-file.ts';
+import { openPicture } from '@semblance/vision/image/picture-file';
 import type { CheckedFile } from '../check.ts';
 import { listFile } from '../list-file.ts';
 import { matches, parseEntry } from './entries.ts';

@@ -1,4 +1,4 @@
-import type { RenderErrorCode } from '../../engines/engine.ts';
+import type { RenderErrorCode } from '@semblance/engine-api/engine';
 import type { CheckSubject } from '../check.ts';
 
 /** What the process is told of a job. */

@@ -4,9 +4,14 @@ import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { silentLogger } from '@semblance/common/logging';
+import {
+  HANGING_WARM_UP,
+  NO_WARM_UP,
+  SECOND_TIME,
+  TEST_ENGINE,
+} from '@semblance/testkit/gpu-agent/test-engine';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
-import { HANGING_WARM_UP, NO_WARM_UP, SECOND_TIME, TEST_ENGINE } from '../../testing/test-engine.ts';
 import type { EngineSource } from '../registry.ts';
 import { createEnginePool, type EnginePool, type EnginePoolOptions } from './engine-pool.ts';
 import { ENGINE_FLAGS, type EngineProcess, startEngineProcess } from './engine-process.ts';
@@ -215,7 +220,7 @@ describe('an engine process', () => {
 
   it.each(['slow', 'block'])('does not outlive a killed agent (%s)', async (mode) => {
     const agent = spawn(process.execPath, [
-      join(import.meta.dirname, '../../testing/lonely-engine.ts'),
+      join(import.meta.dirname, '../../../packages/testkit/gpu-agent/lonely-engine.ts'),
       dir,
       mode,
     ]);

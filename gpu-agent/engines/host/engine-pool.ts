@@ -1,12 +1,13 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { describeError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
-import { DeviceGoneError, deviceFaultOf, missingDevice } from '../device-fault.ts';
-import type { RenderResult } from '../engine.ts';
+import { describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
+import { DeviceGoneError, deviceFaultOf, missingDevice } from '@semblance/engine-api/device-fault';
+import type { RenderResult } from '@semblance/engine-api/engine';
+import type { RenderWork } from '@semblance/engine-api/render-work';
 import { type EngineProcess, type RenderOptions, startEngineProcess } from './engine-process.ts';
-import type { EngineInfo, EngineSetup, RenderWork } from './protocol.ts';
+import type { EngineInfo, EngineSetup } from './protocol.ts';
 
 /** No process of the engine became free in time: they are being restarted, again and again perhaps. */
 export class EngineUnavailableError extends Error {

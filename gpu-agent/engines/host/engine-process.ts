@@ -1,12 +1,18 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
-import type { Logger } from '#common/logging.ts';
-import { lowerPriority } from '#common/process/lower-priority.ts';
-import { DeviceGoneError, deviceFaultOf } from '../device-fault.ts';
-import { EngineInterruptedError, type OnProgress, RenderError, type RenderResult } from '../engine.ts';
-import { NO_TELEMETRY } from '../models/no-telemetry.ts';
-import type { EngineInfo, EngineSetup, FromEngine, RenderWork, ToEngine } from './protocol.ts';
+import type { Logger } from '@semblance/common/logging';
+import { lowerPriority } from '@semblance/common/process/lower-priority';
+import { DeviceGoneError, deviceFaultOf } from '@semblance/engine-api/device-fault';
+import {
+  EngineInterruptedError,
+  type OnProgress,
+  RenderError,
+  type RenderResult,
+} from '@semblance/engine-api/engine';
+import type { RenderWork } from '@semblance/engine-api/render-work';
+import { NO_TELEMETRY } from '@semblance/vision/models/no-telemetry';
+import type { EngineInfo, EngineSetup, FromEngine, ToEngine } from './protocol.ts';
 
 /** Variables an engine process is given of the agent's environment. Credentials are not among them. */
 const PASSED_ON = /^(PATH|HOME|LANG|LC_.*|TZ|XDG_CACHE_HOME|LD_LIBRARY_PATH|(CUDA|NVIDIA|OMP|ORT)_.*)$/;

@@ -4,11 +4,12 @@
  * agent, which asks with `close`.
  */
 import { Worker } from 'node:worker_threads';
-import { describeError } from '#common/errors.ts';
-import { type Engine, EngineInterruptedError, RenderError } from '../engine.ts';
-import { exhausted } from '../exhausted.ts';
-import type { EngineOptions } from '../registry.ts';
-import type { EngineSetup, FromEngine, RenderWork, ToEngine } from './protocol.ts';
+import { describeError } from '@semblance/common/errors';
+import { type Engine, EngineInterruptedError, RenderError } from '@semblance/engine-api/engine';
+import type { EngineOptions } from '@semblance/engine-api/engine-options';
+import { exhausted } from '@semblance/engine-api/exhausted';
+import type { RenderWork } from '@semblance/engine-api/render-work';
+import type { EngineSetup, FromEngine, ToEngine } from './protocol.ts';
 
 /** Progress of one render is passed on at most this often, unless the stage changed. */
 const PROGRESS_MS = 50;

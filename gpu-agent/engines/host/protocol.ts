@@ -1,5 +1,12 @@
-import type { EngineCapability, RenderErrorCode, RenderResult, UnavailableCapability } from '../engine.ts';
-import type { EngineOptions, EngineSource } from '../registry.ts';
+import type {
+  EngineCapability,
+  RenderErrorCode,
+  RenderResult,
+  UnavailableCapability,
+} from '@semblance/engine-api/engine';
+import type { EngineOptions } from '@semblance/engine-api/engine-options';
+import type { RenderWork } from '@semblance/engine-api/render-work';
+import type { EngineSource } from '../registry.ts';
 
 /** First argument of an engine process, as JSON. */
 export interface EngineSetup {
@@ -15,14 +22,6 @@ export interface EngineInfo {
   readonly unavailable?: readonly UnavailableCapability[];
   /** Renders one process of it does at once; absent: as many as it is given. */
   readonly concurrency?: number;
-}
-
-/** One render as it crosses to the engine process. */
-export interface RenderWork {
-  readonly capability: EngineCapability['capability'];
-  readonly inputs: Readonly<Record<string, string>>;
-  readonly parameters: Readonly<Record<string, string>>;
-  readonly outputDir: string;
 }
 
 /** Messages from the agent to an engine process. */

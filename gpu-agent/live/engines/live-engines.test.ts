@@ -1,8 +1,8 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { silentLogger } from '@semblance/common/logging';
 import { describe, expect, it } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
 import { loadSettings } from '../../settings.ts';
 import { createLiveEngines } from './live-engines.ts';
 

@@ -1,11 +1,11 @@
-import { describeError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
-import { parseOnnxSettings } from '../../engines/onnx/settings.ts';
-import type { LiveCapability, LiveEngine } from '../live-engine.ts';
+import { describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
+import type { LiveCapability, LiveEngine } from '@semblance/engine-api/live-engine';
+import { CharacterError, loadCharacters } from '@semblance/engine-builtin/live-swap/characters';
+import { createLiveVideo } from '@semblance/engine-builtin/live-swap/live-video';
+import { parseOnnxSettings } from '@semblance/engine-onnx/settings';
+import { openModelVoices } from '@semblance/voice/rvc/model-voices';
 import type { LiveSettings } from '../settings.ts';
-import { CharacterError, loadCharacters } from '../video/characters.ts';
-import { createLiveVideo } from '../video/live-video.ts';
-import { openModelVoices } from '../voice/rvc/model-voices.ts';
 import { createLiveSwapEngine } from './swap/live-swap-engine.ts';
 import { createVoiceEngine, type VoiceEngineOptions } from './voice/voice-engine.ts';
 

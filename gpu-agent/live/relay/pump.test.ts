@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
+import { BadMessageError, type Delivery } from '@semblance/engine-api/live-engine';
 import { describe, expect, it } from 'vitest';
-import { BadMessageError, type Delivery } from '../live-engine.ts';
 import { createPump } from './pump.ts';
 
 /** A pump whose conversions and sends end when the test says so. */

@@ -1,4 +1,4 @@
-import { BadMessageError, type Delivery } from '../live-engine.ts';
+import { BadMessageError, type Delivery } from '@semblance/engine-api/live-engine';
 
 /** Messages that wait to be converted, and their bytes, at which the sender is made to wait (`every`). */
 const MOST_WAITING = 8;

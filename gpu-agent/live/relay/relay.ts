@@ -1,9 +1,14 @@
 import { type ServerDuplexStream, status } from '@grpc/grpc-js';
-import { describeError } from '#common/errors.ts';
-import { fromEndReason, toEndReason } from '#common/live-session.ts';
-import type { Logger } from '#common/logging.ts';
-import type { RelayOpen, RelayReady, RelayRequest, RelayResponse } from '#proto/semblance/live/v1/live.ts';
-import type { LiveStream } from '../live-engine.ts';
+import { describeError } from '@semblance/common/errors';
+import { fromEndReason, toEndReason } from '@semblance/common/live-session';
+import type { Logger } from '@semblance/common/logging';
+import type { LiveStream } from '@semblance/engine-api/live-engine';
+import type {
+  RelayOpen,
+  RelayReady,
+  RelayRequest,
+  RelayResponse,
+} from '@semblance/proto/semblance/live/v1/live';
 import type { ConnectedSession, LiveSessions, Warning } from '../sessions/live-sessions.ts';
 import { ConnectRefusedError } from '../sessions/refusals.ts';
 import type { SessionEnd } from '../sessions/session-table.ts';

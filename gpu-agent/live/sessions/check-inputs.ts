@@ -1,7 +1,7 @@
-import type { Logger } from '#common/logging.ts';
+import type { Logger } from '@semblance/common/logging';
+import { RenderError } from '@semblance/engine-api/engine';
 import { ContentCheckError } from '../../content-check/check.ts';
 import type { ContentChecks } from '../../content-check/content-checks.ts';
-import { RenderError } from '../../engines/engine.ts';
 import type { SessionWork } from './claim-request.ts';
 import type { SessionEnd } from './session-table.ts';
 

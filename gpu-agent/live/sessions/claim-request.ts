@@ -1,5 +1,6 @@
-import { CAPABILITIES, isCapability } from '#common/capabilities.ts';
-import type { ClaimSlotRequest } from '#proto/semblance/live/v1/live.ts';
+import { CAPABILITIES, isCapability } from '@semblance/engine-api/capabilities';
+import type { LiveCapability } from '@semblance/engine-api/live-engine';
+import type { ClaimSlotRequest } from '@semblance/proto/semblance/live/v1/live';
 import {
   checkUrl,
   MAX_INPUT_BYTES,
@@ -7,7 +8,6 @@ import {
   PARAMETER,
   ROLE,
 } from '../../attempts/start-request.ts';
-import type { LiveCapability } from '../live-engine.ts';
 import type { SessionClaim } from './session-table.ts';
 
 /** A claim as asked for, checked. */

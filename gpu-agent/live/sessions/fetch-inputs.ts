@@ -1,6 +1,6 @@
 import { join } from 'node:path';
+import type { Logger } from '@semblance/common/logging';
 import type { Dispatcher } from 'undici';
-import type { Logger } from '#common/logging.ts';
 import { fetchInput } from '../../assets/fetch-input.ts';
 import type { TransferLimits } from '../../assets/transfer.ts';
 import type { WorkDir } from '../../assets/work-dir.ts';

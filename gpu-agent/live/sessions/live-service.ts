@@ -1,19 +1,19 @@
 import { status } from '@grpc/grpc-js';
-import { GrpcError, type GrpcService } from '#common/grpc/server.ts';
-import { fromEndReason, toEndReason } from '#common/live-session.ts';
-import type { Logger } from '#common/logging.ts';
+import { GrpcError, type GrpcService } from '@semblance/common/grpc/server';
+import { fromEndReason, toEndReason } from '@semblance/common/live-session';
+import type { Logger } from '@semblance/common/logging';
+import { LiveSettingsError } from '@semblance/engine-api/live-engine';
 import {
   type LiveServiceServer,
   LiveServiceService,
   SessionState,
   type SessionStatus,
   type WatchSessionsResponse,
-} from '#proto/semblance/live/v1/live.ts';
+} from '@semblance/proto/semblance/live/v1/live';
 import { MalformedRequestError } from '../../attempts/start-request.ts';
 import { assertAddressed, timedCalls } from '../../grpc/timed.ts';
 import { streamChanges, type WatchedThings } from '../../grpc/watch.ts';
 import type { AgentMetrics } from '../../metrics.ts';
-import { LiveSettingsError } from '../live-engine.ts';
 import { serveRelay } from '../relay/relay.ts';
 import { parseClaim, parseSessionId } from './claim-request.ts';
 import type { LiveSessions } from './live-sessions.ts';

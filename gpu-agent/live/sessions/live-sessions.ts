@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { describeError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
-import type { LiveCapability, LiveEngine, LiveStream } from '../live-engine.ts';
+import { describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
+import type { LiveCapability, LiveEngine, LiveStream } from '@semblance/engine-api/live-engine';
 import type { LiveMetrics } from '../live-metrics.ts';
 import { endByCheck } from './check-inputs.ts';
 import type { SessionWork } from './claim-request.ts';

@@ -1,5 +1,5 @@
-import type { Logger } from '#common/logging.ts';
-import type { LiveEngine, LiveStream } from '../live-engine.ts';
+import type { Logger } from '@semblance/common/logging';
+import type { LiveEngine, LiveStream } from '@semblance/engine-api/live-engine';
 import type { CheckInputs } from './check-inputs.ts';
 import type { SessionWork } from './claim-request.ts';
 

@@ -1,6 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
-import type { SessionEndReason } from '#common/live-session.ts';
-import type { LiveCapability } from '../live-engine.ts';
+import type { SessionEndReason } from '@semblance/common/live-session';
+import type { LiveCapability } from '@semblance/engine-api/live-engine';
 
 /**
  * claimed: a slot is held. connected: its relay stands. streaming: converted media was sent. ended: the slot is free.

@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createGuard, type Guard } from '#common/process/guard.ts';
-import { AGENT_FLAGS } from '../../../gpu-agent/node-flags.ts';
-import { eventually } from '../../support/eventually.ts';
-import type { Stack } from '../../support/stack.ts';
-import { root } from '../../support/stack-process.ts';
+import { createGuard, type Guard } from '@semblance/common/process/guard';
+import { AGENT_FLAGS } from '@semblance/gpu-agent/node-flags';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import type { Stack } from '@semblance/testkit/stack/stack';
+import { root } from '@semblance/testkit/stack/stack-process';
 import type { CpuGroup } from './cpu-share.ts';
 
 /** Another agent beside that of a stack. */

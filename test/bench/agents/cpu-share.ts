@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describeError } from '#common/errors.ts';
+import { describeError } from '@semblance/common/errors';
 
 /** As kubelet sets it for a pod's limit. */
 const PERIOD_US = 100_000;

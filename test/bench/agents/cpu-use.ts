@@ -1,5 +1,5 @@
 import { cpus } from 'node:os';
-import type { Stack } from '../../support/stack.ts';
+import type { Stack } from '@semblance/testkit/stack/stack';
 import { cpuSecondsOf } from '../http/process-use.ts';
 import type { AgentProcess } from './agent-process.ts';
 

@@ -2,10 +2,10 @@ import { execFile } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import type { Capability } from '#common/capabilities.ts';
-import { silentLogger } from '#common/logging.ts';
-import { type EngineProcess, startEngineProcess } from '../../../gpu-agent/engines/host/engine-process.ts';
-import { engineSource } from '../../../gpu-agent/engines/registry.ts';
+import { silentLogger } from '@semblance/common/logging';
+import type { Capability } from '@semblance/engine-api/capabilities';
+import { type EngineProcess, startEngineProcess } from '@semblance/gpu-agent/engines/host/engine-process';
+import { engineSource } from '@semblance/gpu-agent/engines/registry';
 
 /** What is rendered, again and again. */
 export interface Sample {

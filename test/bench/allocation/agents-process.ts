@@ -5,8 +5,8 @@
  * long (0: never), `verdict` prints what the ledger says. Ends with its standard input.
  */
 import { createInterface } from 'node:readline';
-import { type FakeAgent, startFakeAgent } from '../../../operator/testing/fake-agent.ts';
-import { doubles, type SlotLedger } from '../../../operator/testing/fake-live.ts';
+import { type FakeAgent, startFakeAgent } from '@semblance/testkit/operator/fake-agent';
+import { doubles, type SlotLedger } from '@semblance/testkit/operator/fake-live';
 
 const [kubeconfigPath = '', namespace = '', agents = '', slots = ''] = process.argv.slice(2);
 const slotLedger: SlotLedger = { entries: [] };

@@ -2,26 +2,26 @@ import { mkdtemp, rename, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import sharp from 'sharp';
-import { FRAME_RATE, speakPortrait } from '../../../gpu-agent/engines/builtin/avatar/avatar.ts';
-import type { MouthCommand } from '../../../gpu-agent/engines/builtin/avatar/mouth-track.ts';
-import { toRgb } from '../../../gpu-agent/engines/builtin/motion/face-tracker.ts';
-import { type Subject, subjectOf } from '../../../gpu-agent/engines/builtin/motion/testing/drivers.ts';
+import { FRAME_RATE, speakPortrait } from '@semblance/engine-builtin/internal/avatar/avatar';
+import type { MouthCommand } from '@semblance/engine-builtin/internal/avatar/mouth-track';
+import { toRgb } from '@semblance/engine-builtin/motion-transfer/face-tracker';
+import { createMedia, findMediaTools } from '@semblance/media/media';
+import type { Media, VideoFrame } from '@semblance/media/types';
+import { BILABIALS, type Phone, VOWELS } from '@semblance/speech/sounds';
+import { speakScript } from '@semblance/speech/speech';
+import { findSpeechTools, type SpeechTools } from '@semblance/speech/tools';
+import { type Subject, subjectOf } from '@semblance/testkit/engine-builtin/motion/drivers';
 import {
   bestLag,
   correlation,
   measureVideo,
   type Series,
-} from '../../../gpu-agent/engines/builtin/motion/testing/series.ts';
-import { BILABIALS, type Phone, VOWELS } from '../../../gpu-agent/engines/builtin/speech/sounds.ts';
-import { speakScript } from '../../../gpu-agent/engines/builtin/speech/speech.ts';
-import { findSpeechTools, type SpeechTools } from '../../../gpu-agent/engines/builtin/speech/tools.ts';
-import { FaceFinder } from '../../../gpu-agent/engines/builtin/vision/face-finder.ts';
-import { openSession } from '../../../gpu-agent/engines/models/session.ts';
-import { createMedia, findMediaTools } from '../../../gpu-agent/media/media.ts';
-import type { Media, VideoFrame } from '../../../gpu-agent/media/types.ts';
+} from '@semblance/testkit/engine-builtin/motion/series';
+import { cosine, dlibJudge, type Judge } from '@semblance/testkit/quality/judge';
+import { FaceFinder } from '@semblance/vision/face-finder';
+import { openSession } from '@semblance/vision/models/session';
+import sharp from 'sharp';
 import { type BenchContext, figure, quantile, type Row, type Section } from '../lib/section.ts';
-import { cosine, dlibJudge, type Judge } from '../photo-swap/judge.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..', '..');
 const SIDE = 512;

@@ -1,9 +1,9 @@
 import { type ClientRequest, get, type IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
+import type { Account, Stack } from '@semblance/testkit/stack/stack';
 import pg from 'pg';
-import { eventually } from '../../support/eventually.ts';
-import { ADMIRAL, ASTRONAUT } from '../../support/media.ts';
-import type { Account, Stack } from '../../support/stack.ts';
 import { type BenchContext, figure, limitRow, quantile, type Row, type Section } from '../lib/section.ts';
 import { residentBytesOf } from './process-use.ts';
 

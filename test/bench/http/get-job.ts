@@ -1,5 +1,5 @@
-import { ADMIRAL, ASTRONAUT } from '../../support/media.ts';
-import type { Stack } from '../../support/stack.ts';
+import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
+import type { Stack } from '@semblance/testkit/stack/stack';
 import {
   type BenchContext,
   figure,

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { processTree } from '../../support/processes.ts';
+import { processTree } from '@semblance/testkit/stack/processes';
 
 /** Clock ticks a second, as Linux reports times to programs on every architecture. */
 const TICKS = 100;

@@ -3,18 +3,19 @@ import { mkdtemp, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import sharp from 'sharp';
 import {
   identitySwap,
   type Resolution,
-} from '../../../gpu-agent/engines/builtin/identity-swap/identity-swap.ts';
+} from '@semblance/engine-builtin/internal/identity-swap/identity-swap';
+import { createMedia, findMediaTools, type MediaTools } from '@semblance/media/media';
+import type { Media, VideoFrame } from '@semblance/media/types';
 import {
   type Clip,
   clipFrame,
   room,
   walker,
   writeClip,
-} from '../../../gpu-agent/engines/builtin/identity-swap/testing/clips.ts';
+} from '@semblance/testkit/engine-builtin/identity-swap/clips';
 import {
   BLUE_SHIRT,
   type Dress,
@@ -23,22 +24,21 @@ import {
   loadHead,
   RED_SHIRT,
   STANDING,
-} from '../../../gpu-agent/engines/builtin/identity-swap/testing/figure.ts';
+} from '@semblance/testkit/engine-builtin/identity-swap/figure';
 import {
   overlap,
   psnrOutside,
   rgbOf,
   silhouette,
-} from '../../../gpu-agent/engines/builtin/identity-swap/testing/measure.ts';
-import { subjectOf, writeDriver } from '../../../gpu-agent/engines/builtin/motion/testing/drivers.ts';
-import { correlation, measureVideo } from '../../../gpu-agent/engines/builtin/motion/testing/series.ts';
-import { FaceFinder } from '../../../gpu-agent/engines/builtin/vision/face-finder.ts';
-import type { PersonFinder } from '../../../gpu-agent/engines/builtin/vision/person.ts';
-import { openPersonFinder } from '../../../gpu-agent/engines/builtin/vision/person-finder.ts';
-import { maskInPicture } from '../../../gpu-agent/engines/builtin/vision/person-mask.ts';
-import { openSession } from '../../../gpu-agent/engines/models/session.ts';
-import { createMedia, findMediaTools, type MediaTools } from '../../../gpu-agent/media/media.ts';
-import type { Media, VideoFrame } from '../../../gpu-agent/media/types.ts';
+} from '@semblance/testkit/engine-builtin/identity-swap/measure';
+import { subjectOf, writeDriver } from '@semblance/testkit/engine-builtin/motion/drivers';
+import { correlation, measureVideo } from '@semblance/testkit/engine-builtin/motion/series';
+import { FaceFinder } from '@semblance/vision/face-finder';
+import { openSession } from '@semblance/vision/models/session';
+import type { PersonFinder } from '@semblance/vision/person';
+import { openPersonFinder } from '@semblance/vision/person-finder';
+import { maskInPicture } from '@semblance/vision/person-mask';
+import sharp from 'sharp';
 import { type BenchContext, figure, quantile, type Row, type Section } from '../lib/section.ts';
 
 const RATE = 25;

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { findOnPath } from '#common/process/find-on-path.ts';
+import { findOnPath } from '@semblance/common/process/find-on-path';
 
 /** Path of a pgbench that runs. Debian's client packages put a wrapper on PATH that only works with the server's. */
 export async function findPgbench(): Promise<string | undefined> {

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { faceless } from '../../support/media.ts';
-import type { Stack } from '../../support/stack.ts';
+import { faceless } from '@semblance/testkit/stack/media';
+import type { Stack } from '@semblance/testkit/stack/stack';
 import { type BenchContext, limitRow, quantile, type Section, unmeasuredRow } from '../lib/section.ts';
 
 const WARM_UP = 10;

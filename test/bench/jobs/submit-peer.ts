@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { migrate } from '@semblance/control-plane/storage/migrate';
+import { createDatabase, dropDatabase } from '@semblance/local/postgres';
+import type { Stack } from '@semblance/testkit/stack/stack';
 import postgres from 'postgres';
-import { migrate } from '../../../control-plane/storage/migrate.ts';
-import { createDatabase, dropDatabase } from '../../../local/postgres.ts';
-import type { Stack } from '../../support/stack.ts';
 import { pgbench } from './pgbench.ts';
 
 export const PEER_CLIENTS = [1, 4, 16, 32];

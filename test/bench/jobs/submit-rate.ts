@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { faceless } from '@semblance/testkit/stack/media';
+import type { Stack } from '@semblance/testkit/stack/stack';
 import postgres from 'postgres';
-import { eventually } from '../../support/eventually.ts';
-import { faceless } from '../../support/media.ts';
-import type { Stack } from '../../support/stack.ts';
 import { type Connection, openConnection } from '../http/answers.ts';
 import { cpuSecondsOf } from '../http/process-use.ts';
 import { drainAgents } from '../lib/drain-agents.ts';

@@ -3,15 +3,15 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
+import { silentLogger } from '@semblance/common/logging';
+import { createSettler } from '@semblance/control-plane/jobs/settle';
+import { createSubmit } from '@semblance/control-plane/jobs/submit';
+import { openDatabase } from '@semblance/control-plane/storage/database';
+import { migrate } from '@semblance/control-plane/storage/migrate';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
+import { createDatabase, dropDatabase } from '@semblance/local/postgres';
+import { openObjectStore } from '@semblance/objects/open';
 import postgres from 'postgres';
-import { silentLogger } from '#common/logging.ts';
-import { openObjectStore } from '#common/objects/open.ts';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
-import { createSettler } from '../../../control-plane/jobs/settle.ts';
-import { createSubmit } from '../../../control-plane/jobs/submit.ts';
-import { openDatabase } from '../../../control-plane/storage/database.ts';
-import { migrate } from '../../../control-plane/storage/migrate.ts';
-import { createDatabase, dropDatabase } from '../../../local/postgres.ts';
 import { findPgbench, pgbench } from '../jobs/pgbench.ts';
 import {
   type BenchContext,

@@ -1,4 +1,4 @@
-import type { Stack } from '../../support/stack.ts';
+import type { Stack } from '@semblance/testkit/stack/stack';
 
 const VERBS = new Set(['POST', 'PUT', 'PATCH', 'APPLY', 'DELETE']);
 

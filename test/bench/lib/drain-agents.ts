@@ -1,4 +1,4 @@
-import type { Stack } from '../../support/stack.ts';
+import type { Stack } from '@semblance/testkit/stack/stack';
 
 /** Whether the agents of a stack take new work; those named, else all. */
 export async function drainAgents(stack: Stack, drain = true, only?: readonly string[]): Promise<void> {

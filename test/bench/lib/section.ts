@@ -1,4 +1,4 @@
-import type { Stack } from '../../support/stack.ts';
+import type { Stack } from '@semblance/testkit/stack/stack';
 
 /** Whether a goal was reached; '' for a row that has none and only says where time goes. */
 export type Verdict = 'met' | 'not met' | 'not measured' | '';

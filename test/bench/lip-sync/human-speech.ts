@@ -4,10 +4,10 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
-import { SAMPLE_RATE } from '../../../gpu-agent/engines/builtin/lip-sync/audio/log-mel.ts';
-import { alignPhones } from '../../../gpu-agent/engines/builtin/lip-sync/training/align.ts';
-import { type Figures, measure } from '../../../gpu-agent/engines/builtin/lip-sync/training/measure.ts';
-import { speak, type Utterance } from '../../../gpu-agent/engines/builtin/lip-sync/training/speech.ts';
+import { SAMPLE_RATE } from '@semblance/engine-builtin/internal/lip-sync/audio/log-mel';
+import { alignPhones } from '../../../tools/train-mouth/align.ts';
+import { type Figures, measure } from '../../../tools/train-mouth/measure.ts';
+import { speak, type Utterance } from '../../../tools/train-mouth/speech.ts';
 
 const ALSA = '/usr/share/sounds/alsa';
 const ASTERISK = '/usr/share/asterisk/sounds/en';

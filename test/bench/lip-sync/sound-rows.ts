@@ -1,17 +1,14 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { SAMPLE_RATE } from '../../../gpu-agent/engines/builtin/lip-sync/audio/log-mel.ts';
-import type { PoseOptions } from '../../../gpu-agent/engines/builtin/lip-sync/audio/mouth-track.ts';
-import { disturb, music } from '../../../gpu-agent/engines/builtin/lip-sync/training/augment.ts';
-import { heldOutSet } from '../../../gpu-agent/engines/builtin/lip-sync/training/corpus.ts';
-import { over } from '../../../gpu-agent/engines/builtin/lip-sync/training/gate-corpus.ts';
-import { band, WORDLESS } from '../../../gpu-agent/engines/builtin/lip-sync/training/instruments.ts';
-import {
-  type Figures,
-  measure,
-  posesOf,
-} from '../../../gpu-agent/engines/builtin/lip-sync/training/measure.ts';
-import { normal, seeded } from '../../../gpu-agent/engines/builtin/lip-sync/training/random.ts';
+import { SAMPLE_RATE } from '@semblance/engine-builtin/internal/lip-sync/audio/log-mel';
+import type { PoseOptions } from '@semblance/engine-builtin/internal/lip-sync/audio/mouth-track';
+import { disturb, music } from '@semblance/testkit/sound/augment';
+import { posesOf } from '@semblance/testkit/sound/poses';
+import { normal, seeded } from '@semblance/testkit/sound/random';
+import { heldOutSet } from '../../../tools/train-mouth/corpus.ts';
+import { over } from '../../../tools/train-mouth/gate-corpus.ts';
+import { band, WORDLESS } from '../../../tools/train-mouth/instruments.ts';
+import { type Figures, measure } from '../../../tools/train-mouth/measure.ts';
 import { figure, type Row } from '../lib/section.ts';
 import { humanSpeech } from './human-speech.ts';
 import { goal, percent, row } from './rows.ts';

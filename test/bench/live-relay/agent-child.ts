@@ -1,6 +1,6 @@
 import { Server, ServerCredentials } from '@grpc/grpc-js';
-import { type LiveRig, SETTINGS, startLiveRig } from '../../../gpu-agent/live/testing/live-rig.ts';
-import { type LiveServiceServer, LiveServiceService } from '../../../proto/gen/semblance/live/v1/live.ts';
+import { type LiveServiceServer, LiveServiceService } from '@semblance/proto/semblance/live/v1/live';
+import { type LiveRig, SETTINGS, startLiveRig } from '@semblance/testkit/live/live-rig';
 
 /** A process with an agent's live part, and beside it a relay that does nothing but send back what comes. */
 

@@ -1,10 +1,10 @@
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { readPicture } from '../../../gpu-agent/engines/builtin/video-swap/testing/clips.ts';
-import type { FaceFinder } from '../../../gpu-agent/engines/builtin/vision/face-finder.ts';
-import { loadCharacters } from '../../../gpu-agent/live/video/characters.ts';
-import { createLiveVideo } from '../../../gpu-agent/live/video/live-video.ts';
-import { distance, dlibJudge } from '../photo-swap/judge.ts';
+import { loadCharacters } from '@semblance/engine-builtin/live-swap/characters';
+import { createLiveVideo } from '@semblance/engine-builtin/live-swap/live-video';
+import { readPicture } from '@semblance/testkit/engine-builtin/video-swap/clips';
+import { distance, dlibJudge } from '@semblance/testkit/quality/judge';
+import type { FaceFinder } from '@semblance/vision/face-finder';
 import { ROOT } from '../photo-swap/portraits.ts';
 
 const SAMPLED = 10;

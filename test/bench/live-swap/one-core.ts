@@ -5,10 +5,10 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { loadCharacters } from '../../../gpu-agent/live/video/characters.ts';
-import { createLiveVideo } from '../../../gpu-agent/live/video/live-video.ts';
-import { decodePicture, encodePicture } from '../../../gpu-agent/live/video/picture-codec.ts';
-import { type LiveVideoStream, RECOMMENDED } from '../../../gpu-agent/live/video/types.ts';
+import { decodePicture, encodePicture } from '@semblance/engine-builtin/internal/live-swap/picture-codec';
+import { loadCharacters } from '@semblance/engine-builtin/live-swap/characters';
+import { createLiveVideo } from '@semblance/engine-builtin/live-swap/live-video';
+import { type LiveVideoStream, RECOMMENDED } from '@semblance/engine-builtin/live-swap/types';
 
 export interface OneCoreFigures {
   /** Pictures a second, one straight after the other, in each round. */

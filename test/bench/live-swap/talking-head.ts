@@ -1,11 +1,11 @@
+import { shapeLips } from '@semblance/engine-builtin/internal/animate/lips';
+import { drawPortrait } from '@semblance/engine-builtin/internal/animate/portrait';
+import { preparePortrait } from '@semblance/engine-builtin/internal/animate/prepare';
+import { regionToRgb } from '@semblance/media/yuv';
+import { motionAt, subjectOf } from '@semblance/testkit/engine-builtin/motion/drivers';
+import { COLOR } from '@semblance/testkit/engine-builtin/video-swap/clips';
+import type { FaceFinder } from '@semblance/vision/face-finder';
 import sharp from 'sharp';
-import { shapeLips } from '../../../gpu-agent/engines/builtin/animate/lips.ts';
-import { drawPortrait } from '../../../gpu-agent/engines/builtin/animate/portrait.ts';
-import { preparePortrait } from '../../../gpu-agent/engines/builtin/animate/prepare.ts';
-import { motionAt, subjectOf } from '../../../gpu-agent/engines/builtin/motion/testing/drivers.ts';
-import { COLOR } from '../../../gpu-agent/engines/builtin/video-swap/testing/clips.ts';
-import type { FaceFinder } from '../../../gpu-agent/engines/builtin/vision/face-finder.ts';
-import { regionToRgb } from '../../../gpu-agent/media/yuv.ts';
 import type { Portrait } from '../video-swap/scenes.ts';
 
 export interface HeadClip {

@@ -4,10 +4,10 @@ import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { GATEWAY_FLAGS } from '../../../gateway/node-flags.ts';
-import { choosePorts } from '../../../local/process/ports.ts';
-import { eventually } from '../../support/eventually.ts';
-import { root } from '../../support/stack-process.ts';
+import { GATEWAY_FLAGS } from '@semblance/gateway/node-flags';
+import { choosePorts } from '@semblance/local/process/ports';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { root } from '@semblance/testkit/stack/stack-process';
 
 export interface GatewayProcess {
   readonly baseUrl: string;

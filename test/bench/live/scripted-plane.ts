@@ -3,9 +3,9 @@
  * process: what is left to be measured is the gateway. Prints the control plane's port.
  */
 import { tmpdir } from 'node:os';
-import { DirectoryStore } from '#common/objects/directory-store.ts';
-import { AgentDouble } from '../../../gateway/testing/agent-double.ts';
-import { ControlDouble } from '../../../gateway/testing/control-double.ts';
+import { DirectoryStore } from '@semblance/objects/directory-store';
+import { AgentDouble } from '@semblance/testkit/gateway/agent-double';
+import { ControlDouble } from '@semblance/testkit/gateway/control-double';
 
 const agent = new AgentDouble();
 agent.keep = false;

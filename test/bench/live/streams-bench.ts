@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { TEST_KEY } from '../../../gateway/testing/control-double.ts';
+import { TEST_KEY } from '@semblance/testkit/gateway/control-double';
 import { type Peer, startPeer } from '../http/peer-process.ts';
 import { cpuSecondsOf, residentBytesOf } from '../http/process-use.ts';
 import {

@@ -3,12 +3,7 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import {
-  createMedia,
-  findMediaTools,
-  type MediaTools,
-  type OpenMedia,
-} from '../../../gpu-agent/media/media.ts';
+import { createMedia, findMediaTools, type MediaTools, type OpenMedia } from '@semblance/media/media';
 import { figure, limitRow, type Row, ratioRow, type Section, unmeasuredRow } from '../lib/section.ts';
 
 const run = promisify(execFile);

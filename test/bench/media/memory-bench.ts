@@ -3,11 +3,11 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { silentLogger } from '#common/logging.ts';
-import { startEngineProcess } from '../../../gpu-agent/engines/host/engine-process.ts';
-import { engineSource } from '../../../gpu-agent/engines/registry.ts';
-import { findMediaTools } from '../../../gpu-agent/media/media.ts';
-import { processTree } from '../../support/processes.ts';
+import { silentLogger } from '@semblance/common/logging';
+import { startEngineProcess } from '@semblance/gpu-agent/engines/host/engine-process';
+import { engineSource } from '@semblance/gpu-agent/engines/registry';
+import { findMediaTools } from '@semblance/media/media';
+import { processTree } from '@semblance/testkit/stack/processes';
 import { residentBytesOf } from '../http/process-use.ts';
 import { figure, type Section, unmeasuredRow } from '../lib/section.ts';
 

@@ -1,12 +1,9 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import { readWeights } from '@semblance/testkit/quality/judge';
+import type { Face } from '@semblance/vision/face-mesh';
+import { encodeOnnxModel, type OnnxNode, type OnnxTensor } from '@semblance/vision/models/onnx-encoder';
+import { cropRgb, squareCrop } from '@semblance/vision/picture';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
-import type { Face } from '../../../gpu-agent/engines/builtin/vision/face-mesh.ts';
-import { cropRgb, type Picture, squareCrop } from '../../../gpu-agent/engines/builtin/vision/picture.ts';
-import {
-  encodeOnnxModel,
-  type OnnxNode,
-  type OnnxTensor,
-} from '../../../gpu-agent/engines/models/onnx-encoder.ts';
-import { readWeights } from '../photo-swap/judge.ts';
 
 const SIZE = 112;
 const MEAN = [122.782, 117.001, 104.298] as const;

@@ -4,29 +4,25 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import sharp from 'sharp';
-import { toRgb } from '../../../gpu-agent/engines/builtin/motion/face-tracker.ts';
-import { transferMotion } from '../../../gpu-agent/engines/builtin/motion/motion-transfer.ts';
+import type { Picture } from '@semblance/engine-api/picture';
+import { toRgb } from '@semblance/engine-builtin/motion-transfer/face-tracker';
+import { transferMotion } from '@semblance/engine-builtin/motion-transfer/motion-transfer';
+import { createMedia, findMediaTools, type MediaTools } from '@semblance/media/media';
+import type { Media, VideoFrame } from '@semblance/media/types';
 import {
   DRIVER_SEC,
   motionAt,
   type Subject,
   subjectOf,
   writeDriver,
-} from '../../../gpu-agent/engines/builtin/motion/testing/drivers.ts';
-import {
-  bestLag,
-  correlation,
-  measureVideo,
-} from '../../../gpu-agent/engines/builtin/motion/testing/series.ts';
-import { FaceFinder } from '../../../gpu-agent/engines/builtin/vision/face-finder.ts';
-import type { Face } from '../../../gpu-agent/engines/builtin/vision/face-mesh.ts';
-import type { Picture } from '../../../gpu-agent/engines/builtin/vision/picture.ts';
-import { openSession } from '../../../gpu-agent/engines/models/session.ts';
-import { createMedia, findMediaTools, type MediaTools } from '../../../gpu-agent/media/media.ts';
-import type { Media, VideoFrame } from '../../../gpu-agent/media/types.ts';
+} from '@semblance/testkit/engine-builtin/motion/drivers';
+import { bestLag, correlation, measureVideo } from '@semblance/testkit/engine-builtin/motion/series';
+import { cosine, dlibJudge, type Judge } from '@semblance/testkit/quality/judge';
+import { FaceFinder } from '@semblance/vision/face-finder';
+import type { Face } from '@semblance/vision/face-mesh';
+import { openSession } from '@semblance/vision/models/session';
+import sharp from 'sharp';
 import { type BenchContext, figure, quantile, type Row, ratioRow, type Section } from '../lib/section.ts';
-import { cosine, dlibJudge, type Judge } from '../photo-swap/judge.ts';
 import { landmarkJudge, type Openings } from './landmark-judge.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..', '..');

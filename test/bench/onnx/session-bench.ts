@@ -1,9 +1,9 @@
+import { openModelDir } from '@semblance/engine-onnx/model-dir';
+import { SessionPool } from '@semblance/engine-onnx/sessions/session-pool';
+import { GraphBuilder } from '@semblance/testkit/engine-onnx/graph';
+import { ModelDirRig } from '@semblance/testkit/engine-onnx/model-dir-rig';
+import { noise } from '@semblance/testkit/engine-onnx/tiny-models';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
-import { openModelDir } from '../../../gpu-agent/engines/onnx/model-dir.ts';
-import { SessionPool } from '../../../gpu-agent/engines/onnx/sessions/session-pool.ts';
-import { GraphBuilder } from '../../../gpu-agent/engines/onnx/testing/graph.ts';
-import { ModelDirRig } from '../../../gpu-agent/engines/onnx/testing/model-dir-rig.ts';
-import { noise } from '../../../gpu-agent/engines/onnx/testing/tiny-models.ts';
 import { type BenchContext, quantile, type Row, ratioRow, type Section } from '../lib/section.ts';
 
 const ROUNDS = 5;

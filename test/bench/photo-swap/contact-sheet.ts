@@ -1,8 +1,8 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Picture } from '@semblance/engine-api/picture';
+import type { Face } from '@semblance/vision/face-mesh';
 import sharp from 'sharp';
-import type { Face } from '../../../gpu-agent/engines/builtin/vision/face-mesh.ts';
-import type { Picture } from '../../../gpu-agent/engines/builtin/vision/picture.ts';
 
 const CELL = 224;
 

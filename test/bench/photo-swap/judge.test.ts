@@ -2,9 +2,9 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { buildRecogniser, recognise } from '@semblance/testkit/quality/judge';
 import { InferenceSession } from 'onnxruntime-node';
 import { expect, it } from 'vitest';
-import { buildRecogniser, recognise } from './judge.ts';
 
 interface FaceApi {
   readonly tf: {

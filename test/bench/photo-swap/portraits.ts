@@ -1,10 +1,10 @@
 import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
+import type { Picture } from '@semblance/engine-api/picture';
+import { distance, type Judge } from '@semblance/testkit/quality/judge';
+import { type FaceFinder, yaw } from '@semblance/vision/face-finder';
+import type { Face } from '@semblance/vision/face-mesh';
 import sharp from 'sharp';
-import { type FaceFinder, yaw } from '../../../gpu-agent/engines/builtin/vision/face-finder.ts';
-import type { Face } from '../../../gpu-agent/engines/builtin/vision/face-mesh.ts';
-import type { Picture } from '../../../gpu-agent/engines/builtin/vision/picture.ts';
-import { distance, type Judge } from './judge.ts';
 
 /** One face of one photograph, and what the judges say of it. */
 export interface Entry {

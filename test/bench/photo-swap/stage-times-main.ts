@@ -1,10 +1,10 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { photoSwap } from '@semblance/engine-builtin/internal/photo-swap/photo-swap';
+import { FaceFinder } from '@semblance/vision/face-finder';
+import { openSession } from '@semblance/vision/models/session';
 import sharp from 'sharp';
-import { photoSwap } from '../../../gpu-agent/engines/builtin/photo-swap.ts';
-import { FaceFinder } from '../../../gpu-agent/engines/builtin/vision/face-finder.ts';
-import { openSession } from '../../../gpu-agent/engines/models/session.ts';
 import type { BenchRow } from './photo-swap-bench.ts';
 
 /** A running agent has rendered before: its code is compiled and its memory in place. */

@@ -1,6 +1,6 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { ENGINE_FLAGS } from '../../../gpu-agent/engines/host/engine-process.ts';
+import { ENGINE_FLAGS } from '@semblance/gpu-agent/engines/host/engine-process';
 import type { BenchRow } from './photo-swap-bench.ts';
 
 /**

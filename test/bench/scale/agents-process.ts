@@ -6,8 +6,8 @@
  * asked ([name, Unix milliseconds]), `begun` how many attempts there were in all. Ends with its standard input.
  */
 import { createInterface } from 'node:readline';
-import { createKubeClient } from '#common/kube/index.ts';
-import { type FakeAgent, type Run, startFakeAgent } from '../../../operator/testing/fake-agent.ts';
+import { createKubeClient } from '@semblance/common/kube/index';
+import { type FakeAgent, type Run, startFakeAgent } from '@semblance/testkit/operator/fake-agent';
 
 const [kubeconfigPath = '', namespace = '', slots = '', renderMs = '', leaseSeconds = ''] =
   process.argv.slice(2);

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { EVENT_RESOURCE, type KubeClient, microTime, NAMESPACE_RESOURCE } from '#common/kube/index.ts';
-import { RENDERJOB_RESOURCE, type RenderJob } from '#crds/gen/renderjobs.ts';
-import { AttemptState, type AttemptStatus } from '#proto/semblance/agent/v1/agent.ts';
-import { outputKey } from '../../../operator/renderjob/outputs.ts';
-import { type JobSnapshot, reconcile } from '../../../operator/renderjob/reconcile.ts';
-import type { Action } from '../../../operator/renderjob/types.ts';
-import { createJobWriter } from '../../../operator/renderjob/writer.ts';
+import { EVENT_RESOURCE, type KubeClient, microTime, NAMESPACE_RESOURCE } from '@semblance/common/kube/index';
+import { RENDERJOB_RESOURCE, type RenderJob } from '@semblance/crds/gen/renderjobs';
+import { outputKey } from '@semblance/operator/renderjob/outputs';
+import { type JobSnapshot, reconcile } from '@semblance/operator/renderjob/reconcile';
+import type { Action } from '@semblance/operator/renderjob/types';
+import { createJobWriter } from '@semblance/operator/renderjob/writer';
+import { AttemptState, type AttemptStatus } from '@semblance/proto/semblance/agent/v1/agent';
 import { inTurn, jobOf } from './setting.ts';
 
 const PLACEMENT = { agent: 'agent-0000', incarnation: '0123456789ab' };

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
-import { eventually } from '../../support/eventually.ts';
+import { RENDERJOB_RESOURCE } from '@semblance/crds/gen/renderjobs';
+import { eventually } from '@semblance/testkit/stack/eventually';
 import { cpuSecondsOf } from '../http/process-use.ts';
 import { type BenchContext, figure, quantile, type Row, type Section } from '../lib/section.ts';
 import { jobOf, LEASE_SECONDS, type Setting, startSetting } from './setting.ts';

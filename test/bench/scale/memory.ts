@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
+import { RENDERJOB_RESOURCE } from '@semblance/crds/gen/renderjobs';
 import { residentBytesOf } from '../http/process-use.ts';
 import { type BenchContext, limitRow, type Section } from '../lib/section.ts';
 import { inTurn, jobOf, startSetting } from './setting.ts';

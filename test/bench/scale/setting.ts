@@ -2,13 +2,13 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { AGENT_CLEANUP_FINALIZER } from '#common/finalizers.ts';
-import { createKubeClient, type KubeClient, NAMESPACE_RESOURCE } from '#common/kube/index.ts';
-import type { RenderJob } from '#crds/gen/renderjobs.ts';
-import { freePort } from '../../../local/process/ports.ts';
-import { FIELD_MANAGER } from '../../../operator/app.ts';
-import { createOperatorProcesses, type OperatorProcess } from '../../../operator/testing/operator-process.ts';
-import { eventually } from '../../support/eventually.ts';
+import { AGENT_CLEANUP_FINALIZER } from '@semblance/common/finalizers';
+import { createKubeClient, type KubeClient, NAMESPACE_RESOURCE } from '@semblance/common/kube/index';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
+import { freePort } from '@semblance/local/process/ports';
+import { FIELD_MANAGER } from '@semblance/operator/app';
+import { createOperatorProcesses, type OperatorProcess } from '@semblance/testkit/operator/operator-process';
+import { eventually } from '@semblance/testkit/stack/eventually';
 import type { BenchContext } from '../lib/section.ts';
 
 /** Of agents: shorter than that costs the API server more than the jobs do, at a thousand agents. */

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { RENDERJOB_RESOURCE } from '#crds/gen/renderjobs.ts';
+import { RENDERJOB_RESOURCE } from '@semblance/crds/gen/renderjobs';
 import { cpuSecondsOf, residentBytesOf } from '../http/process-use.ts';
 import { apiWrites, writesBetween } from '../lib/api-writes.ts';
 import { type BenchContext, figure, type Row, type Section } from '../lib/section.ts';

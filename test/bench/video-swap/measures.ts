@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises';
-import { cropsOfFrame } from '../../../gpu-agent/engines/builtin/video-swap/mesh-crop.ts';
-import { COLOR, type Scene } from '../../../gpu-agent/engines/builtin/video-swap/testing/clips.ts';
-import { FaceTracker } from '../../../gpu-agent/engines/builtin/video-swap/tracker.ts';
-import type { FaceFinder } from '../../../gpu-agent/engines/builtin/vision/face-finder.ts';
-import type { Face } from '../../../gpu-agent/engines/builtin/vision/face-mesh.ts';
-import { FACE_OVAL } from '../../../gpu-agent/engines/builtin/vision/face-regions.ts';
-import type { VideoFrame } from '../../../gpu-agent/media/types.ts';
+import { cropsOfFrame } from '@semblance/engine-builtin/internal/video-swap/mesh-crop';
+import { FaceTracker } from '@semblance/engine-builtin/video-swap/tracker';
+import type { VideoFrame } from '@semblance/media/types';
+import { COLOR, type Scene } from '@semblance/testkit/engine-builtin/video-swap/clips';
+import type { FaceFinder } from '@semblance/vision/face-finder';
+import type { Face } from '@semblance/vision/face-mesh';
+import { FACE_OVAL } from '@semblance/vision/face-regions';
 import { inScene } from './scenes.ts';
 
 const RUN = 10;

@@ -5,8 +5,8 @@ import {
   readPicture,
   type Scene,
   type View,
-} from '../../../gpu-agent/engines/builtin/video-swap/testing/clips.ts';
-import { toCrop, toPicture } from '../../../gpu-agent/engines/builtin/vision/picture.ts';
+} from '@semblance/testkit/engine-builtin/video-swap/clips';
+import { toCrop, toPicture } from '@semblance/vision/picture';
 import { ROOT } from '../photo-swap/portraits.ts';
 
 export const SIZE = { width: 1280, height: 720 };

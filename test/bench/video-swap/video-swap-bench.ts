@@ -3,16 +3,17 @@ import { copyFile, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import type { RenderResult } from '@semblance/engine-api/engine';
+import { videoSwap } from '@semblance/engine-builtin/internal/video-swap/video-swap';
+import { createMedia, findMediaTools } from '@semblance/media/media';
+import type { Media, VideoFrame } from '@semblance/media/types';
+import { regionToRgb } from '@semblance/media/yuv';
+import { COLOR, makeClip, readPicture } from '@semblance/testkit/engine-builtin/video-swap/clips';
+import { distance, dlibJudge } from '@semblance/testkit/quality/judge';
+import { FaceFinder } from '@semblance/vision/face-finder';
+import type { Face } from '@semblance/vision/face-mesh';
+import { openSession } from '@semblance/vision/models/session';
 import sharp from 'sharp';
-import { COLOR, makeClip, readPicture } from '../../../gpu-agent/engines/builtin/video-swap/testing/clips.ts';
-import { videoSwap } from '../../../gpu-agent/engines/builtin/video-swap/video-swap.ts';
-import { FaceFinder } from '../../../gpu-agent/engines/builtin/vision/face-finder.ts';
-import type { Face } from '../../../gpu-agent/engines/builtin/vision/face-mesh.ts';
-import type { RenderResult } from '../../../gpu-agent/engines/engine.ts';
-import { openSession } from '../../../gpu-agent/engines/models/session.ts';
-import { createMedia, findMediaTools } from '../../../gpu-agent/media/media.ts';
-import type { Media, VideoFrame } from '../../../gpu-agent/media/types.ts';
-import { regionToRgb } from '../../../gpu-agent/media/yuv.ts';
 import {
   type BenchContext,
   figure,
@@ -23,7 +24,6 @@ import {
   unmeasuredRow,
 } from '../lib/section.ts';
 import { cell } from '../photo-swap/contact-sheet.ts';
-import { distance, dlibJudge } from '../photo-swap/judge.ts';
 import { flicker, followFace, jitter, processorTime } from './measures.ts';
 import { HIDDEN, hiddenPerson, OTHERS, onePerson, SIZE, SOURCE, severalPeople } from './scenes.ts';
 

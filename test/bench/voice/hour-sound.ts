@@ -1,5 +1,5 @@
-import { seeded } from '../../../gpu-agent/engines/builtin/lip-sync/training/random.ts';
-import { RATE, speech } from '../../../gpu-agent/live/voice/testing/sounds.ts';
+import { seeded } from '@semblance/testkit/sound/random';
+import { RATE, speech } from '@semblance/testkit/voice/sounds';
 
 /** Somebody who speaks, and pauses; in each pause there is a click. */
 export interface Turn {

@@ -4,9 +4,9 @@
  */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { loadVoices } from '#common/voices/load-voices.ts';
-import { createVoiceConverter } from '../../../gpu-agent/live/voice/converter.ts';
-import { RATE } from '../../../gpu-agent/live/voice/testing/sounds.ts';
+import { loadVoices } from '@semblance/common/voices/load-voices';
+import { RATE } from '@semblance/testkit/voice/sounds';
+import { createVoiceConverter } from '@semblance/voice/converter';
 import { type Turn, turns } from './hour-sound.ts';
 
 /** How late the speech of a turn is by its level, milliseconds; one sentence is not quite as late as another. */

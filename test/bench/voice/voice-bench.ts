@@ -1,14 +1,7 @@
-import { loadVoices } from '#common/voices/load-voices.ts';
-import type { Voice } from '#common/voices/voice.ts';
-import { createVoiceConverter } from '../../../gpu-agent/live/voice/converter.ts';
-import {
-  formantFactor,
-  levelDb,
-  median,
-  pitchOf,
-  spectrum,
-} from '../../../gpu-agent/live/voice/testing/analysis.ts';
-import { converted, delayed } from '../../../gpu-agent/live/voice/testing/convert.ts';
+import { loadVoices } from '@semblance/common/voices/load-voices';
+import type { Voice } from '@semblance/common/voices/voice';
+import { formantFactor, levelDb, median, pitchOf, spectrum } from '@semblance/testkit/voice/analysis';
+import { converted, delayed } from '@semblance/testkit/voice/convert';
 import {
   joined,
   noise,
@@ -18,7 +11,8 @@ import {
   speech,
   VOWELS,
   vowel,
-} from '../../../gpu-agent/live/voice/testing/sounds.ts';
+} from '@semblance/testkit/voice/sounds';
+import { createVoiceConverter } from '@semblance/voice/converter';
 import { type BenchContext, figure, quantile, type Row, type Section } from '../lib/section.ts';
 
 /** Samples that a client sends at once: 20 ms. */

@@ -1,12 +1,13 @@
 /** The webhook worker alone, as the control plane runs it, in a process of its own. Ends with its standard input. */
-import { createNatsBus } from '#common/events/nats-bus.ts';
-import { createLogger } from '#common/logging.ts';
-import { openObjectStore } from '#common/objects/open.ts';
-import { createJobView } from '../../../control-plane/jobs/job-view.ts';
-import { openDatabase } from '../../../control-plane/storage/database.ts';
-import { createAddressGuard } from '../../../control-plane/webhooks/addresses.ts';
-import { createSender } from '../../../control-plane/webhooks/sender.ts';
-import { createWebhookWorker } from '../../../control-plane/webhooks/worker.ts';
+
+import { createLogger } from '@semblance/common/logging';
+import { createJobView } from '@semblance/control-plane/jobs/job-view';
+import { openDatabase } from '@semblance/control-plane/storage/database';
+import { createAddressGuard } from '@semblance/control-plane/webhooks/addresses';
+import { createSender } from '@semblance/control-plane/webhooks/sender';
+import { createWebhookWorker } from '@semblance/control-plane/webhooks/worker';
+import { createNatsBus } from '@semblance/events/nats-bus';
+import { openObjectStore } from '@semblance/objects/open';
 
 const [postgresUrl = '', natsUrl = '', objectsFolder = ''] = process.argv.slice(2);
 const logger = createLogger({ service: 'webhooks', level: 'warn' });

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { findOnPath } from '#common/process/find-on-path.ts';
+import { findOnPath } from '@semblance/common/process/find-on-path';
 
 /** Programs and the packages of Debian that have them. */
 const PROGRAMS: Record<string, string> = {

@@ -1,5 +1,5 @@
+import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
 import { expect, test } from 'vitest';
-import { ADMIRAL, ASTRONAUT } from '../../support/media.ts';
 import { helm, install, makeNamespace, pods, RELEASE, withApi } from './release.ts';
 
 test('helm install with nothing set but images, under restricted Pod Security', async () => {

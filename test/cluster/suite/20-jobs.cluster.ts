@@ -1,7 +1,7 @@
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { conditionOf } from '@semblance/testkit/stack/kubectl';
+import { renderJob, swapInputs, untilPhase } from '@semblance/testkit/stack/render-jobs';
 import { expect, test } from 'vitest';
-import { eventually } from '../../support/eventually.ts';
-import { conditionOf } from '../../support/kubectl.ts';
-import { renderJob, swapInputs, untilPhase } from '../../support/render-jobs.ts';
 import { kubectl, withApi } from './release.ts';
 
 test('a RenderJob by kubectl alone', async () => {

@@ -1,7 +1,7 @@
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { longPortrait } from '@semblance/testkit/stack/media';
+import { renderJob, swapInputs, untilPhase, whileRunning } from '@semblance/testkit/stack/render-jobs';
 import { afterAll, expect, test } from 'vitest';
-import { eventually } from '../../support/eventually.ts';
-import { longPortrait } from '../../support/media.ts';
-import { renderJob, swapInputs, untilPhase, whileRunning } from '../../support/render-jobs.ts';
 import { agents, cluster, kubectl, list, type Pod, pods, readiness, untilReady, withApi } from './release.ts';
 
 afterAll(async () => {

@@ -1,8 +1,8 @@
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { conditionOf } from '@semblance/testkit/stack/kubectl';
+import { longPortrait } from '@semblance/testkit/stack/media';
+import { renderJob, swapInputs, untilPhase, whileRunning } from '@semblance/testkit/stack/render-jobs';
 import { beforeAll, expect, test } from 'vitest';
-import { eventually } from '../../support/eventually.ts';
-import { conditionOf } from '../../support/kubectl.ts';
-import { longPortrait } from '../../support/media.ts';
-import { renderJob, swapInputs, untilPhase, whileRunning } from '../../support/render-jobs.ts';
 import { cluster, kubectl, leader, pods, untilReady, upgrade, withApi } from './release.ts';
 
 const long = await longPortrait();

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { eventually } from '@semblance/testkit/stack/eventually';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { eventually } from '../../support/eventually.ts';
 import {
   ASK_AGAIN_MS,
   asked,

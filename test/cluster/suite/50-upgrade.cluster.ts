@@ -1,6 +1,6 @@
+import { longPortrait } from '@semblance/testkit/stack/media';
+import { renderJob, swapInputs, untilPhase } from '@semblance/testkit/stack/render-jobs';
 import { afterAll, expect, test } from 'vitest';
-import { longPortrait } from '../../support/media.ts';
-import { renderJob, swapInputs, untilPhase } from '../../support/render-jobs.ts';
 import { expectCharged, heardMs, setRate, streaming, untilHeard } from './live.ts';
 import { kubectl, pods, upgrade, withNodePort } from './release.ts';
 

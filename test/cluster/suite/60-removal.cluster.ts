@@ -1,6 +1,6 @@
+import { longPortrait } from '@semblance/testkit/stack/media';
+import { renderJob, swapInputs, untilPhaseOrEnd } from '@semblance/testkit/stack/render-jobs';
 import { afterAll, expect, test } from 'vitest';
-import { longPortrait } from '../../support/media.ts';
-import { renderJob, swapInputs, untilPhaseOrEnd } from '../../support/render-jobs.ts';
 import { leftovers } from './leftovers.ts';
 import { setRate, streaming } from './live.ts';
 import { helm, install, kubectl, makeNamespace, NAMESPACE, RELEASE, withNodePort } from './release.ts';

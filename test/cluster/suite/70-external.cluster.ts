@@ -1,10 +1,10 @@
 import { request } from 'node:https';
 import { CreateBucketCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import { conditionOf } from '@semblance/testkit/stack/kubectl';
+import { ADMIRAL, ASTRONAUT, longPortrait } from '@semblance/testkit/stack/media';
+import { renderJob, swapInputs, untilPhase, whileRunning } from '@semblance/testkit/stack/render-jobs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { eventually } from '../../support/eventually.ts';
-import { conditionOf } from '../../support/kubectl.ts';
-import { ADMIRAL, ASTRONAUT, longPortrait } from '../../support/media.ts';
-import { renderJob, swapInputs, untilPhase, whileRunning } from '../../support/render-jobs.ts';
 import { leftovers } from './leftovers.ts';
 import { expectCharged, heardMs, setRate, streaming, untilHeard } from './live.ts';
 import { DATABASE, type Outside, type Server, startOutside } from './outside.ts';

@@ -1,7 +1,12 @@
+import type { Api } from '@semblance/testkit/stack/api';
+import { eventually } from '@semblance/testkit/stack/eventually';
+import {
+  connectVoice,
+  openVoice,
+  settledSession,
+  type VoiceClient,
+} from '@semblance/testkit/stack/live-client';
 import { expect } from 'vitest';
-import type { Api } from '../../support/api.ts';
-import { eventually } from '../../support/eventually.ts';
-import { connectVoice, openVoice, settledSession, type VoiceClient } from '../../support/live-client.ts';
 import { kubectl, RELEASE } from './release.ts';
 
 /** Of a minute. The ledger keeps millionths of a dollar, so a charge tells the milliseconds. */

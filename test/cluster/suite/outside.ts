@@ -5,16 +5,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createServer } from 'node:tls';
 import { S3Client } from '@aws-sdk/client-s3';
+import { createGuard } from '@semblance/common/process/guard';
+import { natsService } from '@semblance/local/nats';
+import { startPostgres } from '@semblance/local/postgres';
+import { freePort } from '@semblance/local/process/ports';
+import { startService } from '@semblance/local/process/service';
+import { type Authority, createAuthority } from '@semblance/local/stack/service-certificates';
+import { resolveTools } from '@semblance/local/toolchain/toolchain';
+import { startTcpProxy, type TcpProxy } from '@semblance/testkit/common/tcp-proxy';
+import { S3_CREDENTIALS, startS3Server } from '@semblance/testkit/objects/s3-server';
 import postgres from 'postgres';
-import { S3_CREDENTIALS, startS3Server } from '#common/objects/testing/s3-server.ts';
-import { createGuard } from '#common/process/guard.ts';
-import { startTcpProxy, type TcpProxy } from '#common/testing/tcp-proxy.ts';
-import { natsService } from '../../../local/nats.ts';
-import { startPostgres } from '../../../local/postgres.ts';
-import { freePort } from '../../../local/process/ports.ts';
-import { startService } from '../../../local/process/service.ts';
-import { type Authority, createAuthority } from '../../../local/stack/service-certificates.ts';
-import { resolveTools } from '../../../local/toolchain/toolchain.ts';
 
 /** A server that Pods reach at this machine's address, all of it over TLS, by a relay that can be told to fail. */
 export type Server = { readonly port: number; readonly relay: TcpProxy };

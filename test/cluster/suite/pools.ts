@@ -1,5 +1,5 @@
-import type { AgentPool } from '#crds/gen/agentpools.ts';
-import { eventually } from '../../support/eventually.ts';
+import type { AgentPool } from '@semblance/crds/gen/agentpools';
+import { eventually } from '@semblance/testkit/stack/eventually';
 import { type Agent, kubectl, list, type Pod } from './release.ts';
 
 /** The pool that the chart makes. */

@@ -1,8 +1,8 @@
 import { setImmediate as turn } from 'node:timers/promises';
+import { silentLogger } from '@semblance/common/logging';
+import type { LiveVideo } from '@semblance/engine-builtin/live-swap/types';
+import { until } from '@semblance/testkit/gpu-agent/harness';
 import { describe, expect, it } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
-import { until } from '../../../testing/harness.ts';
-import type { LiveVideo } from '../../video/types.ts';
 import { createLiveSwapEngine } from './live-swap-engine.ts';
 
 /** Threads that get warm when the test says so. */

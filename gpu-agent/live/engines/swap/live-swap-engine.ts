@@ -1,16 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { describeError } from '#common/errors.ts';
-import { readPrompt } from '#common/live-prompt.ts';
-import type { Logger } from '#common/logging.ts';
-import { RenderError } from '../../../engines/engine.ts';
-import { BadMessageError, type LiveEngine, type LiveStream } from '../../live-engine.ts';
+import { describeError } from '@semblance/common/errors';
+import { readPrompt } from '@semblance/common/live-prompt';
+import type { Logger } from '@semblance/common/logging';
+import { RenderError } from '@semblance/engine-api/engine';
+import { BadMessageError, type LiveEngine, type LiveStream } from '@semblance/engine-api/live-engine';
 import {
   type LiveLook,
   type LiveVideo,
   LiveVideoError,
   PICTURE_LIMITS,
   RECOMMENDED,
-} from '../../video/types.ts';
+} from '@semblance/engine-builtin/live-swap/types';
 
 const LONGEST_PAUSE_MS = 30_000;
 

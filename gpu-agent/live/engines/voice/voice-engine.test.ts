@@ -1,15 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { silentLogger } from '@semblance/common/logging';
+import { type Voice, voiceDefinition } from '@semblance/common/voices/voice';
+import { BadMessageError } from '@semblance/engine-api/live-engine';
+import { until } from '@semblance/testkit/gpu-agent/harness';
+import { TONE_MODEL, toneModels } from '@semblance/testkit/live/tone-models';
+import { shippedVoice } from '@semblance/testkit/live/voices';
+import { VOWELS, vowel } from '@semblance/testkit/voice/sounds';
+import { createVoiceConverter } from '@semblance/voice/converter';
+import type { ModelVoices } from '@semblance/voice/rvc/model-voices';
+import { RvcConverter } from '@semblance/voice/rvc/rvc-converter';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { silentLogger } from '#common/logging.ts';
-import { type Voice, voiceDefinition } from '#common/voices/voice.ts';
-import { until } from '../../../testing/harness.ts';
-import { BadMessageError } from '../../live-engine.ts';
-import { TONE_MODEL, toneModels } from '../../testing/tone-models.ts';
-import { shippedVoice } from '../../testing/voices.ts';
-import { createVoiceConverter } from '../../voice/converter.ts';
-import type { ModelVoices } from '../../voice/rvc/model-voices.ts';
-import { RvcConverter } from '../../voice/rvc/rvc-converter.ts';
-import { VOWELS, vowel } from '../../voice/testing/sounds.ts';
 import { createVoiceEngine, type VoiceEngine } from './voice-engine.ts';
 
 const RATE = 48_000;

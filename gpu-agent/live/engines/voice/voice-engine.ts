@@ -1,10 +1,15 @@
 import { setImmediate as otherWork } from 'node:timers/promises';
-import type { Logger } from '#common/logging.ts';
-import { parseVoice, type Voice, VoiceError } from '#common/voices/voice.ts';
-import { BadMessageError, type LiveEngine, LiveSettingsError, type LiveStream } from '../../live-engine.ts';
-import { createVoiceConverter, type VoiceConverter } from '../../voice/converter.ts';
-import { engineFor } from '../../voice/engine-for.ts';
-import type { ModelVoices } from '../../voice/rvc/model-voices.ts';
+import type { Logger } from '@semblance/common/logging';
+import { parseVoice, type Voice, VoiceError } from '@semblance/common/voices/voice';
+import {
+  BadMessageError,
+  type LiveEngine,
+  LiveSettingsError,
+  type LiveStream,
+} from '@semblance/engine-api/live-engine';
+import { createVoiceConverter, type VoiceConverter } from '@semblance/voice/converter';
+import { engineFor } from '@semblance/voice/engine-for';
+import type { ModelVoices } from '@semblance/voice/rvc/model-voices';
 import { type VoiceThreadStream, VoiceThreads, type VoiceThreadsOptions } from './voice-threads.ts';
 import { warmUpConversion } from './warm-up.ts';
 

@@ -1,5 +1,5 @@
-import type { FloatTensor, FloatTensors } from '../../../engines/onnx/sessions/protocol.ts';
-import type { RvcConverterOptions } from '../../voice/rvc/rvc-converter.ts';
+import type { FloatTensor, FloatTensors } from '@semblance/engine-onnx/sessions/protocol';
+import type { RvcConverterOptions } from '@semblance/voice/rvc/rvc-converter';
 
 /** Of a converter; the thread has its own way to the models. */
 export type RvcStreamOptions = Omit<RvcConverterOptions, 'run'>;

@@ -1,7 +1,7 @@
 import { parentPort } from 'node:worker_threads';
-import type { FloatTensor } from '../../../engines/onnx/sessions/protocol.ts';
-import { RvcConverter } from '../../voice/rvc/rvc-converter.ts';
-import type { RunModel } from '../../voice/rvc/rvc-models.ts';
+import type { FloatTensor } from '@semblance/engine-onnx/sessions/protocol';
+import { RvcConverter } from '@semblance/voice/rvc/rvc-converter';
+import type { RunModel } from '@semblance/voice/rvc/rvc-models';
 import { SharedChunk } from './shared-chunk.ts';
 import type { FromVoiceThread, ToVoiceThread } from './voice-protocol.ts';
 

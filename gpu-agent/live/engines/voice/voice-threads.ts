@@ -1,10 +1,10 @@
 import { Worker } from 'node:worker_threads';
-import { describeError } from '#common/errors.ts';
-import type { Logger } from '#common/logging.ts';
-import { Standstill } from '#common/standstill.ts';
-import type { FloatTensor } from '../../../engines/onnx/sessions/protocol.ts';
-import { LiveThreadError } from '../../live-engine.ts';
-import type { ModelVoices } from '../../voice/rvc/model-voices.ts';
+import { describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
+import { Standstill } from '@semblance/common/standstill';
+import { LiveThreadError } from '@semblance/engine-api/live-engine';
+import type { FloatTensor } from '@semblance/engine-onnx/sessions/protocol';
+import type { ModelVoices } from '@semblance/voice/rvc/model-voices';
 import { SharedChunk } from './shared-chunk.ts';
 import type { FromVoiceThread, RvcStreamOptions, ToVoiceThread } from './voice-protocol.ts';
 

@@ -1,5 +1,5 @@
 import { setImmediate as otherWork } from 'node:timers/promises';
-import { createVoiceConverter } from '../../voice/converter.ts';
+import { createVoiceConverter } from '@semblance/voice/converter';
 
 const RATE = 48_000;
 /** Until about so much sound has gone through, the code is not compiled and a chunk takes several times as long. */

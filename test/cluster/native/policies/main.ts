@@ -9,8 +9,8 @@ import {
   type KubeObject,
   NAMESPACE_RESOURCE,
   type ResourceDescriptor,
-} from '#common/kube/index.ts';
-import { createLogger } from '#common/logging.ts';
+} from '@semblance/common/kube/index';
+import { createLogger } from '@semblance/common/logging';
 import { run } from '../../../../images/command.ts';
 import { transaction } from './rules.ts';
 import type { Pod, Policy } from './selection.ts';

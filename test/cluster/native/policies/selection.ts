@@ -4,7 +4,7 @@ import type {
   V1NetworkPolicySpec,
   V1PodSpec,
 } from '@kubernetes/client-node';
-import type { KubeObject, Namespace } from '#common/kube/index.ts';
+import type { KubeObject, Namespace } from '@semblance/common/kube/index';
 
 export interface Policy extends KubeObject {
   readonly spec?: V1NetworkPolicySpec;

@@ -1,0 +1,34 @@
+import {
+  headAndFace,
+  headAndWords,
+  portraitAlone,
+  portraitAndHead,
+} from '@semblance/testkit/conformance/heads';
+import { engineConformance } from '@semblance/testkit/conformance/vitest';
+import { walkers } from '@semblance/testkit/conformance/walkers';
+import { engineSource } from '../engines/registry.ts';
+import { portraits } from './portraits.ts';
+import { hosted } from './subject.ts';
+
+/** The machine that runs the tests may stand still for a moment. */
+const cancelMs = 5_000;
+const video = ['ffmpeg'];
+
+engineConformance({
+  title: 'the builtin engine',
+  start: hosted(engineSource('builtin')),
+  works: [
+    { capability: 'face-swap-image', samples: portraits, cancelMs },
+    { capability: 'face-swap', samples: headAndFace, cancelMs, tags: video },
+    { capability: 'lip-sync', samples: headAndWords, cancelMs, tags: [...video, 'speech'] },
+    { capability: 'motion-control', samples: portraitAndHead, cancelMs, tags: video },
+    {
+      capability: 'avatar',
+      samples: portraitAlone,
+      parameters: { script: 'Big map.' },
+      cancelMs,
+      tags: [...video, 'speech'],
+    },
+    { capability: 'character-swap', samples: walkers, cancelMs, tags: video },
+  ],
+});

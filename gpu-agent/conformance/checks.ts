@@ -1,0 +1,295 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { mkdir, readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { describeError } from '@semblance/common/errors';
+import { CAPABILITIES, type Capability, isCapability } from '@semblance/engine-api/capabilities';
+import { RENDER_ERROR_CODES, RenderError, type RenderResult } from '@semblance/engine-api/engine';
+import { checkedOutput } from '../assets/work-dir.ts';
+import { checkContent, decodedSeconds, OUTPUT_TYPES } from './output.ts';
+import type { BadSample, Inputs } from './samples.ts';
+import { unreadable } from './samples.ts';
+import type { Subject } from './subject.ts';
+
+export interface ConformanceInputs {
+  readonly capability: Capability;
+  /** Work that the engine does well. It should take some tenths of a second, so that it can be cancelled. */
+  readonly inputs: Inputs;
+  readonly parameters?: Readonly<Record<string, string>>;
+  /** Work that it must refuse, beside files that nothing can read. */
+  readonly bad?: readonly BadSample[];
+  /** Longest that one render may take. Default 60 s. */
+  readonly renderMs?: number;
+  /** Within which a cancelled render must have ended. Default the 1 s of the contract; more where the machine is slow. */
+  readonly cancelMs?: number;
+}
+
+export interface Check {
+  readonly name: string;
+  /** Why the check cannot be made of this subject; to be asked when it is its turn. */
+  readonly skip?: string | undefined;
+  /** @throws AssertionError naming what is not as the contract says */
+  run(): Promise<void>;
+}
+
+interface Rendered {
+  readonly result: RenderResult;
+  readonly outputDir: string;
+  readonly progress: readonly (readonly [fraction: number, stage: string, secondsLeft?: number])[];
+  readonly tookMs: number;
+}
+
+/**
+ * What every engine must do, as one check after the other; they share the subject and must run in this order.
+ * @param dir existing private directory for inputs and outputs
+ */
+export function conformanceChecks(subject: Subject, given: ConformanceInputs, dir: string): Check[] {
+  const { capability, inputs, parameters = {}, bad = [], renderMs = 60_000, cancelMs = 1_000 } = given;
+  let count = 0;
+  let good: Rendered | undefined;
+  let tried = false;
+
+  async function begin(signal: AbortSignal, more: { inputs?: Inputs; onProgress?: () => void } = {}) {
+    const outputDir = join(dir, `output-${++count}`);
+    await mkdir(outputDir);
+    const progress: [number, string, number?][] = [];
+    const began = performance.now();
+    const work = { capability, inputs: more.inputs ?? inputs, parameters, outputDir };
+    const done = subject
+      .render(work, {
+        signal,
+        onProgress(...said) {
+          progress.push(said);
+          more.onProgress?.();
+        },
+      })
+      .then((result): Rendered => ({ result, outputDir, progress, tookMs: performance.now() - began }));
+    done.catch(() => {});
+    return { outputDir, done };
+  }
+  const render = async () => (await begin(AbortSignal.timeout(renderMs))).done;
+  /** What takes a render that succeeds would only say once more that none does. */
+  const afterRender = (check: Check): Check => ({
+    ...check,
+    get skip() {
+      return check.skip ?? (tried && !good ? 'it did not render' : undefined);
+    },
+  });
+
+  return [
+    {
+      name: 'says what it is and can do',
+      async run() {
+        const { name, version, capabilities, concurrency } = subject.info;
+        assert.match(name, /^[a-z0-9][a-z0-9-]{0,39}$/, 'the name');
+        assert.match(version, /^[\x21-\x7e]{1,20}$/, 'the version');
+        assert.ok(
+          capabilities.some((each) => each.capability === capability),
+          `it offers no ${capability}`,
+        );
+        const names = capabilities.map((each) => each.capability);
+        assert.equal(new Set(names).size, names.length, 'it offers a capability twice');
+        for (const each of capabilities) {
+          assert.ok(isCapability(each.capability), `${each.capability} is no capability`);
+          assert.equal(
+            CAPABILITIES[each.capability].shape,
+            'job',
+            `${each.capability} is no work for an engine`,
+          );
+          assert.ok(isWhole(each.slots, 1, 1_024), `${each.capability}: slots ${each.slots}`);
+          assert.ok(
+            isWhole(each.memoryMib, 1, 16_777_216),
+            `${each.capability}: memory ${each.memoryMib} MiB`,
+          );
+          for (const [limit, value] of Object.entries(each.limits ?? {})) {
+            assert.ok(Number.isFinite(value) && value > 0, `${each.capability}: ${limit} ${value}`);
+          }
+        }
+        if (concurrency !== undefined)
+          assert.ok(isWhole(concurrency, 1, 1_024), `concurrency ${concurrency}`);
+      },
+    },
+    {
+      name: 'is warmed up any number of times',
+      ...(subject.warmUp ? {} : { skip: 'its host warms it up' }),
+      async run() {
+        await subject.warmUp?.(AbortSignal.timeout(60_000));
+        await subject.warmUp?.(AbortSignal.timeout(5_000));
+      },
+    },
+    {
+      name: 'renders: the file, its type, the units measured on it, stages and details',
+      async run() {
+        const before = await hashes(inputs);
+        tried = true;
+        good = await render();
+        const { result, outputDir, tookMs } = good;
+        const unit = CAPABILITIES[capability].unit;
+        assert.ok(unit !== 'minute', `${capability} is no job`);
+        await checkedOutput(result.outputPath, outputDir);
+        const types: readonly string[] = OUTPUT_TYPES[unit];
+        assert.ok(
+          types.includes(result.contentType),
+          `the content type is ${result.contentType}, not ${types.join(' or ')}`,
+        );
+        await checkContent(result.outputPath, result.contentType);
+        assert.deepEqual(
+          await readdir(outputDir),
+          [result.outputPath.slice(outputDir.length + 1)],
+          'other files',
+        );
+        assert.equal(result.units.unit, unit, 'the unit');
+        if (unit === 'image') assert.equal(result.units.quantity, 1, 'one picture is one image');
+        else await checkSeconds(result);
+        assert.ok(result.stages.length > 0 && result.stages.length <= 30, `${result.stages.length} stages`);
+        for (const { name, milliseconds } of result.stages) {
+          assert.ok(name.length > 0 && name.length <= 64, `a stage called ${JSON.stringify(name)}`);
+          assert.ok(milliseconds >= 0 && milliseconds <= tookMs + 50, `${name} took ${milliseconds} ms`);
+        }
+        assert.ok(Object.keys(result.details).length <= 32, 'at most 32 details');
+        assert.deepEqual(await hashes(inputs), before, 'an input was changed');
+      },
+    },
+    afterRender({
+      name: 'tells progress that never falls',
+      async run() {
+        assert.ok(good, 'there was no render');
+        assert.ok(good.progress.length >= 2, `progress was told ${good.progress.length} times`);
+        let last = 0;
+        for (const [fraction, stage, secondsLeft] of good.progress) {
+          assert.ok(fraction >= last && fraction <= 1, `progress went from ${last} to ${fraction}`);
+          assert.ok(stage.length > 0 && stage.length <= 64, `a stage called ${JSON.stringify(stage)}`);
+          if (secondsLeft !== undefined)
+            assert.ok(Number.isFinite(secondsLeft) && secondsLeft >= 0, 'time left');
+          last = fraction;
+        }
+        assert.ok(last >= 0.5, `progress ended at ${last}`);
+      },
+    }),
+    afterRender({
+      name: 'ends a cancelled render in time, and nothing of it is left',
+      async run() {
+        const reason = new Error('cancelled by the conformance suite');
+        await assert.rejects(
+          (await begin(AbortSignal.abort(reason))).done,
+          reason,
+          'it was cancelled before',
+        );
+        // At its beginning, and in its middle.
+        for (const after of [1, Math.ceil((good?.progress.length ?? 2) / 2)]) {
+          const controller = new AbortController();
+          let told = 0;
+          let cancelledAt = 0;
+          const onProgress = () => {
+            if (++told !== after) return;
+            cancelledAt = performance.now();
+            controller.abort(reason);
+          };
+          const { done, outputDir } = await begin(controller.signal, { onProgress });
+          const error = await done.then(() => undefined, describeError);
+          const tookMs = performance.now() - cancelledAt;
+          if (!cancelledAt) assert.fail(`it ended before its cancel: ${error ?? 'it rendered'}`);
+          await assert.rejects(done, reason, 'a cancelled render went on to its end');
+          assert.ok(tookMs <= cancelMs, `it ended ${Math.round(tookMs)} ms after its cancel`);
+          const files = await readdir(outputDir);
+          await delay(300);
+          assert.deepEqual(await readdir(outputDir), files, 'it wrote after its end');
+        }
+        await render();
+      },
+    }),
+    afterRender({
+      name: 'refuses what cannot be done with the code that says so',
+      async run() {
+        for (const sample of [...(await unreadable(capability, inputs, dir)), ...bad]) {
+          const { done } = await begin(AbortSignal.timeout(renderMs), sample);
+          const error = await done.then(
+            () => assert.fail(`${sample.name} was rendered`),
+            (reason: unknown) => reason,
+          );
+          assert.ok(error instanceof RenderError, `${sample.name}: ${error}`);
+          assert.ok(RENDER_ERROR_CODES.includes(error.code), `${sample.name}: unknown code ${error.code}`);
+          assert.equal(error.code, sample.code, `${sample.name}: ${error.message}`);
+          assert.ok(error.message.length > 0 && error.message.length <= 1_024, `${sample.name}: its message`);
+          assert.ok(!error.message.includes(dir), `${sample.name}: the message names a path`);
+        }
+        await render();
+      },
+    }),
+    afterRender({
+      name: 'does as many renders at once as it says, each on its own',
+      async run() {
+        const all = await Promise.all(Array.from({ length: Math.min(8, subject.places) }, render));
+        const expected = await hashes({ output: good?.result.outputPath ?? '' });
+        for (const { result, outputDir } of all) {
+          await checkedOutput(result.outputPath, outputDir);
+          assert.deepEqual(
+            await hashes({ output: result.outputPath }),
+            expected,
+            'the same work, another output',
+          );
+        }
+      },
+    }),
+    afterRender({
+      name: 'fails what a dead process rendered and nothing else, is started again, and renders',
+      ...(subject.crash ? {} : { skip: 'there is no process that may be killed' }),
+      async run() {
+        const crash = once(() => subject.crash?.());
+        const signal = AbortSignal.timeout(renderMs);
+        const begun = Array.from({ length: subject.isolated ? subject.places : 1 }, async () => {
+          const { done } = await begin(signal, { onProgress: crash });
+          return done;
+        });
+        const ended = await Promise.allSettled(begun);
+        const errors = ended.flatMap((each) => (each.status === 'rejected' ? [each.reason] : []));
+        assert.equal(errors.length, 1, `${errors.length} of ${ended.length} renders failed`);
+        assert.equal(errors[0].retryable, true, `the render is not tried again: ${errors[0]}`);
+        await subject.restarted?.();
+        const { result } = await render();
+        assert.deepEqual(
+          await hashes({ output: result.outputPath }),
+          await hashes({ output: good?.result.outputPath ?? '' }),
+        );
+      },
+    }),
+    {
+      name: 'closes, and renders nothing more',
+      async run() {
+        await subject.close();
+        await assert.rejects(render(), 'it rendered after it was closed');
+      },
+    },
+  ];
+}
+
+async function checkSeconds({ outputPath, units }: RenderResult): Promise<void> {
+  const { quantity } = units;
+  assert.ok(Number.isInteger(Math.round(quantity * 1e6) / 1e3), `${quantity} s is finer than a millisecond`);
+  const decoded = await decodedSeconds(outputPath);
+  if (decoded === undefined) return;
+  assert.ok(
+    Math.abs(decoded - quantity) < 0.05,
+    `${quantity} s were told of an output whose picture lasts ${decoded} s`,
+  );
+}
+
+async function hashes(files: Inputs): Promise<Record<string, string>> {
+  const entries = Object.entries(files).map(async ([role, path]) => {
+    const hash = createHash('sha256').update(await readFile(path));
+    return [role, hash.digest('hex')] as const;
+  });
+  return Object.fromEntries(await Promise.all(entries));
+}
+
+function once(act: () => void): () => void {
+  let done = false;
+  return () => {
+    if (!done) act();
+    done = true;
+  };
+}
+
+const isWhole = (value: number, least: number, most: number) =>
+  Number.isInteger(value) && value >= least && value <= most;

@@ -1,0 +1,59 @@
+import { lstat } from 'node:fs/promises';
+import { connect as connectSocket } from 'node:net';
+import { type ServiceError, status } from '@grpc/grpc-js';
+import { describeError } from '@semblance/common/errors';
+import { call } from '@semblance/common/grpc/client';
+import { connect, SIDECAR_TIMES } from '@semblance/engine-sidecar/connection';
+
+/** An engine that cannot be spoken to, or not be started. */
+export class UnreachableError extends Error {
+  override readonly name = 'UnreachableError';
+}
+
+/**
+ * Resolves once the engine behind a socket has answered. An agent waits for its sidecars for ever; whoever looks at one
+ * wants to know what is wrong.
+ * @throws UnreachableError in one line, the signal's reason
+ */
+export async function reach(socket: string, signal: AbortSignal, timeoutMs = 10_000): Promise<void> {
+  const file = await lstat(socket).catch((error: NodeJS.ErrnoException) => {
+    throw new UnreachableError(
+      error.code === 'ENOENT' ? `there is no ${socket}: is the engine running?` : describeError(error),
+    );
+  });
+  if (!file.isSocket()) throw new UnreachableError(`${socket} is no socket`);
+  const connection = connect(socket, SIDECAR_TIMES);
+  try {
+    await call(connection.client.getInfo.bind(connection.client), {}, { timeoutMs, signal });
+  } catch (error) {
+    signal.throwIfAborted();
+    throw new UnreachableError(`${socket}: ${reasonOf(error as ServiceError, timeoutMs)}`);
+  } finally {
+    connection.close();
+  }
+}
+
+/**
+ * That an engine may be started on a socket: engines remove what was left there.
+ * @throws UnreachableError where that is more than the socket of an engine that has ended
+ */
+export async function assertFree(socket: string): Promise<void> {
+  const file = await lstat(socket).catch(() => undefined);
+  if (!file) return;
+  if (!file.isSocket()) throw new UnreachableError(`${socket} is there already, and is no socket`);
+  const listens = await new Promise<boolean>((resolve) => {
+    const connection = connectSocket(socket, () => resolve(true)).once('error', () => resolve(false));
+    connection.once('connect', () => connection.destroy());
+  });
+  if (listens)
+    throw new UnreachableError(`somebody listens on ${socket} already: end it, or give no command`);
+}
+
+function reasonOf(error: ServiceError, timeoutMs: number): string {
+  const { code, details } = error;
+  if (code === status.DEADLINE_EXCEEDED) return `GetInfo was not answered within ${timeoutMs / 1_000} s`;
+  if (code === status.UNAVAILABLE && /ECONNREFUSED/.test(details)) return 'nobody listens there any more';
+  if (code === status.UNIMPLEMENTED)
+    return 'who listens there does not serve semblance.engine.v1.EngineService';
+  return `GetInfo failed: ${(details || describeError(error)).split('\n')[0]}`;
+}

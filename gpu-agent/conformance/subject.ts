@@ -1,0 +1,168 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type ServiceError, status } from '@grpc/grpc-js';
+import { silentLogger } from '@semblance/common/logging';
+import type { Engine, RenderResult } from '@semblance/engine-api/engine';
+import type { RenderWork } from '@semblance/engine-api/render-work';
+import { createSidecarEngine } from '@semblance/engine-sidecar';
+import { SIDECAR_TIMES } from '@semblance/engine-sidecar/connection';
+import { createEnginePool } from '../engines/host/engine-pool.ts';
+import type { RenderOptions } from '../engines/host/engine-process.ts';
+import type { EngineInfo } from '../engines/host/protocol.ts';
+import type { EngineSource } from '../engines/registry.ts';
+import { startProgram } from './program.ts';
+
+/** An engine that was started to be looked at, whichever way it is reached. */
+export interface Subject {
+  /** As it says of itself, warm. */
+  readonly info: EngineInfo;
+  /** Absent where the host alone warms it up. */
+  readonly warmUp?: (signal: AbortSignal) => Promise<void>;
+  render(work: RenderWork, options: RenderOptions): Promise<RenderResult>;
+  /** Renders it holds at once. */
+  readonly places: number;
+  /** Kills a process that renders now, as a crash would. Absent where there is none to kill. */
+  readonly crash?: () => void;
+  /** Resolves once all that was killed is there again. */
+  readonly restarted?: () => Promise<void>;
+  /** The renders at once are in processes of their own, so that a crash must leave the others alone. */
+  readonly isolated?: boolean;
+  close(): Promise<void>;
+}
+
+export interface SubjectOptions {
+  /** Existing private directory for whatever the subject needs. */
+  readonly dir: string;
+  readonly signal: AbortSignal;
+}
+
+export type StartSubject = (options: SubjectOptions) => Promise<Subject>;
+
+/** An engine in this process. */
+export function inProcess(create: () => Engine | Promise<Engine>): StartSubject {
+  return async ({ signal }) => {
+    const engine = await create();
+    await engine.warmUp(signal);
+    return ofEngine(engine);
+  };
+}
+
+function ofEngine(engine: Engine, more: Partial<Subject> = {}): Subject {
+  const { name, version, capabilities, concurrency } = engine;
+  return {
+    info: { name, version, capabilities, ...(concurrency === undefined ? {} : { concurrency }) },
+    warmUp: (signal) => engine.warmUp(signal),
+    render: (work, options) => rendered(engine, work, options),
+    places: concurrency ?? 1,
+    close: () => engine.close(),
+    ...more,
+  };
+}
+
+/** As the host does it: whatever a cancelled render says, it was cancelled. */
+async function rendered(engine: Engine, work: RenderWork, { signal, onProgress }: RenderOptions) {
+  try {
+    return await engine.render({ ...work, signal, onProgress });
+  } catch (error) {
+    throw signal.aborted ? signal.reason : error;
+  }
+}
+
+/** An engine in processes of its own, as the agent has it. */
+export function hosted(source: EngineSource, processes = 2): StartSubject {
+  return async ({ dir }) => {
+    const tempDir = join(dir, 'engine-processes');
+    await mkdir(tempDir, { recursive: true });
+    const pool = createEnginePool({
+      setup: { source, options: { threads: 1, ...(source.settings ? { settings: source.settings } : {}) } },
+      processes,
+      rendersPerProcess: 1,
+      tempDir,
+      logger: silentLogger(),
+      restartDelayMs: () => 50,
+      // Ending a cancelled render is the engine's part. That its process would be killed must not hide that it does not.
+      cancelGraceMs: 60_000,
+    });
+    const info = await pool.firstReady();
+    const restarted = async () => {
+      while (pool.capacity < processes) await delay(20);
+    };
+    await restarted();
+    return {
+      info,
+      places: processes,
+      render: (work, options) => pool.render(work, options),
+      isolated: true,
+      restarted,
+      crash() {
+        const busy = pool.warm.find((each) => each.busy > 0);
+        if (busy) process.kill(busy.pid, 'SIGKILL');
+      },
+      close: () => pool.close(),
+    };
+  };
+}
+
+/** An agent asks again; for whoever looks at a sidecar its first answer counts, unless it is not there yet or is slow. */
+function isAnswer(error: unknown): error is ServiceError {
+  const { code } = error as ServiceError;
+  return typeof code === 'number' && code !== status.UNAVAILABLE && code !== status.DEADLINE_EXCEEDED;
+}
+
+/** The reason itself, where a sidecar answers with all of a traceback. */
+function lastLine({ code, details }: ServiceError): string {
+  return details.trim().split('\n').at(-1) || (status[code] ?? `code ${code}`);
+}
+
+/**
+ * A sidecar behind a socket.
+ * @param command starts it with SEMBLANCE_SIDECAR_SOCKET set; without one it has to run already, and is not killed
+ */
+export function sidecar(socket: string, command?: readonly string[]): StartSubject {
+  return async ({ signal }) => {
+    const start = () => (command ? startProgram(command, socket) : undefined);
+    let program = start();
+    const open = async () => {
+      const engine = createSidecarEngine({ threads: 1, settings: { socket } }, SIDECAR_TIMES, isAnswer);
+      await Promise.race([engine.warmUp(signal), ...(program ? [program.died] : [])]).catch(async (error) => {
+        await engine.close();
+        await program?.end();
+        throw isAnswer(error) ? new Error(`the sidecar does not start: ${lastLine(error)}`) : error;
+      });
+      return engine;
+    };
+    let engine = await open();
+    let restarted: Promise<void> | undefined;
+    return ofEngine(engine, {
+      places: engine.concurrency ?? 1,
+      warmUp: (each) => engine.warmUp(each),
+      async render(work, each) {
+        await restarted;
+        return rendered(engine, work, each);
+      },
+      ...(command
+        ? {
+            crash() {
+              const [before, old] = [program, engine];
+              before?.kill();
+              // As the host does: a client whose sidecar went has ended, and another is started.
+              restarted = (async () => {
+                await old.ended;
+                await old.close();
+                program = start();
+                engine = await open();
+              })();
+              // Whoever renders next is told.
+              restarted.catch(() => {});
+            },
+          }
+        : {}),
+      async close() {
+        await restarted?.catch(() => {});
+        await engine.close();
+        await program?.end();
+      },
+    });
+  };
+}

@@ -1,5 +1,0 @@
-import { createRequire } from 'node:module';
-
-const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
-
-export const AGENT_VERSION = version;

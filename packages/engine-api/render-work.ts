@@ -1,0 +1,9 @@
+import type { EngineCapability } from './engine.ts';
+
+/** One render as it crosses to the engine process. */
+export interface RenderWork {
+  readonly capability: EngineCapability['capability'];
+  readonly inputs: Readonly<Record<string, string>>;
+  readonly parameters: Readonly<Record<string, string>>;
+  readonly outputDir: string;
+}

@@ -1,0 +1,241 @@
+import { pointOf } from '@semblance/vision/face-mesh';
+import { FACE_OVAL } from '@semblance/vision/face-regions';
+import type { RgbImage } from '@semblance/vision/picture';
+import { blur, fillPolygon, grow, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
+import { opponent } from '../swap/skin.ts';
+import type { FaceFrame } from './face-frame.ts';
+
+/** Cells of a colour histogram to a side. */
+const BINS = 20;
+const ROUNDS = 6;
+
+/**
+ * How much of each pixel belongs to the person: head with hair or hat, ears, neck, shoulders. Colours of person and
+ * background are learnt from where a person is expected around a face, again and again (as GrabCut does; Rother et al.
+ * 2004), and the edge follows the picture's (guided filter; He et al. 2010).
+ * @param image part of the picture around the face
+ * @param place the face's mesh and frame in pixels of `image`
+ */
+export function personMatte(image: RgbImage, place: { points: Float32Array; frame: FaceFrame }): Plane {
+  const { prior, certain } = expectation(image.width, image.height, place);
+  const { iod } = place.frame;
+  const { y } = opponent(image);
+  const matte = learnMatte(image, { prior, certain }, Math.max(2, iod * 0.14));
+  const whole = keepConnected(matte, certain);
+  const sharp = guided(y, whole, Math.max(2, iod * 0.08), 40);
+  for (let i = 0; i < sharp.data.length; i++) {
+    sharp.data[i] = (certain.data[i] as number) > 0 ? 1 : smoothstep(0.12, 0.82, sharp.data[i] as number);
+  }
+  return sharp;
+}
+
+/**
+ * How much of each pixel is the person, by the colours of what is expected to be the person and of what is not.
+ * @param expected `prior`: log odds of a person at each pixel; `certain`: 1 a person, -1 none, 0 to be found
+ * @param radius within which an edge of the picture may be the person's, pixels
+ * @param checkpoint called between steps
+ */
+export function learnMatte(
+  image: RgbImage,
+  { prior, certain }: { prior: Plane; certain: Plane },
+  radius: number,
+  checkpoint: () => void = () => undefined,
+): Plane {
+  const { width, height } = image;
+  const { y, cb, cr } = opponent(image);
+  const cells = new Int32Array(width * height);
+  for (let i = 0; i < cells.length; i++) {
+    cells[i] =
+      cell(y.data[i] as number, 255) * BINS * BINS +
+      cell((cb.data[i] as number) * 1.6 + 128, 255) * BINS +
+      cell((cr.data[i] as number) * 1.6 + 128, 255);
+  }
+  let matte = plane(width, height);
+  for (let i = 0; i < cells.length; i++) matte.data[i] = logistic(prior.data[i] as number);
+  for (let round = 0; round < ROUNDS; round++) {
+    checkpoint();
+    const person = histogram(cells, matte, true);
+    const rest = histogram(cells, matte, false);
+    const next = plane(width, height);
+    for (let i = 0; i < cells.length; i++) {
+      const p = person[cells[i] as number] as number;
+      const q = rest[cells[i] as number] as number;
+      const colour = Math.min(3.5, Math.max(-3.5, Math.log((p + 2e-5) / (q + 2e-5))));
+      next.data[i] = logistic((prior.data[i] as number) + 1.3 * colour);
+    }
+    matte = guided(y, next, radius, 60);
+    for (let i = 0; i < cells.length; i++) {
+      const known = certain.data[i] as number;
+      if (known > 0) matte.data[i] = 1;
+      else if (known < 0) matte.data[i] = 0;
+    }
+  }
+  return matte;
+}
+
+const cell = (value: number, most: number): number =>
+  Math.min(BINS - 1, Math.max(0, Math.floor((value / (most + 1)) * BINS)));
+const logistic = (x: number): number => 1 / (1 + Math.exp(-x));
+
+/** Log odds of a person at each place as seen from the face, and where there is no doubt (1 person, -1 none). */
+function expectation(
+  width: number,
+  height: number,
+  { points, frame }: { points: Float32Array; frame: FaceFrame },
+): { prior: Plane; certain: Plane } {
+  const { iod, origin, axes } = frame;
+  const norm = Math.hypot(axes[1] as number, axes[4] as number);
+  const [downX, downY] = [(axes[1] as number) / norm, (axes[4] as number) / norm];
+  const chin = pointOf(points, 152);
+  const chinY = ((chin.x - origin[0]) * downX + (chin.y - origin[1]) * downY) / iod;
+  const prior = plane(width, height);
+  const certain = plane(width, height);
+  const face = plane(width, height);
+  fillPolygon(
+    face,
+    FACE_OVAL.flatMap((i) => {
+      const { x, y } = pointOf(points, i);
+      return [x, y];
+    }),
+  );
+  const inner = grow(face, -Math.max(1, 0.08 * iod));
+  for (let y = 0; y < height; y++) {
+    for (let x = 0; x < width; x++) {
+      const i = y * width + x;
+      const dx = (x + 0.5 - origin[0]) / iod;
+      const dy = (y + 0.5 - origin[1]) / iod;
+      const u = Math.abs(dx * downY - dy * downX);
+      const v = dx * downX + dy * downY;
+      // The head: an ellipse from above the hair to the chin.
+      const headY = v - 0.05;
+      const head = Math.hypot(u / 1.5, headY / (headY < 0 ? 2.05 : 1.85));
+      let odds = 3.2 * (1.05 - head) * (head < 1 ? 1.2 : 2);
+      // The neck, and shoulders that widen below it; upright in the picture however the head is tilted.
+      const below = dy - chinY * 0.85;
+      if (below > 0) {
+        const half = 0.8 + 1.9 * smoothstep(0.5, 1.9, below) + 0.25 * Math.max(0, below - 1.9);
+        odds = Math.max(odds, 3 * (1 - Math.abs(dx) / half) + 0.3 * below);
+      }
+      prior.data[i] = Math.max(-5, Math.min(4, odds));
+      if ((inner.data[i] as number) > 0.5) certain.data[i] = 1;
+      else if (v < -3.1 || (below < 0.4 && u > 3)) certain.data[i] = -1;
+    }
+  }
+  return { prior, certain };
+}
+
+/** Share of the pixels of each cell, spread a little over the neighbouring cells. */
+function histogram(cells: Int32Array, matte: Plane, person: boolean): Float64Array {
+  const counts = new Float64Array(BINS ** 3);
+  let total = 0;
+  for (let i = 0; i < cells.length; i++) {
+    const a = matte.data[i] as number;
+    const weight = person ? a : 1 - a;
+    if (weight < 0.3) continue;
+    counts[cells[i] as number] = (counts[cells[i] as number] as number) + weight;
+    total += weight;
+  }
+  let spread = counts;
+  for (const step of [1, BINS, BINS * BINS]) {
+    const next = new Float64Array(spread.length);
+    for (let i = 0; i < spread.length; i++) {
+      const at = Math.floor(i / step) % BINS;
+      const low = at > 0 ? (spread[i - step] as number) : 0;
+      const high = at < BINS - 1 ? (spread[i + step] as number) : 0;
+      next[i] =
+        (0.25 * low + 0.5 * (spread[i] as number) + 0.25 * high) / Math.max(1, total) ** (step === 1 ? 1 : 0);
+    }
+    spread = next;
+  }
+  return spread;
+}
+
+/** Smooths `source` along the edges of `guide`. */
+function guided(guide: Plane, source: Plane, radius: number, epsilon: number): Plane {
+  const { slope, offset } = guidedLine(guide, source, radius, epsilon);
+  const out = plane(guide.width, guide.height);
+  for (let i = 0; i < out.data.length; i++) {
+    const value = (slope.data[i] as number) * (guide.data[i] as number) + (offset.data[i] as number);
+    out.data[i] = Math.min(1, Math.max(0, value));
+  }
+  return out;
+}
+
+/**
+ * How `source` depends on `guide` around each pixel: source = slope × guide + offset. Found on small planes, it says
+ * where the edges of `source` run on a larger guide, too (fast guided filter; He and Sun 2015).
+ */
+export function guidedLine(
+  guide: Plane,
+  source: Plane,
+  radius: number,
+  epsilon: number,
+): { slope: Plane; offset: Plane } {
+  const { width, height } = guide;
+  const product = (a: Plane, b: Plane): Plane => {
+    const out = plane(width, height);
+    for (let i = 0; i < out.data.length; i++) out.data[i] = (a.data[i] as number) * (b.data[i] as number);
+    return out;
+  };
+  const meanG = blur(guide, radius);
+  const meanS = blur(source, radius);
+  const meanGS = blur(product(guide, source), radius);
+  const meanGG = blur(product(guide, guide), radius);
+  const a = plane(width, height);
+  const b = plane(width, height);
+  for (let i = 0; i < a.data.length; i++) {
+    const g = meanG.data[i] as number;
+    const s = meanS.data[i] as number;
+    const slope = ((meanGS.data[i] as number) - g * s) / ((meanGG.data[i] as number) - g * g + epsilon);
+    a.data[i] = slope;
+    b.data[i] = s - slope * g;
+  }
+  return { slope: blur(a, radius), offset: blur(b, radius) };
+}
+
+/** Drops what is not connected with the face, and fills holes that the background does not reach. */
+function keepConnected(matte: Plane, certain: Plane): Plane {
+  const { width, height } = matte;
+  const seedsInside: number[] = [];
+  for (let i = 0; i < certain.data.length; i++) if ((certain.data[i] as number) > 0) seedsInside.push(i);
+  const inside = flood(width, height, seedsInside, (i) => (matte.data[i] as number) >= 0.45);
+  const border: number[] = [];
+  for (let x = 0; x < width; x++) border.push(x, (height - 1) * width + x);
+  for (let y = 0; y < height; y++) border.push(y * width, y * width + width - 1);
+  const outside = flood(
+    width,
+    height,
+    border.filter((i) => !inside[i]),
+    (i) => !inside[i],
+  );
+  const near = plane(width, height);
+  for (let i = 0; i < near.data.length; i++) near.data[i] = inside[i] || !outside[i] ? 1 : 0;
+  const reach = grow(near, 2);
+  const out = plane(width, height);
+  for (let i = 0; i < out.data.length; i++) {
+    if (!inside[i] && !outside[i]) out.data[i] = 1;
+    else out.data[i] = (reach.data[i] as number) > 0 ? (matte.data[i] as number) : 0;
+  }
+  return out;
+}
+
+function flood(
+  width: number,
+  height: number,
+  seeds: readonly number[],
+  open: (index: number) => boolean,
+): Uint8Array {
+  const seen = new Uint8Array(width * height);
+  const stack = [...seeds];
+  for (const seed of stack) seen[seed] = 1;
+  while (stack.length > 0) {
+    const i = stack.pop() as number;
+    const x = i % width;
+    for (const next of [x > 0 ? i - 1 : -1, x < width - 1 ? i + 1 : -1, i - width, i + width]) {
+      if (next < 0 || next >= seen.length || seen[next] || !open(next)) continue;
+      seen[next] = 1;
+      stack.push(next);
+    }
+  }
+  return seen;
+}

@@ -1,0 +1,193 @@
+import { smoothstep } from '@semblance/vision/plane/plane';
+import { LIP_COLUMNS, LIP_CORNERS, lipColumn } from './lips.ts';
+import type { Planes, Shader } from './openings.ts';
+import { sampleByte } from './raster.ts';
+
+/** A rest opening wider than this shows the still's own teeth or mouth. */
+const SHOWS_INSIDE = 0.08;
+/** Gaps between upper teeth from the middle outwards, in IOD (widths of 8.5, 6.5, 7.5, 7 and 7 mm at 63 mm). */
+const UPPER_GAPS = [0, 0.132, 0.236, 0.352, 0.46, 0.57];
+const LOWER_GAPS = [0, 0.084, 0.175, 0.28, 0.39, 0.5];
+/** Most that is seen of the upper and lower teeth beyond the lips, in IOD (9 and 4 mm at 63 mm). */
+const MOST_SHOWN = { upper: 0.14, lower: 0.06 };
+/** Least that is seen of the upper ones in a mouth that is wide open (2.5 mm). */
+const LEAST_SHOWN = 0.04;
+
+type Yuv = readonly [number, number, number];
+
+/** What is seen between the lips of one portrait. */
+export class MouthInside {
+  readonly #planes: Planes;
+  readonly #restTop: LipEdge;
+  readonly #restBottom: LipEdge;
+  readonly #showsInside: boolean;
+  readonly #toTexture: (x: number, y: number) => readonly [number, number];
+  readonly #teeth: Yuv;
+  readonly #cavity: Yuv;
+  readonly #tongue: Yuv;
+
+  /**
+   * @param planes the still
+   * @param lips the lips at rest, in the face's own frame
+   * @param toTexture where a place in the plane of the mouth (the face's own frame) lies on the still
+   * @param skin colour of the cheeks
+   */
+  constructor(
+    planes: Planes,
+    lips: Float32Array,
+    toTexture: (x: number, y: number) => readonly [number, number],
+    skin: Yuv,
+  ) {
+    this.#planes = planes;
+    this.#restTop = new LipEdge(lips, 'upper');
+    this.#restBottom = new LipEdge(lips, 'lower');
+    this.#showsInside = this.#restBottom.middle - this.#restTop.middle > SHOWS_INSIDE;
+    this.#toTexture = toTexture;
+    // Light as it falls on the cheeks; the inside of a mouth gets little of it.
+    const light = Math.max(0.15, (skin[0] - 16) / 150);
+    const tint = (c: number, share: number): number => 128 + (c - 128) * share;
+    this.#teeth = [16 + Math.min(205, 160 * light), tint(skin[1], 0.45) - 4, tint(skin[2], 0.3) + 3];
+    this.#cavity = [16 + 17 * light, 124, 138];
+    this.#tongue = [16 + 66 * light, 118, 152];
+  }
+
+  /**
+   * What a frame shows between lips that are now at `lips`.
+   * @param toOwn the plane of the mouth (the face's own frame) for each place of the frame
+   * @param jaw how far the chin is below its place in the still
+   */
+  shader(
+    lips: Float32Array,
+    jaw: number,
+    toOwn: (x: number, y: number) => readonly [number, number],
+  ): Shader {
+    const top = new LipEdge(lips, 'upper');
+    const bottom = new LipEdge(lips, 'lower');
+    const middle = (top.left + top.right) / 2;
+    const half = Math.max(0.05, (top.right - top.left) / 2);
+    // Closed lips of the still hide the teeth's edges at about its upper lip; open lips show where they are.
+    const upperEdge = this.#restTop.middle + 0.06;
+    const lowerEdge = this.#restBottom.middle + jaw - 0.035;
+    return (px, py, out) => {
+      const [ox, oy] = toOwn(px, py);
+      const across = Math.min(1, Math.abs(ox - middle) / half);
+      const topY = top.at(ox);
+      const bottomY = bottom.at(ox);
+      const gap = Math.max(1e-3, bottomY - topY);
+      const depth = (oy - topY) / gap;
+      // Into the dark from the lips and towards the corners.
+      const hollow = smoothstep(0, 0.09, gap);
+      const opened = gap > SHOWS_INSIDE;
+      // A mouth that opens a crack gets less light than a wide one.
+      const lit = 0.72 + 0.28 * smoothstep(0.02, 0.12, gap);
+      const shade = lit * (0.7 + 0.3 * smoothstep(0, 0.05, oy - topY)) * (1 - 0.6 * across ** 2.3);
+      mixInto(out, this.#cavity, 1, true);
+      const tongueTop = lowerEdge + 0.03 + 0.1 * across * across;
+      const tongue = smoothstep(0, 0.09, oy - tongueTop) * smoothstep(0.1, 0.22, gap) * (1 - across ** 3);
+      mixInto(out, this.#tongue, 0.75 * tongue * hollow);
+      const low = tooth(ox - middle, LOWER_GAPS, 0.012);
+      const lowerTop =
+        Math.max(lowerEdge, bottomY - MOST_SHOWN.lower) + 0.06 * across * across + low.rounding;
+      const lowerTeeth = smoothstep(-0.012, 0.012, oy - lowerTop) * (1 - smoothstep(0.65, 0.95, across));
+      mixShaded(out, this.#teeth, 0.75 * shade * low.light, lowerTeeth * (this.#showsInside ? 0.75 : 0.85));
+      if (this.#showsInside) {
+        const restTop = this.#restTop.at(ox);
+        const restBottom = this.#restBottom.at(ox);
+        const inside =
+          smoothstep(-0.004, 0.012, oy - restTop) * smoothstep(-0.002, 0.03, restBottom - oy) +
+          (oy <= restTop + 0.004 ? 1 : 0);
+        if (inside > 0) {
+          this.#mixStill(out, ox, Math.max(oy, restTop + 0.012), Math.min(1, inside));
+        }
+      } else {
+        const high = tooth(ox - middle, UPPER_GAPS, 0.016);
+        const least = topY + LEAST_SHOWN * smoothstep(0.1, 0.25, gap);
+        const edge = Math.min(Math.max(upperEdge, least), topY + MOST_SHOWN.upper);
+        const upperTeeth =
+          smoothstep(-0.012, 0.012, edge - 0.05 * across * across - high.rounding - oy) *
+          (1 - smoothstep(0.7, 1, across));
+        mixShaded(out, this.#teeth, shade * high.light, upperTeeth);
+        // As good as closed, the still's own line between the lips is seen.
+        const restGap = this.#restBottom.at(ox) - this.#restTop.at(ox);
+        const line = 1 - smoothstep(restGap + 0.004, restGap + 0.045, gap);
+        if (line > 0) this.#mixStill(out, ox, this.#restTop.at(ox) + depth * restGap, line);
+      }
+      if (!opened) return;
+      // The lips' own shadow on whatever lies behind them.
+      const shadow = 1 - 0.35 * (1 - smoothstep(0, 0.25, depth)) * smoothstep(SHOWS_INSIDE, 0.12, gap);
+      out[0] = 16 + ((out[0] as number) - 16) * shadow;
+    };
+  }
+
+  /** Mixes in what the still shows at a place in the plane of the mouth. */
+  #mixStill(out: Float32Array, ownX: number, ownY: number, share: number): void {
+    const { y, u, v } = this.#planes;
+    const [tx, ty] = this.#toTexture(ownX, ownY);
+    out[0] = mixed(out[0] as number, sampleByte(y, tx, ty), share);
+    out[1] = mixed(out[1] as number, sampleByte(u, tx / 2, ty / 2), share);
+    out[2] = mixed(out[2] as number, sampleByte(v, tx / 2, ty / 2), share);
+  }
+}
+
+function mixInto(out: Float32Array, colour: Yuv, share: number, whole = false): void {
+  for (let k = 0; k < 3; k++)
+    out[k] = whole ? (colour[k] as number) : mixed(out[k] as number, colour[k] as number, share);
+}
+
+function mixShaded(out: Float32Array, colour: Yuv, light: number, share: number): void {
+  out[0] = mixed(out[0] as number, 16 + (colour[0] - 16) * light, share);
+  // What is in the shade has as much less colour: a dark tooth of a lit one's colour would be olive.
+  out[1] = mixed(out[1] as number, 128 + (colour[1] - 128) * light, share);
+  out[2] = mixed(out[2] as number, 128 + (colour[2] - 128) * light, share);
+}
+
+function mixed(a: number, b: number, share: number): number {
+  return a + (b - a) * share;
+}
+
+/** Light and rounding of a row of teeth at a distance from its middle. */
+function tooth(x: number, gaps: readonly number[], round: number): { light: number; rounding: number } {
+  const from = Math.abs(x);
+  let k = 0;
+  while (k + 2 < gaps.length && from > (gaps[k + 1] as number)) k++;
+  const a = gaps[k] as number;
+  const b = gaps[k + 1] as number;
+  const t = Math.min(1, Math.max(0, (from - a) / (b - a)));
+  const edge = Math.min(t, 1 - t) * (b - a);
+  return { light: 1 - 0.22 * Math.exp(-((edge / 0.012) ** 2)), rounding: round * (2 * t - 1) ** 4 };
+}
+
+/** The edge of a lip towards the opening, as a height at each place between the corners. */
+class LipEdge {
+  readonly left: number;
+  readonly right: number;
+  readonly middle: number;
+  readonly #x: Float32Array;
+  readonly #y: Float32Array;
+
+  constructor(lips: Float32Array, which: 'upper' | 'lower') {
+    const places = [LIP_CORNERS[2] as number];
+    for (let k = 0; k < LIP_COLUMNS; k++) {
+      const column = lipColumn(k);
+      places.push(which === 'upper' ? column.upperInner : column.lowerInner);
+    }
+    places.push(LIP_CORNERS[3]);
+    this.#x = Float32Array.from(places, (place) => lips[place * 2] as number);
+    this.#y = Float32Array.from(places, (place) => lips[place * 2 + 1] as number);
+    this.left = this.#x[0] as number;
+    this.right = this.#x[places.length - 1] as number;
+    this.middle = this.#y[(places.length - 1) / 2] as number;
+  }
+
+  at(x: number): number {
+    const last = this.#x.length - 1;
+    if (x <= this.left) return this.#y[0] as number;
+    if (x >= this.right) return this.#y[last] as number;
+    let k = 0;
+    while (k < last - 1 && x > (this.#x[k + 1] as number)) k++;
+    const a = this.#x[k] as number;
+    const b = this.#x[k + 1] as number;
+    const t = Math.min(1, Math.max(0, (x - a) / Math.max(1e-6, b - a)));
+    return (this.#y[k] as number) + ((this.#y[k + 1] as number) - (this.#y[k] as number)) * t;
+  }
+}

@@ -1,0 +1,256 @@
+import { LEFT_EYE, LIPS_INNER, LIPS_OUTER, RIGHT_EYE } from '@semblance/vision/face-regions';
+import { MOUTH_TRIANGLES } from '@semblance/vision/plane/warp-map';
+import { type Expression, ExpressionRig } from './expression.ts';
+import type { FaceFrame } from './face-frame.ts';
+import { farthestFirst, type HeadShape, NECK } from './head-shape.ts';
+import { MouthInside } from './mouth-inside.ts';
+import { fitAffine, type Planes, paintOpening, type Shader } from './openings.ts';
+import { type BytePlane, drawTexture, drawTextures, sampleByte, type TriangleGeometry } from './raster.ts';
+import { type Angles, rotationOf } from './rotation.ts';
+import { type FaceEdges, faceEdges, smoothSilhouette } from './silhouette.ts';
+import { planesOf } from './yuv.ts';
+
+/** Where a head is, relative to the still: all zero (and scale 1) is the still itself. */
+export interface Pose extends Angles {
+  /** Shift of the neck's joint to the right and down, in IOD. */
+  readonly dx: number;
+  readonly dy: number;
+  /** Size of the head; 1 as in the still. */
+  readonly scale: number;
+  readonly expression: Expression;
+}
+
+export const REST: Pose = { roll: 0, yaw: 0, pitch: 0, dx: 0, dy: 0, scale: 1, expression: {} };
+
+/** Points of the mouth's plane. The inner edges of closed lips lie on one line, which tells nothing of what is up. */
+const MOUTH_PLANE = [...LIPS_INNER, ...LIPS_OUTER];
+
+/** What is known of a portrait, as data only. */
+export interface PortraitData {
+  readonly width: number;
+  readonly height: number;
+  readonly frame: FaceFrame;
+  readonly shape: HeadShape;
+  /** The still, 4:2:0. */
+  readonly still: Uint8Array;
+  readonly box: {
+    readonly left: number;
+    readonly top: number;
+    readonly right: number;
+    readonly bottom: number;
+  };
+  /** The still's size; outside the box as the still. */
+  readonly background: Planes;
+  readonly alpha: { readonly luma: Uint8Array; readonly chroma: Uint8Array };
+  /** Triangles around the face that are seen: wholly opaque ones, and those the edge of the head runs through. */
+  readonly surround: { readonly opaque: Uint16Array; readonly soft: Uint16Array };
+}
+
+/** A still picture of a person, ready to be drawn in any pose. */
+export interface Portrait extends PortraitData {
+  readonly rig: ExpressionRig;
+  readonly mouth: MouthInside;
+  readonly edges: FaceEdges;
+}
+
+/** Completes what is plain data, as a thread is sent it. */
+export function withRig(data: PortraitData): Portrait {
+  const rig = new ExpressionRig(data.shape);
+  const still = planesOf(data.still, data.width, data.height);
+  const { shape, surround } = data;
+  const edges = faceEdges(shape.skin, [surround.opaque, surround.soft]);
+  return { ...data, rig, edges, mouth: mouthOf(still, shape, rig) };
+}
+
+/** The opposite of {@link withRig}. */
+export function portraitData({ rig: _r, mouth: _m, edges: _e, ...data }: Portrait): PortraitData {
+  return data;
+}
+
+function mouthOf(still: Planes, shape: HeadShape, rig: ExpressionRig): MouthInside {
+  const own = xyOf(shape.own, MOUTH_PLANE);
+  const texture = xyOf(shape.rest, MOUTH_PLANE);
+  // The lips' plane stands for the mouth's: teeth lie behind it, lips before.
+  const [a, b, c, d, e, f] = fitAffine(own, texture);
+  const skin: [number, number, number] = [0, 0, 0];
+  const cheeks = [50, 280, 101, 330, 205, 425];
+  for (const i of cheeks) {
+    const x = shape.texture[i * 2] as number;
+    const y = shape.texture[i * 2 + 1] as number;
+    skin[0] += sampleByte(still.y, x, y) / cheeks.length;
+    skin[1] += sampleByte(still.u, x / 2, y / 2) / cheeks.length;
+    skin[2] += sampleByte(still.v, x / 2, y / 2) / cheeks.length;
+  }
+  return new MouthInside(still, rig.lips, (x, y) => [a * x + b * y + c, d * x + e * y + f], skin);
+}
+
+/** x and y of some points of which each has x, y and z. */
+function xyOf(points: Float32Array, indices: readonly number[]): Float32Array {
+  return Float32Array.from(indices.flatMap((i) => [points[i * 3] as number, points[i * 3 + 1] as number]));
+}
+
+/** The same of points with x and y only. */
+function pick(points: Float32Array, indices: readonly number[]): Float32Array {
+  return Float32Array.from(indices.flatMap((i) => [points[i * 2] as number, points[i * 2 + 1] as number]));
+}
+
+/**
+ * Draws a portrait in a pose.
+ * @param into a frame drawn before of the same portrait, to be drawn over
+ * @returns a frame, 4:2:0
+ */
+export function drawPortrait(portrait: Portrait, pose: Pose, into?: Uint8Array): Uint8Array {
+  const { shape, surround, width, height, box, background, alpha } = portrait;
+  const out = into ?? portrait.still.slice();
+  const planes = planesOf(out, width, height);
+  const placed = placeVertices(portrait, pose);
+  const still = planesOf(portrait.still, width, height);
+  copyBox(planes.y, background.y, box, 1);
+  copyBox(planes.u, background.u, box, 2);
+  copyBox(planes.v, background.v, box, 2);
+  const skin = farthestFirst(shape.skin, placed.depth);
+  const layers = [
+    { triangles: surround.soft, transparent: true },
+    { triangles: surround.opaque, transparent: false },
+    { triangles: shape.eyes, transparent: false },
+    // Under the opening of the mouth, or the background would show at its edge.
+    { triangles: MOUTH_TRIANGLES, transparent: false },
+    { triangles: skin, transparent: false },
+  ];
+  for (const { triangles, transparent } of layers) {
+    const { moved: to } = placed;
+    // What lies outside of the box is not made new for the next frame.
+    const geometry: TriangleGeometry = { to, from: shape.texture, triangles, scale: 1, clip: box };
+    const half = { ...geometry, scale: 0.5 };
+    drawTexture(planes.y, still.y, geometry, transparent ? { width, height, data: alpha.luma } : undefined);
+    const coarse = transparent ? { width: width / 2, height: height / 2, data: alpha.chroma } : undefined;
+    drawTextures([planes.u, planes.v], [still.u, still.v], half, coarse);
+  }
+  smoothSilhouette(planes.y, box, placed.moved, portrait.edges);
+  paintEyes(planes, still, portrait, placed, pose.expression);
+  paintMouth(planes, still, portrait, placed, pose.expression);
+  return out;
+}
+
+/**
+ * Moves a plane that lies over the still, such as a matte, as a pose moves the still.
+ * @param into as large as the still; only what moves is drawn
+ */
+export function movePlane(portrait: Portrait, pose: Pose, plane: BytePlane, into: BytePlane): void {
+  const { shape, surround, box } = portrait;
+  const { moved: to, depth } = placeVertices(portrait, pose);
+  const skin = farthestFirst(shape.skin, depth);
+  for (const triangles of [surround.soft, surround.opaque, shape.eyes, skin]) {
+    drawTexture(into, plane, { to, from: shape.texture, triangles, scale: 1, clip: box });
+  }
+}
+
+interface Placed {
+  /** Places of the vertices on the frame with and without the expression, x and y in turn. */
+  readonly moved: Float32Array;
+  readonly turned: Float32Array;
+  readonly depth: Float32Array;
+  readonly jaw: number;
+}
+
+function placeVertices(portrait: Portrait, pose: Pose): Placed {
+  const { shape, frame, rig } = portrait;
+  const { axes, origin, iod } = frame;
+  const count = shape.follow.length;
+  const offsets = new Float32Array(count * 2);
+  const jaw = rig.apply(pose.expression, offsets);
+  const r = rotationOf(pose);
+  const at = (m: Float64Array, i: number): number => m[i] as number;
+  const pivot = [0, 1, 2].map(
+    (k) =>
+      (origin[k] as number) +
+      iod * (at(axes, k * 3) * NECK[0] + at(axes, k * 3 + 1) * NECK[1] + at(axes, k * 3 + 2) * NECK[2]),
+  ) as [number, number, number];
+  const moved = new Float32Array(count * 2);
+  const turned = new Float32Array(count * 2);
+  const depth = new Float32Array(count);
+  const shiftX = pivot[0] + pose.dx * iod;
+  const shiftY = pivot[1] + pose.dy * iod;
+  for (let v = 0; v < count; v++) {
+    const x = shape.rest[v * 3] as number;
+    const y = shape.rest[v * 3 + 1] as number;
+    const z = shape.rest[v * 3 + 2] as number;
+    const ox = (offsets[v * 2] as number) * iod;
+    const oy = (offsets[v * 2 + 1] as number) * iod;
+    const ex = at(axes, 0) * ox + at(axes, 1) * oy;
+    const ey = at(axes, 3) * ox + at(axes, 4) * oy;
+    const ez = at(axes, 6) * ox + at(axes, 7) * oy;
+    const px = x - pivot[0];
+    const py = y - pivot[1];
+    const pz = z - pivot[2];
+    const w = shape.follow[v] as number;
+    const tx = shiftX + pose.scale * (at(r, 0) * px + at(r, 1) * py + at(r, 2) * pz);
+    const ty = shiftY + pose.scale * (at(r, 3) * px + at(r, 4) * py + at(r, 5) * pz);
+    const dx = pose.scale * (at(r, 0) * ex + at(r, 1) * ey + at(r, 2) * ez);
+    const dy = pose.scale * (at(r, 3) * ex + at(r, 4) * ey + at(r, 5) * ez);
+    turned[v * 2] = x + (tx - x) * w;
+    turned[v * 2 + 1] = y + (ty - y) * w;
+    moved[v * 2] = x + (tx + dx - x) * w;
+    moved[v * 2 + 1] = y + (ty + dy - y) * w;
+    depth[v] = at(r, 6) * px + at(r, 7) * py + at(r, 8) * pz;
+  }
+  return { moved, turned, depth, jaw };
+}
+
+function copyBox(to: Planes['y'], from: Planes['y'], box: Portrait['box'], per: number): void {
+  for (let y = box.top / per; y < box.bottom / per; y++) {
+    const row = y * to.width;
+    to.data.set(from.data.subarray(row + box.left / per, row + box.right / per), row + box.left / per);
+  }
+}
+
+/** A lid closes over the eyeball: what is seen between the lids does not shrink with their opening. */
+function paintEyes(
+  planes: Planes,
+  still: Planes,
+  { shape }: Portrait,
+  { moved, turned }: Placed,
+  { eyes }: Expression,
+): void {
+  if (!eyes) return;
+  [RIGHT_EYE, LEFT_EYE].forEach((points, side) => {
+    if ((eyes[side] as number) > 0.97) return;
+    paintOpening(planes, pick(moved, points), stillShader(still, turned, shape, points));
+  });
+}
+
+function paintMouth(
+  planes: Planes,
+  still: Planes,
+  { shape, rig, mouth }: Portrait,
+  { moved, turned, jaw }: Placed,
+  { lips }: Expression,
+): void {
+  if (!lips) {
+    // Unmoved lips show what the still shows.
+    paintOpening(planes, pick(moved, LIPS_INNER), stillShader(still, turned, shape, MOUTH_PLANE));
+    return;
+  }
+  const now = rig.lips.slice();
+  for (let i = 0; i < now.length; i++) now[i] = (now[i] as number) + (lips[i] as number);
+  const [a, b, c, d, e, f] = fitAffine(pick(turned, MOUTH_PLANE), xyOf(shape.own, MOUTH_PLANE));
+  const shade = mouth.shader(now, jaw, (x, y) => [a * x + b * y + c, d * x + e * y + f]);
+  paintOpening(planes, pick(moved, LIPS_INNER), shade);
+}
+
+/** The still as it would be seen around some points if they had not moved but with the head. */
+function stillShader(
+  still: Planes,
+  turned: Float32Array,
+  { rest }: HeadShape,
+  points: readonly number[],
+): Shader {
+  const [a, b, c, d, e, f] = fitAffine(pick(turned, points), xyOf(rest, points));
+  return (x, y, out) => {
+    const tx = a * x + b * y + c;
+    const ty = d * x + e * y + f;
+    out[0] = sampleByte(still.y, tx, ty);
+    out[1] = sampleByte(still.u, tx / 2, ty / 2);
+    out[2] = sampleByte(still.v, tx / 2, ty / 2);
+  };
+}

@@ -1,0 +1,78 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import type { Face } from '@semblance/vision/face-mesh';
+import { faceFrame } from './face-frame.ts';
+import type { HeadShape } from './head-shape.ts';
+import { separate } from './plate.ts';
+import { type Portrait, withRig } from './portrait.ts';
+import { type BytePlane, scanTriangles } from './raster.ts';
+import { planesOf, rgbToYuv } from './yuv.ts';
+
+/**
+ * Makes a portrait of a picture with a face.
+ * @param picture RGB, 8 bits, of even width and height: the size of the frames
+ */
+export function preparePortrait(picture: Picture, face: Face): Portrait {
+  const { width, height, channels, data } = picture;
+  if (width % 2 || height % 2 || channels !== 3 || data instanceof Uint16Array) {
+    throw new RangeError('a portrait needs an 8-bit RGB picture of even size');
+  }
+  const frame = faceFrame(face.points);
+  const { shape, box, background, alpha } = separate(picture, face.points, frame);
+  const still = rgbToYuv(data, width, height);
+  const whole = data.slice();
+  const luma = new Uint8Array(width * height).fill(255);
+  const boxWidth = box.right - box.left;
+  for (let y = box.top; y < box.bottom; y++) {
+    const row = (y - box.top) * boxWidth;
+    whole.set(background.subarray(row * 3, (row + boxWidth) * 3), (y * width + box.left) * 3);
+    luma.set(alpha.subarray(row, row + boxWidth), y * width + box.left);
+  }
+  const chroma = new Uint8Array((width * height) / 4);
+  for (let y = 0; y < height; y += 2) {
+    for (let x = 0; x < width; x += 2) {
+      const i = y * width + x;
+      const sum =
+        (luma[i] as number) +
+        (luma[i + 1] as number) +
+        (luma[i + width] as number) +
+        (luma[i + width + 1] as number);
+      chroma[((y >> 1) * width) / 2 + (x >> 1)] = sum / 4;
+    }
+  }
+  return withRig({
+    width,
+    height,
+    frame,
+    shape,
+    still,
+    box,
+    background: planesOf(rgbToYuv(whole, width, height), width, height),
+    alpha: { luma, chroma },
+    surround: sortSurround(shape, { width, height, data: luma }),
+  });
+}
+
+/** Leaves out what never moves and what is never seen. */
+function sortSurround(shape: HeadShape, alpha: BytePlane): Portrait['surround'] {
+  const opaque: number[] = [];
+  const soft: number[] = [];
+  const { surround, texture, follow } = shape;
+  for (let t = 0; t < surround.length; t += 3) {
+    const triangles = surround.subarray(t, t + 3);
+    if (triangles.every((v) => (follow[v] as number) < 1e-3)) continue;
+    let least = 255;
+    let most = 0;
+    scanTriangles(alpha, { to: texture, from: texture, triangles, scale: 1 }, (y, x0, x1) => {
+      // One pixel more on all sides: colours are read between pixels.
+      for (let row = Math.max(0, y - 1); row <= Math.min(alpha.height - 1, y + 1); row++) {
+        for (let x = Math.max(0, x0 - 1); x < Math.min(alpha.width, x1 + 1); x++) {
+          const value = alpha.data[row * alpha.width + x] as number;
+          if (value < least) least = value;
+          if (value > most) most = value;
+        }
+      }
+    });
+    if (most > 0) (least === 255 ? opaque : soft).push(...triangles);
+  }
+  return { opaque: Uint16Array.from(opaque), soft: Uint16Array.from(soft) };
+}

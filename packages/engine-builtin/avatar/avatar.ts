@@ -1,0 +1,190 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
+import type { Picture } from '@semblance/engine-api/picture';
+import { outputSize } from '@semblance/media/size';
+import type { ColorTags, Media } from '@semblance/media/types';
+import { type SpokenScript, speakScript } from '@semblance/speech/speech';
+import { findSpeechTools, type SpeechTools } from '@semblance/speech/tools';
+import { readShown } from '@semblance/vision/image/picture-file';
+import sharp from 'sharp';
+import { drawThreads } from '../animate/draw-threads.ts';
+import type { Portrait, Pose } from '../animate/portrait.ts';
+import { PortraitVideo } from '../animate/portrait-video.ts';
+import { preparePortrait } from '../animate/prepare.ts';
+import type { Renderer, RenderTools } from '../renderer.ts';
+import { StageTimes } from '../stage-times.ts';
+import { FaceTrack } from './face-track.ts';
+import { type MouthCommand, MouthTrack } from './mouth-track.ts';
+import { speakingLips } from './speaking-lips.ts';
+
+export const FRAME_RATE = 25;
+/** Shorter side of the output when none is asked for. */
+const DEFAULT_SIDE = 720;
+/** Longest side of the output: what players take. */
+const LONGEST_SIDE = 4096;
+const SPEECH_PART = 0.1;
+
+const COLOR: ColorTags = { range: 'tv', space: 'bt709', primaries: 'bt709', transfer: 'bt709' };
+
+/** Makes the person of a portrait (`image`) say a script. */
+export const renderAvatar: Renderer = async ({ inputs, parameters, outputDir }, tools) => {
+  const { image } = inputs;
+  const { script } = parameters;
+  if (!image) throw new RenderError('processing_failed', 'Avatar needs the input image.');
+  if (script === undefined) throw new RenderError('processing_failed', 'Avatar needs the parameter script.');
+  const found = await findSpeechTools();
+  if (!found.available) throw new RenderError('processing_failed', `Nothing can be spoken: ${found.reason}.`);
+  return speakPortrait(
+    {
+      ...{ image, script, outputDir },
+      voiceId: parameters.voice_id,
+      language: parameters.language,
+      shorterSide:
+        parameters.output_resolution_p === undefined ? undefined : Number(parameters.output_resolution_p),
+    },
+    { ...tools, media: await tools.media(), speech: found },
+  );
+};
+
+export interface AvatarJob {
+  /** File of the portrait. */
+  readonly image: string;
+  readonly script: string;
+  readonly voiceId?: string | undefined;
+  readonly language?: string | undefined;
+  /** Of the output, which is never larger than the portrait. */
+  readonly shorterSide?: number | undefined;
+  readonly outputDir: string;
+}
+
+export interface AvatarTools extends Pick<RenderTools, 'finder' | 'signal' | 'checkpoint' | 'onProgress'> {
+  readonly media: Media;
+  readonly speech: SpeechTools;
+  /** Told what every frame was commanded to show. */
+  readonly onFrame?: (seconds: number, mouth: MouthCommand, pose: Pose, portrait: Portrait) => void;
+}
+
+/** @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`, `processing_failed` */
+export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise<RenderResult> {
+  const { finder, checkpoint, signal, onProgress, media } = tools;
+  const times = new StageTimes();
+  const { timed } = times;
+  onProgress(0, 'portrait');
+  const portrait = await timed('portrait', async () => {
+    const picture = await readPortrait(job.image, job.shorterSide ?? DEFAULT_SIDE);
+    checkpoint();
+    const [face] = await finder.find(picture, checkpoint);
+    if (!face) throw new RenderError('face_not_detected', 'No face was found in the portrait (image_key).');
+    return preparePortrait(picture, face);
+  });
+  checkpoint();
+  const sound = join(job.outputDir, '.speech.wav');
+  const outputPath = join(job.outputDir, 'output.mp4');
+  try {
+    const speech = await timed('speech', () =>
+      speakScript({
+        ...{ script: job.script, voiceId: job.voiceId, language: job.language, tools: tools.speech, signal },
+        ...{ path: sound, directory: job.outputDir },
+        onProgress: (fraction) => onProgress(SPEECH_PART * fraction, 'speech'),
+      }),
+    );
+    const { width, height } = portrait;
+    const frames = Math.ceil(speech.seconds * FRAME_RATE);
+    const writer = await media.openWriter({
+      ...{
+        path: outputPath,
+        width,
+        height,
+        color: COLOR,
+        signal,
+        frameRate: FRAME_RATE,
+        audio: { path: sound },
+      },
+    });
+    const drawn = new PortraitVideo(portrait, { threads: drawThreads(), writer }, (done) => {
+      onProgress(SPEECH_PART + (0.95 - SPEECH_PART) * (done / frames), 'animate');
+    });
+    try {
+      const poses = new Poses(portrait, speech, job.script);
+      await timed('draw', async () => {
+        for (let index = 0; index < frames; index++) {
+          checkpoint();
+          // What a frame shows is seen from its time on until the next: its middle is what it stands for.
+          const seconds = (index + 0.5) / FRAME_RATE;
+          const { mouth, pose } = poses.at(seconds);
+          tools.onFrame?.(seconds, mouth, pose, portrait);
+          await drawn.add(pose, (index * 1e6) / FRAME_RATE);
+        }
+        await drawn.finish();
+      });
+      const written = await timed('write', () => writer.finish((frames * 1e6) / FRAME_RATE));
+      onProgress(1, 'done');
+      return {
+        outputPath,
+        contentType: 'video/mp4',
+        units: { unit: 'second', quantity: written.durationMs / 1000 },
+        stages: times.stages,
+        details: { frames: written.frames, width, height, ...saidBy(speech) },
+      };
+    } catch (error) {
+      await writer.abort();
+      throw error;
+    } finally {
+      drawn.close();
+    }
+  } finally {
+    await rm(sound, { force: true });
+  }
+}
+
+function saidBy({ voice, otherVoices, leftOut, languageUnknown }: SpokenScript): Record<string, string> {
+  return {
+    voice,
+    ...(otherVoices.length ? { other_voices: otherVoices.join(', ') } : {}),
+    ...(leftOut.length ? { left_out: leftOut.join(', ') } : {}),
+    ...(languageUnknown ? { language: 'unknown, chosen by the letters of the script' } : {}),
+  };
+}
+
+/** The portrait at the size of the output. */
+async function readPortrait(path: string, shorterSide: number): Promise<Picture> {
+  const picture = await readShown(path, 'The portrait');
+  const aspect = Math.max(picture.width, picture.height) / Math.min(picture.width, picture.height);
+  const size = outputSize(picture, Math.min(shorterSide, LONGEST_SIDE / aspect));
+  if (size.width === picture.width && size.height === picture.height) return picture;
+  const { data } = await sharp(picture.data, {
+    raw: { width: picture.width, height: picture.height, channels: 3 },
+  })
+    .resize(size.width, size.height, { fit: 'cover', kernel: 'lanczos3' })
+    .raw()
+    .toBuffer({ resolveWithObject: true });
+  return { ...size, channels: 3, data: new Uint8Array(data.buffer, data.byteOffset, data.length) };
+}
+
+/** What a portrait does while it speaks. */
+class Poses {
+  readonly #portrait: Portrait;
+  readonly #mouth: MouthTrack;
+  readonly #face: FaceTrack;
+
+  constructor(portrait: Portrait, { phones, seconds, voice }: SpokenScript, script: string) {
+    this.#portrait = portrait;
+    this.#mouth = new MouthTrack(phones);
+    this.#face = new FaceTrack(phones, seconds, `${voice}\n${script}`);
+  }
+
+  at(seconds: number): { readonly mouth: MouthCommand; readonly pose: Pose } {
+    const mouth = this.#mouth.at(seconds, 1 / FRAME_RATE);
+    const { eyes, brows, ...place } = this.#face.at(seconds);
+    const lips = speakingLips(this.#portrait.rig.lips, mouth);
+    return {
+      mouth,
+      pose: {
+        ...place,
+        scale: 1,
+        expression: { lips, eyes: [eyes, eyes], brows: [brows, 0.7 * brows, brows, 0.7 * brows] },
+      },
+    };
+  }
+}

@@ -1,0 +1,61 @@
+import type { EngineCapability } from '@semblance/engine-api/engine';
+import type { Renderer } from './renderer.ts';
+
+/** A capability of the builtin engine and the module that does it, imported by worker threads that need it. */
+export interface BuiltinCapability extends EngineCapability {
+  /** Offered only where the media tools (ffmpeg and ffprobe) are found. */
+  readonly needsMedia: boolean;
+  /** Offered only where a speech synthesiser (flite or espeak-ng) is found. */
+  readonly needsSpeech?: boolean;
+  readonly load: () => Promise<Renderer>;
+}
+
+export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
+  {
+    capability: 'face-swap-image',
+    slots: 1,
+    // 1002 MiB measured with two pictures of 40 megapixels, 8 bits and alpha; 16 bits need more.
+    memoryMib: 1536,
+    needsMedia: false,
+    load: async () => (await import('./photo-swap/photo-swap.ts')).renderPhotoSwap,
+  },
+  {
+    capability: 'lip-sync',
+    slots: 1,
+    // 674 MiB measured at 1080p while the video was played backwards, with ffmpeg; 4K needs more.
+    memoryMib: 1536,
+    needsMedia: true,
+    load: async () => (await import('./lip-sync/lip-sync.ts')).renderLipSync,
+  },
+  {
+    capability: 'face-swap',
+    slots: 1,
+    memoryMib: 2048,
+    needsMedia: true,
+    load: async () => (await import('./video-swap/video-swap.ts')).renderVideoSwap,
+  },
+  {
+    capability: 'motion-control',
+    slots: 1,
+    memoryMib: 1024,
+    needsMedia: true,
+    load: async () => (await import('./motion-transfer/motion-transfer.ts')).renderMotionTransfer,
+  },
+  {
+    capability: 'character-swap',
+    slots: 1,
+    // 611 MiB measured at 1080p with a character of 40 megapixels; the decoder and the encoder run beside it.
+    memoryMib: 1536,
+    needsMedia: true,
+    load: async () => (await import('./identity-swap/identity-swap.ts')).renderIdentitySwap,
+  },
+  {
+    capability: 'avatar',
+    slots: 1,
+    // 318 MiB measured with a portrait of 40 megapixels at 1080p; the encoder and a synthesiser run beside it.
+    memoryMib: 1024,
+    needsMedia: true,
+    needsSpeech: true,
+    load: async () => (await import('./avatar/avatar.ts')).renderAvatar,
+  },
+];

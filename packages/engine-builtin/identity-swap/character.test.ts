@@ -1,0 +1,80 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Picture } from '@semblance/engine-api/picture';
+import type { FaceFinder } from '@semblance/vision/face-finder';
+import type { Person, PersonFinder } from '@semblance/vision/person';
+import sharp from 'sharp';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { fittedTo, readCharacter } from './character.ts';
+
+const SIDE = 100;
+let directory: string;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'semblance-character-'));
+});
+
+afterAll(() => rm(directory, { recursive: true, force: true }));
+
+/** Reads a red picture of which so many rows are erased: what is kept of it, and where a person was looked for. */
+async function read(erasedRows: number) {
+  const path = join(directory, `${erasedRows}.png`);
+  const data = Uint8Array.from({ length: SIDE * SIDE * 4 }, (_, i) =>
+    i % 4 === 3 ? (i < erasedRows * SIDE * 4 ? 0 : 255) : i % 4 === 0 ? 200 : 30,
+  );
+  await sharp(data, { raw: { width: SIDE, height: SIDE, channels: 4 } })
+    .png()
+    .toFile(path);
+  const searched: Picture[] = [];
+  const points = Array.from({ length: 33 }, (_, i) => ({
+    ...{ x: i % 2 ? 60 : 40, y: 20 + i, z: 0, visibility: 1, presence: 1 },
+  }));
+  const person = {
+    ...{ score: 1, points },
+    mask: { side: 2, data: new Uint8Array(4), region: { x: 50, y: 50, size: 100, angle: 0 } },
+    next: { x: 50, y: 50, size: 100, angle: 0 },
+  } as Person;
+  const people: PersonFinder = {
+    find: async (picture) => {
+      searched.push(picture);
+      return person;
+    },
+    close: async () => undefined,
+  };
+  const faces = { findUpright: async () => [] } as unknown as FaceFinder;
+  const character = await readCharacter(path, { people, faces }, () => undefined);
+  const first = ({ data: pixels }: Picture) => [...pixels.slice(0, 3)];
+  return { character, drawn: first(character.picture), searched: searched.map(first) };
+}
+
+describe('the picture of a character', () => {
+  it('shows white where a little of it was erased', async () => {
+    const { character, drawn, searched } = await read(2);
+    expect(character.alpha).toBeUndefined();
+    expect(drawn).toEqual([255, 255, 255]);
+    expect(searched).not.toContainEqual([200, 30, 30]);
+  });
+
+  it('that is a cut-out keeps its colours and what is there of them; a person is looked for in what it shows', async () => {
+    const { character, drawn, searched } = await read(30);
+    expect(character.alpha?.slice(0, 1)).toEqual(new Uint8Array([0]));
+    expect(drawn).toEqual([200, 30, 30]);
+    expect(searched).not.toContainEqual([200, 30, 30]);
+  });
+
+  it('that is made smaller keeps what is there of it where it was', async () => {
+    const { character } = await read(30);
+    const { picture, alpha } = await fittedTo(character, 20);
+    const { width, height, channels } = picture;
+    expect(width).toBeLessThan(SIDE / 1.3);
+    expect([picture.data.length, alpha?.length]).toEqual([width * height * channels, width * height]);
+    const rows = Array.from({ length: height }, (_, y) => alpha?.[y * width + (width >> 1)]);
+    for (const [y, value] of rows.entries()) {
+      // Erased down to 30 of 100 rows; about that it is soft.
+      if ((y + 1) / height < 0.25) expect(value, `row ${y}`).toBe(0);
+      if (y / height > 0.35) expect(value, `row ${y}`).toBe(255);
+    }
+    expect([...picture.data.slice(0, 3)]).toEqual([200, 30, 30]);
+  });
+});

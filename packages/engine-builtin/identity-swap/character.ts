@@ -1,0 +1,106 @@
+import { RenderError } from '@semblance/engine-api/engine';
+import type { Picture } from '@semblance/engine-api/picture';
+import type { FaceFinder } from '@semblance/vision/face-finder';
+import { readFace, readShown } from '@semblance/vision/image/picture-file';
+import type { Person, PersonFinder } from '@semblance/vision/person';
+import { shrink } from '@semblance/vision/picture';
+import sharp from 'sharp';
+import { type CharacterFace, readCharacterFace } from './character-face.ts';
+import { scaledPerson } from './follow.ts';
+import { findPerson } from './search.ts';
+import { skeletonOf } from './skeleton.ts';
+
+const WHAT = 'The character picture';
+/** A person is looked for in a picture of at most this longer side: its networks see no more. */
+const SEARCH_SIDE = 1280;
+/** A picture with a cut-out leaves at least this share of its pixels empty; one with an unused alpha channel does not. */
+const LEAST_EMPTY = 0.05;
+
+/** Largest size of a body that is drawn from a picture, heights of the frame. */
+export const MOST_OF_FRAME = 0.7;
+/** A picture that is this much larger than it is drawn is made smaller. */
+const LEAST_SHRUNK = 1.3;
+
+/** The character's picture, and where the person is on it. */
+export interface Character {
+  readonly picture: Picture;
+  readonly person: Person;
+  /** How much of each pixel is there, 0–255, where the picture itself is a cut-out. */
+  readonly alpha?: Uint8Array;
+  /** Undefined where the picture shows no face. */
+  readonly face?: CharacterFace;
+}
+
+/**
+ * Finds the person in what the picture shows: who was erased by transparency is not there.
+ * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
+ */
+export async function readCharacter(
+  path: string,
+  { people, faces }: { readonly people: PersonFinder; readonly faces: FaceFinder },
+  checkpoint: () => void,
+): Promise<Character> {
+  const picture = await readShown(path, WHAT);
+  checkpoint();
+  const scale = Math.max(1, Math.max(picture.width, picture.height) / SEARCH_SIDE);
+  const [width, height] = [picture.width, picture.height].map((side) =>
+    Math.max(1, Math.round(side / scale)),
+  );
+  const small = scale > 1 ? shrink(picture, width as number, height as number) : picture;
+  const found = await findPerson(people, small, checkpoint);
+  if (!found) {
+    throw new RenderError(
+      'face_not_detected',
+      'No person was found in the character picture (character_key).',
+    );
+  }
+  const alpha = await readAlpha(path, picture);
+  checkpoint();
+  const person = scaledPerson(found, picture.width / small.width);
+  const face = await readCharacterFace(picture, person, faces, checkpoint);
+  // Of a cut-out the colours are wanted as they are: those at its edge would bring the white along.
+  const own = alpha ? { picture: await readFace(path, WHAT), alpha } : { picture };
+  return { ...own, person, ...(face ? { face } : {}) };
+}
+
+/**
+ * The same in a picture no larger than it is drawn from: what is kept for the length of a video is copied for threads.
+ * @param frameHeight height of the frames, pixels
+ */
+export async function fittedTo(character: Character, frameHeight: number): Promise<Character> {
+  const { picture, person, alpha, face } = character;
+  const by = skeletonOf(person.points).size / (MOST_OF_FRAME * frameHeight);
+  if (by < LEAST_SHRUNK || picture.data instanceof Uint16Array) return character;
+  const width = Math.max(1, Math.round(picture.width / by));
+  const height = Math.max(1, Math.round(picture.height / by));
+  const resize = async (data: Uint8Array, channels: Picture['channels']): Promise<Uint8Array> => {
+    const whole = sharp(data, { raw: { width: picture.width, height: picture.height, channels } });
+    // A single channel is taken for grey, and comes back as red, green and blue unless grey is asked for.
+    const space = channels === 1 ? 'b-w' : 'srgb';
+    const small = await whole.resize(width, height, { fit: 'fill' }).toColourspace(space).raw().toBuffer();
+    if (small.length !== width * height * channels)
+      throw new Error(`${small.length} bytes came of ${width} × ${height} pixels of ${channels}`);
+    return new Uint8Array(small.buffer, small.byteOffset, small.length);
+  };
+  const scale = width / picture.width;
+  return {
+    picture: { ...picture, width, height, data: await resize(picture.data, picture.channels) },
+    person: scaledPerson(person, scale),
+    ...(alpha ? { alpha: await resize(alpha, 1) } : {}),
+    ...(face ? { face: { ...face, points: face.points.map((value) => value * scale) } } : {}),
+  };
+}
+
+async function readAlpha(path: string, picture: Picture): Promise<Uint8Array | undefined> {
+  if (!(await sharp(path).metadata()).hasAlpha) return undefined;
+  const { data, info } = await sharp(path)
+    .autoOrient()
+    .toColourspace('srgb')
+    .extractChannel('alpha')
+    .raw({ depth: 'uchar' })
+    .toBuffer({ resolveWithObject: true });
+  if (info.width !== picture.width || info.height !== picture.height || info.channels !== 1) return undefined;
+  let empty = 0;
+  for (const value of data) if (value < 8) empty++;
+  return empty > LEAST_EMPTY * data.length ? new Uint8Array(data) : undefined;
+}

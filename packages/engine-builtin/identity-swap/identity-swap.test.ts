@@ -1,0 +1,265 @@
+/** @module-tag ffmpeg */
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Engine, RenderResult } from '@semblance/engine-api/engine';
+import {
+  type Clip,
+  clipFrame,
+  room,
+  walker,
+  writeClip,
+} from '@semblance/testkit/engine-builtin/identity-swap/clips';
+import {
+  BLUE_SHIRT,
+  drawFigure,
+  figurePoints,
+  type Head,
+  loadHead,
+  RED_SHIRT,
+  STANDING,
+  type Stance,
+} from '@semblance/testkit/engine-builtin/identity-swap/figure';
+import {
+  meanColour,
+  overlap,
+  psnrOutside,
+  rgbOf,
+  silhouette,
+} from '@semblance/testkit/engine-builtin/identity-swap/measure';
+import { subjectOf, writeDriver } from '@semblance/testkit/engine-builtin/motion/drivers';
+import { correlation, measureVideo } from '@semblance/testkit/engine-builtin/motion/series';
+import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
+import { type MediaRig, openMediaRig } from '@semblance/testkit/media/clips';
+import { FaceFinder } from '@semblance/vision/face-finder';
+import { openSession } from '@semblance/vision/models/session';
+import { BODY, type PersonFinder } from '@semblance/vision/person';
+import { openPersonFinder } from '@semblance/vision/person-finder';
+import sharp from 'sharp';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createBuiltinEngine } from '../index.ts';
+import { sizeFor } from './identity-swap.ts';
+
+const [W, H] = [640, 360];
+/** Frames between two that are looked at. */
+const EVERY = 6;
+
+let rig: MediaRig;
+let engine: Engine;
+let finder: PersonFinder;
+let directory: string;
+let astronaut: Head;
+let admiral: Head;
+let count = 0;
+
+beforeAll(async () => {
+  rig = await openMediaRig();
+  directory = await mkdtemp(join(tmpdir(), 'semblance-identity-'));
+  engine = createBuiltinEngine({ threads: 1 });
+  await engine.warmUp(AbortSignal.timeout(60_000));
+  finder = await openPersonFinder();
+  [astronaut, admiral] = await Promise.all([loadHead('astronaut'), loadHead('hopper')]);
+}, 120_000);
+
+afterAll(async () => {
+  await engine.close();
+  await finder.close();
+  await rig.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+async function swap(
+  video: string,
+  character: string,
+  options: {
+    parameters?: Record<string, string>;
+    signal?: AbortSignal;
+    onProgress?: (fraction: number) => void;
+  } = {},
+): Promise<RenderResult> {
+  const outputDir = join(directory, `out-${count++}`);
+  await mkdir(outputDir);
+  return engine.render({
+    capability: 'character-swap',
+    inputs: { video, character },
+    parameters: options.parameters ?? {},
+    outputDir,
+    signal: options.signal ?? new AbortController().signal,
+    onProgress: options.onProgress ?? (() => undefined),
+  });
+}
+
+/** A picture of the figure in red, in front of the same room. */
+async function redCharacter(head = admiral): Promise<string> {
+  const [width, height] = [400, 600];
+  const { rgb } = drawFigure(
+    width,
+    height,
+    { ...STANDING, x: width / 2, y: 0.965 * height, height: 0.9 * height },
+    { dress: RED_SHIRT, head },
+    room(width, height),
+  );
+  const path = join(directory, `red-${count++}.png`);
+  await sharp(rgb, { raw: { width, height, channels: 3 } })
+    .png()
+    .toFile(path);
+  return path;
+}
+
+const walking = (frames: number): Clip => ({
+  ...{ width: W, height: H, frames, rate: 20, dress: BLUE_SHIRT, head: astronaut },
+  stance: walker(W, H),
+});
+
+// Seconds of video are drawn, encoded and looked at: on a machine that does other things too that takes a while.
+describe('Identity Swap', { timeout: 120_000 }, () => {
+  it('replaces the whole appearance with the character, keeping motion, background, length and sound', async () => {
+    const clip = walking(48);
+    const sound = await rig.make('tone.wav', '-f lavfi -i sine=300:d=2.4');
+    const video = rig.path('walk.mp4');
+    await writeClip(rig.media, clip, video, sound);
+    const fractions: number[] = [];
+    const result = await swap(video, await redCharacter(), { onProgress: (f) => fractions.push(f) });
+    expect(result).toMatchObject({
+      contentType: 'video/mp4',
+      units: { unit: 'second' },
+      details: { frames: 48, frames_with_swap: 48, width: W, height: H },
+    });
+    expect(result.units.quantity).toBeCloseTo(2.4, 1);
+    const { streams } = await rig.ffprobe(result.outputPath, '-show_streams');
+    expect(streams.map(({ codec_type }) => codec_type)).toEqual(['video', 'audio']);
+    expect(fractions).toEqual([...fractions].sort((a, b) => a - b));
+    expect(fractions.at(-1)).toBe(1);
+    const frames = await rig.frames(result.outputPath);
+    const misses: number[] = [];
+    for (const frame of frames.filter(({ index }) => index % EVERY === 0)) {
+      const truth = clipFrame(clip, frame.index);
+      const rgb = rgbOf(frame);
+      // The character is as tall and as broad as the person was: it stands where that stood, in its pose.
+      expect(overlap(silhouette(rgb, truth.empty), truth.mask), `frame ${frame.index}`).toBeGreaterThan(0.8);
+      const size = { width: W, height: H, away: 0.03 * H };
+      expect(psnrOutside(rgb, truth.empty, truth.mask, size), `frame ${frame.index}`).toBeGreaterThan(30);
+      const [red, , blue] = meanColour(rgb, truth.mask);
+      expect(red, `frame ${frame.index}`).toBeGreaterThan(1.5 * blue);
+      const seen = await finder.find({ width: W, height: H, channels: 3, data: rgb });
+      const points = figurePoints(truth.stance as Stance);
+      for (const joint of [BODY.rightWrist, BODY.leftWrist, BODY.rightAnkle, BODY.leftAnkle, BODY.nose]) {
+        const [p, q] = [points[joint], seen?.points[joint]];
+        misses.push(p && q ? Math.hypot(p.x - q.x, p.y - q.y) / H : 1);
+      }
+    }
+    // Of its height, as another look at the output sees hands, feet and head.
+    misses.sort((a, b) => a - b);
+    expect(misses[misses.length >> 1]).toBeLessThan(0.03);
+    expect(misses[Math.floor(0.9 * misses.length)]).toBeLessThan(0.08);
+  });
+
+  it('turns the head as the reference does, and opens its mouth with it', async () => {
+    const [blazeface, facemesh] = await Promise.all([openSession('blazeface'), openSession('facemesh')]);
+    const faces = new FaceFinder({ blazeface, facemesh });
+    const video = rig.path('talk.mp4');
+    const subject = await subjectOf(faces, ASTRONAUT, 0, 400);
+    // The part of the driver's motion with turns, then talk.
+    await writeDriver(rig.media, subject, 'animator', {
+      ...{ path: video, frameRate: 15, seconds: 2.8 },
+      at: (t) => (t < 1.4 ? 1.2 + 1.6 * t : 5.6 + (t - 1.4)),
+    });
+    const { details, outputPath } = await swap(video, ADMIRAL);
+    expect(details).toMatchObject({ frames: 42, frames_with_swap: 42, frames_with_face: 42 });
+    const [a, b] = [
+      await measureVideo(rig.media, faces, video),
+      await measureVideo(rig.media, faces, outputPath),
+    ];
+    expect(b.missing).toBe(0);
+    expect(correlation(a.yaw, b.yaw)).toBeGreaterThan(0.9);
+    expect(correlation(a.aperture, b.aperture)).toBeGreaterThan(0.8);
+  });
+
+  it('ends when it is cancelled, at its beginning and while it draws, and leaves nothing behind', async () => {
+    const video = rig.path('long.mp4');
+    await writeClip(rig.media, walking(48), video);
+    const character = await redCharacter();
+    for (const from of [0, 0.3]) {
+      const abort = new AbortController();
+      const onProgress = (fraction: number): void => {
+        if (fraction >= from) abort.abort(new Error('not any more'));
+      };
+      await expect(swap(video, character, { signal: abort.signal, onProgress })).rejects.toThrow(
+        'not any more',
+      );
+      await expect.poll(() => readdir(join(directory, `out-${count - 1}`))).toEqual([]);
+    }
+  });
+
+  it('keeps what the picture of a half-length character does not show, and shows nobody else', async () => {
+    const clip = walking(24);
+    const video = rig.path('half.mp4');
+    await writeClip(rig.media, clip, video);
+    const result = await swap(video, ADMIRAL);
+    const [frame] = (await rig.frames(result.outputPath)).slice(12);
+    if (!frame) throw new Error('no frame');
+    const truth = clipFrame(clip, 12);
+    const points = figurePoints(truth.stance as Stance);
+    const rgb = rgbOf(frame);
+    const differs = (point: number, up: number): number => {
+      const { x, y } = points[point] as { x: number; y: number };
+      const i = (Math.round(y - up * H) * W + Math.round(x)) * 3;
+      return Math.max(
+        ...[0, 1, 2].map((c) => Math.abs((rgb[i + c] as number) - (truth.rgb[i + c] as number))),
+      );
+    };
+    for (const joint of [BODY.leftKnee, BODY.rightKnee, BODY.rightWrist])
+      expect(differs(joint, 0)).toBeLessThan(40);
+    // Her uniform is nearly black, the shirt blue.
+    expect(differs(BODY.nose, -0.16)).toBeGreaterThan(40);
+  });
+
+  it('bridges a short loss of the person and passes a longer absence as it is', async () => {
+    const walk = walker(W, H);
+    const gone = (i: number): boolean => (i >= 10 && i < 14) || i >= 24;
+    const clip: Clip = { ...walking(64), stance: (t) => (gone(Math.round(t * 20)) ? undefined : walk(t)) };
+    const video = rig.path('loss.mp4');
+    await writeClip(rig.media, clip, video);
+    const { details, outputPath } = await swap(video, await redCharacter());
+    expect(details.frames).toBe(64);
+    expect(details.frames_with_swap).toBeGreaterThanOrEqual(24);
+    expect(details.frames_with_swap).toBeLessThan(32);
+    const frames = await rig.frames(outputPath);
+    const seen = (i: number): number => {
+      const { empty } = clipFrame(clip, i);
+      return (
+        silhouette(rgbOf(frames[i] as (typeof frames)[number]), empty).filter((v) => v > 0).length / (W * H)
+      );
+    };
+    expect(seen(12)).toBeGreaterThan(0.05);
+    expect(seen(60)).toBeLessThan(0.002);
+  });
+
+  it('makes frames of at most 1024 or 2048 pixels on the longer side, and enlarges none', () => {
+    expect(sizeFor({ width: 1920, height: 1080 }, '1k')).toEqual({ width: 1024, height: 576 });
+    expect(sizeFor({ width: 1920, height: 1080 }, '2k')).toEqual({ width: 1920, height: 1080 });
+    expect(sizeFor({ width: 2160, height: 3840 }, '2k')).toEqual({ width: 1152, height: 2048 });
+    expect(sizeFor({ width: 640, height: 360 }, '1k')).toEqual({ width: 640, height: 360 });
+  });
+
+  it('says in which of its inputs nobody is to be seen', async () => {
+    const video = rig.path('nobody.mp4');
+    await writeClip(rig.media, { ...walking(12), stance: () => undefined }, video);
+    const empty = join(directory, 'room.png');
+    await sharp(room(400, 300), { raw: { width: 400, height: 300, channels: 3 } })
+      .png()
+      .toFile(empty);
+    const none = { code: 'face_not_detected' };
+    await expect(swap(video, await redCharacter())).rejects.toMatchObject({
+      ...none,
+      message: expect.stringContaining('video_key'),
+    });
+    const walk = rig.path('refusal.mp4');
+    await writeClip(rig.media, walking(12), walk);
+    await expect(swap(walk, empty)).rejects.toMatchObject({
+      ...none,
+      message: expect.stringContaining('character_key'),
+    });
+    expect(await readdir(join(directory, `out-${count - 1}`))).toEqual([]);
+  });
+});

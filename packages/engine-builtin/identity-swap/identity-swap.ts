@@ -1,0 +1,158 @@
+import { join } from 'node:path';
+import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
+import { FrameMemory } from '@semblance/media/frame-memory';
+import { prefetch } from '@semblance/media/prefetch';
+import type { Media, Size, VideoFrame } from '@semblance/media/types';
+import type { Person, PersonFinder } from '@semblance/vision/person';
+import { openPersonFinder } from '@semblance/vision/person-finder';
+import type { Renderer, RenderTools } from '../renderer.ts';
+import { StageTimes } from '../stage-times.ts';
+import { CutDetector } from '../video-swap/cuts.ts';
+import { shrunk } from '../video-swap/frame-part.ts';
+import { fittedTo, readCharacter } from './character.ts';
+import { PersonFaceFollower } from './face-follow.ts';
+import { scaledPerson } from './follow.ts';
+import { SceneVideo, sceneThreads } from './scene-threads.ts';
+import { PersonTracker } from './search.ts';
+
+/** Longer side of the output, pixels. */
+export const LONGER_SIDE = { '1k': 1024, '2k': 2048 } as const;
+export type Resolution = keyof typeof LONGER_SIDE;
+/** A person is looked for in a picture of about this longer side. */
+const SEARCH_SIDE = 640;
+const DECODED_AHEAD = 4;
+
+/** Identity Swap as the worker threads run it: the person of `video` replaced by that of the picture `character`. */
+export const renderIdentitySwap: Renderer = async (work, tools) => {
+  const { video, character } = work.inputs;
+  if (!video || !character) {
+    throw new RenderError('processing_failed', 'Identity Swap needs the inputs video and character.');
+  }
+  const resolution = work.parameters.resolution === '2k' ? '2k' : '1k';
+  const job = { video, character, resolution, outputDir: work.outputDir } as const;
+  return identitySwap(job, await tools.media(), { ...tools, people: await peopleOf(tools.cacheDir) });
+};
+
+let people: Promise<PersonFinder> | undefined;
+
+/** One finder for a thread, however many renders it does. */
+function peopleOf(cacheDir: string | undefined): Promise<PersonFinder> {
+  people ??= openPersonFinder({ cacheDir }).catch((error) => {
+    people = undefined;
+    throw error;
+  });
+  return people;
+}
+
+export interface IdentitySwapJob {
+  readonly video: string;
+  readonly character: string;
+  readonly resolution: Resolution;
+  readonly outputDir: string;
+}
+
+/** @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large` */
+export async function identitySwap(
+  job: IdentitySwapJob,
+  media: Media,
+  tools: Pick<RenderTools, 'finder' | 'checkpoint' | 'signal' | 'onProgress'> & {
+    readonly people: PersonFinder;
+  },
+): Promise<RenderResult> {
+  const { people, finder: faces, checkpoint, signal, onProgress } = tools;
+  const times = new StageTimes();
+  const { timed } = times;
+  onProgress(0, 'character');
+  const info = await media.probe(job.video, 'video', signal);
+  const { video } = info;
+  if (!video) throw new RenderError('unsupported_format', 'The reference video has no picture.');
+  const size = sizeFor(video, job.resolution);
+  const character = await timed('character', async () =>
+    fittedTo(await readCharacter(job.character, { people, faces }, checkpoint), size.height),
+  );
+  checkpoint();
+  const outputPath = join(job.outputDir, 'output.mp4');
+  const memory = new FrameMemory();
+  const writer = await media.openWriter({
+    ...{ path: outputPath, ...size, color: video.color, signal, frameRate: video.frameRate, memory },
+    ...(info.audio ? { audio: { path: job.video } } : {}),
+  });
+  const scene = new SceneVideo(
+    character,
+    { ...size, color: video.color },
+    { threads: sceneThreads(), writer, signal },
+  );
+  try {
+    const expected = Math.max(1, video.frameCount);
+    const step = Math.max(
+      1,
+      Math.min(4, 2 * Math.round(Math.max(size.width, size.height) / SEARCH_SIDE / 2)),
+    );
+    const tracker = new PersonTracker(people);
+    const follower = new PersonFaceFollower(faces, checkpoint);
+    const look = async (frame: VideoFrame): Promise<Person | undefined> => {
+      const whole = { x: 0, y: 0, width: frame.width, height: frame.height };
+      const person = await tracker.track(shrunk(frame, whole, step, video.color).picture);
+      return person && scaledPerson(person, step);
+    };
+    const cuts = new CutDetector();
+    let found = 0;
+    let [lastUs, gapUs] = [0, 1e6 / Math.max(1, video.frameRate)];
+    const decoded = prefetch(
+      each(media.decodeVideo(job.video, info, { signal, size, memory })),
+      DECODED_AHEAD,
+    );
+    for await (const frame of decoded) {
+      checkpoint();
+      if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
+      lastUs = frame.ptsUs;
+      if (cuts.isCut(frame)) {
+        await timed('draw', () => scene.cut());
+        tracker.reset();
+        follower.reset();
+      }
+      // While the networks look at this frame, those before it are drawn in a thread of their own.
+      const person = await timed('find', () => look(frame));
+      checkpoint();
+      if (person) found++;
+      const face = character.face && (await timed('face', () => follower.follow(frame, person)));
+      await timed('draw', () => scene.add(frame, person, face));
+      onProgress(0.02 + 0.95 * Math.min(1, (frame.index + 1 + scene.written) / 2 / expected), 'swap');
+    }
+    if (found === 0) {
+      throw new RenderError('face_not_detected', 'No person was found in the reference video (video_key).');
+    }
+    await timed('draw', () => scene.finish());
+    onProgress(0.97, 'write');
+    const written = await timed('write', () => writer.finish(video.endUs ?? lastUs + gapUs));
+    onProgress(1, 'done');
+    return {
+      outputPath,
+      contentType: 'video/mp4',
+      units: { unit: 'second', quantity: written.durationMs / 1000 },
+      stages: times.stages,
+      details: {
+        frames: written.frames,
+        frames_with_swap: scene.drawn,
+        frames_with_face: scene.faces,
+        ...size,
+      },
+    };
+  } catch (error) {
+    await writer.abort();
+    throw error;
+  } finally {
+    scene.close();
+  }
+}
+
+/** Size of the output: its longer side as asked, never larger than the video. */
+export function sizeFor(video: Size, resolution: Resolution): Size {
+  const scale = Math.min(1, LONGER_SIDE[resolution] / Math.max(video.width, video.height));
+  const even = (length: number): number => Math.max(2, 2 * Math.round((length * scale) / 2));
+  return { width: even(video.width), height: even(video.height) };
+}
+
+async function* each<T>(items: AsyncIterable<T>): AsyncGenerator<T> {
+  yield* items;
+}

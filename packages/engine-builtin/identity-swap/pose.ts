@@ -1,0 +1,258 @@
+import { smoothstep } from '@semblance/vision/plane/plane';
+import { OneEuroFilter } from '../motion-transfer/one-euro.ts';
+import type { Cutout } from './cutout.ts';
+import {
+  type Affine,
+  add,
+  boneMap,
+  clamp,
+  cross,
+  dot,
+  length,
+  mix,
+  sub,
+  times,
+  unit,
+  type Vec,
+} from './geometry.ts';
+import { BONES, type BonePlaces, boneOf, HEAD, type Layer } from './puppet.ts';
+import { type Joint, LIMBS, type Limb, type Skeleton } from './skeleton.ts';
+
+/** A body is this deep, in widths: how narrow it gets when it turns its side to the camera. */
+const DEPTH = 0.5;
+/** How much longer than its own (at the scale it is drawn in) a bone may get. */
+const STRETCH: Readonly<Record<'arm' | 'leg', number>> = { arm: 1.35, leg: 1.6 };
+/** Farthest that a nose is moved over its face, radii of the head: beyond it shows sides that no picture has. */
+const MOST_TURN = { x: 0.28, y: 0.14 } as const;
+/** A nose stands out farther than the face around it, which follows this much of its way. */
+const TURN_SHARE = 0.6;
+/** A nose that its finder believes in less than this tells no length of a neck. */
+const LEAST_SURE = 0.7;
+/** A limb vanishes and comes back where its joints are believed in this much. */
+const HIDDEN = 0.2;
+const SHOWN = 0.4;
+
+export interface PosedBody extends BonePlaces {
+  /** Frame pixels to a pixel of the cut-out. */
+  readonly scale: number;
+  /** 1 as the character's picture shows it, -1 from behind: its mirror image. */
+  readonly mirror: 1 | -1;
+  /** Layers to draw, the farthest first. */
+  readonly order: readonly Layer['part'][];
+}
+
+/** Puts the bones of a cut-out where a person of the video has them, frame after frame. */
+export class Poser {
+  readonly #own: Skeleton;
+  readonly #cutout: Cutout;
+  readonly #frame: { readonly width: number; readonly height: number };
+  readonly #sizes = new OneEuroFilter({ atRest: 0.3, withSpeed: 2 });
+  readonly #turns = new OneEuroFilter({ atRest: 1.2, withSpeed: 6 });
+  #facing: 1 | -1 | undefined;
+  #neck: number | undefined;
+  readonly #seen: Partial<Record<Limb, number>> = {};
+  readonly #shown: Partial<Record<Limb, boolean>> = {};
+  readonly #behind: Partial<Record<Limb, boolean>> = {};
+
+  /** @param frame size of the frames */
+  constructor(cutout: Cutout, frame: { readonly width: number; readonly height: number }) {
+    this.#frame = frame;
+    this.#cutout = cutout;
+    this.#own = cutout.skeleton;
+  }
+
+  /** @param faceShare how much of the head follows the face already: so much less it is turned by the body's points */
+  pose(of: Skeleton, ptsUs: number, faceShare = 0): PosedBody {
+    const own = this.#own;
+    const logSize = this.#sizes.filter([Math.log(of.size / own.size)], ptsUs)[0] as number;
+    const scale = Math.exp(logSize);
+    const facing = this.#turn(of);
+    const torso = torsoMap(own, of, scale, facing);
+    const mirror = (facing * own.facing) as 1 | -1;
+    const maps: (Affine | undefined)[] = new Array(BONES).fill(undefined);
+    maps[HEAD] = this.#head(of, torso, scale, mirror);
+    const turn = times(this.#turnOfHead(of, mirror, ptsUs), 1 - faceShare);
+    const shown: Limb[] = [];
+    const hidden: Limb[] = [];
+    for (const limb of LIMBS) {
+      const reach = this.#cutout.reach[limb];
+      if (reach === 0) continue;
+      const bones = limbMaps(own, of, limb, { torso, scale, mirror });
+      bones.slice(0, reach).forEach((map, k) => {
+        maps[boneOf(limb, k)] = map;
+      });
+      // Legs that a table hides are not drawn before it; arms out of sight are mostly behind the body.
+      const isSeen = this.#isShown(limb, of);
+      if (isSeen || limb.endsWith('Arm')) shown.push(limb);
+      if (!isSeen) hidden.push(limb);
+    }
+    return { torso, maps, turn, scale, mirror, order: this.#order(of, shown, hidden) };
+  }
+
+  /** Which way the body faces; what is edge-on stays as it was. */
+  #turn({ facing, shoulderSide, hipSide, shoulders, hips, size }: Skeleton): 1 | -1 {
+    const across = Math.abs(cross(unit(sub(shoulders, hips)), add(shoulderSide, hipSide)));
+    if (this.#facing === undefined || across > 0.16 * size) this.#facing = facing;
+    return this.#facing;
+  }
+
+  #head(of: Skeleton, torso: (p: Vec) => Vec, scale: number, mirror: number): Affine {
+    const own = this.#own;
+    // The character's own neck and head, in the direction the reference has them.
+    const theirs = length(sub(of.head, of.shoulders)) / of.size;
+    // A head that is hidden is guessed at another height.
+    const learning = of.noseSeen > LEAST_SURE ? 0.02 : 0;
+    this.#neck = this.#neck === undefined ? theirs : this.#neck + learning * (theirs - this.#neck);
+    const ratio = clamp(
+      length(sub(own.head, own.shoulders)) / own.size / Math.max(0.05, this.#neck),
+      0.6,
+      1.8,
+    );
+    const at = add(torso(own.shoulders), times(sub(of.head, of.shoulders), ratio));
+    return boneMap({ a: own.head, axis: own.headDown }, { a: at, axis: of.headDown }, scale, scale * mirror);
+  }
+
+  /** How much farther to the right and down the nose is to be seen than on the picture, in radii of the head. */
+  #turnOfHead(of: Skeleton, mirror: number, ptsUs: number): Vec {
+    const own = this.#own.turn;
+    const [x, y] = this.#turns.filter(
+      [
+        clamp(TURN_SHARE * (mirror * of.turn.x - own.x), -MOST_TURN.x, MOST_TURN.x),
+        clamp(TURN_SHARE * (of.turn.y - own.y), -MOST_TURN.y, MOST_TURN.y),
+      ],
+      ptsUs,
+    );
+    return { x: x as number, y: y as number };
+  }
+
+  #isShown(limb: Limb, of: Skeleton): boolean {
+    const [, bend, end] = of.limbs[limb];
+    // What lies beyond the frame's border is not hidden by anything.
+    const { width, height } = this.#frame;
+    const beyond = [bend, end].some(({ x, y }) => x < 0 || y < 0 || x >= width || y >= height);
+    const now = beyond ? 1 : Math.max(bend.seen, end.seen);
+    const seen = (this.#seen[limb] ?? now) + 0.25 * (now - (this.#seen[limb] ?? now));
+    this.#seen[limb] = seen;
+    const before = this.#shown[limb] ?? seen > (HIDDEN + SHOWN) / 2;
+    this.#shown[limb] = before ? seen > HIDDEN : seen > SHOWN;
+    return this.#shown[limb] as boolean;
+  }
+
+  /** Farther legs first, then the trunk between arms behind and arms in front of it. */
+  #order(of: Skeleton, shown: readonly Limb[], hidden: readonly Limb[]): Layer['part'][] {
+    const depth = (limb: Limb): number => {
+      const [, bend, end] = of.limbs[limb];
+      return (bend.z + end.z) / 2;
+    };
+    const behind = (limb: Limb): boolean => {
+      const by = (depth(limb) - of.depth) / of.size;
+      const was = this.#behind[limb] ?? by > 0.35;
+      this.#behind[limb] = was ? by > 0.2 : by > 0.4;
+      return this.#behind[limb] as boolean;
+    };
+    const arms = shown.filter((limb) => limb.endsWith('Arm'));
+    const far = arms.filter((limb) => behind(limb) || hidden.includes(limb));
+    const legs = shown.filter((limb) => limb.endsWith('Leg')).sort((a, b) => depth(b) - depth(a));
+    const near = arms.filter((limb) => !far.includes(limb)).sort((a, b) => depth(b) - depth(a));
+    return [...far, ...legs, 'trunk', ...near];
+  }
+}
+
+/** Maps places of the cut-out's torso to that of the frame: along the spine as the reference's, as wide as its own. */
+function torsoMap(own: Skeleton, of: Skeleton, scale: number, facing: 1 | -1): (p: Vec) => Vec {
+  const spine = sub(own.shoulders, own.hips);
+  const height = length(spine);
+  const up = unit(spine);
+  const left = toLeft(up, own.facing);
+  const seen = sub(of.shoulders, of.hips);
+  const seenUp = unit(seen);
+  const seenLeft = toLeft(seenUp, facing);
+  const long = clamp(length(seen) / Math.max(1, height * scale), 0.35, 1.3) * height * scale;
+  // Should the spine be drawn shorter or longer than it is seen, its middle stays.
+  const hips = sub(mix(of.hips, of.shoulders, 0.5), times(seenUp, long / 2));
+  const width = (side: Vec, mine: Vec): number => length(side) / Math.max(1, scale * length(mine));
+  const broad = 0.7 * width(of.shoulderSide, own.shoulderSide) + 0.3 * width(of.hipSide, own.hipSide);
+  const across = scale * clamp(broad, DEPTH, 1.05);
+  // A tilt of shoulders or hips is only to be seen from the front or from behind.
+  const front = smoothstep(0.45, 0.85, broad);
+  const tilt = (side: Vec, mine: Vec): number =>
+    front *
+    clamp(angleFrom(seenLeft, side) * facing - angleFrom(left, mine) * own.facing, -0.5, 0.5) *
+    facing;
+  const hipTilt = tilt(of.hipSide, own.hipSide);
+  const shoulderTilt = tilt(of.shoulderSide, own.shoulderSide);
+  return (p) => {
+    const d = sub(p, own.hips);
+    const v = dot(d, up) / height;
+    const u = dot(d, left);
+    const angle = hipTilt + (shoulderTilt - hipTilt) * clamp(v, 0, 1);
+    const [sin, cos] = [Math.sin(angle), Math.cos(angle)];
+    const x = cos * seenLeft.x - sin * seenLeft.y;
+    const y = sin * seenLeft.x + cos * seenLeft.y;
+    return {
+      x: hips.x + v * long * seenUp.x + u * across * x,
+      y: hips.y + v * long * seenUp.y + u * across * y,
+    };
+  };
+}
+
+/** The person's own left, across its spine. */
+function toLeft(up: Vec, facing: 1 | -1): Vec {
+  return { x: -facing * up.y, y: facing * up.x };
+}
+
+/** Angle from one direction to another, -π/2…π/2: which of its ends a line points with does not matter. */
+function angleFrom(from: Vec, to: Vec): number {
+  const sin = cross(from, to);
+  const cos = dot(from, to);
+  return cos < 0 ? Math.atan2(-sin, -cos) : Math.atan2(sin, cos);
+}
+
+function limbMaps(
+  own: Skeleton,
+  of: Skeleton,
+  limb: Limb,
+  { torso, scale, mirror }: { torso: (p: Vec) => Vec; scale: number; mirror: number },
+): Affine[] {
+  const mine = own.limbs[limb];
+  const other = own.limbs[opposite(limb)];
+  const seen = of.limbs[limb];
+  const isArm = limb.endsWith('Arm');
+  const root = torso(mine[0]);
+  // Where the character's shoulder is not the reference's, the limb comes back to its way towards the end.
+  const off = sub(root, seen[0]);
+  const most = (k: number): number => {
+    const bone = (joints: readonly Joint[]): number => length(sub(joints[k + 1] as Vec, joints[k] as Vec));
+    return STRETCH[isArm ? 'arm' : 'leg'] * scale * Math.max(bone(mine), bone(other));
+  };
+  const within = (from: Vec, to: Vec, limit: number): Vec => {
+    const d = sub(to, from);
+    const far = length(d);
+    return far <= limit ? to : add(from, times(d, limit / far));
+  };
+  const bend = within(root, add(seen[1], times(off, 0.5)), most(0));
+  const end = within(bend, isArm ? add(seen[2], times(off, 0.2)) : seen[2], most(1));
+  const joints = [root, bend, end];
+  const maps: Affine[] = [];
+  for (const k of [0, 1] as const) {
+    const from = sub(mine[k + 1] as Vec, mine[k] as Vec);
+    const to = sub(joints[k + 1] as Vec, joints[k] as Vec);
+    const along = clamp(length(to) / Math.max(1, length(from)), 0.08 * scale, 3 * scale);
+    maps.push(
+      boneMap({ a: mine[k] as Vec, axis: from }, { a: joints[k] as Vec, axis: to }, along, scale * mirror),
+    );
+  }
+  const from = sub(mine[3], mine[2]);
+  const tip = sub(seen[3], seen[2]);
+  const before = unit(sub(end, bend));
+  // A hand that is hardly seen goes on as its arm does.
+  const sure = smoothstep(0.2, 0.6, seen[3].seen);
+  const axis = isArm ? add(times(before, (1 - sure) * length(tip)), times(tip, sure)) : tip;
+  const along = clamp(length(tip) / Math.max(1, length(from)), 0.6 * scale, 1.2 * scale);
+  maps.push(boneMap({ a: mine[2], axis: from }, { a: end, axis }, along, scale * mirror));
+  return maps;
+}
+
+function opposite(limb: Limb): Limb {
+  return LIMBS[LIMBS.indexOf(limb) ^ 1] as Limb;
+}

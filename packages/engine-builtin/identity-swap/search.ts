@@ -1,0 +1,103 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import type { Person, PersonFinder } from '@semblance/vision/person';
+import { movedPerson } from './follow.ts';
+
+/** Shares of the longer side by which a picture is widened: a detector of whole people misses those who fill it. */
+const MARGINS = [0, 0.3, 0.6, 1] as const;
+/** A person found as surely as this needs no other look at the picture. */
+const SURE = 0.97;
+/** How often the networks look again at where they found the person: on the second look they see it whole. */
+const LOOKS = 3;
+/** Longest wait between two searches, frames: a search costs as much as several fits. */
+const MAX_WAIT = 6;
+
+/** The person of a still picture, looked at until it is found as surely as it will be. */
+export async function findPerson(
+  finder: PersonFinder,
+  picture: Picture,
+  checkpoint: () => void,
+): Promise<Person | undefined> {
+  let best: Person | undefined;
+  for (const [k, margin] of MARGINS.entries()) {
+    // The two smaller ones are compared; the others are for who was not found yet.
+    if (best && (k > 1 || best.score > SURE)) break;
+    const { wide, by } = widened(picture, margin);
+    let person = await finder.find(wide);
+    for (let look = 0; person; look++) {
+      checkpoint();
+      if (!best || person.score > best.score) best = movedPerson(person, -by, -by);
+      if (look === LOOKS) break;
+      person = await finder.find(wide, person);
+    }
+    checkpoint();
+  }
+  return best;
+}
+
+/** Follows the person of a video from frame to frame. */
+export class PersonTracker {
+  readonly #finder: PersonFinder;
+  #last: Person | undefined;
+  #wait = 0;
+  #untilSearch = 0;
+
+  constructor(finder: PersonFinder) {
+    this.#finder = finder;
+  }
+
+  /** The person in the next frame; undefined where it is not to be seen. */
+  async track(picture: Picture): Promise<Person | undefined> {
+    if (this.#last) {
+      const person = await this.#finder.find(picture, this.#last);
+      if (person) return this.#keep(person);
+    } else if (this.#untilSearch > 0) {
+      this.#untilSearch--;
+      return undefined;
+    }
+    const found =
+      (this.#last ? undefined : await this.#finder.find(picture)) ?? (await this.#searchWider(picture));
+    if (found) return this.#keep(found);
+    this.#last = undefined;
+    this.#wait = Math.min(MAX_WAIT, Math.max(1, this.#wait * 2));
+    this.#untilSearch = this.#wait - 1;
+    return undefined;
+  }
+
+  /** Forgets the person, as after a cut. */
+  reset(): void {
+    this.#last = undefined;
+    this.#wait = 0;
+    this.#untilSearch = 0;
+  }
+
+  async #searchWider(picture: Picture): Promise<Person | undefined> {
+    const { wide, by } = widened(picture, MARGINS[1]);
+    const person = await this.#finder.find(wide);
+    return person && movedPerson(person, -by, -by);
+  }
+
+  #keep(person: Person): Person {
+    this.#last = person;
+    this.#wait = 0;
+    return person;
+  }
+}
+
+/** A picture with a margin of its border's colours around it. */
+function widened(picture: Picture, margin: number): { wide: Picture; by: number } {
+  const { width, height, channels, data } = picture;
+  const by = Math.round(margin * Math.max(width, height));
+  if (by === 0) return { wide: picture, by };
+  const [w, h] = [width + 2 * by, height + 2 * by];
+  const out = new Uint8Array(w * h * 3);
+  for (let y = 0; y < h; y++) {
+    const row = Math.min(height - 1, Math.max(0, y - by)) * width;
+    for (let x = 0, o = y * w * 3; x < w; x++, o += 3) {
+      const i = (row + Math.min(width - 1, Math.max(0, x - by))) * channels;
+      out[o] = data[i] as number;
+      out[o + 1] = data[i + 1] as number;
+      out[o + 2] = data[i + 2] as number;
+    }
+  }
+  return { wide: { width: w, height: h, channels: 3, data: out }, by };
+}

@@ -1,0 +1,171 @@
+import { join } from 'node:path';
+import { RenderError, type RenderStage } from '@semblance/engine-api/engine';
+import { outputSize } from '@semblance/media/size';
+import type { Media, VideoInfo } from '@semblance/media/types';
+import { renderMouth } from '../mouth/render-mouth.ts';
+import { MouthMemory } from '../mouth/rest-mouth.ts';
+import type { Renderer, RenderTools } from '../renderer.ts';
+import { SAMPLE_RATE } from './audio/log-mel.ts';
+import { measureLevel, mouthPoses, PoseReader } from './audio/mouth-track.ts';
+import { bounce, type ShownFrame } from './bounce.ts';
+import { bridged } from './bridge.ts';
+import { MainFace } from './main-face.ts';
+import { steadyFaces } from './steady-face.ts';
+
+/** Decoded frames that may be held while a video is played backwards, bytes. */
+const HELD_BYTES = 192 * 2 ** 20;
+/** Longest that the first frame is taken to be seen, microseconds. */
+const FIRST_US = 40_000;
+/** Share of the time that listening to the sound takes, for the progress. */
+const LISTENING = 0.03;
+
+/**
+ * Lip Sync: the main face of a video speaks the sound of another file. The output is as long as the sound: a longer
+ * video is cut there, a shorter one is played forth and back. Frames that show no face pass as they are.
+ * @throws RenderError `face_not_detected` when no frame shows one, `unsupported_format`, `input_too_large`
+ */
+export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir }, tools) => {
+  const { video, audio } = inputs;
+  if (!video || !audio)
+    throw new RenderError('processing_failed', 'Lip Sync needs the inputs video and audio.');
+  const { signal, onProgress, checkpoint } = tools;
+  const media = await tools.media();
+  const began = performance.now();
+  onProgress(0, 'listen');
+  const info = await media.probe(video, 'video', signal);
+  await media.probe(audio, 'audio', signal);
+  const picture = info.video;
+  if (!picture) throw new RenderError('unsupported_format', 'The video (video_key) has no picture.');
+  const { level, seconds } = await listen(media, audio, tools);
+  onProgress(LISTENING, 'render');
+  const listened = performance.now();
+
+  const size = outputSize(picture, shorterSide(parameters.output_resolution_p));
+  const frameUs = 1e6 / Math.max(1, picture.frameRate);
+  const untilUs = Math.round(seconds * 1e6);
+  const frames = bounce({
+    decode: (fromUs) => media.decodeVideo(video, info, { signal, size, fromUs }),
+    untilUs,
+    frameUs,
+    endUs: picture.endUs,
+    held: Math.max(8, Math.floor(HELD_BYTES / (size.width * size.height * 1.5))),
+  });
+  const outputPath = join(outputDir, 'output.mp4');
+  const writer = await media.openWriter({
+    ...writerOptions(outputPath, size, picture),
+    audio: { path: audio },
+    signal,
+  });
+  const poses = new PoseReader(
+    mouthPoses(media.decodeAudio(audio, { sampleRate: SAMPLE_RATE, signal }), level),
+  );
+  const work = { track: 0, mouth: 0 };
+  let shown = 0;
+  let spoken = 0;
+  try {
+    const memory = new MouthMemory();
+    const main = new MainFace(tools.finder, picture.color, checkpoint);
+    let beforeUs = 0;
+    for await (const { frame, startUs, face, cut } of steadyFaces(bridged(followed(frames, main, work)))) {
+      checkpoint();
+      // What the mouth does in the middle of the time in which the frame is seen: as long as the one before it was. The
+      // mean of a video whose last frame stands is longer than any other frame is seen.
+      const seenUs = Math.min(frameUs, shown > 0 ? startUs - beforeUs : FIRST_US);
+      const pose = await poses.at((startUs + seenUs / 2) / 1e6);
+      if (cut) memory.reset();
+      if (face) {
+        const start = performance.now();
+        renderMouth(frame, face, pose, memory, cut ? frameUs / 1e6 : (startUs - beforeUs) / 1e6);
+        work.mouth += performance.now() - start;
+        spoken++;
+      }
+      await writer.write({ ptsUs: startUs, data: frame.data });
+      release(frame.data);
+      beforeUs = startUs;
+      shown++;
+      onProgress(LISTENING + (0.99 - LISTENING) * Math.min(1, (startUs + frameUs) / untilUs), 'render');
+    }
+    if (spoken === 0)
+      throw new RenderError('face_not_detected', 'No face was found in the video (video_key).');
+    onProgress(0.99, 'write');
+    const written = await writer.finish(untilUs);
+    onProgress(1, 'done');
+    return {
+      outputPath,
+      contentType: 'video/mp4',
+      units: { unit: 'second', quantity: written.durationMs / 1000 },
+      stages: stages(work, listened - began, performance.now() - listened),
+      details: { frames: shown, frames_with_face: spoken, ...size },
+    };
+  } catch (error) {
+    await writer.abort();
+    throw error;
+  } finally {
+    await poses.close();
+  }
+};
+
+/** Level and length of the sound. */
+async function listen(
+  media: Media,
+  audio: string,
+  { signal, checkpoint }: RenderTools,
+): Promise<{ level: number; seconds: number }> {
+  let samples = 0;
+  const counted = async function* (): AsyncGenerator<Float32Array> {
+    for await (const piece of media.decodeAudio(audio, { sampleRate: SAMPLE_RATE, signal })) {
+      checkpoint();
+      samples += piece.length;
+      yield piece;
+    }
+  };
+  const level = await measureLevel(counted());
+  if (samples === 0) throw new RenderError('unsupported_format', 'The audio (audio_key) has no sound in it.');
+  return { level, seconds: samples / SAMPLE_RATE };
+}
+
+/** The frames with the main face of each, as it is found. */
+async function* followed(frames: AsyncIterable<ShownFrame>, main: MainFace, work: { track: number }) {
+  for await (const shown of frames) {
+    const start = performance.now();
+    const seen = await main.follow(shown.frame);
+    work.track += performance.now() - start;
+    yield { ...shown, ...seen };
+  }
+}
+
+/**
+ * Gives the memory of a frame that was written back at once. Left to the garbage collector, which is told of megabytes
+ * for every frame, it costs as much time as following the face.
+ */
+function release({ buffer, byteLength }: Uint8Array): void {
+  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
+}
+
+function shorterSide(parameter: string | undefined): number | undefined {
+  if (parameter === undefined) return undefined;
+  const side = Number(parameter);
+  if (!Number.isInteger(side) || side < 2)
+    throw new RenderError(
+      'processing_failed',
+      `output_resolution_p is ${parameter}, which is no number of lines.`,
+    );
+  return side;
+}
+
+function writerOptions(
+  path: string,
+  size: { width: number; height: number },
+  { color, frameRate }: VideoInfo,
+) {
+  return { path, width: size.width, height: size.height, color, frameRate };
+}
+
+function stages(work: { track: number; mouth: number }, listen: number, render: number): RenderStage[] {
+  return [
+    { name: 'listen', milliseconds: listen },
+    { name: 'track', milliseconds: work.track },
+    { name: 'mouth', milliseconds: work.mouth },
+    { name: 'decode and encode', milliseconds: Math.max(0, render - work.track - work.mouth) },
+  ];
+}

@@ -1,0 +1,146 @@
+import type { ColorTags, VideoFrame } from '@semblance/media/types';
+import { type FaceFinder, MAX_YAW, yaw } from '@semblance/vision/face-finder';
+import type { Face } from '@semblance/vision/face-mesh';
+import { CutDetector } from '../video-swap/cuts.ts';
+import { type FramePart, outOfPart, shrunk, wholeFrame } from '../video-swap/frame-part.ts';
+import { brightnessUnder, likeness } from '../video-swap/likeness.ts';
+import { cropsOfFrame } from '../video-swap/mesh-crop.ts';
+import { LONGEST_GAP } from '../video-swap/track.ts';
+
+/** Below this the mesh no longer lies on a face. */
+const KEEP_SCORE = 0.5;
+/** A mesh that moved or grew further than this since the face was last seen lies on something else: share of the width. */
+const MOST_SHIFT = 0.45;
+const MOST_GROWTH = 0.35;
+/** Correlation with the face as it was last seen below which something lies before it: the mesh network sees it still. */
+const LEAST_LIKE = 0.4;
+/** A face found further than this from where it was lost, in widths of it and its growth, is another one. */
+const SAME_FACE = 0.8;
+/** Small faces are looked for in a picture of at most this shorter side. */
+const FINE_SIDE = 540;
+/** Longest wait between two searches, frames: a search costs as much as some fits. */
+const MAX_WAIT = 4;
+
+type Frame = Pick<VideoFrame, 'width' | 'height' | 'data'>;
+
+export interface Followed {
+  /** In pixels of the frame; undefined where it is not to be seen. */
+  readonly face: Face | undefined;
+  /** The frame begins another shot. */
+  readonly cut: boolean;
+}
+
+/**
+ * Follows the main face of a video: the mesh is fitted from frame to frame, straight from the frame's planes, and for
+ * some frames after it was lost where it was last; then, and after a cut, it is searched for.
+ */
+export class MainFace {
+  readonly #finder: FaceFinder;
+  readonly #color: Pick<ColorTags, 'range' | 'space'>;
+  readonly #checkpoint: () => void;
+  readonly #cuts = new CutDetector();
+  #last: Face | undefined;
+  /** Brightness under the mesh of the last face. */
+  #look: Float32Array = new Float32Array(0);
+  /** Frames since the face was seen, and searches in vain since then. */
+  #missing = 0;
+  #searches = 0;
+  #untilSearch = 0;
+
+  constructor(finder: FaceFinder, color: Pick<ColorTags, 'range' | 'space'>, checkpoint: () => void) {
+    this.#finder = finder;
+    this.#color = color;
+    this.#checkpoint = checkpoint;
+  }
+
+  async follow(frame: Frame): Promise<Followed> {
+    const cut = this.#cuts.isCut(frame);
+    if (cut) {
+      this.#last = undefined;
+      this.#missing = 0;
+      this.#searches = 0;
+      this.#untilSearch = 0;
+    }
+    const face = (await this.#fitLast(frame)) ?? (await this.#searchNow(frame));
+    if (face) {
+      this.#last = face;
+      this.#look = brightnessUnder(frame, face.points);
+      this.#missing = 0;
+      this.#searches = 0;
+      this.#untilSearch = 0;
+    } else this.#missing++;
+    return { face, cut };
+  }
+
+  async #fitLast(frame: Frame): Promise<Face | undefined> {
+    const last = this.#last;
+    if (!last || this.#missing > LONGEST_GAP) return undefined;
+    const face = await this.#fit(frame, last);
+    if (!shows(face) || shift(face, last) > MOST_SHIFT || growth(face, last) > MOST_GROWTH) return undefined;
+    return likeness(brightnessUnder(frame, face.points), this.#look) < LEAST_LIKE ? undefined : face;
+  }
+
+  #fit(frame: Frame, face: Face): Promise<Face> {
+    this.#checkpoint();
+    return this.#finder.refitFrom(cropsOfFrame(frame, this.#color), face);
+  }
+
+  async #searchNow(frame: Frame): Promise<Face | undefined> {
+    if (this.#untilSearch > 0) {
+      this.#untilSearch--;
+      return undefined;
+    }
+    const found = await this.#search(frame);
+    if (found) return found;
+    this.#searches++;
+    this.#untilSearch = Math.min(MAX_WAIT, 2 ** (this.#searches - 1)) - 1;
+    return undefined;
+  }
+
+  async #search(frame: Frame): Promise<Face | undefined> {
+    const { width, height } = frame;
+    const coarse = wholeFrame(frame, this.#color);
+    let [part, faces] = [coarse, await this.#finder.find(coarse.picture, this.#checkpoint)];
+    // Small ones are looked for ever more seldom: that costs as much as many fits.
+    const fine =
+      Math.min(width, height) >= 4 * FINE_SIDE ? 4 : Math.min(width, height) >= 2 * FINE_SIDE ? 2 : 1;
+    if (faces.length === 0 && fine < part.step && Number.isInteger(Math.log2(this.#searches + 1))) {
+      part = shrunk(frame, { x: 0, y: 0, width, height }, fine, this.#color);
+      faces = await this.#finder.find(part.picture, this.#checkpoint);
+    }
+    const chosen = this.#choose(faces, part);
+    if (!chosen || part.step === 1) return chosen;
+    const fitted = await this.#fit(frame, chosen);
+    return shows(fitted) ? fitted : chosen;
+  }
+
+  /** The one that was followed before it was lost, if it is among them, or else the most prominent one. */
+  #choose(found: readonly Face[], part: FramePart): Face | undefined {
+    const faces = found.map((face) => outOfPart(face, part));
+    const last = this.#last;
+    if (!last) return faces[0];
+    const far = (face: Face): number => shift(face, last) + growth(face, last);
+    const nearest = faces.reduce<Face | undefined>(
+      (best, face) => (best && far(best) <= far(face) ? best : face),
+      undefined,
+    );
+    return nearest && far(nearest) < SAME_FACE ? nearest : faces[0];
+  }
+}
+
+function shows(face: Face): boolean {
+  return face.score >= KEEP_SCORE && Math.abs(yaw(face)) <= MAX_YAW;
+}
+
+/** Way of the nose, as a share of the face's width. */
+export function shift(a: Face, b: Face): number {
+  const nose = 4 * 3;
+  const dx = (a.points[nose] as number) - (b.points[nose] as number);
+  const dy = (a.points[nose + 1] as number) - (b.points[nose + 1] as number);
+  return Math.hypot(dx, dy) / Math.max(1, Math.min(a.width, b.width));
+}
+
+/** Change of size, as a logarithm. */
+export function growth(a: Face, b: Face): number {
+  return Math.abs(Math.log(Math.max(1, a.width) / Math.max(1, b.width)));
+}

@@ -1,0 +1,132 @@
+import { type FaceFinder, yaw } from '@semblance/vision/face-finder';
+import { type Face, faceFromPoints } from '@semblance/vision/face-mesh';
+import type { FaceRecogniser } from '@semblance/vision/face-recogniser';
+import { smoothstep } from '@semblance/vision/plane/plane';
+import { opennessOf } from '../video-swap/eyelids.ts';
+import type { Frame } from '../video-swap/frame-part.ts';
+import { brightnessUnder, likeness } from '../video-swap/likeness.ts';
+import { People } from '../video-swap/people.ts';
+import { type PlacedFace, shownAt, type Track } from '../video-swap/track.ts';
+import { FaceTracker } from '../video-swap/tracker.ts';
+import { JPEG_COLORS } from './planes.ts';
+import { SteadyMesh } from './steady-mesh.ts';
+
+/** After a longer pause, in which no frame was worked on, faces are looked for as after a cut; who was swapped is known again. */
+const PAUSE_MS = 500;
+/** How often other faces are looked for beside those that are followed. */
+const OTHERS_MS = 800;
+/** How often wide faces are looked for where none is followed, and how often narrow ones, which takes several times as long. */
+const WIDE_MS = 200;
+const NARROW_MS = 1600;
+/** Time over which the swap of a face comes that appears while others are shown. */
+const FADE_MS = 200;
+/** How long a face that was lost is drawn where it ought to be, as far as the picture looks like it. */
+const BRIDGED_MS = 200;
+/** People remembered of those who come and go: a stream has no end. */
+const MOST_PEOPLE = 200;
+
+interface Seen {
+  readonly mesh: SteadyMesh;
+  /** When it appeared; undefined for one that was there when the shot began. */
+  readonly appearedMs: number | undefined;
+  /** When it was last found, and the brightness under its mesh then. */
+  foundMs: number;
+  brightness: Float32Array;
+}
+
+/** Follows the faces of a stream whose frames are seen one at a time, and says where swaps are to be drawn. */
+export class LiveFaces {
+  readonly #tracker: FaceTracker;
+  #seen = new Map<number, Seen>();
+  #index = 0;
+  #size = '';
+  /** Whether others are to be looked for in the frame that was followed last. */
+  #othersDue = false;
+  /** When work on the frame before was over. */
+  #endedMs = Number.NEGATIVE_INFINITY;
+  #searchedMs = Number.NEGATIVE_INFINITY;
+  #thoroughMs = Number.NEGATIVE_INFINITY;
+
+  constructor(finder: FaceFinder, recogniser: () => Promise<FaceRecogniser>) {
+    const people = new People(MOST_PEOPLE);
+    this.#tracker = new FaceTracker(finder, JPEG_COLORS, () => undefined, recogniser, people);
+  }
+
+  /** @param ms when the frame arrived, never earlier than the one before */
+  async follow(frame: Frame, ms: number): Promise<PlacedFace[]> {
+    const size = `${frame.width} ${frame.height}`;
+    const anew = size !== this.#size || ms - this.#endedMs > PAUSE_MS;
+    this.#size = size;
+    this.#endedMs = ms;
+    const search = this.#search(ms);
+    const { width, height, data } = frame;
+    const index = this.#index++;
+    this.#othersDue = await this.#tracker.followLive({ width, height, data, index }, anew, search);
+    const seen = new Map<number, Seen>();
+    const placed = this.#tracker.followed.flatMap((track) => {
+      const known = this.#look(track, frame, index, ms);
+      if (!known) return [];
+      seen.set(track.id, known);
+      return this.#place(track, known, frame, index, ms) ?? [];
+    });
+    this.#seen = seen;
+    return placed;
+  }
+
+  /**
+   * Does what the frame that was followed last could do without: looks for others, from time to time. They are shown
+   * from the next frame on. @param frame as it was followed, without what was drawn into it since
+   */
+  async lookForOthers({ width, height, data }: Frame): Promise<void> {
+    if (!this.#othersDue) return;
+    this.#othersDue = false;
+    await this.#tracker.lookForOthers({ width, height, data, index: this.#index - 1 });
+  }
+
+  /** A frame that takes long, be it to search or to draw, is no pause. @param ms when the work on the last one was over */
+  workedUntil(ms: number): void {
+    this.#endedMs = ms;
+  }
+
+  #search(ms: number): 'no' | 'quick' | 'thorough' {
+    const follows = this.#tracker.followed.length > 0;
+    if (ms - this.#searchedMs < (follows ? OTHERS_MS : WIDE_MS)) return 'no';
+    this.#searchedMs = ms;
+    if (follows || ms - this.#thoroughMs < NARROW_MS) return 'quick';
+    this.#thoroughMs = ms;
+    return 'thorough';
+  }
+
+  #look(track: Track, frame: Frame, index: number, ms: number): Seen | undefined {
+    const known = this.#seen.get(track.id);
+    const found = track.last === index ? track.at(index) : undefined;
+    if (!found) return known;
+    const brightness = brightnessUnder(frame, found.points);
+    if (known) return Object.assign(known, { foundMs: ms, brightness });
+    const appearedMs = track.shotStart === index ? undefined : ms;
+    return { mesh: new SteadyMesh(), appearedMs, foundMs: ms, brightness };
+  }
+
+  #place(track: Track, seen: Seen, frame: Frame, index: number, ms: number): PlacedFace | undefined {
+    const where = this.#where(track, seen, frame, index, ms);
+    if (!where) return undefined;
+    const fade = seen.appearedMs === undefined ? 1 : (ms - seen.appearedMs + FADE_MS / 5) / FADE_MS;
+    const opacity = Math.min(1, where.share, shownAt(yaw(where.face)), fade);
+    if (opacity <= 0.01) return undefined;
+    const { face, openness } = where;
+    return { track: track.id, face, opacity, openness };
+  }
+
+  /** Where the face lies and how surely. One that the network has lost lies where it ought to, if that looks like it. */
+  #where(track: Track, { mesh, foundMs, brightness }: Seen, frame: Frame, index: number, ms: number) {
+    const sample = track.at(index);
+    if (sample && track.last === index) {
+      const face = faceFromPoints(mesh.next(sample.points, ms), sample.score);
+      return { face, share: 1, openness: opennessOf(sample.points) };
+    }
+    const face: Face | undefined = ms - foundMs <= BRIDGED_MS ? track.predict(index) : undefined;
+    if (!face) return undefined;
+    const like = likeness(brightnessUnder(frame, face.points), brightness);
+    return { face, share: smoothstep(0.4, 0.7, like), openness: opennessOf(face.points) };
+  }
+}

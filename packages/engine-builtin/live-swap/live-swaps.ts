@@ -1,0 +1,140 @@
+import type { Rect } from '@semblance/media/yuv';
+import type { Face } from '@semblance/vision/face-mesh';
+import { cutOut } from '../video-swap/cut-out.ts';
+import { boxOf, drawFace, GAIN_LIMITS } from '../video-swap/draw.ts';
+import { Eyelids } from '../video-swap/eyelids.ts';
+import { type Frame, placed } from '../video-swap/frame-part.ts';
+import { alike, type Look, lookOf, moved, patchWidth } from '../video-swap/keys.ts';
+import { preparer } from '../video-swap/prepared-source.ts';
+import type { SwapSource } from '../video-swap/swap-protocol.ts';
+import type { SwapThreads } from '../video-swap/swap-threads.ts';
+import { type FaceTexture, makeTexture } from '../video-swap/texture.ts';
+import type { PlacedFace } from '../video-swap/track.ts';
+import { FaceParts } from './face-parts.ts';
+import { JPEG_COLORS } from './planes.ts';
+
+/** How often it is looked whether a face still looks as it was analysed; and it is analysed again after so long anyway. */
+const LOOKED_MS = 800;
+const LONGEST_ALIKE_MS = 4800;
+/** Least time between two analyses of one face beside the frames, which take a part of the core from them. */
+const AGAIN_MS = 320;
+/** Time over which the light of an analysis gives way to that of the next. */
+const BLEND_MS = 240;
+/** Widths of faces that the source is kept ready for. */
+const MOST_WIDTHS = 4;
+
+/** What is known of one face that is swapped. */
+interface Shown {
+  look: Look;
+  patch: number;
+  /** The light that is being left, and since when. */
+  from: FaceTexture;
+  to: FaceTexture;
+  sinceMs: number;
+  lookedMs: number;
+  analysedMs: number;
+  /** An analysis that has come from the other thread, and is to be shown from the next frame on. */
+  next: { readonly look: Look; readonly patch: number; readonly texture: FaceTexture } | undefined;
+  pending: boolean;
+  readonly eyelids: Eyelids;
+}
+
+/**
+ * Draws the new face onto the faces of a stream. Light, cover and tone are analysed when a face appears, and at once when
+ * something comes in front of it or goes, so that nothing is painted over, and when the light goes out or on; that takes
+ * as long as several frames. Where
+ * they change because the face turns, comes nearer or moves through the light, another thread analyses them beside the
+ * frames, and the swap goes over from one analysis to the next.
+ */
+export class LiveSwaps {
+  readonly #prepared: ReturnType<typeof preparer>;
+  readonly #beside: SwapThreads;
+  readonly #render: number;
+  readonly #parts: FaceParts;
+  #shown = new Map<number, Shown>();
+
+  /** @param beside the thread that analyses while frames are drawn */
+  constructor(source: SwapSource, beside: SwapThreads) {
+    this.#prepared = preparer(source, MOST_WIDTHS);
+    this.#beside = beside;
+    this.#render = beside.begin(source);
+    this.#parts = new FaceParts(source.points);
+  }
+
+  /** @returns the parts of the frame that were drawn into */
+  draw(frame: Frame, faces: readonly PlacedFace[], ms: number): Rect[] {
+    const shown = new Map<number, Shown>();
+    // All are looked at before any is drawn: faces may overlap.
+    for (const { track, face } of faces)
+      shown.set(track, this.#show(frame, face, this.#shown.get(track), ms));
+    this.#shown = shown;
+    return faces.map(({ track, face, opacity, openness }) => {
+      const { from, to, sinceMs, eyelids } = shown.get(track) as Shown;
+      const share = from === to ? 0 : Math.min(1, (ms - sinceMs) / BLEND_MS);
+      const { points, width } = face;
+      const closed = eyelids.closed(openness);
+      drawFace(frame, { points, width, opacity, closed, from, to, share }, JPEG_COLORS);
+      return boxOf(frame, face);
+    });
+  }
+
+  close(): void {
+    this.#beside.end(this.#render);
+  }
+
+  #show(frame: Frame, face: Face, known: Shown | undefined, ms: number): Shown {
+    const look = lookOf(frame, face);
+    if (known) takeNext(known, ms);
+    const fits = known && known.patch > 0.85 * face.width && known.patch < 1.5 * face.width;
+    const covered = known ? this.#parts.covered(known.look, look) : 'no';
+    if (!known || covered === 'surely' || isOtherLight(known.look, look)) {
+      const patch = fits ? known.patch : patchWidth(face.width);
+      const texture = makeTexture(frame, face, this.#prepared(patch), JPEG_COLORS);
+      const times = { sinceMs: ms, lookedMs: ms, analysedMs: ms };
+      const eyelids = known?.eyelids ?? new Eyelids();
+      return { look, patch, from: texture, to: texture, ...times, next: undefined, pending: false, eyelids };
+    }
+    if (known.pending || ms - known.analysedMs < AGAIN_MS) return known;
+    if (fits && covered === 'no' && !moved(known.look, look)) {
+      if (ms - known.lookedMs < LOOKED_MS) return known;
+      known.lookedMs = ms;
+      if (ms - known.analysedMs < LONGEST_ALIKE_MS && alike(known.look, look)) return known;
+    }
+    known.analysedMs = ms;
+    void this.#analyseBeside(frame, face, look, fits ? known.patch : patchWidth(face.width), known);
+    return known;
+  }
+
+  async #analyseBeside(frame: Frame, face: Face, look: Look, patch: number, shown: Shown): Promise<void> {
+    shown.pending = true;
+    try {
+      const part = cutOut(frame, face);
+      const { points } = placed(face, -part.x, -part.y, 1);
+      const work = { frame: part.frame, points, textureWidth: patch, color: JPEG_COLORS };
+      shown.next = { look, patch, texture: await this.#beside.analyse(this.#render, work) };
+    } catch (error) {
+      // The light stays as it was, and is looked at again; whoever runs the agent reads why.
+      console.warn('the light on a face could not be analysed', error);
+    } finally {
+      shown.pending = false;
+    }
+  }
+}
+
+/** Whether the light came up or went down further than a swap follows without a new analysis. */
+function isOtherLight(analysed: Look, now: Look): boolean {
+  const ratio = now.level / Math.max(1, analysed.level);
+  return ratio < GAIN_LIMITS[0] || ratio > GAIN_LIMITS[1];
+}
+
+function takeNext(shown: Shown, ms: number): void {
+  const { next } = shown;
+  if (!next) return;
+  // Textures of two sizes cannot be mixed.
+  shown.from = shown.to.size === next.texture.size ? shown.to : next.texture;
+  shown.to = next.texture;
+  shown.look = next.look;
+  shown.patch = next.patch;
+  shown.sinceMs = ms;
+  shown.next = undefined;
+}

@@ -1,0 +1,296 @@
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Picture } from '@semblance/engine-api/picture';
+import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
+import {
+  type Change,
+  difference,
+  filmed,
+  GROUP,
+  pixelsOf,
+  readPicture,
+} from '@semblance/testkit/live/video/pictures';
+import { FaceFinder } from '@semblance/vision/face-finder';
+import { FaceRecogniser, sameness } from '@semblance/vision/face-recogniser';
+import { openSession } from '@semblance/vision/models/session';
+import { cropRgb } from '@semblance/vision/picture';
+import sharp from 'sharp';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { loadCharacters } from './characters.ts';
+import { createLiveVideo } from './live-video.ts';
+import { type LiveLook, type LiveVideoStream, PICTURE_LIMITS } from './types.ts';
+
+const ASTRONAUT_LOOK: LiveLook = { kind: 'character', name: 'astronaut' };
+/** Where the admiral's face lies in what the camera sends, and where the sky does. */
+const FACE = { x: 205, y: 140, width: 70, height: 80 };
+const SKY = { x: 380, y: 60, width: 60, height: 60 };
+
+let live: ReturnType<typeof createLiveVideo>;
+let admiral: Picture;
+let directory: string;
+const streams: LiveVideoStream[] = [];
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'semblance-live-video-'));
+  live = createLiveVideo({
+    slots: 1,
+    characters: await loadCharacters(),
+    onCrash: (error) => {
+      throw error;
+    },
+  });
+  [admiral] = await Promise.all([readPicture(ADMIRAL), live.warmUp()]);
+});
+afterEach(async () => {
+  await Promise.all(streams.splice(0).map((stream) => stream.close()));
+});
+afterAll(async () => {
+  await live.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+async function open(look: LiveLook = ASTRONAUT_LOOK): Promise<LiveVideoStream> {
+  const stream = await live.open({ look });
+  streams.push(stream);
+  return stream;
+}
+
+/** The admiral before the camera, who moves a little from frame to frame. */
+const portrait = (i: number, change?: Change) =>
+  filmed(admiral, { x: 255 + 2 * Math.sin(i / 3), y: 190, zoom: 1 }, change);
+/** Her uniform: no face is to be seen. */
+const uniform = () => filmed(admiral, { x: 250, y: 480, zoom: 2.2 });
+
+describe('a stream', () => {
+  it('puts the face of the character on, nearer to it than to who was there, and leaves the rest', async () => {
+    const stream = await open();
+    let before: Buffer = Buffer.alloc(0);
+    let after: Uint8Array = before;
+    for (let i = 0; i < 6; i++) {
+      before = await portrait(i);
+      const done = await stream.transform(before);
+      expect(done).toMatchObject({ faces: 1, swapped: true });
+      after = done.picture;
+    }
+    expect(await difference(before, after, FACE)).toBeGreaterThan(5);
+    expect(await difference(before, after, SKY)).toBeLessThan(2);
+    const sessions = await Promise.all(
+      (['blazeface', 'facemesh', 'faceres'] as const).map((name) => openSession(name)),
+    );
+    const [blazeface, facemesh, faceres] = sessions as [never, never, never];
+    const [finder, recogniser] = [new FaceFinder({ blazeface, facemesh }), new FaceRecogniser(faceres)];
+    const describeFace = async (picture: Picture) => {
+      const [face] = await finder.find(picture, () => undefined);
+      if (!face) throw new Error('no face');
+      return recogniser.describe((crop, size) => cropRgb(picture, crop, size, size).data, face);
+    };
+    const [wanted, own, result] = [
+      await describeFace(await readPicture(ASTRONAUT)),
+      await describeFace(await pixelsOf(before)),
+      await describeFace(await pixelsOf(after)),
+    ];
+    // The glasses stay, by which this recogniser tells much: it is nearer to the source than who was there, by far.
+    expect(sameness(result, wanted) - sameness(own, wanted)).toBeGreaterThan(0.1);
+    expect(sameness(result, own)).toBeLessThan(0.8);
+  });
+
+  it('takes the face of a picture that was uploaded, and says what is wrong with one', async () => {
+    const stream = await open({ kind: 'face', path: ASTRONAUT });
+    expect(await stream.transform(await portrait(0))).toMatchObject({ swapped: true });
+    await stream.close();
+    const sky = join(directory, 'sky.jpg');
+    await writeFile(sky, await filmed(admiral, { x: 480, y: 60, zoom: 9 }));
+    await expect(open({ kind: 'face', path: sky })).rejects.toMatchObject({ code: 'face_not_detected' });
+    const text = join(directory, 'text.jpg');
+    await writeFile(text, 'hello');
+    await expect(open({ kind: 'face', path: text })).rejects.toMatchObject({ code: 'unsupported_format' });
+    await expect(open({ kind: 'character', name: 'nobody' })).rejects.toMatchObject({
+      code: 'unknown_character',
+    });
+    expect(await (await open()).transform(await portrait(0))).toMatchObject({ swapped: true });
+  });
+
+  it('with the own face, or without a face in view, gives the very bytes back', async () => {
+    const own = await open({ kind: 'own' });
+    const picture = await portrait(0);
+    expect(await own.transform(picture)).toEqual({ picture, faces: 0, swapped: false });
+    await own.close();
+    const stream = await open();
+    for (const nobody of [
+      await uniform(),
+      await filmed(admiral, { x: 255, y: 190, zoom: 1 }, undefined, { width: 31, height: 17 }),
+    ])
+      expect(await stream.transform(nobody)).toEqual({ picture: nobody, faces: 0, swapped: false });
+  });
+
+  it('loses a face and finds it again', async () => {
+    const stream = await open();
+    const send = async (picture: Buffer) => (await stream.transform(picture)).swapped;
+    expect(await send(await portrait(0))).toBe(true);
+    for (let i = 0; i < 8; i++) expect(await send(await uniform())).toBe(false);
+    expect(await send(await portrait(1))).toBe(true);
+  });
+
+  it('paints nothing over a board that hides the face, and goes on behind it', async () => {
+    const stream = await open();
+    const hidden: Change = (rgb, width, height) => {
+      for (let y = 40; y < height - 40; y++) rgb.fill(90, (y * width + 120) * 3, (y * width + 360) * 3);
+    };
+    for (let i = 0; i < 3; i++) await stream.transform(await portrait(i));
+    for (let i = 3; i < 6; i++) {
+      const picture = await portrait(i, hidden);
+      const done = await stream.transform(picture);
+      expect(await difference(picture, done.picture, FACE)).toBeLessThan(2);
+    }
+    expect(await stream.transform(await portrait(6))).toMatchObject({ swapped: true });
+  });
+
+  it('swaps all of several people', async () => {
+    const group = await readPicture(GROUP);
+    const size = { width: 640, height: 520 };
+    const view = { x: group.width / 2, y: group.height / 2, zoom: 640 / group.width };
+    const stream = await open();
+    const picture = await filmed(group, view, undefined, size);
+    const done = await stream.transform(picture);
+    expect(done.faces).toBeGreaterThanOrEqual(3);
+    expect(await sharp(done.picture).metadata()).toMatchObject({ format: 'jpeg', ...size });
+  });
+
+  it('swaps somebody who comes to stand beside', async () => {
+    const stream = await open();
+    const twice: Change = (rgb, width, height) => {
+      for (let y = 0; y < height; y++)
+        rgb.copyWithin((y * width + 350) * 3, (y * width + 150) * 3, (y * width + 280) * 3);
+    };
+    expect(await stream.transform(await portrait(0))).toMatchObject({ faces: 1 });
+    const both = await portrait(0, twice);
+    await expect.poll(async () => (await stream.transform(both)).faces).toBe(2);
+  });
+
+  it('follows into darkness: what is dark stays as dark', async () => {
+    const stream = await open();
+    for (let i = 0; i < 10; i++) {
+      const light = 1 - 0.09 * i;
+      const picture = await portrait(i, (rgb) => {
+        for (let at = 0; at < rgb.length; at++) rgb[at] = (rgb[at] as number) * light;
+      });
+      const done = await stream.transform(picture);
+      const [before, after] = [await meanOf(picture), await meanOf(done.picture)];
+      expect(after / before).toBeGreaterThan(0.8);
+      expect(after / before).toBeLessThan(1.35);
+    }
+  });
+
+  it('takes pictures of any size in turn, and upright ones only come out', async () => {
+    const stream = await open();
+    const sizes = [
+      { width: 640, height: 480 },
+      { width: 321, height: 241 },
+      { width: 720, height: 1280 },
+      { width: 480, height: 360 },
+    ];
+    for (const size of sizes) {
+      const zoom = Math.min(size.width / 480, size.height / 360);
+      const picture = await filmed(admiral, { x: 255, y: 190, zoom }, undefined, size);
+      const done = await stream.transform(picture);
+      expect(done.swapped).toBe(true);
+      expect(await sharp(done.picture).metadata()).toMatchObject(size);
+    }
+    const upright = await portrait(0);
+    const lying = await sharp(upright)
+      .rotate(270)
+      .withMetadata({ orientation: 6 })
+      .jpeg({ quality: 95 })
+      .toBuffer();
+    const done = await stream.transform(lying);
+    expect(done.swapped).toBe(true);
+    const metadata = await sharp(done.picture).metadata();
+    expect(metadata).toMatchObject({ width: 480, height: 360 });
+    expect(metadata.orientation ?? 1).toBe(1);
+    // Whoever keeps the picture can tell that it is not as the camera took it.
+    expect(metadata.xmpAsString).toContain('digitalsourcetype/compositeWithTrainedAlgorithmicMedia"');
+    expect(metadata.xmpAsString).toContain('xmp:CreatorTool="Semblance ');
+    const nobody = await sharp(await uniform())
+      .rotate(270)
+      .withMetadata({ orientation: 6 })
+      .jpeg()
+      .toBuffer();
+    const through = await stream.transform(nobody);
+    expect(through.swapped).toBe(false);
+    const plain = await sharp(through.picture).metadata();
+    expect(plain).toMatchObject({ width: 480, height: 360 });
+    expect(plain.xmp).toBeUndefined();
+  });
+
+  it('goes on after pictures that are none, and after the caller gives one too many', async () => {
+    const stream = await open();
+    const good = await portrait(0);
+    const bad = [
+      Buffer.alloc(0),
+      Buffer.from('GIF89a'),
+      good.subarray(0, good.length / 2),
+      Buffer.alloc(PICTURE_LIMITS.bytes + 1),
+    ];
+    for (const picture of bad)
+      await expect(stream.transform(picture)).rejects.toMatchObject({ code: 'bad_frame', retryable: false });
+    const first = stream.transform(good);
+    await expect(stream.transform(good)).rejects.toMatchObject({ code: 'busy', retryable: true });
+    // What is given is copied before anything else happens with it.
+    good.fill(0);
+    expect(await first).toMatchObject({ swapped: true });
+    await stream.close();
+    await expect(stream.transform(good)).rejects.toMatchObject({ code: 'closed' });
+  });
+});
+
+it.runIf(process.platform === 'linux')(
+  'analyses beside the pictures in a thread that yields to them',
+  async () => {
+    const nice = await Promise.all(
+      (await readdir('/proc/self/task')).map(async (task) => {
+        const stat = await readFile(`/proc/self/task/${task}/stat`, 'latin1');
+        // The name, in brackets, may hold anything; niceness is the 17th field behind it.
+        return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[16]);
+      }),
+    );
+    expect(nice.filter((value) => value > 0)).toEqual([10]);
+  },
+);
+
+it('200 streams one after the other leave no thread and no memory behind', async () => {
+  const small = join(directory, 'small.png');
+  await sharp(ASTRONAUT).extract({ left: 120, top: 0, width: 220, height: 240 }).toFile(small);
+  const picture = await portrait(0);
+  const used = async (count: number) => {
+    for (let i = 0; i < count; i++) {
+      const stream = await live.open({ look: i % 4 === 0 ? { kind: 'face', path: small } : { kind: 'own' } });
+      if (i % 20 === 0) expect((await stream.transform(picture)).swapped).toBe(true);
+      await stream.close();
+    }
+    return { threads: await threadsOfOurs(), bytes: process.memoryUsage.rss() };
+  };
+  const ids = live.threadIds;
+  const early = await used(100);
+  const late = await used(100);
+  expect(live.threadIds).toEqual(ids);
+  expect(late.threads).toBe(early.threads);
+  expect(late.bytes - early.bytes).toBeLessThan(50 * 1024 * 1024);
+});
+
+/** How many threads this process has, but for those of libvips: it ends them when they have had nothing to do for a while. */
+async function threadsOfOurs(): Promise<number> {
+  const names = (await readdir('/proc/self/task')).map((task) =>
+    readFile(`/proc/self/task/${task}/comm`, 'utf8').catch(() => 'libvips'),
+  );
+  return (await Promise.all(names)).filter((name) => !name.startsWith('libvips')).length;
+}
+
+async function meanOf(jpeg: Uint8Array): Promise<number> {
+  const { data, info } = await sharp(jpeg).greyscale().raw().toBuffer({ resolveWithObject: true });
+  let sum = 0;
+  for (let y = FACE.y; y < FACE.y + FACE.height; y++) {
+    for (let x = FACE.x; x < FACE.x + FACE.width; x++) sum += data[y * info.width + x] as number;
+  }
+  return sum / (FACE.width * FACE.height);
+}

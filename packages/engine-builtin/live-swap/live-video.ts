@@ -1,0 +1,231 @@
+import type { EngineInterruptedError } from '@semblance/engine-api/engine';
+import type { Character } from './characters.ts';
+import { StreamThread } from './stream-thread.ts';
+import {
+  type LiveLook,
+  type LiveVideo,
+  LiveVideoError,
+  type LiveVideoStream,
+  type OpenOptions,
+  type TransformedPicture,
+} from './types.ts';
+
+/** What a thread may take before it is given up, milliseconds. */
+const LONGEST = {
+  warmUp: 120_000,
+  open: 30_000,
+  /** An opening that nobody wants any more: whoever ends the session waits for it. */
+  unwanted: 5_000,
+  picture: 10_000,
+  close: 10_000,
+} as const;
+
+export interface LiveVideoOptions {
+  /** Streams that can be open at once. */
+  readonly slots: number;
+  /** Who can be become, by id: `loadCharacters`. Threads are warmed with the first one's portrait. */
+  readonly characters: ReadonlyMap<string, Character>;
+  /** Where converted networks are kept; default as the model cache says. */
+  readonly cacheDir?: string;
+  /** Told about every thread that ended by itself or hung. */
+  readonly onCrash: (error: EngineInterruptedError) => void;
+  /** Entry file of the threads. */
+  readonly entry?: URL;
+  /** Longest that an opening which nobody wants any more may take, milliseconds. */
+  readonly unwantedMs?: number;
+}
+
+/** Room for one stream. */
+interface Slot {
+  /** Its thread, once warm. Undefined before the first warm-up, and after a thread that died while it was warmed. */
+  ready: Promise<StreamThread> | undefined;
+  thread: StreamThread | undefined;
+  warm: boolean;
+  /** A stream has it, or its thread is not done with one yet. */
+  taken: boolean;
+}
+
+/** Swaps faces in streams of pictures, each stream in a thread of its own. See docs/live-video.md. */
+export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readonly threadIds: number[] } {
+  const { characters, onCrash, cacheDir } = options;
+  const [first] = characters.values();
+  if (!first) throw new TypeError('live video without a character');
+  const entry = options.entry ?? new URL('./live-thread.ts', import.meta.url);
+  const unwantedMs = options.unwantedMs ?? LONGEST.unwanted;
+  const slots: Slot[] = Array.from({ length: options.slots }, () => ({
+    ...{ ready: undefined, thread: undefined, warm: false, taken: false },
+  }));
+  let closed = false;
+
+  function ready(slot: Slot): Promise<StreamThread> {
+    slot.ready ??= start(slot);
+    return slot.ready;
+  }
+
+  async function start(slot: Slot): Promise<StreamThread> {
+    const thread = new StreamThread({
+      ...{ entry, cacheDir },
+      onDeath: (error) => {
+        const { warm } = slot;
+        slot.ready = undefined;
+        slot.thread = undefined;
+        slot.warm = false;
+        onCrash(error);
+        // Not one that died warming up: that would go on for ever. Whoever opens the next stream tries again.
+        if (warm && !closed) ready(slot).catch(() => undefined);
+      },
+    });
+    slot.thread = thread;
+    try {
+      await thread.ask({ type: 'warm-up', portrait: first?.portrait as string }, LONGEST.warmUp);
+    } catch (error) {
+      // It may live on where a network could not be loaded.
+      if (slot.thread === thread) {
+        slot.ready = undefined;
+        slot.thread = undefined;
+        await thread.end();
+      }
+      throw error;
+    }
+    if (slot.thread === thread) slot.warm = true;
+    return thread;
+  }
+
+  function faceOf(look: LiveLook): string | undefined {
+    if (look.kind === 'own') return undefined;
+    if (look.kind === 'face') return look.path;
+    const character = characters.get(look.name);
+    if (!character)
+      throw new LiveVideoError('unknown_character', `There is no character of the name ${look.name}.`);
+    return character.portrait;
+  }
+
+  async function open({ look, signal }: OpenOptions): Promise<LiveVideoStream> {
+    if (closed) throw new LiveVideoError('closed', 'Live video was closed.');
+    signal?.throwIfAborted();
+    const face = faceOf(look);
+    // A thread that is warm before one that is not.
+    const slot = slots.find(({ taken, warm }) => !taken && warm) ?? slots.find(({ taken }) => !taken);
+    if (!slot) throw new LiveVideoError('no_slot', 'All streams of live video are in use.');
+    slot.taken = true;
+    const free = (): void => {
+      slot.taken = false;
+    };
+    let thread: StreamThread;
+    try {
+      // While its thread gets warm nothing is opened that would have to be closed again.
+      thread = await unlessAborted(ready(slot), signal);
+      await openIn(thread, face, signal);
+    } catch (error) {
+      free();
+      throw signal?.aborted ? signal.reason : error;
+    }
+    const stream = new Stream(thread, free);
+    if (signal?.aborted) {
+      await stream.close();
+      throw signal.reason;
+    }
+    const abort = () => void stream.close();
+    signal?.addEventListener('abort', abort, { once: true });
+    stream.onClose = () => signal?.removeEventListener('abort', abort);
+    return stream;
+  }
+
+  /** The thread is asked to the end even where the signal aborts: until then it could not take another stream. */
+  async function openIn(
+    thread: StreamThread,
+    face: string | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    signal?.throwIfAborted();
+    const hurry = () => thread.hurry(unwantedMs);
+    signal?.addEventListener('abort', hurry, { once: true });
+    try {
+      await thread.ask({ type: 'open', face }, LONGEST.open);
+    } finally {
+      signal?.removeEventListener('abort', hurry);
+    }
+  }
+
+  return {
+    slots: options.slots,
+    get threadIds() {
+      return slots.flatMap(({ thread }) => (thread ? [thread.threadId] : []));
+    },
+    async warmUp(signal) {
+      if (closed) throw new LiveVideoError('closed', 'Live video was closed.');
+      await unlessAborted(Promise.all(slots.map(ready)), signal);
+    },
+    open,
+    async close() {
+      closed = true;
+      await Promise.all(slots.map(({ thread }) => thread?.end()));
+    },
+  };
+}
+
+class Stream implements LiveVideoStream {
+  readonly #thread: StreamThread;
+  readonly #free: () => void;
+  #underWay: Promise<unknown> | undefined;
+  #closing: Promise<void> | undefined;
+  onClose: () => void = () => undefined;
+
+  constructor(thread: StreamThread, free: () => void) {
+    this.#thread = thread;
+    this.#free = free;
+  }
+
+  async transform(picture: Uint8Array): Promise<TransformedPicture> {
+    if (this.#closing) throw new LiveVideoError('closed', 'The stream was closed.');
+    if (this.#underWay)
+      throw new LiveVideoError('busy', 'The picture before is under way: one is taken at a time.');
+    // A copy of its own: what is given may be a part of something larger, and used again.
+    const copy = new Uint8Array(picture);
+    const asked = this.#thread.ask(
+      { type: 'picture', picture: copy, ms: performance.now() },
+      LONGEST.picture,
+      [copy.buffer],
+    );
+    this.#underWay = asked.then(
+      () => undefined,
+      () => undefined,
+    );
+    try {
+      const done = await asked;
+      if (!done) throw new Error('a picture was answered without a result');
+      return { ...done, picture: done.picture ?? picture };
+    } finally {
+      this.#underWay = undefined;
+    }
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.onClose();
+    await this.#underWay;
+    // A thread that died has no stream any more.
+    await this.#thread.ask({ type: 'close' }, LONGEST.close).catch(() => undefined);
+    this.#free();
+  }
+}
+
+/** Rejects with the signal's reason as soon as it is aborted. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (!signal) return work;
+  let abort = (): void => undefined;
+  const aborted = new Promise<never>((_resolve, reject) => {
+    abort = () => reject(signal.reason);
+    if (signal.aborted) abort();
+    else signal.addEventListener('abort', abort, { once: true });
+  });
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}

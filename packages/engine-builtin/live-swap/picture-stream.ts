@@ -1,0 +1,110 @@
+import { VERSION } from '@semblance/common/version';
+import { EDITED } from '@semblance/provenance/source-types';
+import { xmpPacket } from '@semblance/provenance/xmp';
+import type { FaceFinder } from '@semblance/vision/face-finder';
+import type { FaceRecogniser } from '@semblance/vision/face-recogniser';
+import type { SwapSource } from '../video-swap/swap-protocol.ts';
+import type { SwapThreads } from '../video-swap/swap-threads.ts';
+import { LiveFaces } from './live-faces.ts';
+import { LiveSwaps } from './live-swaps.ts';
+import { decodePicture, encodePicture } from './picture-codec.ts';
+import { toFrame, writeBack } from './planes.ts';
+import type { TransformedPicture } from './types.ts';
+
+/** Pictures smaller than this, in pixels of the shorter side, show no face that could be swapped. */
+const SMALLEST_SIDE = 64;
+
+/** Says in every picture with a swap that there is one. The pictures of a stream are no files with names of their own. */
+const MARK = Buffer.from(
+  xmpPacket({ digitalSourceType: EDITED, creatorTool: `Semblance ${VERSION}` }),
+).toString();
+
+export interface PictureStreamOptions {
+  readonly finder: FaceFinder;
+  readonly recogniser: () => Promise<FaceRecogniser>;
+  /** Analyses the light on faces while pictures go through. */
+  readonly beside: SwapThreads;
+  /** The face to put on; undefined: the caller's own stays. */
+  readonly source: SwapSource | undefined;
+}
+
+/** One stream inside its thread. */
+export class PictureStream {
+  readonly #faces: LiveFaces;
+  readonly #swaps: LiveSwaps | undefined;
+  /** Room for frames of the present size, and for what they were before a swap was drawn. */
+  #frame = { width: 0, height: 0, data: new Uint8Array(0) };
+  #before = new Uint8Array(0);
+  /** The time by the clock of the pictures' arrival. */
+  #nowMs = () => 0;
+  /** What is still done for the picture before. */
+  #afterwards = Promise.resolve();
+
+  constructor({ finder, recogniser, beside, source }: PictureStreamOptions) {
+    this.#faces = new LiveFaces(finder, recogniser);
+    this.#swaps = source && new LiveSwaps(source, beside);
+  }
+
+  /**
+   * @param ms when the picture arrived
+   * @throws LiveVideoError `bad_frame`; once, what {@link finish} failed with
+   */
+  async transform(picture: Uint8Array, ms: number): Promise<TransformedPicture> {
+    const begunMs = performance.now();
+    this.#nowMs = () => ms + performance.now() - begunMs;
+    const afterwards = this.#afterwards;
+    this.#afterwards = Promise.resolve();
+    await afterwards;
+    try {
+      return await this.#transform(picture, ms);
+    } finally {
+      this.#faces.workedUntil(this.#nowMs());
+    }
+  }
+
+  /**
+   * To be called once the last picture is on its way to the caller: what it could do without is done then, in the time
+   * in which most streams would wait for the next one, which waits for it.
+   */
+  finish(): void {
+    const nowMs = this.#nowMs;
+    this.#afterwards = this.#faces
+      .lookForOthers({ ...this.#frame, data: this.#before })
+      .then(() => this.#faces.workedUntil(nowMs()));
+    // The next picture fails with it.
+    this.#afterwards.catch(() => undefined);
+  }
+
+  async #transform(picture: Uint8Array, ms: number): Promise<TransformedPicture> {
+    const pixels = await decodePicture(picture);
+    const { width, height, data, turned } = pixels;
+    const untouched = async (faces: number): Promise<TransformedPicture> => {
+      // What is shown beside swaps, which are upright, must be so as well.
+      return { picture: turned ? await encodePicture(pixels) : picture, faces, swapped: false };
+    };
+    if (!this.#swaps || Math.min(width, height) < SMALLEST_SIDE) return untouched(0);
+    const frame = this.#room(width & ~1, height & ~1);
+    toFrame(data, width, frame);
+    this.#before.set(frame.data);
+    const placed = await this.#faces.follow(frame, ms);
+    if (placed.length === 0) return untouched(0);
+    for (const rect of this.#swaps.draw(frame, placed, ms)) {
+      writeBack(data, width, frame, this.#before, rect);
+    }
+    return { picture: await encodePicture(pixels, MARK), faces: placed.length, swapped: true };
+  }
+
+  async close(): Promise<void> {
+    await this.#afterwards.catch(() => undefined);
+    this.#swaps?.close();
+  }
+
+  #room(width: number, height: number) {
+    if (this.#frame.width !== width || this.#frame.height !== height) {
+      const bytes = (width * height * 3) / 2;
+      this.#frame = { width, height, data: new Uint8Array(bytes) };
+      this.#before = new Uint8Array(bytes);
+    }
+    return this.#frame;
+  }
+}

@@ -1,0 +1,130 @@
+import { Worker } from 'node:worker_threads';
+import { EngineInterruptedError, RenderError } from '@semblance/engine-api/engine';
+import { createThreadGate, endThread } from '@semblance/vision/models/thread-gate';
+import { threadEnd } from '../pool/thread-end.ts';
+import type { Ask, Done, Failed, FromThread, StreamThreadOptions, ToThread } from './protocol.ts';
+import { LiveVideoError } from './types.ts';
+
+interface Waiting {
+  readonly resolve: (result: Done | undefined) => void;
+  readonly reject: (error: Error) => void;
+  timer: NodeJS.Timeout;
+}
+
+export interface StreamThreadEvents {
+  /** Entry file of the thread. */
+  readonly entry: URL;
+  readonly cacheDir: string | undefined;
+  /** Told once, when the thread has ended by itself or was given up; not after `end`. */
+  readonly onDeath: (error: EngineInterruptedError) => void;
+}
+
+/** A worker thread that streams go through, as its process sees it. It keeps nothing alive while it is asked nothing. */
+export class StreamThread {
+  readonly #worker: Worker;
+  readonly #gate = createThreadGate();
+  readonly #waiting = new Map<number, Waiting>();
+  readonly #events: StreamThreadEvents;
+  #nextId = 1;
+  #death: EngineInterruptedError | undefined;
+
+  constructor(events: StreamThreadEvents) {
+    this.#events = events;
+    const workerData: StreamThreadOptions = { cacheDir: events.cacheDir, gate: this.#gate };
+    this.#worker = new Worker(events.entry, { workerData });
+    let failure: unknown;
+    this.#worker.on('message', (message: FromThread) => this.#receive(message));
+    this.#worker.on('error', (error) => {
+      failure = error;
+    });
+    this.#worker.on('exit', (code) => this.#die(threadEnd('a thread of live video', failure, code)));
+    this.#worker.unref();
+  }
+
+  /** For diagnosis. */
+  get threadId(): number {
+    return this.#worker.threadId;
+  }
+
+  /**
+   * @param longestMs a thread that has not answered by then is given up
+   * @param transfer memory that is given away
+   * @throws what the thread failed with; EngineInterruptedError where it died or was ended
+   */
+  ask(ask: Ask, longestMs: number, transfer: ArrayBuffer[] = []): Promise<Done | undefined> {
+    if (this.#death) return Promise.reject(this.#death);
+    const id = this.#nextId++;
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => this.#giveUp(longestMs), longestMs);
+      this.#waiting.set(id, { resolve, reject, timer });
+      this.#worker.ref();
+      this.#worker.postMessage({ ...ask, id } satisfies ToThread, transfer);
+    });
+  }
+
+  /** From now on it has so long for what it was asked. */
+  hurry(longestMs: number): void {
+    for (const waiting of this.#waiting.values()) {
+      clearTimeout(waiting.timer);
+      waiting.timer = setTimeout(() => this.#giveUp(longestMs), longestMs);
+    }
+  }
+
+  /** Ends the thread once it runs no network; what it was asked fails. */
+  async end(): Promise<void> {
+    this.#death ??= new EngineInterruptedError('live video was closed');
+    this.#failAll(this.#death);
+    await endThread(this.#worker, this.#gate);
+  }
+
+  #giveUp(afterMs: number): void {
+    const error = new EngineInterruptedError(
+      `a thread of live video did not answer within ${afterMs / 1000} s`,
+    );
+    this.#die(error);
+    void endThread(this.#worker, this.#gate);
+  }
+
+  #die(error: EngineInterruptedError): void {
+    if (this.#death) return;
+    this.#death = error;
+    this.#failAll(error);
+    this.#events.onDeath(error);
+  }
+
+  #failAll(error: Error): void {
+    const all = [...this.#waiting.values()];
+    this.#waiting.clear();
+    for (const { reject, timer } of all) {
+      clearTimeout(timer);
+      reject(error);
+    }
+  }
+
+  #receive(message: FromThread): void {
+    const asked = this.#waiting.get(message.id);
+    if (!asked) return;
+    this.#waiting.delete(message.id);
+    clearTimeout(asked.timer);
+    if (this.#waiting.size === 0) this.#worker.unref();
+    if (message.type === 'done') asked.resolve(message.result);
+    else asked.reject(toError(message.error));
+  }
+}
+
+function toError({ code, message, stack }: Failed): Error {
+  switch (code) {
+    case 'bad_frame':
+    case 'busy':
+    case 'closed':
+    case 'no_slot':
+    case 'unknown_character':
+      return new LiveVideoError(code, message);
+    case 'engine_interrupted':
+      return new EngineInterruptedError(message);
+    case undefined:
+      return Object.assign(new Error(message), stack === undefined ? {} : { stack });
+    default:
+      return new RenderError(code, message);
+  }
+}

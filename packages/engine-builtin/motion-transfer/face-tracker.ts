@@ -1,0 +1,140 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import type { VideoFrame } from '@semblance/media/types';
+import { type FaceFinder, MAX_YAW, yaw } from '@semblance/vision/face-finder';
+import { type Face, faceFromPoints } from '@semblance/vision/face-mesh';
+import { cropsOfFrame } from '../video-swap/mesh-crop.ts';
+import { fitBothWays } from './mirror-fit.ts';
+
+/** Below this the mesh no longer lies on a face. */
+const KEEP_SCORE = 0.5;
+/** A face is looked for in a picture of at most this shorter side. */
+const SEARCH_SIDE = 540;
+/** Longest wait between two searches, frames: a search costs as much as many fits. */
+const MAX_WAIT = 8;
+
+const COLORS = { range: 'tv', space: 'bt709' } as const;
+
+type Frame = Pick<VideoFrame, 'width' | 'height' | 'data'>;
+
+/** How a known face is fitted again: once, or with its mirror image, which takes twice as long and says more. */
+export type Fit = 'once' | 'both-ways';
+
+/** Follows one face through a video: fits the mesh from frame to frame, and searches again when it is lost. */
+export class FaceTracker {
+  readonly #finder: FaceFinder;
+  readonly #checkpoint: () => void;
+  readonly #fit: Fit;
+  #last: Face | undefined;
+  #lost = false;
+  #wait = 0;
+  #untilSearch = 0;
+
+  constructor(finder: FaceFinder, checkpoint: () => void, fit: Fit = 'once') {
+    this.#finder = finder;
+    this.#fit = fit;
+    this.#checkpoint = checkpoint;
+  }
+
+  /** The face in the next frame, in pixels of the frame; undefined where it is not to be seen. */
+  async track(frame: Frame): Promise<Face | undefined> {
+    if (this.#last && !this.#lost) {
+      const face = await this.#refit(frame, this.#last);
+      if (face) return this.#keep(face);
+      this.#lost = true;
+      this.#wait = 1;
+      this.#untilSearch = 0;
+    }
+    if (this.#untilSearch > 0) {
+      this.#untilSearch--;
+      return undefined;
+    }
+    const found = await this.#search(frame);
+    // Fitted as in the frames to come: a driver's rest must not differ from the rest by how it was looked at.
+    if (found) return this.#keep((await this.#refit(frame, found)) ?? found);
+    this.#wait = Math.min(MAX_WAIT, Math.max(1, this.#wait * 2));
+    this.#untilSearch = this.#wait - 1;
+    return undefined;
+  }
+
+  #keep(face: Face): Face {
+    this.#last = face;
+    this.#lost = false;
+    this.#wait = 0;
+    return face;
+  }
+
+  async #refit(frame: Frame, last: Face): Promise<Face | undefined> {
+    const face = await refitFace(this.#finder, frame, last, this.#fit);
+    return face.score < KEEP_SCORE || Math.abs(yaw(face)) > MAX_YAW ? undefined : face;
+  }
+
+  async #search(frame: Frame): Promise<Face | undefined> {
+    const step = Math.max(1, Math.floor(Math.min(frame.width, frame.height) / SEARCH_SIDE));
+    const picture = toRgb(frame, { left: 0, top: 0, right: frame.width, bottom: frame.height }, step);
+    const faces = (await this.#finder.find(picture, this.#checkpoint)).map((face) => moved(face, 0, 0, step));
+    const last = this.#last;
+    if (!last) return faces[0];
+    // The one that was followed before it was lost, if it is among them.
+    const far = (face: Face): number =>
+      Math.hypot(
+        (face.points[12] as number) - (last.points[12] as number),
+        (face.points[13] as number) - (last.points[13] as number),
+      ) /
+        last.width +
+      Math.abs(Math.log(face.width / last.width));
+    const nearest = faces.reduce<Face | undefined>(
+      (best, face) => (best && far(best) <= far(face) ? best : face),
+      undefined,
+    );
+    return nearest && far(nearest) < 0.8 ? nearest : faces[0];
+  }
+}
+
+/** Fits the mesh of a known face again in a frame. Both in pixels of the frame. */
+export function refitFace(finder: FaceFinder, frame: Frame, face: Face, fit: Fit): Promise<Face> {
+  const source = cropsOfFrame(frame, COLORS);
+  return fit === 'once' ? finder.refitFrom(source, face) : fitBothWays(finder, source, frame.width, face);
+}
+
+/** Every `step`-th pixel of part of a frame, as the networks want colours. */
+export function toRgb(
+  frame: Frame,
+  box: { left: number; top: number; right: number; bottom: number },
+  step: number,
+): Picture {
+  const { width: stride, height: rows, data } = frame;
+  const width = Math.max(1, Math.floor((box.right - box.left) / step));
+  const height = Math.max(1, Math.floor((box.bottom - box.top) / step));
+  const out = new Uint8ClampedArray(width * height * 3);
+  const luma = stride * rows;
+  const half = stride >> 1;
+  const blue = luma;
+  const red = luma + luma / 4;
+  for (let y = 0, o = 0; y < height; y++) {
+    const fy = box.top + y * step + (step >> 1);
+    const row = fy * stride;
+    const chromaRow = (fy >> 1) * half;
+    for (let x = 0; x < width; x++, o += 3) {
+      const fx = box.left + x * step + (step >> 1);
+      const l = 1.164 * ((data[row + fx] as number) - 16);
+      const c = chromaRow + (fx >> 1);
+      const cb = (data[blue + c] as number) - 128;
+      const cr = (data[red + c] as number) - 128;
+      out[o] = l + 1.7 * cr;
+      out[o + 1] = l - 0.3 * cb - 0.62 * cr;
+      out[o + 2] = l + 2.06 * cb;
+    }
+  }
+  return { width, height, channels: 3, data: new Uint8Array(out.buffer) };
+}
+
+/** A face in pixels of another picture: shifted, then scaled. */
+function moved(face: Face, dx: number, dy: number, scale: number): Face {
+  const points = new Float32Array(face.points.length);
+  for (let i = 0; i < points.length; i += 3) {
+    points[i] = ((face.points[i] as number) + dx) * scale;
+    points[i + 1] = ((face.points[i + 1] as number) + dy) * scale;
+    points[i + 2] = (face.points[i + 2] as number) * scale;
+  }
+  return faceFromPoints(points, face.score);
+}

@@ -1,0 +1,179 @@
+import { join } from 'node:path';
+import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
+import type { Picture } from '@semblance/engine-api/picture';
+import { outputSize } from '@semblance/media/size';
+import type { ColorTags, Media, VideoFrame } from '@semblance/media/types';
+import { readShown } from '@semblance/vision/image/picture-file';
+import sharp from 'sharp';
+import { drawThreads } from '../animate/draw-threads.ts';
+import { type Portrait, REST } from '../animate/portrait.ts';
+import { PortraitVideo } from '../animate/portrait-video.ts';
+import { preparePortrait } from '../animate/prepare.ts';
+import type { Renderer, RenderTools } from '../renderer.ts';
+import { StageTimes } from '../stage-times.ts';
+import { FaceTracker } from './face-tracker.ts';
+import { DriverReference, type Motion } from './measure.ts';
+import { type MouthScale, measureMouth } from './mouth-scale.ts';
+import { neutralOf, Retargeter } from './retarget.ts';
+
+/** Longest shorter side of the output. */
+const SHORTER_SIDE = 1080;
+/** A driver is only looked at, never shown: more pixels than these tell nothing more. */
+export const DRIVER_SIDE = 720;
+/** Frames with a face from which the driver's rest is judged before the first is drawn. */
+const NEUTRAL_FRAMES = 15;
+/** Frames without a face that are waited for one; from then on they show the still. */
+const MOST_WAITING = 240;
+
+export const COLOR: ColorTags = { range: 'tv', space: 'bt709', primaries: 'bt709', transfer: 'bt709' };
+
+/** Animates the person of a still picture (`image`) with the head of a driver (`motion_video`). */
+export const renderMotionTransfer: Renderer = async (work, tools) => {
+  const { image, motion_video: driver } = work.inputs;
+  if (!image || !driver) {
+    throw new RenderError('processing_failed', 'Motion Transfer needs the inputs image and motion_video.');
+  }
+  return transferMotion({ image, driver, outputDir: work.outputDir }, await tools.media(), tools);
+};
+
+export interface MotionTransferJob {
+  /** File of the still picture. */
+  readonly image: string;
+  /** File of the driving video. */
+  readonly driver: string;
+  readonly outputDir: string;
+}
+
+/** @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large` */
+export async function transferMotion(
+  job: MotionTransferJob,
+  media: Media,
+  tools: Pick<RenderTools, 'finder' | 'checkpoint' | 'signal' | 'onProgress'>,
+): Promise<RenderResult> {
+  const { finder, checkpoint, signal, onProgress } = tools;
+  const times = new StageTimes();
+  const { timed } = times;
+  onProgress(0, 'portrait');
+  const info = await media.probe(job.driver, 'video', signal);
+  const { video } = info;
+  if (!video) throw new RenderError('unsupported_format', 'The motion video has no picture.');
+  const { portrait, mouth } = await timed('portrait', async () => {
+    const picture = await readStill(job.image);
+    checkpoint();
+    const [face] = await finder.find(picture, checkpoint);
+    if (!face) {
+      throw new RenderError('face_not_detected', 'No face was found in the character picture (image_key).');
+    }
+    const prepared = preparePortrait(picture, face);
+    return { portrait: prepared, mouth: await measureMouth(prepared, face, finder, checkpoint) };
+  });
+  checkpoint();
+  const outputPath = join(job.outputDir, 'output.mp4');
+  const { width, height } = portrait;
+  const writer = await media.openWriter({
+    ...{ path: outputPath, width, height, color: COLOR, signal, frameRate: video.frameRate },
+    ...(info.audio ? { audio: { path: job.driver } } : {}),
+  });
+  const drawn = new PortraitVideo(portrait, { threads: drawThreads(), writer }, (frames) => {
+    onProgress(0.03 + 0.92 * Math.min(1, frames / Math.max(1, video.frameCount)), 'animate');
+  });
+  try {
+    const animation = new Animation({ portrait, mouth }, drawn);
+    const tracker = new FaceTracker(finder, checkpoint, 'both-ways');
+    const size = outputSize(video, DRIVER_SIDE);
+    const frames = media.decodeVideo(job.driver, info, { signal, size });
+    let lastUs = 0;
+    let gapUs = 1e6 / video.frameRate;
+    for await (const frame of frames) {
+      checkpoint();
+      if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
+      lastUs = frame.ptsUs;
+      const face = await timed('track', () => tracker.track(frame));
+      // While the next frames are followed here, those that wait are drawn in other threads.
+      await timed('draw', () => animation.add(frame, face?.points));
+    }
+    if (!animation.sawFace) {
+      throw new RenderError('face_not_detected', 'No face was found in the motion video (motion_video_key).');
+    }
+    await timed('draw', () => animation.finish());
+    onProgress(0.96, 'write');
+    const written = await timed('write', () => writer.finish(video.endUs ?? lastUs + gapUs));
+    onProgress(1, 'done');
+    return {
+      outputPath,
+      contentType: 'video/mp4',
+      units: { unit: 'second', quantity: written.durationMs / 1000 },
+      stages: times.stages,
+      details: { frames: written.frames, width, height, frames_without_face: animation.unseen },
+    };
+  } catch (error) {
+    await writer.abort();
+    throw error;
+  } finally {
+    drawn.close();
+  }
+}
+
+/** The still at the size of the output. */
+export async function readStill(path: string): Promise<Picture> {
+  const picture = await readShown(path, 'The character picture');
+  const size = outputSize(picture, SHORTER_SIDE);
+  if (size.width === picture.width && size.height === picture.height) return picture;
+  const { data } = await sharp(picture.data, {
+    raw: { width: picture.width, height: picture.height, channels: 3 },
+  })
+    .resize(size.width, size.height, { fit: 'cover', kernel: 'lanczos3' })
+    .raw()
+    .toBuffer({ resolveWithObject: true });
+  return { ...size, channels: 3, data: new Uint8Array(data.buffer, data.byteOffset, data.length) };
+}
+
+/** Puts the driver's motion onto the portrait, in the order of its frames. */
+class Animation {
+  readonly #portrait: Portrait;
+  readonly #mouth: MouthScale;
+  readonly #video: PortraitVideo;
+  readonly #waiting: { readonly ptsUs: number; readonly motion: Motion | undefined }[] = [];
+  #reference: DriverReference | undefined;
+  #retargeter: Retargeter | undefined;
+  #seen = 0;
+  /** Frames in which the driver's face was not seen. */
+  unseen = 0;
+
+  constructor({ portrait, mouth }: { portrait: Portrait; mouth: MouthScale }, video: PortraitVideo) {
+    this.#portrait = portrait;
+    this.#mouth = mouth;
+    this.#video = video;
+  }
+
+  get sawFace(): boolean {
+    return this.#reference !== undefined;
+  }
+
+  /** Takes the next frame, and draws what need not wait for the driver's rest to be known. */
+  async add({ ptsUs }: VideoFrame, points: Float32Array | undefined): Promise<void> {
+    if (points) {
+      this.#reference ??= new DriverReference(points);
+      this.#seen++;
+    } else this.unseen++;
+    this.#waiting.push({ ptsUs, motion: points ? this.#reference?.measure(points) : undefined });
+    const known = this.#retargeter !== undefined || this.#seen >= NEUTRAL_FRAMES;
+    if (known || this.#waiting.length >= MOST_WAITING) await this.#drawAll();
+  }
+
+  /** Draws the rest, and waits until all is written. */
+  async finish(): Promise<void> {
+    await this.#drawAll();
+    await this.#video.finish();
+  }
+
+  async #drawAll(): Promise<void> {
+    if (!this.#retargeter && this.#seen > 0) {
+      const motions = this.#waiting.flatMap(({ motion }) => (motion ? [motion] : []));
+      this.#retargeter = new Retargeter(this.#portrait, neutralOf(motions), this.#mouth);
+    }
+    for (const { ptsUs, motion } of this.#waiting.splice(0)) {
+      await this.#video.add(this.#retargeter?.pose(motion, ptsUs) ?? REST, ptsUs);
+    }
+  }
+}

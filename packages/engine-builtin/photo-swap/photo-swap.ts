@@ -1,0 +1,105 @@
+import { rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { RenderError, type RenderResult, type RenderStage } from '@semblance/engine-api/engine';
+import type { FaceFinder } from '@semblance/vision/face-finder';
+import {
+  CONTENT_TYPES,
+  EXTENSIONS,
+  encodeBase,
+  readBase,
+  readFace,
+} from '@semblance/vision/image/picture-file';
+import type { Renderer } from '../renderer.ts';
+import { prepareSource } from '../swap/source-face.ts';
+import { swapFace } from '../swap/swap-face.ts';
+
+export interface PhotoSwapJob {
+  /** File of the base image. */
+  readonly image: string;
+  /** File of the face picture. */
+  readonly face: string;
+  readonly outputDir: string;
+}
+
+export interface PhotoSwapTools {
+  readonly finder: FaceFinder;
+  /** Throws when the render was cancelled; called between steps of at most some tens of milliseconds. */
+  readonly checkpoint: () => void;
+  readonly onProgress: (fraction: number, stage: string) => void;
+}
+
+/** Photo Swap as the worker threads run it. */
+export const renderPhotoSwap: Renderer = ({ inputs, outputDir }, tools) => {
+  const { image, face } = inputs;
+  if (!image || !face)
+    throw new RenderError('processing_failed', 'Photo Swap needs the inputs image and face.');
+  return photoSwap({ image, face, outputDir }, tools);
+};
+
+/**
+ * Puts the most prominent face of one picture onto the faces of another and writes the result as
+ * `output.{jpg,png,webp}`, which appears whole or not at all.
+ * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
+ */
+export async function photoSwap(job: PhotoSwapJob, tools: PhotoSwapTools): Promise<RenderResult> {
+  const { finder, checkpoint, onProgress } = tools;
+  const stages: RenderStage[] = [];
+  let last = performance.now();
+  const lap = (name: string, fraction: number, next: string): void => {
+    const now = performance.now();
+    stages.push({ name, milliseconds: now - last });
+    last = now;
+    onProgress(fraction, next);
+    checkpoint();
+  };
+  onProgress(0, 'decode');
+  const face = await readFace(job.face);
+  checkpoint();
+  const base = await readBase(job.image);
+  lap('decode', 0.15, 'detect');
+  const [source] = await finder.find(face, checkpoint);
+  if (!source)
+    throw new RenderError('face_not_detected', 'No face was found in the face picture (face_key).');
+  const targets = await finder.find(base.picture, checkpoint);
+  if (targets.length === 0) {
+    throw new RenderError('face_not_detected', 'No face was found in the base image (image_key).');
+  }
+  lap('detect', 0.4, 'swap');
+  const times: Record<string, number> = {};
+  // One patch serves all faces: as fine as the widest of them can use.
+  const widest = Math.max(...targets.map((target) => target.width));
+  const start = performance.now();
+  const prepared = prepareSource(face, source, widest);
+  times.source = performance.now() - start;
+  for (const [index, target] of targets.entries()) {
+    checkpoint();
+    swapFace(base.picture, target, prepared, times);
+    onProgress(0.4 + (0.4 * (index + 1)) / targets.length, 'swap');
+  }
+  for (const [name, milliseconds] of Object.entries(times)) stages.push({ name, milliseconds });
+  last = performance.now();
+  checkpoint();
+  onProgress(0.8, 'encode');
+  const file = await encodeBase(base);
+  lap('encode', 0.95, 'write');
+  const outputPath = join(job.outputDir, `output.${EXTENSIONS[base.format]}`);
+  const partial = `${outputPath}.part`;
+  try {
+    await writeFile(partial, file);
+    checkpoint();
+    await rename(partial, outputPath);
+  } catch (error) {
+    await rm(partial, { force: true });
+    throw error;
+  }
+  stages.push({ name: 'write', milliseconds: performance.now() - last });
+  onProgress(1, 'done');
+  const { width, height } = base.picture;
+  return {
+    outputPath,
+    contentType: CONTENT_TYPES[base.format],
+    units: { unit: 'image', quantity: 1 },
+    stages,
+    details: { faces: targets.length, width, height },
+  };
+}

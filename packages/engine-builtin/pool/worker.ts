@@ -1,0 +1,112 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import { describeError } from '@semblance/common/errors';
+import { EngineInterruptedError, RenderError, type RenderResult } from '@semblance/engine-api/engine';
+import { exhausted } from '@semblance/engine-api/exhausted';
+import { createMedia, findMediaTools } from '@semblance/media/media';
+import type { Media } from '@semblance/media/types';
+import { FaceFinder } from '@semblance/vision/face-finder';
+import { FaceRecogniser } from '@semblance/vision/face-recogniser';
+import { openSession } from '@semblance/vision/models/session';
+import { threadStarted } from '@semblance/vision/models/thread-gate';
+import { BUILTIN_CAPABILITIES } from '../capabilities.ts';
+import { madeOnce } from './made-once.ts';
+import type { FromWorker, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
+import { warmUp } from './warm-up.ts';
+
+/** Entry of a worker thread: holds the networks and renders one job at a time. */
+
+class CancelledError extends Error {
+  override readonly name = 'CancelledError';
+}
+
+const port = parentPort;
+if (!port) throw new Error('worker.ts runs in a worker thread only');
+const { cacheDir } = workerData as WorkerOptions;
+
+const running = new Map<number, AbortController>();
+const loadFinder = madeOnce(async () => {
+  const [blazeface, facemesh] = await Promise.all([
+    openSession('blazeface', cacheDir),
+    openSession('facemesh', cacheDir),
+  ]);
+  return new FaceFinder({ blazeface, facemesh });
+});
+
+const loadRecogniser = madeOnce(async () => new FaceRecogniser(await openSession('faceres', cacheDir)));
+
+const lookForMediaTools = madeOnce(() => findMediaTools());
+
+const openMedia = madeOnce(async (): Promise<Media> => {
+  const tools = await lookForMediaTools();
+  if (!tools.available) throw new RenderError('processing_failed', tools.reason);
+  return createMedia({ tools });
+});
+
+function send(message: FromWorker): void {
+  port?.postMessage(message);
+}
+
+async function handle(message: Exclude<ToWorker, { type: 'cancel' }>): Promise<void> {
+  const { id } = message;
+  try {
+    const loaded = await loadFinder();
+    if (message.type === 'warm-up') {
+      await warmUp(loaded, (await lookForMediaTools()).available);
+      send({ type: 'done', id, result: null });
+    } else {
+      send({ type: 'done', id, result: await render(message, loaded) });
+    }
+  } catch (error) {
+    send({ type: 'failed', id, error: describe(error) });
+  }
+}
+
+async function render(
+  { id, work, cancelled }: Extract<ToWorker, { type: 'render' }>,
+  loaded: FaceFinder,
+): Promise<RenderResult> {
+  const chosen = BUILTIN_CAPABILITIES.find(({ capability }) => capability === work.capability);
+  if (!chosen) throw new Error(`no renderer for ${work.capability}`);
+  const flag = new Int32Array(cancelled);
+  const controller = new AbortController();
+  running.set(id, controller);
+  try {
+    const renderer = await chosen.load();
+    return await renderer(work, {
+      finder: loaded,
+      recogniser: loadRecogniser,
+      media: openMedia,
+      cacheDir,
+      signal: controller.signal,
+      checkpoint: () => {
+        if (Atomics.load(flag, 0) !== 0) throw new CancelledError('the render was cancelled');
+      },
+      onProgress: (fraction, stage) => send({ type: 'progress', id, fraction, stage }),
+    });
+  } catch (error) {
+    // What a cancelled step throws is not a fault of its own.
+    throw controller.signal.aborted ? controller.signal.reason : error;
+  } finally {
+    running.delete(id);
+  }
+}
+
+function describe(error: unknown): WorkerFailure {
+  if (error instanceof CancelledError) return { code: 'cancelled', message: error.message, stack: undefined };
+  const lack = exhausted(error);
+  // The path is for the log, which has what an engine prints.
+  if (lack) console.warn(`${lack.message}: ${describeError(error)}`);
+  if (lack) return { code: lack.code, message: lack.message, stack: undefined };
+  if (error instanceof RenderError || error instanceof EngineInterruptedError)
+    return { code: error.code, message: error.message, stack: error.stack };
+  const { message, stack } = error instanceof Error ? error : new Error(String(error));
+  return { code: undefined, message, stack };
+}
+
+port.on('message', (message: ToWorker) => {
+  if (message.type === 'cancel')
+    running.get(message.id)?.abort(new CancelledError('the render was cancelled'));
+  else void handle(message);
+});
+
+threadStarted();

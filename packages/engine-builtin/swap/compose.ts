@@ -1,0 +1,216 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import { sampleRgb } from '@semblance/vision/picture';
+import { BundleRow, bundle, type Plane, plane } from '@semblance/vision/plane/plane';
+import type { WarpMap } from '@semblance/vision/plane/warp-map';
+import { KIND, LIGHT, relight } from './light.ts';
+import type { SourceFace } from './source-face.ts';
+import type { SwapPlan } from './swap-face.ts';
+import { applyTone } from './tone.ts';
+
+/**
+ * Draws a planned swap into the picture at the picture's own resolution. Pixels whose share of the new face is zero
+ * are not written at all.
+ */
+export function compose(picture: Picture, plan: SwapPlan, source: SourceFace): void {
+  const { originX, originY, scale, tone } = plan;
+  const { data, channels } = picture;
+  const depth = data instanceof Uint16Array ? 257 : 1;
+  const unit = 1 / depth;
+  const green = channels >= 3 ? 1 : 0;
+  const blue = channels >= 3 ? 2 : 0;
+  const endX = Math.min(picture.width, Math.ceil(originX + plan.width * scale));
+  const endY = Math.min(picture.height, Math.ceil(originY + plan.height * scale));
+  const before = region(picture, originX, originY, endX, endY);
+  const rgb = new Float32Array(3);
+  const kept = new Float32Array(3);
+  const kind = new Float32Array(KIND.count);
+  const grain = plan.grainShare;
+  const fields = bundle([
+    plan.alpha,
+    plan.keep,
+    plan.eyes,
+    plan.lips,
+    plan.features,
+    ...places(plan.direct),
+    ...places(plan.own),
+  ]);
+  const row = new BundleRow(fields);
+  const values = row.values;
+  const last = fields.width - 1;
+  const light = new Float32Array(LIGHT.count);
+  const lightRow = new BundleRow(plan.light.values);
+  const toLight = 1 / (scale * plan.light.coarseness);
+  for (let py = originY; py < endY; py++) {
+    row.moveTo((py - originY + 0.5) / scale);
+    const span = spanOf(values, fields.width);
+    if (span.end <= span.start) continue;
+    lightRow.moveTo((py - originY + 0.5) * toLight);
+    const to = Math.min(endX, Math.ceil(originX + (span.end + 1) * scale));
+    for (let px = Math.max(originX, Math.floor(originX + (span.start - 1) * scale)); px < to; px++) {
+      const place = (px - originX + 0.5) / scale - 0.5;
+      const gx = place < 0 ? 0 : place > last ? last : place;
+      const x0 = gx | 0;
+      const u = gx - x0;
+      const i = x0 * FIELDS;
+      const j = x0 < last ? i + FIELDS : i;
+      const alpha = between(values, i, j, u);
+      if (alpha < 0.002) continue;
+      const keep = between(values, i + 1, j + 1, u);
+      if (keep < 0.998) {
+        // Where nothing is known `keep` is 1 all around; what rounding leaves is not worth a special case.
+        const by = 1 / Math.max(between(values, i + DIRECT + 2, j + DIRECT + 2, u), 1e-6);
+        const sourceX = between(values, i + DIRECT, j + DIRECT, u) * by;
+        const sourceY = between(values, i + DIRECT + 1, j + DIRECT + 1, u) * by;
+        sampleRgb(source.image, sourceX, sourceY, rgb);
+        kind[KIND.eye] = between(values, i + 2, j + 2, u);
+        kind[KIND.lips] = between(values, i + 3, j + 3, u);
+        kind[KIND.feature] = between(values, i + 4, j + 4, u);
+        lightRow.read((px - originX + 0.5) * toLight, light);
+        relight(light, kind, source.grey, rgb);
+        if (tone) applyTone(tone, rgb);
+        if (grain > 0) addGrain(rgb, before, px - originX, py - originY, grain);
+      }
+      if (keep > 0.002) {
+        const known = between(values, i + OWN + 2, j + OWN + 2, u);
+        const ownX =
+          known < 1e-6 ? (px - originX + 0.5) / scale : between(values, i + OWN, j + OWN, u) / known;
+        const ownY =
+          known < 1e-6 ? (py - originY + 0.5) / scale : between(values, i + OWN + 1, j + OWN + 1, u) / known;
+        sampleSamples(before, ownX * scale, ownY * scale, kept);
+        for (let c = 0; c < 3; c++) rgb[c] = (rgb[c] as number) * (1 - keep) + (kept[c] as number) * keep;
+      }
+      const o = (py * picture.width + px) * channels;
+      const r = (data[o] as number) * unit * (1 - alpha) + (rgb[0] as number) * alpha;
+      const g = (data[o + green] as number) * unit * (1 - alpha) + (rgb[1] as number) * alpha;
+      const b = (data[o + blue] as number) * unit * (1 - alpha) + (rgb[2] as number) * alpha;
+      if (channels < 3) {
+        data[o] = toSample(0.299 * r + 0.587 * g + 0.114 * b, depth);
+      } else {
+        data[o] = toSample(r, depth);
+        data[o + 1] = toSample(g, depth);
+        data[o + 2] = toSample(b, depth);
+      }
+    }
+  }
+}
+
+/** First of the three fields of each map in the bundle that the pixels are read from. */
+const DIRECT = 5;
+const OWN = 8;
+const FIELDS = 11;
+
+function between(values: Float32Array, i: number, j: number, u: number): number {
+  const left = values[i] as number;
+  return left + ((values[j] as number) - left) * u;
+}
+
+/** The columns of a row of the bundle in which the face has any share: the first, and the one after the last. */
+function spanOf(values: Float32Array, width: number): { start: number; end: number } {
+  let start = 0;
+  let end = width;
+  while (start < width && values[start * FIELDS] === 0) start++;
+  while (end > start && values[(end - 1) * FIELDS] === 0) end--;
+  return { start, end };
+}
+
+/** A map as fields that may be averaged: pixels that it does not cover weigh nothing. */
+function places(map: WarpMap): Plane[] {
+  const { width, height } = map.x;
+  const out = [plane(width, height), plane(width, height)] as const;
+  for (let i = 0; i < width * height; i++) {
+    const known = map.covered.data[i] as number;
+    out[0].data[i] = (map.x.data[i] as number) * known;
+    out[1].data[i] = (map.y.data[i] as number) * known;
+  }
+  return [...out, map.covered];
+}
+
+function toSample(value: number, depth: number): number {
+  return ((value <= 0 ? 0 : value >= 255 ? 255 : value) * depth + 0.5) | 0;
+}
+
+/** Largest amplitude that counts as texture of the skin. */
+const GRAIN_LIMIT = 10;
+
+/**
+ * Adds the finest texture of the picture at this very place (film grain, sensor noise, pores) to a face that was
+ * enlarged and so has none of its own: without it the face looks pasted in, too smooth for its surroundings.
+ */
+function addGrain(rgb: Float32Array, before: Samples, x: number, y: number, share: number): void {
+  const { width, height, data, channels, unit, green } = before;
+  const left = Math.max(0, x - 2) * channels + green;
+  const right = Math.min(width - 1, x + 2) * channels + green;
+  const centre = x * channels + green;
+  const middle = y * width * channels;
+  const above = Math.max(0, y - 2) * width * channels;
+  const below = Math.min(height - 1, y + 2) * width * channels;
+  const here = (data[middle + centre] as number) * unit;
+  const sum =
+    (data[above + left] as number) +
+    (data[above + right] as number) +
+    (data[below + left] as number) +
+    (data[below + right] as number) +
+    (data[middle + left] as number) +
+    (data[middle + right] as number) +
+    (data[above + centre] as number) +
+    (data[below + centre] as number) +
+    (data[middle + centre] as number);
+  const grain = share * Math.min(GRAIN_LIMIT, Math.max(-GRAIN_LIMIT, here - (sum * unit) / 9));
+  rgb[0] = (rgb[0] as number) + grain;
+  rgb[1] = (rgb[1] as number) + grain;
+  rgb[2] = (rgb[2] as number) + grain;
+}
+
+/** Part of a picture as it was, in its own samples. */
+interface Samples {
+  readonly width: number;
+  readonly height: number;
+  readonly channels: number;
+  readonly data: Uint8Array | Uint16Array;
+  /** Factor from samples to 0–255. */
+  readonly unit: number;
+  /** Places of green and blue in a pixel; grey stands for all. */
+  readonly green: number;
+  readonly blue: number;
+}
+
+function region(picture: Picture, left: number, top: number, right: number, bottom: number): Samples {
+  const { channels } = picture;
+  const width = right - left;
+  const height = bottom - top;
+  const wide = picture.data instanceof Uint16Array;
+  const data = wide ? new Uint16Array(width * height * channels) : new Uint8Array(width * height * channels);
+  for (let y = 0; y < height; y++) {
+    const from = ((top + y) * picture.width + left) * channels;
+    data.set(picture.data.subarray(from, from + width * channels), y * width * channels);
+  }
+  const colours = channels >= 3;
+  return {
+    width,
+    height,
+    channels,
+    data,
+    unit: wide ? 1 / 257 : 1,
+    green: colours ? 1 : 0,
+    blue: colours ? 2 : 0,
+  };
+}
+
+function sampleSamples(image: Samples, x: number, y: number, out: Float32Array): void {
+  const { width, height, data, channels, unit, green, blue } = image;
+  const px = Math.min(width - 1, Math.max(0, x - 0.5));
+  const py = Math.min(height - 1, Math.max(0, y - 0.5));
+  const x0 = px | 0;
+  const y0 = py | 0;
+  const right = x0 + 1 < width ? channels : 0;
+  const down = y0 + 1 < height ? width * channels : 0;
+  const u = px - x0;
+  const v = py - y0;
+  const i = (y0 * width + x0) * channels;
+  for (let c = 0; c < 3; c++) {
+    const k = i + (c === 0 ? 0 : c === 1 ? green : blue);
+    const top = (data[k] as number) * (1 - u) + (data[k + right] as number) * u;
+    const bottom = (data[k + down] as number) * (1 - u) + (data[k + down + right] as number) * u;
+    out[c] = (top * (1 - v) + bottom * v) * unit;
+  }
+}

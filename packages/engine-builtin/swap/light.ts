@@ -1,0 +1,273 @@
+import { type Bundle, blur, type Plane, plane, shrinkPlane, smoothstep } from '@semblance/vision/plane/plane';
+
+/** Light is smooth: it is compared on a grid this many times coarser than the work grid. */
+const COARSENESS = 4;
+
+export type Channels = readonly [Plane, Plane, Plane];
+
+/** How the light on the target differs from that on the source, on a coarse grid. */
+export interface LightField {
+  /** The fields of {@link LIGHT}. */
+  readonly values: Bundle;
+  /** Work pixels per pixel of the grid. */
+  readonly coarseness: number;
+}
+
+/** Places of the fields in a light field. */
+export const LIGHT = {
+  /** Strength of the source's relief in the result. */
+  relief: 0,
+  /** Ratio of brightness, target to source. */
+  gain: 1,
+  /** Ratio of colour balance: red and blue against brightness. */
+  redGain: 2,
+  blueGain: 3,
+  /** Brightness of the source's skin. */
+  sourceLevel: 4,
+  /** Three: what to add to each channel of the source once its relief has that strength. */
+  offset: 5,
+  /** Three: the target's skin. */
+  skin: 8,
+  /** Strength of the source's fine relief (pores, wrinkles, noise), and the brightness around it that it stands out from. */
+  fine: 11,
+  middle: 12,
+  count: 13,
+} as const;
+
+export interface LightInputs {
+  /** Red, green and blue of what is there, and of what will be put there, on the work grid. */
+  readonly own: Channels;
+  readonly other: Channels;
+  /** How much each pixel tells about the light: 1 on skin that both show, 0 elsewhere. */
+  readonly weight: Plane;
+  /** 1 near the edge of the replaced area, where the match must be close, to 0 well inside. */
+  readonly edge: Plane;
+  /** 1 near that edge, where the relief is as weak as the target's, to 0 well inside, where it is the source's. */
+  readonly rim: Plane;
+  readonly faceWidth: number;
+  /** Relative strength of the relief that was there to that of the relief that will be put there. */
+  readonly relief: number;
+}
+
+/** Widths of the surroundings as shares of the face's: brightness within the face, its colour, both at the edge. */
+const BROAD = 0.3;
+const COLOUR = 0.2;
+const NARROW = 0.06;
+/** Most that the relief of a face (pores, wrinkles, noise) is strengthened or weakened, whatever the light. */
+const RELIEF_LIMITS = [0.6, 1.25] as const;
+/** The same well inside the face, where a weak relief would cost likeness and no edge can show. */
+const INNER_RELIEF_LIMITS = [1, 1.25] as const;
+/**
+ * How many times deeper relief may get relative to the light, in a fifth of the source's light and in a third of it or
+ * more: more than that, and a face in the dark has black shadows.
+ */
+const MOST_CONTRAST = [1.4, 1.9] as const;
+/** The same of fine relief: in weak light deeper pores and wrinkles look like a crust. */
+const MOST_FINE_CONTRAST = 1.1;
+const GAIN_LIMITS = [0.03, 3] as const;
+const BALANCE_LIMITS = [0.3, 3] as const;
+
+interface LocalMeans {
+  readonly own: Channels;
+  readonly other: Channels;
+}
+
+/**
+ * Compares the light on two faces by weighted local means (normalized convolution, Knutsson and Westin 1993).
+ * Brightness is compared over broad surroundings inside the face, so that the new face keeps its own relief, and over
+ * narrow ones at its edge, so that no seam shows; colour over narrower ones throughout, since coloured light falls in
+ * patches.
+ */
+export function matchLight(inputs: LightInputs): LightField {
+  const weight = shrinkPlane(inputs.weight, COARSENESS);
+  const edge = blur(shrinkPlane(inputs.edge, COARSENESS), 1);
+  const rim = blur(shrinkPlane(inputs.rim, COARSENESS), 1);
+  const own = inputs.own.map((channel) => weighted(channel, inputs.weight));
+  const other = inputs.other.map((channel) => weighted(channel, inputs.weight));
+  const faceWidth = inputs.faceWidth / COARSENESS;
+  const means = (sigma: number): LocalMeans => {
+    const known = blur(weight, sigma * faceWidth);
+    const overall = Math.max(sum(weight), 1e-6);
+    const local = (values: Plane): Plane => {
+      const out = blur(values, sigma * faceWidth);
+      const mean = sum(values) / overall;
+      for (let i = 0; i < out.data.length; i++) {
+        out.data[i] = ((out.data[i] as number) + 0.01 * mean) / ((known.data[i] as number) + 0.01);
+      }
+      return out;
+    };
+    return { own: own.map(local) as unknown as Channels, other: other.map(local) as unknown as Channels };
+  };
+  const broad = means(BROAD);
+  const colour = means(COLOUR);
+  const narrow = means(NARROW);
+  const { width, height } = weight;
+  const fields = LIGHT.count;
+  const data = new Float32Array(width * height * fields);
+  for (let i = 0; i < edge.data.length; i++) {
+    const ownLevel = level(broad.own, i);
+    const otherLevel = level(broad.other, i);
+    const ratio = (ownLevel + 3) / (otherLevel + 3);
+    const gain = clamp(ratio, GAIN_LIMITS);
+    const deeper = smoothstep(0.2, 0.35, ratio);
+    const most = ratio * (MOST_CONTRAST[0] + (MOST_CONTRAST[1] - MOST_CONTRAST[0]) * deeper);
+    const inside = Math.min(
+      most,
+      clamp(gain * Math.max(inputs.relief, INNER_RELIEF_LIMITS[0]), INNER_RELIEF_LIMITS),
+    );
+    const outside = Math.min(most, clamp(gain * inputs.relief, RELIEF_LIMITS));
+    const relief = inside + (outside - inside) * (rim.data[i] as number);
+    const o = i * fields;
+    data[o + LIGHT.gain] = gain;
+    data[o + LIGHT.relief] = relief;
+    data[o + LIGHT.fine] = Math.min(relief, ratio * MOST_FINE_CONTRAST);
+    data[o + LIGHT.middle] = level(narrow.other, i);
+    data[o + LIGHT.sourceLevel] = otherLevel;
+    data[o + LIGHT.redGain] = balance(colour, 0, i);
+    data[o + LIGHT.blueGain] = balance(colour, 2, i);
+    const bright = ownLevel - relief * otherLevel - (level(colour.own, i) - relief * level(colour.other, i));
+    const e = edge.data[i] as number;
+    for (const c of [0, 1, 2] as const) {
+      const inner = at(colour.own, c, i) - relief * at(colour.other, c, i) + bright;
+      const outer = at(narrow.own, c, i) - relief * at(narrow.other, c, i);
+      data[o + LIGHT.offset + c] = inner + (outer - inner) * e;
+      data[o + LIGHT.skin + c] = at(colour.own, c, i);
+    }
+  }
+  return { values: { width, height, fields, data }, coarseness: COARSENESS };
+}
+
+/** How much more of a channel the target's skin has than the source's, relative to their brightness. */
+function balance(means: LocalMeans, channel: 0 | 2, i: number): number {
+  const own = (at(means.own, channel, i) + 6) / (level(means.own, i) + 6);
+  const other = (at(means.other, channel, i) + 6) / (level(means.other, i) + 6);
+  return clamp(own / other, BALANCE_LIMITS);
+}
+
+function at(channels: Channels, channel: 0 | 1 | 2, i: number): number {
+  return channels[channel].data[i] as number;
+}
+
+function level(channels: Channels, i: number): number {
+  return luma(at(channels, 0, i), at(channels, 1, i), at(channels, 2, i));
+}
+
+function clamp(value: number, limits: readonly [number, number]): number {
+  return Math.min(limits[1], Math.max(limits[0], value));
+}
+
+export function luma(r: number, g: number, b: number): number {
+  return 0.299 * r + 0.587 * g + 0.114 * b;
+}
+
+/** How much of the colour of skin is taken from the skin that was there, and how much stronger colour may get. */
+const SKIN_COLOUR = 0.5;
+/** The same under coloured light. */
+const CAST_COLOUR = 0.95;
+const SATURATION_LIMIT = 1.25;
+
+/** How many times brighter than the light on the skin the light on the eyes may be. */
+const EYE_BRIGHTER = 1.15;
+
+/** Brightness relative to the skin around it below which skin counts as a deep wrinkle, and how much that is softened. */
+const DEEP = 0.82;
+const SOFTENING = 2;
+
+/**
+ * Places of what a pixel of the new face is, each from 0 to 1. In a typed array, since each number written into an object
+ * is a new one to the garbage collector.
+ */
+export const KIND = {
+  /** Inside an eye, whose white and iris have a colour of their own. */
+  eye: 0,
+  /** On the lips, which may be of another colour than skin. */
+  lips: 1,
+  /** On a feature, which may be much darker than skin. */
+  feature: 2,
+  count: 3,
+} as const;
+
+/**
+ * Lights one colour of the new face as the old one was lit. Relief is laid over the new local mean nearly as it was,
+ * since multiplying it would blow up noise; what is much darker than the skin around it (pupils, brows, nostrils) is
+ * multiplied, since adding would make it grey. The colour of skin is held near that of the skin that was there, so
+ * that coloured light on the source leaves no patches.
+ * @param light of this place, the fields of {@link LIGHT}
+ * @param kind the fields of {@link KIND}
+ * @param grey whether the source has no colour of its own
+ */
+export function relight(light: Float32Array, kind: Float32Array, grey: boolean, rgb: Float32Array): void {
+  let r = rgb[0] as number;
+  let g = rgb[1] as number;
+  let b = rgb[2] as number;
+  const relief = light[LIGHT.relief] as number;
+  const gain = light[LIGHT.gain] as number;
+  const red = (light[LIGHT.redGain] as number) - 1;
+  const blue = (light[LIGHT.blueGain] as number) - 1;
+  // Deep wrinkles would look drawn on under another light: skin much darker than around it is brought nearer to it.
+  const own = luma(r, g, b) / ((light[LIGHT.sourceLevel] as number) + 1);
+  const depth = (DEEP - own) * (1 - (kind[KIND.feature] as number));
+  if (depth > 0) {
+    const softer = (own + depth - depth / (1 + SOFTENING * depth)) / Math.max(own, 0.05);
+    r *= softer;
+    g *= softer;
+    b *= softer;
+  }
+  const dark = 1 - smoothstep(0.35, 0.8, luma(r, g, b) / ((light[LIGHT.sourceLevel] as number) + 1));
+  // Where the two lights differ much in colour, the white of an eye follows; else it keeps its own colour.
+  const eye = kind[KIND.eye] as number;
+  const lips = kind[KIND.lips] as number;
+  const cast = smoothstep(0.1, 0.4, Math.max(Math.abs(red), Math.abs(blue)));
+  const follow = 0.5 + 0.4 * cast;
+  // A little brighter than the skin around them in weak light, but never aglow.
+  const eyeGain = eye > 0 ? Math.min(gain ** 0.8, EYE_BRIGHTER * gain) : gain;
+  const share = Math.max(dark, 0.9 * eye);
+  const level = gain * (1 - eye) + eyeGain * eye;
+  const tint = gain * 0.7 * (1 - eye) + eyeGain * follow * eye;
+  const finer = (relief - (light[LIGHT.fine] as number)) * (luma(r, g, b) - (light[LIGHT.middle] as number));
+  const o0 = mix(r, r * relief - finer + (light[LIGHT.offset] as number), level + tint * red, share);
+  const o1 = mix(g, g * relief - finer + (light[LIGHT.offset + 1] as number), level, share);
+  const o2 = mix(b, b * relief - finer + (light[LIGHT.offset + 2] as number), level + tint * blue, share);
+  // Colour as differences from brightness: the pixel's own, and that of skin as bright as it here.
+  const brightness = luma(o0, o1, o2);
+  const k0 = light[LIGHT.skin] as number;
+  const k1 = light[LIGHT.skin + 1] as number;
+  const k2 = light[LIGHT.skin + 2] as number;
+  const skinLevel = luma(k0, k1, k2);
+  const ratio = (Math.max(0, brightness) + 4) / (skinLevel + 4);
+  const s0 = (k0 - skinLevel) * ratio;
+  const s1 = (k1 - skinLevel) * ratio;
+  const s2 = (k2 - skinLevel) * ratio;
+  const skinHold = SKIN_COLOUR + (CAST_COLOUR - SKIN_COLOUR) * cast;
+  const hold = grey ? 1 - 0.8 * eye : skinHold * (1 - lips) * (1 - 0.5 * eye);
+  const c0 = (o0 - brightness) * (1 - hold) + s0 * hold;
+  const c1 = (o1 - brightness) * (1 - hold) + s1 * hold;
+  const c2 = (o2 - brightness) * (1 - hold) + s2 * hold;
+  const strength = Math.sqrt(c0 * c0 + c1 * c1 + c2 * c2);
+  const most =
+    Math.sqrt(s0 * s0 + s1 * s1 + s2 * s2) * (SATURATION_LIMIT + 0.7 * lips) +
+    8 +
+    0.06 * eye * Math.max(0, brightness);
+  const scale = strength > most ? most / strength : 1;
+  rgb[0] = brightness + c0 * scale;
+  rgb[1] = brightness + c1 * scale;
+  rgb[2] = brightness + c2 * scale;
+}
+
+function mix(v: number, added: number, factor: number, share: number): number {
+  return added + (v * factor - added) * share;
+}
+
+function weighted(channel: Plane, weight: Plane): Plane {
+  const out = plane(channel.width, channel.height);
+  for (let i = 0; i < out.data.length; i++) {
+    out.data[i] = (channel.data[i] as number) * (weight.data[i] as number);
+  }
+  return shrinkPlane(out, COARSENESS);
+}
+
+function sum(values: Plane): number {
+  let total = 0;
+  for (const value of values.data) total += value;
+  return total;
+}

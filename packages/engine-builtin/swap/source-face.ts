@@ -1,0 +1,149 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import type { Rect } from '@semblance/media/yuv';
+import { type Face, POINTS } from '@semblance/vision/face-mesh';
+import { cropRgb, type Point, type RgbImage, squareCrop, toCrop } from '@semblance/vision/picture';
+import { blur, grow, type Plane, plane } from '@semblance/vision/plane/plane';
+import { withScratch } from '@semblance/vision/plane/scratch';
+import { findCover, SOURCE_COVER } from './cover.ts';
+import { faceZones } from './face-zones.ts';
+import { findFringe } from './fringe.ts';
+import { makeWhole } from './whole-face.ts';
+
+/** Extent of the patch relative to the face's width. */
+const EXTENT = 1.6;
+/** Width of a face in the narrowest patch. */
+const NARROWEST = 24;
+/** Width at which a face is analysed; more pixels tell nothing more about hair and light. */
+const ANALYSIS_WIDTH = 120;
+
+/** The face to put in, cut out upright, with what is known about its visible skin. */
+export interface SourceFace {
+  readonly image: RgbImage;
+  /** Mesh in pixels of `image`, stride 3. */
+  readonly points: Float32Array;
+  readonly faceWidth: number;
+  /** The same patch on the coarser grid of `visible`. */
+  readonly coarse: RgbImage;
+  /** 1 where the patch shows the face itself, 0 where hair, a hand or a frame covers it; on a coarser grid. */
+  readonly visible: Plane;
+  /** 1 on skin of the source that surely nothing covers, on the same grid. */
+  readonly clean: Plane;
+  /** Pixels of `visible` per pixel of `image`. */
+  readonly visibleScale: number;
+  readonly glasses: boolean;
+  readonly grey: boolean;
+}
+
+/**
+ * Cuts a face out of its picture.
+ * @param targetWidth width in pixels of the face it will replace: the patch is not made finer than useful
+ */
+export function prepareSource(picture: Picture, face: Face, targetWidth: number): SourceFace {
+  return withScratch(() => {
+    const source = analyse(picture, face, targetWidth);
+    return { ...source, visible: ownCopy(source.visible), clean: ownCopy(source.clean) };
+  });
+}
+
+function ownCopy(source: Plane): Plane {
+  return { ...source, data: source.data.slice() };
+}
+
+function analyse(picture: Picture, face: Face, targetWidth: number): SourceFace {
+  const faceWidth = Math.max(NARROWEST, Math.min(face.width, 1.25 * targetWidth));
+  const { image, points } = cutOut(picture, face, faceWidth);
+  const analysisWidth = Math.min(faceWidth, ANALYSIS_WIDTH);
+  const coarse = analysisWidth === faceWidth ? { image, points } : cutOut(picture, face, analysisWidth);
+  const flat = flatten(coarse.points);
+  const zones = faceZones(flat, coarse.image, analysisWidth);
+  const cover = findCover(coarse.image, zones, analysisWidth, SOURCE_COVER);
+  const eyes = blur(grow(zones.eyes, 0.02 * analysisWidth), 0.015 * analysisWidth);
+  // The edges of a rim and its shadow beside it would stay as thin lines.
+  const open = blur(grow(zones.eyeOpenings, 0.015 * analysisWidth), 0.01 * analysisWidth);
+  const frame = blur(grow(cover.frame, 0.02 * analysisWidth), 0.01 * analysisWidth);
+  const fringe = findFringe(cover.skinlike, zones, analysisWidth);
+  const visible = plane(coarse.image.width, coarse.image.height);
+  for (let i = 0; i < visible.data.length; i++) {
+    // One eye of the source and one of the target would look past each other: hair over an eye counts as its own.
+    const hair = Math.max(cover.front.data[i] as number, fringe.data[i] as number);
+    const front = hair * (1 - (eyes.data[i] as number));
+    visible.data[i] = 1 - Math.max(front, (frame.data[i] as number) * (1 - (open.data[i] as number)));
+  }
+  const visibleScale = analysisWidth / faceWidth;
+  const grey = isGrey(coarse.image);
+  const cut = { image, coarse: coarse.image, points: coarse.points, zones, visible, scale: visibleScale };
+  const shown = makeWhole(cut, analysisWidth);
+  return {
+    image,
+    coarse: coarse.image,
+    points,
+    faceWidth,
+    visible: shown,
+    clean: cover.clean,
+    visibleScale,
+    glasses: cover.hasGlasses,
+    grey,
+  };
+}
+
+function cutOut(picture: Picture, face: Face, faceWidth: number): { image: RgbImage; points: Float32Array } {
+  const size = Math.round(EXTENT * faceWidth);
+  const side = (size * face.width) / faceWidth;
+  const crop = squareCrop(middleOf(face), side, face.roll, size);
+  const points = new Float32Array(POINTS * 3);
+  for (let i = 0; i < POINTS; i++) {
+    const p = toCrop(crop, face.points[i * 3] as number, face.points[i * 3 + 1] as number);
+    points[i * 3] = p.x;
+    points[i * 3 + 1] = p.y;
+    points[i * 3 + 2] = (face.points[i * 3 + 2] as number) / crop.scale;
+  }
+  return { image: cropRgb(picture, crop, size, size), points };
+}
+
+/**
+ * The part of a picture that {@link prepareSource} reads, whatever width it is asked for, in whole pixels. Cut out along
+ * it, a picture gives the same patch.
+ */
+export function partRead(picture: Picture, face: Face): Rect {
+  const { x, y } = middleOf(face);
+  const turned = Math.abs(Math.cos(face.roll)) + Math.abs(Math.sin(face.roll));
+  // A patch is a whole number of its own pixels wide, and is read between the picture's.
+  const half = 0.5 * turned * (EXTENT + 0.5 / NARROWEST) * face.width + 2;
+  const within = (value: number, length: number): number => Math.min(length, Math.max(0, value));
+  const left = within(Math.floor(x - half), picture.width - 1);
+  const top = within(Math.floor(y - half), picture.height - 1);
+  const width = within(Math.ceil(x + half), picture.width) - left;
+  const height = within(Math.ceil(y + half), picture.height) - top;
+  return { x: left, y: top, width: Math.max(1, width), height: Math.max(1, height) };
+}
+
+function middleOf({ points }: Face): Point {
+  let [x, y] = [0, 0];
+  for (let i = 0; i < POINTS; i++) {
+    x += points[i * 3] as number;
+    y += points[i * 3 + 1] as number;
+  }
+  return { x: x / POINTS, y: y / POINTS };
+}
+
+/** x and y of points that have z as well. */
+export function flatten(points: Float32Array): Float32Array {
+  const out = new Float32Array((points.length / 3) * 2);
+  for (let i = 0; i < out.length / 2; i++) {
+    out[i * 2] = points[i * 3] as number;
+    out[i * 2 + 1] = points[i * 3 + 1] as number;
+  }
+  return out;
+}
+
+/** Whether a work image has no colour to speak of (grey, or grey stored as RGB). */
+export function isGrey(image: RgbImage): boolean {
+  let sum = 0;
+  for (let p = 0; p < image.data.length; p += 3) {
+    const r = image.data[p] as number;
+    const g = image.data[p + 1] as number;
+    const b = image.data[p + 2] as number;
+    sum += Math.max(r, g, b) - Math.min(r, g, b);
+  }
+  return sum / (image.data.length / 3) < 4;
+}

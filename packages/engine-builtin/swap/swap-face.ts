@@ -1,0 +1,232 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import type { Face } from '@semblance/vision/face-mesh';
+import { POINTS } from '@semblance/vision/face-mesh';
+import { FACE_OVAL } from '@semblance/vision/face-regions';
+import { cropRgb, type RgbImage } from '@semblance/vision/picture';
+import { blur, distanceInside, type Plane, plane, sample, smoothstep } from '@semblance/vision/plane/plane';
+import { withScratch } from '@semblance/vision/plane/scratch';
+import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from '@semblance/vision/plane/warp-map';
+import { compareLight } from './compare-light.ts';
+import { compose } from './compose.ts';
+import { findCover, TARGET_COVER } from './cover.ts';
+import { type FaceZones, faceZones, plainSkin } from './face-zones.ts';
+import { withForehead } from './forehead.ts';
+import type { LightField } from './light.ts';
+import { mixShape } from './shape.ts';
+import { flatten, type SourceFace } from './source-face.ts';
+import { findTone, type Tone } from './tone.ts';
+import { turnedAway } from './turned-away.ts';
+
+/** Width of a face on the work grid; finer faces are analysed at this width and composed at their own. */
+const WORK_WIDTH = 120;
+const SHAPE_MIX = 1;
+
+/** Width of the band in which old and new are mixed, as a share of the face's. */
+const FEATHER = 0.02;
+/** The same where that edge runs across bare forehead, below which and up to which the face is replaced. */
+const BAND_FEATHER = 0.05;
+const FOREHEAD_FEATHER = 0.07;
+/** Bands in which the light must match closely, and in which the relief fades into the target's: shares of the width. */
+const LIGHT_EDGE = [0.01, 0.063] as const;
+const RELIEF_EDGE = [0.03, 0.155] as const;
+/** How far from the outline the target's own cheek may stay where the source turns its away, as shares of the width. */
+const TURNED_AWAY = [0.12, 0.2] as const;
+
+/** Everything known about one swap on the work grid, ready to be composed. */
+export interface SwapPlan {
+  /** Top left corner of the work grid in the picture, and picture pixels per work pixel. */
+  readonly originX: number;
+  readonly originY: number;
+  readonly scale: number;
+  readonly width: number;
+  readonly height: number;
+  /** Where each point of the mesh comes to lie on the work grid, x and y. */
+  readonly mixed: Float32Array;
+  /** Where the source's patch shows what belongs at each work pixel. */
+  readonly direct: WarpMap;
+  /** Where, on the work grid, the target shows what belongs at each work pixel once its features have moved. */
+  readonly own: WarpMap;
+  /** Share of the swapped face in the result. */
+  readonly alpha: Plane;
+  /** Within the face, share of the target's own (moved) pixels: inside of the mouth, brows the source does not show. */
+  readonly keep: Plane;
+  /** 1 inside the eyes, and on the lips. */
+  readonly eyes: Plane;
+  readonly lips: Plane;
+  /** 1 on eyes, brows, lips and nostrils. */
+  readonly features: Plane;
+  /** How much of the picture's own fine texture the new face gets, in [0, 1]. */
+  readonly grainShare: number;
+  readonly light: LightField;
+  /** Set when the target has no colours of its own. */
+  readonly tone: Tone | undefined;
+  /** Share of each work pixel that something in front of the target's face covers. */
+  readonly covered: Plane;
+}
+
+/** Times of the parts of one swap, milliseconds. */
+export type SwapTimes = Record<string, number>;
+
+/** Puts the source's face in place of one face of a picture, which is changed in place. */
+export function swapFace(picture: Picture, face: Face, source: SourceFace, times: SwapTimes = {}): void {
+  let last = performance.now();
+  const lap = (name: string): void => {
+    const now = performance.now();
+    times[name] = (times[name] ?? 0) + now - last;
+    last = now;
+  };
+  withScratch(() => {
+    const plan = planSwap(picture, face, source, lap);
+    compose(picture, plan, source);
+    lap('compose');
+  });
+}
+
+export function planSwap(
+  picture: Picture,
+  face: Face,
+  source: SourceFace,
+  lap: (name: string) => void,
+): SwapPlan {
+  const grid = workGrid(picture, face);
+  const { scale, width, height } = grid;
+  const faceWidth = face.width / scale;
+  const target = cropRgb(picture, { ...grid, angle: 0 }, width, height);
+  const points = new Float32Array(POINTS * 3);
+  for (let i = 0; i < POINTS; i++) {
+    points[i * 3] = ((face.points[i * 3] as number) - grid.originX) / scale;
+    points[i * 3 + 1] = ((face.points[i * 3 + 1] as number) - grid.originY) / scale;
+    points[i * 3 + 2] = (face.points[i * 3 + 2] as number) / scale;
+  }
+  const mixed = mixShape(points, source.points, SHAPE_MIX, faceWidth);
+  const depth = Float32Array.from({ length: POINTS }, (_, i) => points[i * 3 + 2] as number);
+  const from = flatten(source.points);
+  const direct = emptyMap(width, height);
+  drawTriangles(direct, { to: mixed, from, depth });
+  const own = emptyMap(width, height);
+  const flat = flatten(points);
+  drawTriangles(own, { to: mixed, from: flat, depth });
+  drawTriangles(own, { to: mixed, from: flat, depth }, MOUTH_TRIANGLES);
+  lap('warp');
+
+  const zones = faceZones(mixed, { width, height }, faceWidth);
+  const { covered, clean } = targetCover(target, faceZones(flat, { width, height }, faceWidth), faceWidth);
+  lap('mask');
+  const shown = sourceShown(source, direct);
+  const distance = distanceInside(zones.replaced);
+  const inside = distanceInside(zones.face);
+  const withinForehead = distanceInside(withForehead(zones, direct, { source, clean }, faceWidth));
+  const away = turnedAway(direct, faceWidth);
+  const alpha = plane(width, height);
+  const keep = plane(width, height);
+  const edge = plane(width, height);
+  const rim = plane(width, height, 1);
+  const mouth = blur(zones.mouth, 0.008 * faceWidth);
+  const eyes = blur(zones.eyes, 0.01 * faceWidth);
+  const lips = blur(zones.lips, 0.012 * faceWidth);
+  const features = plane(width, height);
+  const brows = blur(zones.brows, 0.015 * faceWidth);
+  const skinHere = plainSkin(zones);
+  for (let i = 0; i < features.data.length; i++)
+    features.data[i] = (zones.face.data[i] as number) - (skinHere.data[i] as number);
+  features.data.set(blur(features, 0.012 * faceWidth).data);
+  // An enlarged patch has lost its finest detail; one that is fine enough has its own.
+  const grainShare = 0.8 * smoothstep(1.05, 2, face.width / source.faceWidth);
+  const softShown = blur(shown, 0.012 * faceWidth);
+  for (let i = 0; i < alpha.data.length; i++) {
+    if ((direct.covered.data[i] as number) + (own.covered.data[i] as number) === 0) continue;
+    // Never beyond the outline, not even by the width of a pixel of the work grid.
+    const most = (inside.data[i] as number) - 1;
+    const depth = Math.min(distance.data[i] as number, most);
+    const foreheadDepth = Math.min(withinForehead.data[i] as number, most);
+    const d = Math.max(depth, foreheadDepth - (FOREHEAD_FEATHER - 0.03) * faceWidth);
+    const across = smoothstep(0, 0.06 * faceWidth, most - depth);
+    const feather = FEATHER + (BAND_FEATHER - FEATHER) * across;
+    const share = Math.max(
+      smoothstep(0, feather * faceWidth, depth),
+      smoothstep(0, FOREHEAD_FEATHER * faceWidth, foreheadDepth),
+    );
+    alpha.data[i] = share * (1 - (covered.data[i] as number));
+    edge.data[i] = 1 - smoothstep(LIGHT_EDGE[0] * faceWidth, LIGHT_EDGE[1] * faceWidth, d);
+    rim.data[i] = 1 - smoothstep(RELIEF_EDGE[0] * faceWidth, RELIEF_EDGE[1] * faceWidth, d);
+    // A brow that is hidden cannot be guessed: the target's stays.
+    const missing = direct.covered.data[i]
+      ? (1 - (softShown.data[i] as number)) * (brows.data[i] as number)
+      : 1;
+    const beside =
+      (away.data[i] as number) *
+      (1 - smoothstep(TURNED_AWAY[0] * faceWidth, TURNED_AWAY[1] * faceWidth, inside.data[i] as number));
+    keep.data[i] = Math.max(mouth.data[i] as number, missing, beside);
+  }
+  lap('mask');
+  const light = compareLight(target, source, { zones, direct, own, covered, shown, edge, rim }, faceWidth);
+  lap('colour');
+  return {
+    ...grid,
+    mixed,
+    direct,
+    own,
+    alpha,
+    keep,
+    eyes,
+    lips,
+    features,
+    grainShare,
+    light,
+    covered,
+    tone: findTone(target),
+  };
+}
+
+function workGrid(
+  picture: Picture,
+  face: Face,
+): { originX: number; originY: number; scale: number; width: number; height: number } {
+  let left = Infinity;
+  let right = -Infinity;
+  let top = Infinity;
+  let bottom = -Infinity;
+  for (const index of FACE_OVAL) {
+    left = Math.min(left, face.points[index * 3] as number);
+    right = Math.max(right, face.points[index * 3] as number);
+    top = Math.min(top, face.points[index * 3 + 1] as number);
+    bottom = Math.max(bottom, face.points[index * 3 + 1] as number);
+  }
+  const margin = 0.06 * face.width;
+  const originX = Math.max(0, Math.floor(left - margin));
+  const originY = Math.max(0, Math.floor(top - margin));
+  const endX = Math.min(picture.width, Math.ceil(right + margin));
+  const endY = Math.min(picture.height, Math.ceil(bottom + margin));
+  const scale = Math.max(1, face.width / WORK_WIDTH);
+  const width = Math.max(1, Math.ceil((endX - originX) / scale));
+  const height = Math.max(1, Math.ceil((endY - originY) / scale));
+  return { originX, originY, scale, width, height };
+}
+
+/** Share of each pixel of the target that stays because something lies in front of the face, and where surely nothing does. */
+function targetCover(
+  target: RgbImage,
+  zones: FaceZones,
+  faceWidth: number,
+): { covered: Plane; clean: Plane } {
+  const { front, frame, clean } = findCover(target, zones, faceWidth, TARGET_COVER);
+  const out = plane(target.width, target.height);
+  for (let i = 0; i < out.data.length; i++)
+    out.data[i] = Math.max(front.data[i] as number, frame.data[i] as number);
+  return { covered: out, clean };
+}
+
+/** Share of each work pixel that the source shows: its face, not hair or a hand in front of it. */
+function sourceShown(source: SourceFace, direct: WarpMap): Plane {
+  const { width, height } = direct.x;
+  const shown = plane(width, height, 1);
+  const { visible, visibleScale } = source;
+  for (let i = 0; i < shown.data.length; i++) {
+    if (!direct.covered.data[i]) continue;
+    const x = (direct.x.data[i] as number) * visibleScale;
+    const y = (direct.y.data[i] as number) * visibleScale;
+    // Pixels that are half hair already show it.
+    shown.data[i] = smoothstep(0.5, 1, sample(visible, x, y));
+  }
+  return shown;
+}

@@ -1,0 +1,69 @@
+import { rgbToRegion } from '@semblance/media/yuv';
+import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
+import { COLOR, readPicture } from '@semblance/testkit/engine-builtin/video-swap/clips';
+import { FaceFinder } from '@semblance/vision/face-finder';
+import type { Face } from '@semblance/vision/face-mesh';
+import { LEFT_EYE, LIPS_OUTER, RIGHT_EYE } from '@semblance/vision/face-regions';
+import { openSession } from '@semblance/vision/models/session';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { drawFace } from './draw.ts';
+import type { Frame } from './frame-part.ts';
+import { preparer } from './prepared-source.ts';
+import { type FaceTexture, makeTexture } from './texture.ts';
+
+let frame: Frame;
+let face: Face;
+let texture: FaceTexture;
+
+beforeAll(async () => {
+  const [blazeface, facemesh] = await Promise.all([openSession('blazeface'), openSession('facemesh')]);
+  const finder = new FaceFinder({ blazeface, facemesh });
+  const [target, source] = await Promise.all([readPicture(ASTRONAUT), readPicture(ADMIRAL)]);
+  const [there] = await finder.find(target, () => undefined);
+  const [from] = await finder.find(source, () => undefined);
+  if (!there || !from) throw new Error('no face was found');
+  const { width, height } = target;
+  frame = { width, height, data: new Uint8Array((width * height * 3) / 2) };
+  rgbToRegion(frame, { x: 0, y: 0, width, height }, Float32Array.from(target.data), COLOR);
+  face = there;
+  const prepared = preparer({ picture: source, points: from.points, score: from.score })(150);
+  texture = makeTexture({ ...frame, data: frame.data.slice() }, face, prepared, COLOR);
+});
+
+function drawn(closed: readonly [number, number]): Uint8Array {
+  const data = frame.data.slice();
+  const drawing = { points: face.points, width: face.width, opacity: 1, closed, share: 0 };
+  drawFace({ ...frame, data }, { ...drawing, from: texture, to: texture }, COLOR);
+  return data;
+}
+
+/** Mean difference of brightness within the box around some points of the mesh. */
+function apart(a: Uint8Array, b: Uint8Array, points: readonly number[]): number {
+  const [xs, ys] = [0, 1].map((axis) => points.map((i) => face.points[i * 3 + axis] as number));
+  let [sum, count] = [0, 0];
+  for (let y = Math.round(Math.min(...(ys as number[]))); y <= Math.max(...(ys as number[])); y++) {
+    for (let x = Math.round(Math.min(...(xs as number[]))); x <= Math.max(...(xs as number[])); x++) {
+      const i = y * frame.width + x;
+      sum += Math.abs((a[i] as number) - (b[i] as number));
+      count++;
+    }
+  }
+  return sum / count;
+}
+
+describe('lids that close over an eye', () => {
+  it("are the frame's own, where the new face has open eyes", () => {
+    const [open, closed] = [drawn([0, 0]), drawn([1, 1])];
+    for (const eye of [RIGHT_EYE, LEFT_EYE]) {
+      expect(apart(open, frame.data, eye)).toBeGreaterThan(15);
+      expect(apart(closed, frame.data, eye)).toBeLessThan(0.5 * apart(open, frame.data, eye));
+    }
+  });
+
+  it('leave the rest of the face, and an eye that is open, as they are', () => {
+    const [open, right] = [drawn([0, 0]), drawn([1, 0])];
+    expect(apart(open, right, LEFT_EYE)).toBe(0);
+    expect(apart(open, right, LIPS_OUTER)).toBe(0);
+    expect(apart(open, right, RIGHT_EYE)).toBeGreaterThan(10);
+  });
+});

@@ -1,0 +1,203 @@
+import {
+  LEFT_EYE,
+  LEFT_LIDS,
+  LIPS_INNER,
+  LIPS_OUTER,
+  RIGHT_EYE,
+  RIGHT_LIDS,
+} from '@semblance/vision/face-regions';
+import { FACE_TRIANGLES } from '@semblance/vision/face-topology';
+import { BundleRow, blur, bundle, fillPolygon, type Plane, plane } from '@semblance/vision/plane/plane';
+import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from '@semblance/vision/plane/warp-map';
+import { flatten } from '../swap/source-face.ts';
+import type { Before } from './before.ts';
+import type { FaceDrawing } from './draw.ts';
+import type { Frame } from './frame-part.ts';
+import type { FaceTexture } from './texture.ts';
+
+/** A part of the face in which the frame's own pixels are shown. */
+interface OwnPart {
+  /** Points of the mesh around it. */
+  readonly outline: readonly number[];
+  readonly triangles: readonly Uint16Array[];
+  /** Width of its edge, as a share of the face's. */
+  readonly soft: number;
+}
+
+const MOUTH: OwnPart = {
+  outline: LIPS_INNER,
+  triangles: [trianglesAt(LIPS_INNER), MOUTH_TRIANGLES],
+  soft: 0.008,
+};
+
+const LIDS = [
+  [RIGHT_LIDS, RIGHT_EYE],
+  [LEFT_LIDS, LEFT_EYE],
+].map(
+  ([outline, eye]): OwnPart => ({
+    outline: outline as readonly number[],
+    triangles: [trianglesAt([...(outline as readonly number[]), ...(eye as readonly number[])])],
+    soft: 0.018,
+  }),
+);
+
+/** Triangles of the mesh that touch some points. */
+function trianglesAt(points: readonly number[]): Uint16Array {
+  const all = Array.from({ length: FACE_TRIANGLES.length / 3 }, (_, t) => [
+    ...FACE_TRIANGLES.subarray(t * 3, t * 3 + 3),
+  ]);
+  return Uint16Array.from(all.filter((corners) => corners.some((corner) => points.includes(corner))).flat());
+}
+
+interface OwnLayer {
+  readonly frame: Frame;
+  readonly before: Before;
+  /** Pixels of the frame per pixel of the grid. */
+  readonly scale: number;
+  readonly opacity: number;
+}
+
+/** A face as it is drawn on the grid. */
+interface Drawn {
+  readonly points: Float32Array;
+  readonly mixed: Float32Array;
+  readonly depth: Float32Array;
+  readonly grid: { readonly width: number; readonly height: number };
+  readonly faceWidth: number;
+}
+
+/**
+ * The inside of the mouth is the frame's own (teeth, tongue), moved along with the lips. `shown` says how much of it
+ * nothing covers.
+ */
+export function drawMouth(layer: OwnLayer, drawn: Drawn, shown: number): void {
+  drawOwn(layer, drawn, MOUTH, shown);
+}
+
+/**
+ * Lids that close over an eye are the frame's own as well: the picture of a face with open eyes has none.
+ * @param closed how far the right and the left eye are, from 0 to 1
+ */
+export function drawLids(layer: OwnLayer, drawn: Drawn, closed: readonly [number, number]): void {
+  LIDS.forEach((part, side) => {
+    drawOwn(layer, drawn, part, closed[side] as number);
+  });
+}
+
+function drawOwn(
+  { frame, before, scale, opacity }: OwnLayer,
+  { points, mixed, depth, grid, faceWidth }: Drawn,
+  { outline, triangles, soft: softness }: OwnPart,
+  shown: number,
+): void {
+  if (shown <= 0) return;
+  const [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity].map((start, k) =>
+    outline.reduce((most, index) => {
+      const v = mixed[index * 2 + (k % 2)] as number;
+      return k < 2 ? Math.min(most, v) : Math.max(most, v);
+    }, start),
+  ) as [number, number, number, number];
+  const margin = 4 + Math.ceil(2 * softness * faceWidth);
+  const x0 = Math.max(0, Math.floor(left) - margin);
+  const y0 = Math.max(0, Math.floor(top) - margin);
+  const width = Math.min(grid.width, Math.ceil(right) + margin) - x0;
+  const height = Math.min(grid.height, Math.ceil(bottom) + margin) - y0;
+  if (width < 2 || height < 2) return;
+  const local = mixed.map((v, i) => v - (i % 2 === 0 ? x0 : y0));
+  const mask = plane(width, height);
+  fillPolygon(
+    mask,
+    outline.flatMap((index) => [local[index * 2] as number, local[index * 2 + 1] as number]),
+  );
+  const soft = blur(mask, softness * faceWidth);
+  const own = emptyMap(width, height);
+  const geometry = { to: local, from: flatten(points), depth };
+  for (const some of triangles) drawTriangles(own, geometry, some);
+  const fields = new BundleRow(bundle([...weighted(own), own.covered, soft]));
+  const draw = (
+    pixel: number,
+    plane: { data: Uint8Array; from: Uint8Array; at: number; stride: number; width: number; height: number },
+  ): void => {
+    const by = pixel / scale;
+    const endY = Math.min(plane.height, Math.ceil((y0 + height) / by));
+    const endX = Math.min(plane.width, Math.ceil((x0 + width) / by));
+    const values = new Float32Array(4);
+    for (let y = Math.max(0, Math.floor(y0 / by)); y < endY; y++) {
+      fields.moveTo((y + 0.5) * by - y0);
+      for (let x = Math.max(0, Math.floor(x0 / by)); x < endX; x++) {
+        fields.read((x + 0.5) * by - x0, values);
+        const known = values[2] as number;
+        const share = (values[3] as number) * shown * opacity;
+        if (share < 0.004 || known < 0.05) continue;
+        const there = between(
+          plane.from,
+          plane,
+          (values[0] as number) / known / by,
+          (values[1] as number) / known / by,
+        );
+        const at = plane.at + y * plane.stride + x;
+        const here = plane.data[at] as number;
+        plane.data[at] = here + (there - here) * share + 0.5;
+      }
+    }
+  };
+  const { data } = frame;
+  const luma = frame.width * frame.height;
+  const size = { width: before.width, height: before.height };
+  draw(1, {
+    ...{ data, from: before.luma, stride: frame.width, ...size },
+    at: before.y * frame.width + before.x,
+  });
+  const stride = frame.width >> 1;
+  const half = { width: before.width >> 1, height: before.height >> 1 };
+  const corner = (before.y >> 1) * stride + (before.x >> 1);
+  draw(2, { data, from: before.u, stride, ...half, at: luma + corner });
+  draw(2, { data, from: before.v, stride, ...half, at: luma + luma / 4 + corner });
+}
+
+/** How much of the lips the swap shows: of a covered mouth, the inside stays as it is too. */
+export function mouthShown({ from, to, share }: FaceDrawing): number {
+  const mean = ({ luma, points, size }: FaceTexture): number => {
+    let sum = 0;
+    for (const index of LIPS_OUTER) {
+      const x = Math.min(size - 1, Math.max(0, Math.floor(points[index * 3] as number)));
+      const y = Math.min(size - 1, Math.max(0, Math.floor(points[index * 3 + 1] as number)));
+      sum += (luma[y * size + x] as number) >> 16;
+    }
+    return sum / LIPS_OUTER.length / 255;
+  };
+  return mean(from) * (1 - share) + mean(to) * share;
+}
+
+/** A map as fields that may be averaged: pixels that it does not cover weigh nothing. */
+function weighted(map: WarpMap): [Plane, Plane] {
+  const { width, height } = map.x;
+  const x = plane(width, height);
+  const y = plane(width, height);
+  for (let i = 0; i < x.data.length; i++) {
+    const known = map.covered.data[i] as number;
+    x.data[i] = (map.x.data[i] as number) * known;
+    y.data[i] = (map.y.data[i] as number) * known;
+  }
+  return [x, y];
+}
+
+function between(
+  data: Uint8Array,
+  { width, height }: { width: number; height: number },
+  x: number,
+  y: number,
+): number {
+  const px = Math.min(width - 1, Math.max(0, x - 0.5));
+  const py = Math.min(height - 1, Math.max(0, y - 0.5));
+  const x0 = px | 0;
+  const y0 = py | 0;
+  const u = px - x0;
+  const v = py - y0;
+  const a = y0 * width + x0;
+  const right = x0 + 1 < width ? 1 : 0;
+  const down = y0 + 1 < height ? width : 0;
+  const top = (data[a] as number) * (1 - u) + (data[a + right] as number) * u;
+  const bottom = (data[a + down] as number) * (1 - u) + (data[a + down + right] as number) * u;
+  return top * (1 - v) + bottom * v;
+}

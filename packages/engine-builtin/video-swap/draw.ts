@@ -1,0 +1,101 @@
+import { evenRect, type Rect } from '@semblance/media/yuv';
+import { POINTS } from '@semblance/vision/face-mesh';
+import { FACE_OVAL } from '@semblance/vision/face-regions';
+import { withScratch } from '@semblance/vision/plane/scratch';
+import { drawTriangles, emptyMap, MOUTH_TRIANGLES } from '@semblance/vision/plane/warp-map';
+import { mixShape } from '../swap/shape.ts';
+import { flatten } from '../swap/source-face.ts';
+import { copyOf } from './before.ts';
+import { drawLids, drawMouth, mouthShown } from './draw-own.ts';
+import { drawChroma, drawLuma } from './draw-rows.ts';
+import type { Colors, Frame } from './frame-part.ts';
+import { PlaceRow, spansOf } from './grid-map.ts';
+import { skinLevel } from './skin-level.ts';
+import type { FaceTexture } from './texture.ts';
+import { blendTextures } from './texture-data.ts';
+
+/** One swap of one frame. */
+export interface FaceDrawing {
+  readonly points: Float32Array;
+  /** Distance between the sides of the face, pixels. */
+  readonly width: number;
+  readonly opacity: number;
+  /** How far the right and the left eye are closed, from 0 to 1. */
+  readonly closed: readonly [number, number];
+  /** The textures of the analysed frames before and after, of one size, and how far the frame is from one to the other. */
+  readonly from: FaceTexture;
+  readonly to: FaceTexture;
+  readonly share: number;
+}
+
+/** Width of a face on the grid on which meshes are drawn. */
+const GRID_WIDTH = 100;
+/** How far the light on one frame may be from what its neighbours say: further a swap does not follow by itself. */
+export const GAIN_LIMITS = [0.7, 1.4] as const;
+
+/** Draws one swap into a frame; bytes in which it has no share are not written. */
+export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): void {
+  withScratch(() => {
+    const rect = boxOf(frame, drawing);
+    if (rect.width < 8 || rect.height < 8) return;
+    const scale = Math.max(1, drawing.width / GRID_WIDTH);
+    const grid = { width: Math.ceil(rect.width / scale) + 1, height: Math.ceil(rect.height / scale) + 1 };
+    const points = new Float32Array(POINTS * 3);
+    for (let i = 0; i < points.length; i += 3) {
+      points[i] = ((drawing.points[i] as number) - rect.x) / scale;
+      points[i + 1] = ((drawing.points[i + 1] as number) - rect.y) / scale;
+      points[i + 2] = (drawing.points[i + 2] as number) / scale;
+    }
+    const { from } = drawing;
+    const faceWidth = drawing.width / scale;
+    const mixed = mixShape(points, from.points, 1, faceWidth);
+    const depth = Float32Array.from({ length: POINTS }, (_, i) => points[i * 3 + 2] as number);
+    const map = emptyMap(grid.width, grid.height);
+    const geometry = { to: mixed, from: flatten(from.points), depth };
+    drawTriangles(map, geometry);
+    // Where the mouth opens the texture has no share; without a hole nothing is read across its edge.
+    drawTriangles(map, geometry, MOUTH_TRIANGLES);
+    const spans = spansOf(map);
+    const texture = blendTextures(from, drawing.to, drawing.share);
+    const before = copyOf(frame, rect);
+    const black = color.range === 'pc' ? 0 : 16;
+    // A patch is 1.6 times as wide as its face; three times the usual distance is a fold.
+    const most = (3 * from.size) / 1.6 / faceWidth;
+    const places = new PlaceRow(map, most);
+    const layer = {
+      ...{ frame, before, texture, places, most, spans, scale, black },
+      opacity: drawing.opacity,
+      gain: gainOf(frame, drawing, black),
+      size: from.size,
+      grain: from.grain + (drawing.to.grain - from.grain) * drawing.share,
+    };
+    drawLuma(layer);
+    drawChroma(layer);
+    const drawn = { points, mixed, depth, grid, faceWidth };
+    drawMouth(layer, drawn, mouthShown(drawing));
+    drawLids(layer, drawn, drawing.closed);
+  });
+}
+
+/** What a frame's light is to that of its analysed neighbours: a flash or a lamp that flickers changes it at once. */
+function gainOf(frame: Frame, { points, from, to, share }: FaceDrawing, black: number): number {
+  const usual = from.level + (to.level - from.level) * share - black;
+  const now = skinLevel(frame, points) - black;
+  if (usual < 8 || now < 8) return 1;
+  return Math.min(GAIN_LIMITS[1], Math.max(GAIN_LIMITS[0], now / usual));
+}
+
+/** Part of the frame that a drawing may change. */
+export function boxOf(frame: Frame, { points, width }: Pick<FaceDrawing, 'points' | 'width'>): Rect {
+  let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
+  for (const index of FACE_OVAL) {
+    left = Math.min(left, points[index * 3] as number);
+    right = Math.max(right, points[index * 3] as number);
+    top = Math.min(top, points[index * 3 + 1] as number);
+    bottom = Math.max(bottom, points[index * 3 + 1] as number);
+  }
+  const margin = 0.04 * width;
+  const x = left - margin;
+  const y = top - margin;
+  return evenRect({ x, y, width: right + margin - x, height: bottom + margin - y }, frame);
+}

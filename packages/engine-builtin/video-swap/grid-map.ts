@@ -1,0 +1,75 @@
+import type { WarpMap } from '@semblance/vision/plane/warp-map';
+
+/** For each row of a map the first column that it covers, and the one after the last. */
+export function spansOf({ covered }: WarpMap): Int32Array {
+  const { width, height, data } = covered;
+  const spans = new Int32Array(height * 2);
+  for (let y = 0; y < height; y++) {
+    let start = 0;
+    let end = width;
+    while (start < width && data[y * width + start] === 0) start++;
+    while (end > start && data[y * width + end - 1] === 0) end--;
+    // An empty row takes no part when it is joined with the next.
+    spans[y * 2] = start;
+    spans[y * 2 + 1] = end > start ? end : 0;
+  }
+  return spans;
+}
+
+/** Columns of the grid between which the mesh lies at a height, one wider on both sides. */
+export function spanAt(spans: Int32Array, y: number): { start: number; end: number } {
+  const rows = spans.length / 2;
+  const row = Math.min(rows - 1, Math.max(0, Math.floor(y - 0.5)));
+  const next = Math.min(rows - 1, row + 1);
+  return {
+    start: Math.min(spans[row * 2] as number, spans[next * 2] as number) - 1,
+    end: Math.max(spans[row * 2 + 1] as number, spans[next * 2 + 1] as number) + 1,
+  };
+}
+
+/**
+ * One row of a map between its rows. Where the mesh is folded (the nose before the cheek) two neighbours lie far apart
+ * and the nearer one is taken, since nothing lies between them; beside the mesh there is no place: NaN.
+ */
+export class PlaceRow {
+  /** x and y for each column. */
+  readonly values: Float32Array;
+  readonly #map: WarpMap;
+  readonly #most: number;
+
+  /** @param most distance of two neighbours that still belong together */
+  constructor(map: WarpMap, most: number) {
+    this.#map = map;
+    this.#most = most;
+    this.values = new Float32Array(map.x.width * 2);
+  }
+
+  /**
+   * Moves to the row at `y` (continuous; row i's centre is i + 0.5), the edge repeating.
+   * @param from first column that is wanted, and `to` the one after the last; others are left as they are
+   */
+  moveTo(y: number, from: number, to: number): void {
+    const { x: xs, y: ys, covered } = this.#map;
+    const { width, height } = xs;
+    const most = this.#most;
+    const out = this.values;
+    const py = Math.min(height - 1.001, Math.max(0, y - 0.5));
+    const v = py - (py | 0);
+    const start = (py | 0) * width;
+    for (let i = start + from, o = from * 2, end = start + to; i < end; i++, o += 2) {
+      const below = i + width;
+      if (covered.data[i] === 0 || covered.data[below] === 0) {
+        out[o] = Number.NaN;
+        continue;
+      }
+      const ax = xs.data[i] as number;
+      const ay = ys.data[i] as number;
+      const dx = (xs.data[below] as number) - ax;
+      const dy = (ys.data[below] as number) - ay;
+      let part = v;
+      if (dx > most || dx < -most || dy > most || dy < -most) part = v < 0.5 ? 0 : 1;
+      out[o] = ax + dx * part;
+      out[o + 1] = ay + dy * part;
+    }
+  }
+}

@@ -1,0 +1,25 @@
+import { faceFromPoints } from '@semblance/vision/face-mesh';
+import { prepareSource, type SourceFace } from '../swap/source-face.ts';
+import type { SwapSource } from './swap-protocol.ts';
+
+/**
+ * The source made ready for faces of a width, kept by it.
+ * @param most widths kept; the one that was not asked for for longest goes
+ */
+export function preparer(
+  { picture, points, score }: SwapSource,
+  most = Number.POSITIVE_INFINITY,
+): (width: number) => SourceFace {
+  const made = new Map<number, SourceFace>();
+  return (width) => {
+    // The patch is made a quarter finer than the width given.
+    const source = made.get(width) ?? prepareSource(picture, faceFromPoints(points, score), width / 1.25);
+    made.delete(width);
+    made.set(width, source);
+    for (const oldest of made.keys()) {
+      if (made.size <= most) break;
+      made.delete(oldest);
+    }
+    return source;
+  };
+}

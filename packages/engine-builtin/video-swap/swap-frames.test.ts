@@ -1,0 +1,99 @@
+import type { VideoFrame } from '@semblance/media/types';
+import { type Face, faceFromPoints, POINTS } from '@semblance/vision/face-mesh';
+import { describe, expect, it } from 'vitest';
+import type { FaceDrawing } from './draw.ts';
+import { opennessOf } from './eyelids.ts';
+import { SwapFrames } from './swap-frames.ts';
+import type { SwapThreads } from './swap-threads.ts';
+import { emptyTexture } from './texture-data.ts';
+import type { FaceTracker } from './tracker.ts';
+
+const [width, height] = [320, 240];
+const COLORS = { range: 'tv', space: 'bt709' } as const;
+
+/** A mesh spread evenly over the middle of a frame. */
+const face: Face = faceFromPoints(
+  Float32Array.from({ length: POINTS * 3 }, (_, i) => {
+    const point = Math.floor(i / 3);
+    return i % 3 === 0 ? 100 + (point % 22) * 5 : i % 3 === 1 ? 60 + Math.floor(point / 22) * 5 : 0;
+  }),
+  1,
+);
+
+/** A face that is as bright on its left as its right, times `left` on the one side. */
+function frameOf(index: number, left: number, tint = 128): VideoFrame {
+  const data = new Uint8Array(new SharedArrayBuffer((width * height * 3) / 2)).fill(tint);
+  for (let i = 0; i < width * height; i++) data[i] = 120 * (i % width < 150 ? left : 1);
+  return { index, ptsUs: index * 40_000, width, height, data };
+}
+
+/** Takes frames 20 at a time as Video Swap does; says in which frames was analysed and with what each was drawn. */
+async function swap(frames: readonly VideoFrame[]) {
+  const analysed: number[] = [];
+  const drawn = new Map<Uint8Array, FaceDrawing>();
+  const threads: Pick<SwapThreads, 'begin' | 'end' | 'analyse' | 'draw'> = {
+    begin: () => 1,
+    end: () => undefined,
+    analyse: async (_render, { points }) => {
+      const box = { x: 0, y: 0, width: 16, height: 16 };
+      return { size: 16, box, ...emptyTexture(16), points, grain: 0, level: analysed.push(analysed.length) };
+    },
+    draw: async (_render, { frame, faces }) => {
+      drawn.set(frame.data, faces[0] as FaceDrawing);
+    },
+  };
+  const tracker: Pick<FaceTracker, 'facesIn'> = {
+    facesIn: () => [{ track: 0, face, opacity: 1, openness: opennessOf(face.points) }],
+  };
+  const written: Uint8Array[] = [];
+  const swapFrames = new SwapFrames({
+    threads: threads as SwapThreads,
+    source: {
+      picture: { width: 1, height: 1, channels: 3, data: new Uint8Array(3) },
+      points: face.points,
+      score: 1,
+    },
+    colors: COLORS,
+    writer: { write: async ({ data }) => void written.push(data) },
+    checkpoint: () => undefined,
+  });
+  for (let at = 0; at < frames.length; at += 20) {
+    await swapFrames.add(frames.slice(at, at + 20), tracker as FaceTracker);
+  }
+  await swapFrames.finish();
+  expect(written.length).toBe(frames.length);
+  for (const [i, { data }] of frames.entries()) expect(written[i]).toBe(data);
+  return {
+    analyses: swapFrames.analyses,
+    drawings: frames.map(({ data }) => drawn.get(data) as FaceDrawing),
+  };
+}
+
+const range = (count: number) => Array.from({ length: count }, (_, i) => i);
+
+describe('SwapFrames', () => {
+  it('analyses a face that stays as it is once, and again after five seconds', async () => {
+    expect((await swap(range(100).map((i) => frameOf(i, 1)))).analyses).toBe(1);
+    expect((await swap(range(140).map((i) => frameOf(i, 1)))).analyses).toBe(2);
+  });
+
+  it.each([
+    ['shade on one side', (i: number) => frameOf(i, 1 - 0.3 * Math.max(0, (i - 40) / 20))],
+    ['colour', (i: number) => frameOf(i, 1, 128 + Math.max(0, (i - 40) / 3))],
+  ])('goes over to a changed %s by and by, from the last frame that looked as before', async (_, film) => {
+    const { analyses, drawings } = await swap(range(60).map(film));
+    expect(analyses).toBe(2);
+    for (const { from, to } of drawings.slice(0, 40)) expect(from.luma).toBe(to.luma);
+    const shares = drawings.slice(40).map(({ from, to, share }) => {
+      return from.level === 1 && to.level === 2 ? share : from.level - 1;
+    });
+    for (const [i, share] of shares.entries()) expect(share).toBeCloseTo((i + 1) / 20, 6);
+  });
+
+  it('analyses at once what comes in front of the face', async () => {
+    const { drawings } = await swap(range(20).map((i) => frameOf(i, i < 7 ? 1 : 0.3)));
+    expect(drawings[6]?.from.level).toBe(1);
+    expect(drawings[7]?.from.level).toBe(2);
+    expect(drawings[7]?.share).toBe(0);
+  });
+});

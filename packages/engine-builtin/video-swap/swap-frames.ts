@@ -1,0 +1,186 @@
+import type { VideoFrame, VideoWriter } from '@semblance/media/types';
+import type { Face } from '@semblance/vision/face-mesh';
+import { cutOut } from './cut-out.ts';
+import { Eyelids, type Openness } from './eyelids.ts';
+import { type Colors, placed } from './frame-part.ts';
+import { alike, differs, type Look, lookOf, patchWidth } from './keys.ts';
+import type { SwapSource } from './swap-protocol.ts';
+import type { SwapThreads } from './swap-threads.ts';
+import type { FaceTexture } from './texture.ts';
+import type { PlacedFace } from './track.ts';
+import type { FaceTracker } from './tracker.ts';
+
+export interface SwapFramesOptions {
+  readonly threads: SwapThreads;
+  readonly source: SwapSource;
+  readonly colors: Colors;
+  readonly writer: Pick<VideoWriter, 'write'>;
+  readonly checkpoint: () => void;
+}
+
+/** A face in a frame that is analysed. */
+interface Key {
+  readonly analysed: number;
+  /** Last frame that looks like it: from here on the next one has a share. */
+  readonly index: number;
+  readonly look: Look;
+  /** Width of the face in the textures from here on. */
+  readonly patch: number;
+  /** The texture for patches of this width, made when it is first asked for. */
+  texture(patch: number): Promise<FaceTexture>;
+}
+
+/** Frames after which a face is analysed again although it looks as it did. */
+const LONGEST_ALIKE = 120;
+/** Runs of frames that may be with the threads or the encoder while the next one is followed. */
+const RUNS_AHEAD = 1;
+
+/**
+ * Draws the swaps of frames whose faces are known, spread over threads, and writes them in order. Light, cover and tone
+ * of a face are analysed in its first frame, wherever it comes to look different, and in the last frame of each run
+ * unless it still looks as it did; the frames between two analyses take what lies between them, so that nothing jumps
+ * and nothing lags.
+ */
+export class SwapFrames {
+  readonly #options: SwapFramesOptions;
+  readonly #render: number;
+  #keys = new Map<number, Key>();
+  #eyelids = new Map<number, Eyelids>();
+  #written: Promise<void> = Promise.resolve();
+  readonly #runs: Promise<void>[] = [];
+  /** Frames with a swap, the most faces swapped in one frame, and analyses. */
+  swapped = 0;
+  mostFaces = 0;
+  analyses = 0;
+
+  constructor(options: SwapFramesOptions) {
+    this.#options = options;
+    this.#render = options.threads.begin(options.source);
+  }
+
+  /** Takes a run of frames, whose memory is shared, and draws into it. Waits while too many are under way. */
+  async add(frames: readonly VideoFrame[], tracker: FaceTracker): Promise<void> {
+    this.#options.checkpoint();
+    const faces = frames.map((frame) => tracker.facesIn(frame.index));
+    const keys = this.#chooseKeys(frames, faces);
+    this.#eyelids = eyelidsOf(faces, this.#eyelids);
+    for (const [i, frame] of frames.entries()) {
+      const here = faces[i] ?? [];
+      if (here.length > 0) this.swapped++;
+      this.mostFaces = Math.max(this.mostFaces, here.length);
+      const drawn = here.length > 0 ? this.#draw(frame, here, keys) : Promise.resolve(frame.data);
+      drawn.catch(() => undefined);
+      this.#written = this.#written.then(async () => {
+        await this.#options.writer.write({ ptsUs: frame.ptsUs, data: await drawn });
+      });
+    }
+    this.#written.catch(() => undefined);
+    this.#runs.push(this.#written);
+    while (this.#runs.length > RUNS_AHEAD) await this.#runs.shift();
+  }
+
+  async finish(): Promise<void> {
+    await this.#written;
+  }
+
+  close(): void {
+    this.#options.threads.end(this.#render);
+  }
+
+  /** The analysed frames of each track in a run, in order; the last one of the run before is among them. */
+  #chooseKeys(
+    frames: readonly VideoFrame[],
+    faces: readonly (readonly PlacedFace[])[],
+  ): ReadonlyMap<number, readonly Key[]> {
+    const chosen = new Map<number, Key[]>();
+    const lastOf = new Map<number, number>();
+    for (const [i, here] of faces.entries()) for (const { track } of here) lastOf.set(track, i);
+    for (const [i, frame] of frames.entries()) {
+      for (const { track, face } of faces[i] ?? []) {
+        let keys = chosen.get(track);
+        if (!keys) {
+          const before = this.#keys.get(track);
+          keys = before ? [before] : [];
+          chosen.set(track, keys);
+        }
+        const last = keys.at(-1);
+        const look = lookOf(frame, face);
+        if (last && !differs(last.look, look)) {
+          if (lastOf.get(track) !== i) continue;
+          if (frame.index - last.analysed < LONGEST_ALIKE && alike(last.look, look)) {
+            keys.push({ ...last, index: frame.index });
+            continue;
+          }
+        }
+        keys.push(this.#key(frame, face, look, last));
+      }
+    }
+    this.#keys = new Map([...chosen].map(([track, keys]) => [track, keys.at(-1) as Key]));
+    return chosen;
+  }
+
+  #key(frame: VideoFrame, face: Face, look: Look, last: Key | undefined): Key {
+    const { threads, colors } = this.#options;
+    const part = cutOut(frame, face);
+    const made = new Map<number, Promise<FaceTexture>>();
+    const fits = last && last.patch > 0.85 * face.width && last.patch < 1.5 * face.width;
+    return {
+      analysed: frame.index,
+      index: frame.index,
+      look,
+      patch: fits ? last.patch : patchWidth(face.width),
+      texture: (patch) => {
+        let texture = made.get(patch);
+        if (!texture) {
+          this.analyses++;
+          texture = threads.analyse(this.#render, {
+            frame: part.frame,
+            points: placed(face, -part.x, -part.y, 1).points,
+            textureWidth: patch,
+            color: colors,
+          });
+          texture.catch(() => undefined);
+          made.set(patch, texture);
+        }
+        return texture;
+      },
+    };
+  }
+
+  async #draw(
+    frame: VideoFrame,
+    faces: readonly PlacedFace[],
+    keys: ReadonlyMap<number, readonly Key[]>,
+  ): Promise<Uint8Array> {
+    const drawings = await Promise.all(
+      faces.map(async ({ track, face, opacity, openness }) => {
+        // Before anything is waited for: frames have to be told in order.
+        const closed = (this.#eyelids.get(track) as Eyelids).closed(openness);
+        const all = keys.get(track) ?? [];
+        const before = all.findLast(({ index }) => index <= frame.index) ?? (all[0] as Key);
+        const after = all.find(({ index }) => index >= frame.index) ?? before;
+        const [from, to] = await Promise.all([before.texture(before.patch), after.texture(before.patch)]);
+        const share = after === before ? 0 : (frame.index - before.index) / (after.index - before.index);
+        return { points: face.points, width: face.width, opacity, closed, from, to, share };
+      }),
+    );
+    const { threads, colors } = this.#options;
+    const { width, height, data } = frame;
+    await threads.draw(this.#render, {
+      frame: { width, height, data },
+      faces: drawings,
+      color: colors,
+    });
+    return data;
+  }
+}
+
+/** What is known of the eyes of all faces in a run; of those that are new, what the run shows of them. */
+function eyelidsOf(
+  faces: readonly (readonly PlacedFace[])[],
+  known: ReadonlyMap<number, Eyelids>,
+): Map<number, Eyelids> {
+  const seen = new Map<number, Openness[]>();
+  for (const { track, openness } of faces.flat()) seen.set(track, [...(seen.get(track) ?? []), openness]);
+  return new Map([...seen].map(([track, eyes]) => [track, known.get(track) ?? new Eyelids(eyes)]));
+}

@@ -1,0 +1,33 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import type { FaceDrawing } from './draw.ts';
+import type { Colors, Frame } from './frame-part.ts';
+import type { FaceTexture } from './texture.ts';
+
+/** The face to put in, as threads are told of it. */
+export interface SwapSource {
+  readonly picture: Picture;
+  readonly points: Float32Array;
+  readonly score: number;
+}
+
+export interface Analysis {
+  /** Copied, unless its memory is shared. */
+  readonly frame: Frame;
+  /** Mesh in pixels of the frame. */
+  readonly points: Float32Array;
+  /** Width of a face in the texture wanted. */
+  readonly textureWidth: number;
+  readonly color: Colors;
+}
+
+export interface Drawing {
+  /** In shared memory: drawn into as it is. */
+  readonly frame: Frame;
+  readonly faces: readonly FaceDrawing[];
+  readonly color: Colors;
+}
+
+export type SwapWork = ({ readonly type: 'analyse' } & Analysis) | ({ readonly type: 'draw' } & Drawing);
+
+/** The texture of an analysis; nothing for a drawing. */
+export type SwapAnswer = FaceTexture | undefined;

@@ -1,0 +1,262 @@
+import { evenRect, fromRgbFactors, type Rect, regionToRgb } from '@semblance/media/yuv';
+import type { Face } from '@semblance/vision/face-mesh';
+import { FACE_OVAL, LIPS_OUTER } from '@semblance/vision/face-regions';
+import { FACE_TRIANGLES } from '@semblance/vision/face-topology';
+import {
+  blur,
+  distanceInside,
+  fillPolygon,
+  type Plane,
+  plane,
+  sample,
+  smoothstep,
+} from '@semblance/vision/plane/plane';
+import { withScratch } from '@semblance/vision/plane/scratch';
+import { drawTriangles, emptyMap, type WarpMap } from '@semblance/vision/plane/warp-map';
+import { KIND, LIGHT, relight } from '../swap/light.ts';
+import { flatten, type SourceFace } from '../swap/source-face.ts';
+import { planSwap, type SwapPlan } from '../swap/swap-face.ts';
+import { applyTone } from '../swap/tone.ts';
+import { type Colors, extent, type Frame, type FramePart, intoPart, shrunk } from './frame-part.ts';
+import { skinLevel } from './skin-level.ts';
+import { CHROMA_STRIDE, emptyTexture, type SizedTexture } from './texture-data.ts';
+
+/** A face as wide as this is analysed at half its size: the analysis shrinks it further anyway. */
+const HALVED_FROM = 260;
+/** Band in which the new face fades where the mesh ends, as a share of the face's width. */
+const EDGE = 0.03;
+/** The same at the edge of the source's patch, in its coarse pixels. */
+const OUTLINE = 1.5;
+
+/**
+ * The new face as it looks in one frame: lit, toned and cut out, laid out as its own picture. While nothing changes but
+ * place, pose and expression, the same texture on a moved mesh is the swap. In shared memory, so that all threads draw
+ * from it without a copy.
+ */
+export interface FaceTexture extends SizedTexture {
+  /** Mesh in pixels of the texture, stride 3. */
+  readonly points: Float32Array;
+  /** How much of the frame's own finest texture is laid over it. */
+  readonly grain: number;
+  /** Brightness of the skin that was there. */
+  readonly level: number;
+}
+
+/** Analyses a face of a frame in full, as Photo Swap does, and makes the texture that fits there. */
+export function makeTexture(frame: Frame, face: Face, source: SourceFace, color: Colors): FaceTexture {
+  const level = skinLevel(frame, face.points);
+  const part = facePart(frame, face, color);
+  return withScratch(() => {
+    const local = intoPart(face, part);
+    const plan = planSwap(part.picture, local, source, () => undefined);
+    const grain = plan.grainShare > 0 || part.step === 1 ? plan.grainShare : grainOf(face, source);
+    return { ...lay(plan, source, color, frame, local.width / plan.scale), grain, level };
+  });
+}
+
+/** As in Photo Swap: a patch that was enlarged has lost its finest detail. */
+function grainOf(face: Face, source: SourceFace): number {
+  const t = Math.min(1, Math.max(0, (face.width / source.faceWidth - 1.05) / 0.95));
+  return 0.8 * t * t * (3 - 2 * t);
+}
+
+function facePart(frame: Frame, face: Face, color: Colors): FramePart {
+  const { left, top, right, bottom } = extent(face.points);
+  const margin = 0.1 * face.width;
+  const x = left - margin;
+  const y = top - margin;
+  const rect = evenRect({ x, y, width: right + margin - x, height: bottom + margin - y }, frame);
+  if (face.width >= HALVED_FROM) return shrunk(frame, rect, 2, color);
+  return { picture: regionToRgb(frame, rect, color), x: rect.x, y: rect.y, step: 1 };
+}
+
+type Laid = Omit<FaceTexture, 'grain' | 'level'>;
+
+/** Lights every pixel of the source's patch as the plan says for the place where it comes to lie. */
+function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, faceWidth: number): Laid {
+  const { image, points } = source;
+  const size = image.width & ~1;
+  const box = ovalBox(points, size);
+  const where = inverse(plan, source);
+  const shown = meshShare(plan, faceWidth);
+  const within = outlineShare(where, source);
+  const { luma, chroma } = emptyTexture(size);
+  const half = size >> 1;
+  const sums = new Float32Array(half * 3);
+  const { y0, yr, yg, yb, ur, ug, ub, vr, vg, vb } = fromRgbFactors(frame, color);
+  const rgb = new Float32Array(3);
+  const light = new Float32Array(LIGHT.count);
+  const kind = new Float32Array(KIND.count);
+  const scale = source.visibleScale;
+  for (let y = box.y; y < box.y + box.height; y++) {
+    if (y % 2 === 0) sums.fill(0);
+    for (let x = box.x; x < box.x + box.width; x++) {
+      const at = placeOf(where, (x + 0.5) * scale, (y + 0.5) * scale);
+      if (!at) continue;
+      const lips = sample(plan.lips, at.x, at.y);
+      // The mouth's inside is drawn anew in each frame; here only what the source does not show counts: brows, cheeks.
+      const kept = lips > 0.05 ? 0 : sample(plan.keep, at.x, at.y);
+      const edge = sample(within, (x + 0.5) * scale, (y + 0.5) * scale);
+      const share = sample(shown, at.x, at.y) * (1 - kept) * edge;
+      const i = (y * image.width + x) * 3;
+      rgb[0] = image.data[i] as number;
+      rgb[1] = image.data[i + 1] as number;
+      rgb[2] = image.data[i + 2] as number;
+      kind[KIND.eye] = sample(plan.eyes, at.x, at.y);
+      kind[KIND.lips] = lips;
+      kind[KIND.feature] = sample(plan.features, at.x, at.y);
+      readLight(plan, at.x, at.y, light);
+      relight(light, kind, source.grey, rgb);
+      if (plan.tone) applyTone(plan.tone, rgb);
+      const [r, g, b] = [clamp(rgb[0] as number), clamp(rgb[1] as number), clamp(rgb[2] as number)];
+      luma[y * size + x] = packed((y0 + yr * r + yg * g + yb * b) * share, 255 * share);
+      const c = x >> 1;
+      sums[c * 3] = (sums[c * 3] as number) + share * (ur * r + ug * g + ub * b);
+      sums[c * 3 + 1] = (sums[c * 3 + 1] as number) + share * (vr * r + vg * g + vb * b);
+      sums[c * 3 + 2] = (sums[c * 3 + 2] as number) + share;
+    }
+    if (y % 2 === 0) continue;
+    for (let c = 0; c < half; c++) {
+      const o = ((y >> 1) * half + c) * CHROMA_STRIDE;
+      chroma[o] = packed(128 + (sums[c * 3] as number) / 4, 128 + (sums[c * 3 + 1] as number) / 4);
+      chroma[o + 1] = packed((255 * (sums[c * 3 + 2] as number)) / 4, 0);
+    }
+  }
+  return { size, box, luma, chroma, points: source.points.slice() };
+}
+
+/** Share of the new face, faded towards where the mesh ends: a turned one is folded before its outline. */
+function meshShare(plan: SwapPlan, faceWidth: number): Plane {
+  const mesh = plane(plan.width, plan.height);
+  for (let i = 0; i < mesh.data.length; i++) {
+    // The mesh leaves the mouth out.
+    const mouth = (plan.lips.data[i] as number) > 0.3;
+    mesh.data[i] = mouth ? 1 : (plan.direct.covered.data[i] as number);
+  }
+  const depth = distanceInside(mesh);
+  const out = plane(plan.width, plan.height);
+  for (let i = 0; i < out.data.length; i++) {
+    out.data[i] =
+      (plan.alpha.data[i] as number) * smoothstep(1, 1 + EDGE * faceWidth, depth.data[i] as number);
+  }
+  return out;
+}
+
+/**
+ * 1 well inside the part of the source's patch that is seen, 0 at its edge. On a face that is turned the other way one
+ * pixel of the edge covers many of the frame: what is ragged there would be seen as a comb.
+ */
+function outlineShare(where: WarpMap, { points, visibleScale }: SourceFace): Plane {
+  const { width, height } = where.covered;
+  const seen = plane(width, height);
+  seen.data.set(where.covered.data);
+  fillPolygon(
+    seen,
+    LIPS_OUTER.flatMap((index) => [
+      (points[index * 3] as number) * visibleScale,
+      (points[index * 3 + 1] as number) * visibleScale,
+    ]),
+  );
+  const out = blur(seen, OUTLINE);
+  for (let i = 0; i < out.data.length; i++) out.data[i] = Math.max(0, 2 * (out.data[i] as number) - 1);
+  return out;
+}
+
+/** For the pixels of the source's coarse patch the place on the work grid where they come to lie. */
+function inverse(plan: SwapPlan, source: SourceFace): WarpMap {
+  const { coarse, visibleScale, points } = source;
+  const map = emptyMap(coarse.width, coarse.height);
+  const to = flatten(points).map((v) => v * visibleScale);
+  const depth = Float32Array.from({ length: points.length / 3 }, (_, i) => points[i * 3 + 2] as number);
+  const front = (at: Float32Array, t: number): boolean => {
+    const corner = (k: number, axis: number): number =>
+      at[(FACE_TRIANGLES[t + k] as number) * 2 + axis] as number;
+    return (
+      (corner(1, 0) - corner(0, 0)) * (corner(2, 1) - corner(0, 1)) -
+        (corner(1, 1) - corner(0, 1)) * (corner(2, 0) - corner(0, 0)) <
+      -1e-6
+    );
+  };
+  const seen: number[] = [];
+  for (let t = 0; t < FACE_TRIANGLES.length; t += 3) {
+    // Seen from behind in the frame, it would take the look of what is in front of it.
+    if (!front(plan.mixed, t) || !front(to, t)) continue;
+    seen.push(...FACE_TRIANGLES.subarray(t, t + 3));
+  }
+  drawTriangles(map, { to, from: plan.mixed, depth }, Uint16Array.from(seen));
+  return map;
+}
+
+const place = { x: 0, y: 0 };
+
+/** What a map says between its pixels; undefined where it knows nothing. The object returned is used again. */
+function placeOf(map: WarpMap, x: number, y: number): typeof place | undefined {
+  const { width, height } = map.x;
+  const px = Math.min(width - 1, Math.max(0, x - 0.5));
+  const py = Math.min(height - 1, Math.max(0, y - 0.5));
+  const x0 = px | 0;
+  const y0 = py | 0;
+  const u = px - x0;
+  const v = py - y0;
+  const a = y0 * width + x0;
+  const b = x0 + 1 < width ? a + 1 : a;
+  const down = y0 + 1 < height ? width : 0;
+  const known = map.covered.data;
+  const wa = (1 - u) * (1 - v) * (known[a] as number);
+  const wb = u * (1 - v) * (known[b] as number);
+  const wc = (1 - u) * v * (known[a + down] as number);
+  const wd = u * v * (known[b + down] as number);
+  const total = wa + wb + wc + wd;
+  if (total < 0.01) return undefined;
+  const between = (data: Float32Array): number =>
+    (wa * (data[a] as number) +
+      wb * (data[b] as number) +
+      wc * (data[a + down] as number) +
+      wd * (data[b + down] as number)) /
+    total;
+  place.x = between(map.x.data);
+  place.y = between(map.y.data);
+  return place;
+}
+
+function readLight(plan: SwapPlan, x: number, y: number, out: Float32Array): void {
+  const { values, coarseness } = plan.light;
+  const { width, height, fields, data } = values;
+  const px = Math.min(width - 1, Math.max(0, x / coarseness - 0.5));
+  const py = Math.min(height - 1, Math.max(0, y / coarseness - 0.5));
+  const x0 = px | 0;
+  const y0 = py | 0;
+  const u = px - x0;
+  const v = py - y0;
+  const a = (y0 * width + x0) * fields;
+  const right = x0 + 1 < width ? fields : 0;
+  const down = y0 + 1 < height ? width * fields : 0;
+  for (let f = 0, i = a; f < fields; f++, i++) {
+    const top = (data[i] as number) * (1 - u) + (data[i + right] as number) * u;
+    const bottom = (data[i + down] as number) * (1 - u) + (data[i + down + right] as number) * u;
+    out[f] = top * (1 - v) + bottom * v;
+  }
+}
+
+function ovalBox(points: Float32Array, size: number): Rect {
+  let [left, top, right, bottom] = [size, size, 0, 0];
+  for (const index of FACE_OVAL) {
+    left = Math.min(left, points[index * 3] as number);
+    right = Math.max(right, points[index * 3] as number);
+    top = Math.min(top, points[index * 3 + 1] as number);
+    bottom = Math.max(bottom, points[index * 3 + 1] as number);
+  }
+  const all = { width: size, height: size };
+  return evenRect({ x: left - 2, y: top - 2, width: right - left + 4, height: bottom - top + 4 }, all);
+}
+
+/** Two numbers of 0–255, rounded, in the halves of a word. */
+function packed(lower: number, upper: number): number {
+  return (
+    (Math.min(255, Math.max(0, lower + 0.5)) & 255) | ((Math.min(255, Math.max(0, upper + 0.5)) & 255) << 16)
+  );
+}
+
+function clamp(value: number): number {
+  return value <= 0 ? 0 : value >= 255 ? 255 : value;
+}

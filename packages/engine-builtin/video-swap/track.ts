@@ -1,0 +1,140 @@
+import { MAX_YAW, yaw } from '@semblance/vision/face-finder';
+import { type Face, faceFromPoints } from '@semblance/vision/face-mesh';
+import { smoothstep } from '@semblance/vision/plane/plane';
+import { type Openness, opennessOf } from './eyelids.ts';
+import type { Person } from './people.ts';
+import { type Posed, posed, smoothedMesh } from './smooth.ts';
+
+/** Longest loss of a face that is bridged, frames. */
+export const LONGEST_GAP = 5;
+/** Frames over which a face that appears or goes within a shot is faded. */
+const FADE = 5;
+/** Turned further than this a swap begins to fade, so that it does not end at once where the limit is. */
+const FADING_YAW = MAX_YAW - (8 * Math.PI) / 180;
+
+/** How much of a swap is shown on a face that is turned so far. */
+export function shownAt(turn: number): number {
+  return 1 - smoothstep(FADING_YAW, MAX_YAW, Math.abs(turn));
+}
+
+/** Where a face lies in one frame. */
+export interface Sample {
+  readonly points: Float32Array;
+  readonly score: number;
+  /** How surely it is to be seen: 1 where the mesh fits, less where the place was bridged. */
+  readonly seen: number;
+}
+
+/** A face to be drawn in a frame. */
+export interface PlacedFace {
+  readonly track: number;
+  readonly face: Face;
+  readonly opacity: number;
+  /** How open its eyes are in this very frame. */
+  readonly openness: Openness;
+}
+
+/** One face in one shot. Holds the samples of a bounded number of frames. */
+export class Track {
+  readonly id: number;
+  readonly shotStart: number;
+  #samples = new Map<number, Sample>();
+  /** Samples split into pose and shape, relative to the first one that was. */
+  #posed = new Map<number, Posed>();
+  #reference: Float32Array | undefined;
+  #first = Infinity;
+  #last = -1;
+  open = true;
+  /** Whose face it is, once that could be told. */
+  person: Person | undefined;
+  /** Turns of the head at which this one was looked at to know it again. */
+  readonly turns: number[] = [];
+  /** Set when its shot ended, or the video. */
+  cutAfter = Infinity;
+
+  constructor(id: number, shotStart: number) {
+    this.id = id;
+    this.shotStart = shotStart;
+  }
+
+  /** Index of the last frame with a sample. */
+  get last(): number {
+    return this.#last;
+  }
+
+  at(index: number): Sample | undefined {
+    return this.#samples.get(index);
+  }
+
+  set(index: number, sample: Sample): void {
+    this.#samples.set(index, sample);
+    this.#posed.delete(index);
+    this.#first = Math.min(this.#first, index);
+    this.#last = Math.max(this.#last, index);
+  }
+
+  /** Where the face ought to be next, judged by how it moved. */
+  predict(index: number): Face | undefined {
+    const last = this.#samples.get(this.#last);
+    if (!last) return undefined;
+    const before = this.#samples.get(this.#last - 1);
+    if (!before) return faceFromPoints(last.points, last.score);
+    const steps = Math.min(2, index - this.#last);
+    const shift = [0, 1].map((k) => {
+      let sum = 0;
+      for (let i = k; i < last.points.length; i += 3)
+        sum += (last.points[i] as number) - (before.points[i] as number);
+      return (sum / (last.points.length / 3)) * steps;
+    });
+    const points = last.points.slice();
+    for (let i = 0; i < points.length; i += 3) {
+      points[i] = (points[i] as number) + (shift[0] as number);
+      points[i + 1] = (points[i + 1] as number) + (shift[1] as number);
+    }
+    return faceFromPoints(points, last.score);
+  }
+
+  /** The face in a frame all of whose neighbours have been looked at. */
+  placed(index: number): PlacedFace | undefined {
+    const sample = this.#samples.get(index);
+    if (!sample) return undefined;
+    const points = smoothedMesh((i) => this.#pose(i), index);
+    const face = faceFromPoints(points, sample.score);
+    const opacity = Math.min(sample.seen, shownAt(yaw(face)), this.#fade(index));
+    if (opacity <= 0.01) return undefined;
+    return { track: this.id, face, opacity, openness: opennessOf(sample.points) };
+  }
+
+  #pose(index: number): Posed | undefined {
+    let pose = this.#posed.get(index);
+    if (pose) return pose;
+    const sample = this.#samples.get(index);
+    if (!sample) return undefined;
+    this.#reference ??= sample.points;
+    pose = posed(sample.points, this.#reference);
+    this.#posed.set(index, pose);
+    return pose;
+  }
+
+  /** Within a shot a face comes and goes by and by; with a cut, at once. */
+  #fade(index: number): number {
+    let share = 1;
+    if (this.#first > this.shotStart) share = Math.min(share, (index - this.#first + 1) / FADE);
+    for (let ahead = 1; ahead < FADE; ahead++) {
+      if (index + ahead > this.cutAfter) break;
+      if (this.#samples.has(index + ahead)) continue;
+      share = Math.min(share, ahead / FADE);
+      break;
+    }
+    return share;
+  }
+
+  /** Forgets what came before a frame. */
+  forgetBefore(index: number): void {
+    for (const key of this.#samples.keys()) {
+      if (key >= index) continue;
+      this.#samples.delete(key);
+      this.#posed.delete(key);
+    }
+  }
+}

@@ -1,0 +1,337 @@
+import { type FaceFinder, MAX_YAW, SUITABLE_SHARE, yaw } from '@semblance/vision/face-finder';
+import { centroid, type Face } from '@semblance/vision/face-mesh';
+import type { FaceRecogniser } from '@semblance/vision/face-recogniser';
+import { FACE_OVAL } from '@semblance/vision/face-regions';
+import { smoothstep } from '@semblance/vision/plane/plane';
+import { CutDetector } from './cuts.ts';
+import { type Colors, type Frame, intoPart, outOfPart, wholeFrame } from './frame-part.ts';
+import { brightnessUnder, likeness } from './likeness.ts';
+import { cropsOfFrame } from './mesh-crop.ts';
+import { People, type Person } from './people.ts';
+import { LONGEST_GAP, type PlacedFace, Track } from './track.ts';
+
+/** Below this the mesh no longer lies on a face. */
+const KEEP_SCORE = 0.5;
+/** A mesh that moved or grew further from where it was expected than this lies on something else: shares of the width. */
+const MOST_SHIFT = 0.45;
+const MOST_GROWTH = 0.35;
+/** Two meshes nearer than this lie on one face. */
+const SAME_PLACE = 0.4;
+/** Smallest width of a face that is looked for, as a share of the frame's shorter side. */
+const SMALLEST_SHARE = 0.08;
+const SMALLEST = 30;
+/** Where a shot begins, faces this narrow beside the most prominent one are looked at too: a known person may be there. */
+const KNOWN_SHARE = 0.35;
+/** Whose a face is can be told from this width on, and up to this turn; and turned by so much more it looks new. */
+const TOLD_WIDTH = 36;
+const TOLD_YAW = Math.PI / 4;
+const NEW_TURN = Math.PI / 12;
+
+export interface IndexedFrame extends Frame {
+  readonly index: number;
+}
+
+/**
+ * Follows all suitable faces of a video, some frames at a time. The mesh is fitted from frame to frame; faces are
+ * looked for after every cut and in the last frame of each run, and what is found there is followed backwards through
+ * the run as well, so that no frame in which a face can be seen is missed. Which faces are suitable is decided when
+ * they are found, as Photo Swap decides it: the most prominent one and all that are at least 0.6 times as wide. That
+ * holds for as long as the face is followed, so that none comes and goes with its size; and with a recogniser for as
+ * long as the person is known again ({@link People}).
+ */
+export class FaceTracker {
+  readonly #finder: FaceFinder;
+  readonly #color: Colors;
+  readonly #checkpoint: () => void;
+  readonly #cuts = new CutDetector();
+  readonly #recogniser: (() => Promise<FaceRecogniser>) | undefined;
+  readonly #people: People;
+  #tracks: Track[] = [];
+  #shotStart = 0;
+  #nextId = 0;
+  #emptySearches = 0;
+  /** Faces that were followed, and shots. */
+  found = 0;
+  shots = 1;
+
+  constructor(
+    finder: FaceFinder,
+    color: Colors,
+    checkpoint: () => void,
+    recogniser?: () => Promise<FaceRecogniser>,
+    people = new People(),
+  ) {
+    this.#finder = finder;
+    this.#color = color;
+    this.#checkpoint = checkpoint;
+    this.#recogniser = recogniser;
+    this.#people = people;
+  }
+
+  /** Follows faces through the next frames. @param before frames that came just before, for gaps that began there */
+  async follow(frames: readonly IndexedFrame[], before: readonly IndexedFrame[]): Promise<void> {
+    const known = new Map([...before, ...frames].map((frame) => [frame.index, frame]));
+    for (const [at, frame] of frames.entries()) {
+      this.#checkpoint();
+      const first = frame.index === 0;
+      const cut = this.#isCut(frame);
+      if (cut) this.#startShot(frame.index);
+      else await this.#fitAll(frame, known);
+      if (first || cut || at === frames.length - 1) await this.#search(frame, known, frames[0]?.index ?? 0);
+    }
+  }
+
+  /**
+   * Follows faces into a frame after which none are known yet, for streams.
+   * @param anew whether it may show other faces, in other places, than the frame before, as after a pause
+   * @param search how thoroughly faces are looked for also where it is no cut: `quick` finds those that are wide, or as
+   *   wide as those followed
+   * @returns whether the search is still to be made, by {@link lookForOthers}: all that are followed were found, so
+   *   that this frame can do without it
+   */
+  async followLive(
+    frame: IndexedFrame,
+    anew: boolean,
+    search: 'no' | 'quick' | 'thorough',
+  ): Promise<boolean> {
+    this.#checkpoint();
+    const known = new Map([[frame.index, frame]]);
+    const cut = this.#isCut(frame) || anew;
+    if (cut && frame.index > 0) this.#startShot(frame.index);
+    else await this.#fitAll(frame, known);
+    const open = this.followed;
+    const lost = open.some((track) => track.last < frame.index);
+    const canWait = !cut && !lost && open.length > 0 && search === 'quick';
+    if (cut || search === 'thorough') await this.#search(frame, known, frame.index);
+    else if (lost || (search === 'quick' && !canWait)) {
+      const widest = widestOf(open, frame.index);
+      await this.#search(frame, known, frame.index, widest > 0 ? SUITABLE_SHARE * widest : Infinity);
+    }
+    this.forgetBefore(frame.index - LONGEST_GAP);
+    return canWait;
+  }
+
+  /** Looks for faces beside those followed in the frame that {@link followLive} was given last, and at these anew. */
+  async lookForOthers(frame: IndexedFrame): Promise<void> {
+    const open = this.followed;
+    if (await this.#seesOthers(frame, open))
+      await this.#search(frame, new Map([[frame.index, frame]]), frame.index);
+    else for (const track of open) await this.#learn(track, frame);
+  }
+
+  /** Whether there may be faces beside those followed, all of which were found: no mesh is fitted for that. */
+  #seesOthers(frame: IndexedFrame, open: readonly Track[]): Promise<boolean> {
+    const smallest = SUITABLE_SHARE * widestOf(open, frame.index);
+    const part = wholeFrame(frame, this.#color);
+    const faces = open.flatMap((track) => track.predict(frame.index) ?? []);
+    const here = faces.map((face) => intoPart(face, part));
+    return this.#finder.seesOthers(part.picture, here, smallest / part.step, this.#checkpoint);
+  }
+
+  /** The faces that are followed, lost ones among them for as long as they may come back. */
+  get followed(): readonly Track[] {
+    return this.#tracks.filter((track) => track.open);
+  }
+
+  /** The faces to draw in a frame. Frames up to ten after it must have been followed, as far as there are any. */
+  facesIn(index: number): PlacedFace[] {
+    return this.#tracks.flatMap((track) => track.placed(index) ?? []);
+  }
+
+  /** Forgets what is not needed for frames from this one on. */
+  forgetBefore(index: number): void {
+    this.#tracks = this.#tracks.filter((track) => track.open || track.last >= index);
+    for (const track of this.#tracks) track.forgetBefore(index);
+  }
+
+  /** The video ends after this frame. */
+  end(index: number): void {
+    for (const track of this.#tracks) if (track.open) track.cutAfter = index;
+  }
+
+  /** After a cut small and turned faces are looked for as if for the first time; after a pause nothing speaks for them. */
+  #isCut(frame: Frame): boolean {
+    const cut = this.#cuts.isCut(frame);
+    if (cut) this.#emptySearches = 0;
+    return cut;
+  }
+
+  #startShot(index: number): void {
+    for (const track of this.#tracks) {
+      if (track.open) track.cutAfter = index - 1;
+      track.open = false;
+    }
+    this.#shotStart = index;
+    this.shots++;
+  }
+
+  async #fitAll(frame: IndexedFrame, known: ReadonlyMap<number, IndexedFrame>): Promise<void> {
+    for (const track of this.#tracks) {
+      if (!track.open) continue;
+      const expected = track.predict(frame.index);
+      const face = expected && (await this.#fit(frame, expected));
+      if (face) this.#join(track, frame.index, face, known);
+      else if (frame.index - track.last > LONGEST_GAP) track.open = false;
+    }
+    this.#dropDoubles(frame.index);
+  }
+
+  async #fit(frame: Frame, expected: Face): Promise<Face | undefined> {
+    this.#checkpoint();
+    const face = await this.#finder.refitFrom(cropsOfFrame(frame, this.#color), expected);
+    if (face.score < KEEP_SCORE || Math.abs(yaw(face)) > MAX_YAW) return undefined;
+    if (distance(face, expected) > MOST_SHIFT || growth(face, expected) > MOST_GROWTH) return undefined;
+    return face;
+  }
+
+  /** Adds a sample and bridges the frames since the last one. */
+  #join(track: Track, index: number, face: Face, known: ReadonlyMap<number, IndexedFrame>): void {
+    const from = track.last;
+    const last = track.at(from);
+    track.set(index, { points: face.points, score: face.score, seen: 1 });
+    if (!last) return;
+    for (let gap = from + 1; gap < index; gap++) {
+      const share = (gap - from) / (index - from);
+      const points = last.points.map((v, i) => v + ((face.points[i] as number) - v) * share);
+      const [lost, seen] = [known.get(gap), known.get(from) ?? known.get(index)];
+      const like =
+        lost && seen
+          ? likeness(
+              brightnessUnder(lost, points),
+              brightnessUnder(seen, known.get(from) ? last.points : face.points),
+            )
+          : 0;
+      track.set(gap, { points, score: last.score, seen: smoothstep(0.4, 0.7, like) });
+    }
+  }
+
+  async #search(
+    frame: IndexedFrame,
+    known: ReadonlyMap<number, IndexedFrame>,
+    earliest: number,
+    wide = 0,
+  ): Promise<void> {
+    const part = wholeFrame(frame, this.#color);
+    const shorter = Math.min(part.picture.width, part.picture.height);
+    const smallest = Math.max(SMALLEST, SMALLEST_SHARE * shorter, wide / part.step);
+    const begins = frame.index === this.#shotStart && this.#recogniser;
+    const share = begins ? KNOWN_SHARE : SUITABLE_SHARE;
+    let faces = await this.#finder.findUpright(part.picture, smallest, this.#checkpoint, share);
+    const open = this.#tracks.filter((track) => track.open);
+    if (faces.length === 0 && open.length === 0 && wide === 0) {
+      this.#emptySearches++;
+      // Small, turned and upside-down faces take many runs of the network: looked for ever more seldom.
+      if (Number.isInteger(Math.log2(this.#emptySearches)))
+        faces = await this.#finder.find(part.picture, this.#checkpoint);
+    }
+    const fresh: Face[] = [];
+    for (const small of faces) {
+      const face = outOfPart(small, part);
+      const match = nearest(open, face);
+      if (!match) fresh.push(face);
+      else if (match.last !== frame.index) {
+        const fitted = await this.#fit(frame, face);
+        if (fitted) this.#join(match, frame.index, fitted, known);
+      }
+    }
+    for (const track of open) await this.#learn(track, frame);
+    const newcomers = [];
+    for (const face of fresh) newcomers.push({ face, look: await this.#describe(frame, face) });
+    const chosen = this.#people.choose(newcomers, this.shots, {
+      people: open.flatMap(({ person }) => person ?? []),
+      widest: widestOf(open, frame.index),
+    });
+    for (const { face, person } of chosen) {
+      const fitted = await this.#fit(frame, face);
+      if (fitted) await this.#begin(fitted, frame.index, known, { earliest, person });
+    }
+    this.#dropDoubles(frame.index);
+  }
+
+  /** What tells whose face it is, where that can be told. */
+  async #describe(frame: Frame, face: Face): Promise<Float32Array | undefined> {
+    if (!this.#recogniser || face.width < TOLD_WIDTH || Math.abs(yaw(face)) > TOLD_YAW) return undefined;
+    this.#checkpoint();
+    return (await this.#recogniser()).describe(cropsOfFrame(frame, this.#color), face);
+  }
+
+  /** Looks at a person again who has turned, so as to know it after a cut. */
+  async #learn(track: Track, frame: IndexedFrame): Promise<void> {
+    const face = track.last === frame.index ? track.predict(frame.index) : undefined;
+    if (!face || track.turns.some((turn) => Math.abs(turn - yaw(face)) < NEW_TURN)) return;
+    const look = await this.#describe(frame, face);
+    if (!look) return;
+    track.turns.push(yaw(face));
+    if (track.person) this.#people.learn(track.person, look);
+    else track.person = this.#people.meet(look, this.shots);
+  }
+
+  /** Begins a track with a face that was found and follows it back to where it appeared. */
+  async #begin(
+    face: Face,
+    index: number,
+    known: ReadonlyMap<number, IndexedFrame>,
+    { earliest, person }: { earliest: number; person: Person | undefined },
+  ): Promise<void> {
+    const track = new Track(this.#nextId++, this.#shotStart);
+    track.person = person;
+    if (person) track.turns.push(yaw(face));
+    track.set(index, { points: face.points, score: face.score, seen: 1 });
+    let last = face;
+    for (let back = index - 1; back >= Math.max(earliest, this.#shotStart); back--) {
+      const frame = known.get(back);
+      const fitted = frame && (await this.#fit(frame, last));
+      if (!fitted) break;
+      const taken = this.#tracks.some((other) => {
+        const points = other.at(back)?.points;
+        return points && distance({ ...fitted, points }, fitted) < SAME_PLACE;
+      });
+      if (taken) break;
+      track.set(back, { points: fitted.points, score: fitted.score, seen: 1 });
+      last = fitted;
+    }
+    this.#tracks.push(track);
+    this.found++;
+    this.#emptySearches = 0;
+  }
+
+  /** Of two tracks on one face the older one goes on. */
+  #dropDoubles(index: number): void {
+    const here = this.#tracks.filter((track) => track.open && track.last === index);
+    for (const [i, track] of here.entries()) {
+      const face = track.predict(index) as Face;
+      const older = here.slice(0, i).some((other) => {
+        return other.open && distance(other.predict(index) as Face, face) < SAME_PLACE;
+      });
+      if (older) track.open = false;
+    }
+  }
+}
+
+/** Distance of the middles of two faces as a share of their width. */
+function distance(a: Face, b: Face): number {
+  const p = centroid(a.points, FACE_OVAL);
+  const q = centroid(b.points, FACE_OVAL);
+  return Math.hypot(p.x - q.x, p.y - q.y) / Math.max(1, Math.min(a.width, b.width));
+}
+
+function growth(a: Face, b: Face): number {
+  return Math.abs(Math.log(Math.max(1, a.width) / Math.max(1, b.width)));
+}
+
+/** Width of the widest face that is followed, where it is expected in a frame; 0 without one. */
+function widestOf(tracks: readonly Track[], index: number): number {
+  return Math.max(0, ...tracks.map((track) => track.predict(index)?.width ?? 0));
+}
+
+/** The track that a found face belongs to. One that is lost may have moved. */
+function nearest(tracks: readonly Track[], face: Face): Track | undefined {
+  let best: { track: Track; far: number } | undefined;
+  for (const track of tracks) {
+    const expected = track.predict(track.last + 1);
+    if (!expected) continue;
+    const far = distance(expected, face) + growth(expected, face);
+    if (far < 0.9 && (!best || far < best.far)) best = { track, far };
+  }
+  return best?.track;
+}

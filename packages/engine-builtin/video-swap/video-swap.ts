@@ -1,0 +1,149 @@
+import { join } from 'node:path';
+import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
+import { FrameMemory } from '@semblance/media/frame-memory';
+import { prefetch } from '@semblance/media/prefetch';
+import { outputSize } from '@semblance/media/size';
+import type { Media, VideoFrame, VideoWriter } from '@semblance/media/types';
+import { readFace } from '@semblance/vision/image/picture-file';
+import type { Renderer, RenderTools } from '../renderer.ts';
+import { StageTimes } from '../stage-times.ts';
+import type { Colors } from './frame-part.ts';
+import { SwapFrames } from './swap-frames.ts';
+import { swapThreads } from './swap-threads.ts';
+import { FaceTracker } from './tracker.ts';
+
+/**
+ * Frames followed at a time, in which faces are looked for and analysed once, as long as their pixels are not too many
+ * to be held; never fewer than the frames that say how one is to be drawn.
+ */
+const RUN = 20;
+const SHORT_RUN = 10;
+const MOST_HELD = 1920 * 1088;
+/** Frames that may be decoded while others are followed. */
+const DECODED_AHEAD = 8;
+
+/** Video Swap as the worker threads run it: the face of a picture (`face`) put onto the faces of a video (`video`). */
+export const renderVideoSwap: Renderer = async (work, tools) => {
+  const { video, face } = work.inputs;
+  if (!video || !face)
+    throw new RenderError('processing_failed', 'Video Swap needs the inputs video and face.');
+  const shorter = work.parameters.output_resolution_p;
+  const job = { video, face, outputDir: work.outputDir };
+  return videoSwap(shorter ? { ...job, shorterSide: Number(shorter) } : job, await tools.media(), tools);
+};
+
+export interface VideoSwapJob {
+  readonly video: string;
+  /** File of the face picture. */
+  readonly face: string;
+  readonly outputDir: string;
+  /** Shorter side of the output, pixels; never more than the video has. */
+  readonly shorterSide?: number;
+}
+
+/** @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large` */
+export async function videoSwap(
+  job: VideoSwapJob,
+  media: Media,
+  tools: Omit<RenderTools, 'media' | 'cacheDir'>,
+): Promise<RenderResult> {
+  const { finder, recogniser, checkpoint, signal, onProgress } = tools;
+  const times = new StageTimes();
+  const { timed } = times;
+  onProgress(0, 'face');
+  const source = await timed('face', async () => {
+    const picture = await readFace(job.face);
+    const [face] = await finder.find(picture, checkpoint);
+    if (!face)
+      throw new RenderError('face_not_detected', 'No face was found in the face picture (face_key).');
+    return { picture, points: face.points, score: face.score };
+  });
+  checkpoint();
+  const info = await media.probe(job.video, 'video', signal);
+  const { video } = info;
+  if (!video) throw new RenderError('unsupported_format', 'The video has no picture.');
+  const size = outputSize(video, job.shorterSide);
+  const colors: Colors = video.color;
+  const longest = size.width * size.height > MOST_HELD ? SHORT_RUN : RUN;
+  const tracker = new FaceTracker(finder, colors, checkpoint, recogniser);
+  const memory = new FrameMemory();
+  const outputPath = join(job.outputDir, 'output.mp4');
+  const writer = await media.openWriter({
+    ...{ path: outputPath, ...size, color: video.color, signal, frameRate: video.frameRate, memory },
+    ...(info.audio ? { audio: { path: job.video } } : {}),
+  });
+  let swap: SwapFrames | undefined;
+  try {
+    const threads = swapThreads();
+    swap = new SwapFrames({ threads, source, colors, writer: counted(writer), checkpoint });
+    let waiting: VideoFrame[] = [];
+    let run: VideoFrame[] = [];
+    let [lastUs, gapUs] = [0, 1e6 / Math.max(1, video.frameRate)];
+    const advance = async (): Promise<void> => {
+      const [before, now] = [waiting, run];
+      [waiting, run] = [now, []];
+      await timed('track', () => tracker.follow(now, before));
+      await timed('swap', () => (swap as SwapFrames).add(before, tracker));
+      tracker.forgetBefore((now[0]?.index ?? 0) - SHORT_RUN);
+    };
+    const decoded = prefetch(
+      each(media.decodeVideo(job.video, info, { signal, size, memory })),
+      DECODED_AHEAD,
+    );
+    for await (const frame of decoded) {
+      checkpoint();
+      if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
+      lastUs = frame.ptsUs;
+      run.push(frame);
+      // The encoder has nothing to do until two runs were followed: the first ones are short.
+      if (run.length === (frame.index < 2 * SHORT_RUN ? SHORT_RUN : longest)) await advance();
+    }
+    if (run.length > 0) await advance();
+    const last = waiting.at(-1);
+    if (last) tracker.end(last.index);
+    await timed('swap', async () => {
+      await swap?.add(waiting, tracker);
+      await swap?.finish();
+    });
+    if (tracker.found === 0) {
+      throw new RenderError('face_not_detected', 'No face was found in the video (video_key).');
+    }
+    onProgress(0.97, 'write');
+    const written = await timed('write', () => writer.finish(video.endUs ?? lastUs + gapUs));
+    onProgress(1, 'done');
+    return {
+      outputPath,
+      contentType: 'video/mp4',
+      units: { unit: 'second', quantity: written.durationMs / 1000 },
+      stages: times.stages,
+      details: {
+        faces: swap.mostFaces,
+        frames: written.frames,
+        frames_with_swap: swap.swapped,
+        shots: tracker.shots,
+        ...size,
+      },
+    };
+  } catch (error) {
+    await writer.abort();
+    throw error;
+  } finally {
+    swap?.close();
+  }
+
+  /** Says how far the video is with every frame that is written. */
+  function counted(inner: VideoWriter): Pick<VideoWriter, 'write'> {
+    let frames = 0;
+    const expected = Math.max(1, video?.frameCount ?? 1);
+    return {
+      async write(frame) {
+        await inner.write(frame);
+        onProgress(0.02 + 0.95 * Math.min(1, ++frames / expected), 'swap');
+      },
+    };
+  }
+}
+
+async function* each<T>(items: AsyncIterable<T>): AsyncGenerator<T> {
+  yield* items;
+}

@@ -1,0 +1,77 @@
+/**
+ * `node packages/engine-onnx/check.ts DIR [PROVIDERS]` prints which models of a directory fit and what does not. With
+ * execution providers (`cpu`, `cuda,cpu`) it loads those that fit as well, and runs each once.
+ */
+import { readdir } from 'node:fs/promises';
+import { pathToFileURL } from 'node:url';
+import { describeError } from '@semblance/common/errors';
+import { type CheckedModel, openModelDir } from './model-dir.ts';
+import type { FirstRun } from './sessions/protocol.ts';
+import { SessionPool } from './sessions/session-pool.ts';
+import { parseOnnxSettings } from './settings.ts';
+
+/**
+ * @param providers as in SEMBLANCE_ONNX_PROVIDERS; without, nothing is loaded
+ * @returns the text to print, and whether everything fits
+ */
+export async function checkDirectory(
+  directory: string,
+  providers?: string,
+): Promise<{ text: string; fits: boolean }> {
+  const { models, faults } = await openModelDir(directory);
+  const ran =
+    providers === undefined || models.length === 0 ? undefined : await run(directory, providers, models);
+  const alone = new Set(ran?.runs.flatMap(({ model, alone: why }) => (why ? [model] : [])));
+  const lines: string[] = [];
+  for (const { name, contract, licence, batch, file } of models) {
+    const batches = batch && !alone.has(name) ? ', takes batches' : '';
+    lines.push(`fits      ${name}: ${contract.stage}, ${contract.name}${batches} (${file})`);
+    lines.push(`          licence: ${licence}`);
+  }
+  for (const fault of faults) lines.push(`DOES NOT  ${fault}`);
+  const named = new Set(models.map((model) => model.file));
+  const files = await readdir(directory).catch(() => []);
+  for (const file of files) {
+    if (file.endsWith('.onnx') && !named.has(file) && !faults.some((fault) => fault.includes(`(${file})`))) {
+      lines.push(`ignored   ${file}: the manifest does not name it`);
+    }
+  }
+  for (const { model, provider } of ran?.runs ?? []) lines.push(`runs      ${model} on ${provider}`);
+  for (const note of ran?.notes ?? []) lines.push(`note      ${note}`);
+  if (ran?.fault !== undefined) lines.push(`DOES NOT  ${ran.fault}`);
+  const fits = faults.length === 0 && ran?.fault === undefined;
+  return { text: `${lines.join('\n')}\n`, fits };
+}
+
+interface Ran {
+  readonly runs: readonly FirstRun[];
+  readonly notes: readonly string[];
+  /** Why they cannot be run. */
+  readonly fault?: string;
+}
+
+/** Loads what fits and runs each model as the engine does when it warms up. */
+async function run(directory: string, providers: string, models: readonly CheckedModel[]): Promise<Ran> {
+  try {
+    const { pool, runs, notes } = await SessionPool.open(
+      { ...parseOnnxSettings({ modelDir: directory, providers }), models, threads: 1 },
+      new AbortController().signal,
+    );
+    await pool.close();
+    return { runs, notes };
+  } catch (error) {
+    return { runs: [], notes: [], fault: describeError(error) };
+  }
+}
+
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const [directory, providers] = process.argv.slice(2);
+  if (directory === undefined) {
+    process.stderr.write('usage: node packages/engine-onnx/check.ts DIR [PROVIDERS]\n');
+    process.exitCode = 2;
+  } else {
+    const { text, fits } = await checkDirectory(directory, providers);
+    process.stdout.write(text);
+    process.exitCode = fits ? 0 : 1;
+  }
+}

@@ -1,0 +1,123 @@
+import type { OnnxType } from '@semblance/vision/models/onnx-encoder';
+import type { OnnxSummary, OnnxValueInfo } from '../onnx-file.ts';
+import { type Contract, type Dim, describeSpec, shapesOf, type TensorSpec } from './contract.ts';
+
+/** One tensor of a contract and what a model calls it. */
+export interface BoundTensor {
+  /** Name in the contract. */
+  readonly role: string;
+  /** Name in the model. */
+  readonly name: string;
+  readonly type: OnnxType;
+  /** For a batch of one. */
+  readonly dims: readonly number[];
+  /** Its values in the first run. */
+  readonly first: number;
+  /** Whether the first size is open. */
+  readonly batch: boolean;
+  /** Whether not all of its values have to be finite. */
+  readonly partly?: boolean;
+}
+
+export interface Fit {
+  readonly inputs: readonly BoundTensor[];
+  readonly outputs: readonly BoundTensor[];
+  /** Tensor by tensor what does not fit, expected and found; empty when all does. */
+  readonly faults: readonly string[];
+}
+
+/** Compares what a model declares with its contract. What it leaves open is looked at when it first runs. */
+export function bindTensors(
+  contract: Contract,
+  options: Readonly<Record<string, number>>,
+  found: OnnxSummary,
+): Fit {
+  const { inputs, outputs } = contract.tensors(options, found);
+  const faults: string[] = [];
+  const bind = (kind: 'input' | 'output', specs: readonly TensorSpec[], values: readonly OnnxValueInfo[]) =>
+    specs.flatMap((spec, index) => {
+      const value = spec.free ? values[index] : values.find(({ name }) => name === spec.name);
+      if (!value) {
+        if (spec.optional) return [];
+        const which = spec.free ? `${kind} ${index + 1}` : `${kind} "${spec.name}"`;
+        faults.push(`${which}: expected ${describeSpec(spec)}, found ${list(values)}`);
+        return [];
+      }
+      const bound = bindTensor(spec, value, kind === 'output');
+      if (bound) return [bound];
+      faults.push(`${kind} "${value.name}": expected ${describeSpec(spec)}, found ${describeValue(value)}`);
+      return [];
+    });
+  const bound = {
+    inputs: bind('input', inputs, found.inputs),
+    outputs: bind('output', outputs, found.outputs),
+  };
+  const known = new Set(bound.inputs.map(({ name }) => name));
+  for (const value of found.inputs) {
+    const named = inputs.some((spec, index) =>
+      spec.free ? found.inputs[index] === value : spec.name === value.name,
+    );
+    if (!named && !known.has(value.name)) {
+      faults.push(`input "${value.name}": expected no such input, found ${describeValue(value)}`);
+    }
+  }
+  return { ...bound, faults };
+}
+
+function bindTensor(spec: TensorSpec, value: OnnxValueInfo, output: boolean): BoundTensor | undefined {
+  const type = spec.types.find((candidate) => candidate === value.type);
+  if (!type) return undefined;
+  const dims = shapesOf(spec).find((shape) => sameShape(shape, value.dims, output ? 'output' : 'input'));
+  if (!dims) return undefined;
+  return {
+    role: spec.name,
+    name: value.name,
+    type,
+    dims: dims.map(firstSize),
+    first: spec.first ?? 0,
+    batch: dims[0] === 'batch' && typeof value.dims?.[0] === 'string',
+    ...(spec.partly && { partly: true }),
+  };
+}
+
+function firstSize(dim: Dim): number {
+  if (dim === 'batch') return 1;
+  return typeof dim === 'number' ? dim : dim.open;
+}
+
+/** Sizes that a model leaves open fit, and are needed where the contract has them open. An input whose rank is not known does not: nothing could be fed with certainty. */
+function sameShape(
+  expected: readonly Dim[],
+  found: OnnxValueInfo['dims'],
+  as: 'input' | 'output' | 'ran',
+): boolean {
+  if (!found) return as !== 'input';
+  if (found.length !== expected.length) return false;
+  return expected.every((dim, i) => {
+    if (typeof found[i] === 'string') return true;
+    // What an export says of a size that depends on another is not to be relied on: what comes out is.
+    if (typeof dim === 'object' && as !== 'ran') return as === 'output';
+    return found[i] === firstSize(dim);
+  });
+}
+
+/** What the first run of a model gave that its contract does not say; undefined when all is well. */
+export function misfit(
+  expected: BoundTensor,
+  found: readonly number[],
+  spec: TensorSpec | undefined,
+): string | undefined {
+  const shapes = [...(spec ? shapesOf(spec) : []), expected.dims];
+  if (shapes.some((shape) => sameShape(shape, found, 'ran'))) return undefined;
+  const wanted = spec ? describeSpec(spec) : `[${expected.dims.join(', ')}]`;
+  return `output "${expected.name}": expected ${wanted}, found [${found.join(', ')}] when it ran`;
+}
+
+function describeValue({ type, dims }: OnnxValueInfo): string {
+  return `${type} ${dims ? `[${dims.join(', ')}]` : 'of unknown shape'}`;
+}
+
+function list(values: readonly OnnxValueInfo[]): string {
+  if (values.length === 0) return 'none';
+  return values.map((value) => `"${value.name}" ${describeValue(value)}`).join('; ');
+}

@@ -1,0 +1,122 @@
+import { type GivenModel, ModelDirRig } from '@semblance/testkit/engine-onnx/model-dir-rig';
+import { noise } from '@semblance/testkit/engine-onnx/tiny-models';
+import {
+  GAINS,
+  PASSED,
+  tinyContentvec,
+  tinyEcho,
+  tinyRmvpe,
+  tinyTone,
+} from '@semblance/testkit/engine-onnx/tiny-voices';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { openModelDir } from '../model-dir.ts';
+import { SessionPool } from '../sessions/session-pool.ts';
+
+const rig = new ModelDirRig();
+const pools: SessionPool[] = [];
+afterEach(async () => {
+  for (const pool of pools.splice(0)) await pool.close();
+});
+afterAll(() => rig.close());
+
+const faults = async (...models: GivenModel[]) => (await openModelDir(await rig.make(models))).faults;
+const rmvpe = tinyRmvpe(() => 0);
+
+async function open(...given: GivenModel[]): Promise<SessionPool> {
+  const { models, faults } = await openModelDir(await rig.make(given));
+  expect(faults).toEqual([]);
+  const settings = { models, providers: ['cpu' as const], devices: [0], threads: 1 };
+  const { pool } = await SessionPool.open(settings, AbortSignal.timeout(30_000));
+  pools.push(pool);
+  return pool;
+}
+
+describe('models of voices fit', () => {
+  it('several in one directory, of both versions, with and without pitch, as exports differ', async () => {
+    const found = await faults(
+      ...[tinyContentvec(256), tinyContentvec(768, 3), rmvpe],
+      ...[tinyEcho({ name: 'a', rank: 1 }), tinyEcho({ name: 'b', width: 768, rate: 48_000, rank: 2 })],
+      ...[tinyTone({ name: 'c', rate: 40_000 }), tinyTone({ name: 'd', width: 768 })],
+    );
+    expect(found).toEqual([]);
+  });
+
+  it('only with the encoder that they need, and only one of each', async () => {
+    expect(await faults(tinyContentvec(256), tinyTone({ width: 768 }))).toEqual([
+      'my-voice (my-voice.onnx): rvc_v2 needs a contentvec_768, and the manifest has none',
+    ]);
+    const twice = await faults(tinyContentvec(), { ...tinyContentvec(), name: 'second' }, tinyTone());
+    expect(twice).toEqual([expect.stringContaining('would both do this stage; keep one of them')]);
+  });
+
+  it('only where the number of frames is open', async () => {
+    expect(await faults(tinyContentvec(), tinyTone({ frames: 100 }))).toEqual([
+      'my-voice (my-voice.onnx): input "feats": expected float32 or float16 [1, open, 256], found float32 [1, 100, 256]',
+      expect.stringContaining('input "pitch": expected int64 [1, open], found int64 [1, 100]'),
+      expect.stringContaining('input "pitchf": '),
+    ]);
+  });
+
+  it('only with a rate that there is', async () => {
+    for (const options of [
+      { sample_rate: 44_100 },
+      { sample_rate: undefined },
+      { speaker: -1 },
+      { pitch: 3 },
+    ])
+      expect(await faults(tinyContentvec(), tinyTone({ options })), JSON.stringify(options)).toHaveLength(1);
+  });
+
+  it('only when what comes out is as long as the rate says', async () => {
+    const wrong = open(tinyContentvec(), tinyTone({ rate: 40_000, options: { sample_rate: 48_000 } }));
+    await expect(wrong).rejects.toThrow(
+      'my-voice (my-voice.onnx): output "audio": expected float32 or float16 [1, 1, open] or [1, open] or [open], found [1, 1, 25600] when it ran',
+    );
+  });
+});
+
+describe('models of voices compute what they compute', () => {
+  const close = (found: Float32Array | undefined, wanted: readonly number[], within: number) => {
+    expect(found?.length).toBe(wanted.length);
+    const worst = wanted.reduce((most, value, i) => Math.max(most, Math.abs(value - (found?.[i] ?? 0))), 0);
+    expect(worst).toBeLessThan(within);
+  };
+
+  it.each([2, 3] as const)('an encoder of rank %i', async (rank) => {
+    const pool = await open(tinyContentvec(256, rank), tinyTone());
+    const sound = noise(320 * 7 + 80, 3) as Float32Array<ArrayBuffer>;
+    const wanted = Array.from({ length: 7 * 256 }, (_, i) => {
+      const [frame, channel] = [Math.floor(i / 256), i % 256];
+      return channel < PASSED ? (sound[320 * frame + 2 * channel] as number) : 0;
+    });
+    const dims = rank === 3 ? [1, 1, sound.length] : [1, sound.length];
+    const { feats } = await pool.run('contentvec_256', { sound: { data: sound, dims } });
+    expect(feats?.dims).toEqual([1, 7, 256]);
+    close(feats?.data, wanted, 1e-6);
+  });
+
+  it('a voice with whole numbers among its inputs', async () => {
+    const pool = await open(tinyContentvec(), tinyTone());
+    const [hz, pitch] = [
+      [0, 110, 220, 225],
+      [1, 40, 90, 255],
+    ] as const;
+    const numbers = (values: readonly number[]) => ({
+      data: Float32Array.from(values),
+      dims: values.length === 1 ? [1] : [1, values.length],
+    });
+    const { audio } = await pool.run('my-voice', {
+      ...{ feats: { data: new Float32Array(4 * 256), dims: [1, 4, 256] }, p_len: numbers([4]) },
+      ...{ pitch: numbers(pitch), pitchf: numbers(hz), sid: numbers([1]) },
+    });
+    let turns = 0;
+    const wanted = Array.from({ length: 4 * 320 }, (_, i) => {
+      const frame = Math.floor(i / 320);
+      // Sums are of 32 bits there, too.
+      turns = Math.fround(turns + Math.fround((hz[frame] as number) * Math.fround(1 / 32_000)));
+      const loud = (hz[frame] as number) > 0 ? (pitch[frame] as number) / 255 : 0;
+      return GAINS[1] * loud * Math.sin(2 * Math.PI * turns);
+    });
+    close(audio?.data, wanted, 1e-4);
+  });
+});

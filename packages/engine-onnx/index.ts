@@ -1,0 +1,136 @@
+import type { Engine, EngineCapability, RenderRequest, RenderResult } from '@semblance/engine-api/engine';
+import { RenderError } from '@semblance/engine-api/engine';
+import type { EngineOptions } from '@semblance/engine-api/engine-options';
+import { createMedia, findMediaTools } from '@semblance/media/media';
+import { FaceFinder } from '@semblance/vision/face-finder';
+import { FaceMesher } from '@semblance/vision/face-mesh';
+import { FaceRecogniser } from '@semblance/vision/face-recogniser';
+import { openSession } from '@semblance/vision/models/session';
+import type { Stage } from './contracts/contract.ts';
+import { FaceSwap } from './face-swap.ts';
+import { ModelDirError, openModelDir } from './model-dir.ts';
+import { photoSwap } from './photo-swap.ts';
+import { SessionPool } from './sessions/session-pool.ts';
+import { parseOnnxSettings } from './settings.ts';
+import { Models } from './stages/models.ts';
+
+/** Peak resident memory of one Photo Swap beside the models: two pictures of 40 megapixels and their encoder. */
+const PHOTO_SWAP_MEMORY_MIB = 1536;
+/** The same of a video, whatever its length. */
+const VIDEO_MEMORY_MIB = 2048;
+/** Stages of which one is enough to make a face swap better than `builtin` alone. */
+const SWAP_STAGES: readonly Stage[] = ['swapper', 'enhancer', 'detector', 'landmarks'];
+
+export interface OnnxEngineOptions extends EngineOptions {
+  /** Told what the owner may want to know. Default: the process's output, which the agent logs. */
+  readonly say?: (line: string) => void;
+}
+
+/** The engine that runs the owner's ONNX models. What it has no model for, `builtin` makes. */
+export function createOnnxEngine(options: OnnxEngineOptions): Engine {
+  const settings = parseOnnxSettings(options.settings ?? {});
+  let capabilities: readonly EngineCapability[] = [];
+  let open: Promise<OpenEngine> | undefined;
+  let closed = false;
+  const ended = Promise.withResolvers<string>();
+  return {
+    name: 'onnx',
+    version: '1',
+    get capabilities() {
+      return capabilities;
+    },
+    ended: ended.promise,
+    async warmUp(signal) {
+      open ??= openEngine(settings, options, signal, ended.resolve);
+      try {
+        capabilities = (await open).capabilities;
+      } catch (error) {
+        open = undefined;
+        throw error;
+      }
+    },
+    async render(request) {
+      if (!open || closed) throw new Error(`the engine is ${closed ? 'closed' : 'not warm'}`);
+      return (await open).render(request);
+    },
+    async close() {
+      closed = true;
+      await (await open?.catch(() => undefined))?.close();
+    },
+  };
+}
+
+interface OpenEngine {
+  readonly capabilities: readonly EngineCapability[];
+  render(request: RenderRequest): Promise<RenderResult>;
+  close(): Promise<void>;
+}
+
+async function openEngine(
+  settings: ReturnType<typeof parseOnnxSettings>,
+  options: OnnxEngineOptions,
+  signal: AbortSignal,
+  onEnd: (reason: string) => void,
+): Promise<OpenEngine> {
+  const { say = console.info } = options;
+  const { directory, models: all, faults } = await openModelDir(settings.modelDir, signal);
+  if (faults.length > 0) throw new ModelDirError(directory, faults);
+  // Live sessions have theirs in the agent's own process.
+  const models = all.filter(({ contract }) => !contract.stage.startsWith('voice'));
+  const stages = new Set(models.map(({ contract }) => contract.stage));
+  const tools = await findMediaTools();
+  const capabilities: EngineCapability[] = [];
+  const offer = (capability: EngineCapability['capability'], memoryMib: number): void => {
+    capabilities.push({ capability, slots: 1, memoryMib });
+  };
+  if (SWAP_STAGES.some((stage) => stages.has(stage))) offer('face-swap-image', PHOTO_SWAP_MEMORY_MIB);
+  if (tools.available && stages.has('swapper')) offer('face-swap', VIDEO_MEMORY_MIB);
+  if (tools.available && stages.has('lips')) offer('lip-sync', VIDEO_MEMORY_MIB);
+  // The contracts see to it that its other parts are there too.
+  if (tools.available && stages.has('portrait-generator')) offer('motion-control', VIDEO_MEMORY_MIB);
+  if (capabilities.length === 0) {
+    const present = [...stages].join(', ');
+    const why = tools.available ? '' : `; no video: ${tools.reason}`;
+    throw new Error(`no capability can be made of the models in ${directory} (${present})${why}`);
+  }
+  const [blazeface, facemesh] = await Promise.all([
+    openSession('blazeface', options.cacheDir),
+    openSession('facemesh', options.cacheDir),
+  ]);
+  const gpus = settings.providers.filter((provider) => provider !== 'cpu');
+  const providers = settings.gpuOnly && gpus.length > 0 ? gpus : settings.providers;
+  const { pool, runs, notes } = await SessionPool.open(
+    { models, providers, devices: settings.devices, threads: options.threads, onEnd },
+    signal,
+  );
+  for (const note of notes) say(note);
+  for (const { model, provider } of runs) say(`model ${model} runs on ${provider}`);
+  const opened = new Models(pool, models);
+  const finder = new FaceFinder({ blazeface, facemesh });
+  const swap = new FaceSwap({ models: opened, finder, mesher: new FaceMesher(facemesh) });
+  const media = tools.available ? createMedia({ tools }) : undefined;
+  let loaded: Promise<FaceRecogniser> | undefined;
+  const recogniser = (): Promise<FaceRecogniser> => {
+    loaded ??= openSession('faceres', options.cacheDir).then((session) => new FaceRecogniser(session));
+    return loaded;
+  };
+  return {
+    capabilities,
+    async render(request) {
+      const { capability } = request;
+      if (!capabilities.some((offered) => offered.capability === capability))
+        throw new RenderError('processing_failed', `The onnx engine has no capability ${capability}.`);
+      if (capability === 'face-swap-image' || !media) return photoSwap(swap, request);
+      const parts = { swap, finder, media, models: opened };
+      // Loaded by the first video: an engine for pictures starts without them.
+      if (capability === 'face-swap')
+        return (await import('./video-swap.ts')).videoSwap({ ...parts, recogniser }, request);
+      if (capability === 'lip-sync') return (await import('./lip-sync.ts')).lipSync(parts, request);
+      return (await import('./motion-transfer.ts')).motionTransfer(parts, request);
+    },
+    async close() {
+      await pool.close();
+      await media?.close();
+    },
+  };
+}

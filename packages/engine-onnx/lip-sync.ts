@@ -1,0 +1,143 @@
+import { join } from 'node:path';
+import { RenderError, type RenderRequest, type RenderResult } from '@semblance/engine-api/engine';
+import { bounce, type ShownFrame } from '@semblance/engine-builtin/lip-sync/bounce';
+import { bridged } from '@semblance/engine-builtin/lip-sync/bridge';
+import { MainFace } from '@semblance/engine-builtin/lip-sync/main-face';
+import { type FacedFrame, steadyFaces } from '@semblance/engine-builtin/lip-sync/steady-face';
+import { outputSize } from '@semblance/media/size';
+import type { Media } from '@semblance/media/types';
+import { MelReader, SAMPLE_RATE } from './sound/mel.ts';
+import { speak } from './stages/lips.ts';
+import type { Models } from './stages/models.ts';
+import { StageLog } from './stages/models.ts';
+import type { VideoParts } from './video-swap.ts';
+import { editAround } from './vision/frame-edit.ts';
+
+/** Decoded frames that may be held while a video is played backwards, bytes. */
+const HELD_BYTES = 192 * 2 ** 20;
+/** Frames worked on at once: their mouths are drawn in one run. */
+const AT_ONCE = 8;
+const LISTENING = 0.03;
+
+export interface LipParts extends VideoParts {
+  readonly models: Models;
+}
+
+/**
+ * The main face of a video speaks the sound of another file, its mouth drawn by the owner's model. The output is as
+ * long as the sound, as with `builtin`: a longer video is cut there, a shorter one is played forth and back.
+ * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
+ */
+export async function lipSync(parts: LipParts, request: RenderRequest): Promise<RenderResult> {
+  const { media } = parts;
+  const { inputs, parameters, outputDir, signal, onProgress } = request;
+  const { video, audio } = inputs;
+  if (!video || !audio)
+    throw new RenderError('processing_failed', 'Lip Sync needs the inputs video and audio.');
+  const log = new StageLog();
+  onProgress(0, 'listen');
+  const info = await media.probe(video, 'video', signal);
+  await media.probe(audio, 'audio', signal);
+  const picture = info.video;
+  if (!picture) throw new RenderError('unsupported_format', 'The video (video_key) has no picture.');
+  const untilUs = Math.round(1e6 * (await log.own('listen', () => lengthOf(media, audio, signal))));
+  const shorter = parameters.output_resolution_p;
+  const size = outputSize(picture, shorter ? Number(shorter) : undefined);
+  const frameUs = 1e6 / Math.max(1, picture.frameRate);
+  const outputPath = join(outputDir, 'output.mp4');
+  const writer = await media.openWriter({
+    ...{ path: outputPath, ...size, color: picture.color, frameRate: picture.frameRate, signal },
+    audio: { path: audio },
+  });
+  const mel = new MelReader(media.decodeAudio(audio, { sampleRate: SAMPLE_RATE, signal }));
+  const counts = { frames: 0, spoken: 0 };
+  const flush = async (group: readonly FacedFrame[]): Promise<void> => {
+    signal.throwIfAborted();
+    // In order: the sound is read once.
+    const windows: Float32Array<ArrayBuffer>[] = [];
+    for (const { startUs } of group) windows.push(await mel.window(startUs / 1e6));
+    await Promise.all(
+      group.map(({ frame, face }, i) => {
+        if (!face) return undefined;
+        counts.spoken++;
+        return editAround(frame, face, picture.color, (part, mesh) =>
+          drawMouth(parts, part, mesh, windows[i] as Float32Array<ArrayBuffer>, signal, log),
+        );
+      }),
+    );
+    for (const { frame, startUs } of group) {
+      await log.own('write', () => writer.write({ ptsUs: startUs, data: frame.data }));
+      counts.frames++;
+      onProgress(LISTENING + (0.99 - LISTENING) * Math.min(1, (startUs + frameUs) / untilUs), 'render');
+    }
+  };
+  try {
+    const shown = bounce({
+      decode: (fromUs) => media.decodeVideo(video, info, { signal, size, fromUs }),
+      untilUs,
+      frameUs,
+      endUs: picture.endUs,
+      held: Math.max(8, Math.floor(HELD_BYTES / (size.width * size.height * 1.5))),
+    });
+    const main = new MainFace(parts.finder, picture.color, () => signal.throwIfAborted());
+    let group: FacedFrame[] = [];
+    for await (const frame of steadyFaces(bridged(followed(shown, main, log)))) {
+      group.push(frame);
+      if (group.length < AT_ONCE) continue;
+      await flush(group);
+      group = [];
+    }
+    await flush(group);
+    if (counts.spoken === 0)
+      throw new RenderError('face_not_detected', 'No face was found in the video (video_key).');
+    onProgress(0.99, 'write');
+    const written = await log.own('write', () => writer.finish(untilUs));
+    onProgress(1, 'done');
+    return {
+      outputPath,
+      contentType: 'video/mp4',
+      units: { unit: 'second', quantity: written.durationMs / 1000 },
+      stages: log.stages,
+      details: { frames: counts.frames, frames_with_face: counts.spoken, ...size, ...log.makers },
+    };
+  } catch (error) {
+    await writer.abort();
+    throw error;
+  } finally {
+    await mel.close();
+  }
+}
+
+async function drawMouth(
+  { swap, models }: LipParts,
+  picture: Parameters<typeof speak>[1],
+  face: Parameters<typeof speak>[2],
+  mel: Float32Array<ArrayBuffer>,
+  signal: AbortSignal,
+  log: StageLog,
+): Promise<void> {
+  const lips = models.need('lips');
+  const mask = await log.onnx('lips', lips, () => speak(lips, picture, face, mel, signal));
+  if (models.get('enhancer')) {
+    // Drawn at 96 pixels: what was drawn is restored at the enhancer's size, and nothing else.
+    const placed = await swap.place(picture, face, signal, log);
+    await swap.enhanceFaces(picture, [placed], [mask], signal, log);
+  }
+}
+
+/** Seconds of sound. */
+async function lengthOf(media: Media, audio: string, signal: AbortSignal): Promise<number> {
+  let samples = 0;
+  for await (const piece of media.decodeAudio(audio, { sampleRate: SAMPLE_RATE, signal }))
+    samples += piece.length;
+  if (samples === 0) throw new RenderError('unsupported_format', 'The audio (audio_key) has no sound in it.');
+  return samples / SAMPLE_RATE;
+}
+
+/** The frames with the main face of each, as it is found. */
+async function* followed(frames: AsyncIterable<ShownFrame>, main: MainFace, log: StageLog) {
+  for await (const shown of frames) {
+    const seen = await log.builtin('tracker', 'facemesh', () => main.follow(shown.frame));
+    yield { ...shown, ...seen };
+  }
+}

@@ -1,0 +1,62 @@
+import type { OnnxType } from '@semblance/vision/models/onnx-encoder';
+import type { Gated } from '@semblance/vision/models/thread-gate';
+
+export const PROVIDERS = ['cuda', 'tensorrt', 'cpu'] as const;
+export type Provider = (typeof PROVIDERS)[number];
+
+/** A model as a session thread needs it. */
+export interface ThreadModel {
+  readonly name: string;
+  readonly path: string;
+  readonly inputs: readonly ThreadTensor[];
+  readonly outputs: readonly ThreadTensor[];
+  /** Whether its file leaves the number of items open. */
+  readonly batch: boolean;
+}
+
+export interface ThreadTensor {
+  readonly role: string;
+  readonly name: string;
+  readonly type: OnnxType;
+  readonly dims: readonly number[];
+  /** Its values in the first run. */
+  readonly first: number;
+}
+
+export interface ThreadOptions extends Gated {
+  readonly models: readonly ThreadModel[];
+  /** In order of preference. */
+  readonly providers: readonly Provider[];
+  /** Number of the GPU. */
+  readonly device: number;
+  /** Threads that one run on the CPU uses. */
+  readonly threads: number;
+}
+
+/** Values as the pipelines have them, whatever element type the model wants. */
+export interface FloatTensor {
+  readonly data: Float32Array<ArrayBuffer>;
+  readonly dims: readonly number[];
+}
+export type FloatTensors = Readonly<Record<string, FloatTensor>>;
+
+export interface ToSession {
+  readonly id: number;
+  readonly model: string;
+  readonly feeds: FloatTensors;
+}
+
+export interface FirstRun {
+  readonly model: string;
+  readonly provider: Provider;
+  /** Role of each output → its shape when the model ran. */
+  readonly shapes: Readonly<Record<string, readonly number[]>>;
+  /** Why it is given one item at a time although its file leaves their number open. */
+  readonly alone?: string;
+}
+
+export type FromSession =
+  | { readonly type: 'ready'; readonly runs: readonly FirstRun[]; readonly notes: readonly string[] }
+  | { readonly type: 'unusable'; readonly message: string }
+  | { readonly type: 'done'; readonly id: number; readonly outputs: FloatTensors }
+  | { readonly type: 'failed'; readonly id: number; readonly message: string };

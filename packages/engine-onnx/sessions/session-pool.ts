@@ -1,0 +1,274 @@
+import { Worker } from 'node:worker_threads';
+import { describeError } from '@semblance/common/errors';
+import { deviceFaultOf } from '@semblance/engine-api/device-fault';
+import { createThreadGate, endThread, type ThreadGate } from '@semblance/vision/models/thread-gate';
+import { misfit } from '../contracts/fit.ts';
+import type { CheckedModel } from '../model-dir.ts';
+import { itemsOf, join, split } from './batch.ts';
+import type { FirstRun, FloatTensors, FromSession, Provider, ThreadOptions, ToSession } from './protocol.ts';
+
+/** Items that go into one run at most, where a model takes several. */
+const MAX_BATCH = 8;
+
+export interface SessionPoolOptions {
+  readonly models: readonly CheckedModel[];
+  readonly providers: readonly Provider[];
+  /** Numbers of the GPUs; each gets its own thread with all models. On the CPU there is one thread. */
+  readonly devices: readonly number[];
+  /** Threads that one run on the CPU uses. */
+  readonly threads: number;
+  readonly maxBatch?: number;
+  /** Told when nothing can be run any more although nobody closed the pool: no thread is left, or a device has a fault. */
+  readonly onEnd?: (reason: string) => void;
+}
+
+/** The sessions could not be opened, or a model does not do what its contract says; the message names which. */
+export class SessionError extends Error {
+  override readonly name = 'SessionError';
+}
+
+interface Request {
+  readonly model: string;
+  readonly feeds: FloatTensors;
+  readonly resolve: (outputs: FloatTensors) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+interface Device {
+  readonly worker: Worker;
+  readonly gate: ThreadGate;
+  /** What runs now; several requests when they were put together. */
+  running: readonly Request[];
+}
+
+/**
+ * Runs models on the devices of this process, first come first served, whichever is free. Requests that wait for the
+ * same model go into one run when its contract has a batch.
+ */
+export class SessionPool {
+  readonly #options: SessionPoolOptions;
+  readonly #models: ReadonlyMap<string, CheckedModel>;
+  readonly #devices: Device[] = [];
+  readonly #queue: Request[] = [];
+  /** Models of which a device makes one item at a time only, though their files leave the number open. */
+  readonly #alone = new Set<string>();
+  #closed = false;
+  /** Runs made and requests they answered, for diagnosis. */
+  readonly counts = { runs: 0, requests: 0 };
+
+  private constructor(options: SessionPoolOptions) {
+    this.#options = options;
+    this.#models = new Map(options.models.map((model) => [model.name, model]));
+  }
+
+  /**
+   * Loads every model on every device and runs it once, with two items as well where its file leaves their number open.
+   * @returns the pool, which provider runs each model, and what the owner should know
+   * @throws SessionError, or the signal's reason
+   */
+  static async open(
+    options: SessionPoolOptions,
+    signal: AbortSignal,
+  ): Promise<{ pool: SessionPool; runs: readonly FirstRun[]; notes: readonly string[] }> {
+    const pool = new SessionPool(options);
+    const onlyCpu = options.providers.every((provider) => provider === 'cpu');
+    const devices = onlyCpu ? [0] : options.devices;
+    try {
+      const opened: { runs: readonly FirstRun[]; notes: readonly string[] }[] = [];
+      for (const device of devices) {
+        signal.throwIfAborted();
+        const started = await pool.#start(device, signal);
+        opened.push(started);
+        // Without a GPU all devices are the one CPU.
+        if (started.runs.every(({ provider }) => provider === 'cpu')) break;
+      }
+      const [first] = opened;
+      if (!first) throw new SessionError('no device is configured');
+      pool.#checkShapes(first.runs);
+      const alone = pool.#keepAlone(opened.flatMap(({ runs }) => runs));
+      return { pool, runs: first.runs, notes: [...first.notes, ...alone] };
+    } catch (error) {
+      await pool.close();
+      throw error;
+    }
+  }
+
+  /** Runs a model; feeds and outputs are named by role. Buffers of feeds are given away. */
+  run(model: string, feeds: FloatTensors, signal?: AbortSignal): Promise<FloatTensors> {
+    const { promise, resolve, reject } = Promise.withResolvers<FloatTensors>();
+    if (signal?.aborted) return Promise.reject(signal.reason);
+    if (this.#closed) return Promise.reject(new SessionError('the sessions are closed'));
+    const request: Request = { model, feeds, resolve, reject };
+    const onAbort = () => {
+      const at = this.#queue.indexOf(request);
+      if (at >= 0) this.#queue.splice(at, 1);
+      // One that runs is let run: its answer is thrown away.
+      reject(signal?.reason);
+    };
+    signal?.addEventListener('abort', onAbort, { once: true });
+    this.#queue.push(request);
+    this.#dispatch();
+    return promise.finally(() => signal?.removeEventListener('abort', onAbort));
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#failAll(new SessionError('the sessions are closed'));
+    await Promise.all(this.#devices.splice(0).map(({ worker, gate }) => endThread(worker, gate)));
+  }
+
+  #start(
+    device: number,
+    signal: AbortSignal,
+  ): Promise<{ runs: readonly FirstRun[]; notes: readonly string[] }> {
+    const { models, providers, threads } = this.#options;
+    const gate = createThreadGate();
+    const workerData: ThreadOptions = {
+      gate,
+      models: models.map(({ name, path, inputs, outputs, batch }) => ({
+        name,
+        path,
+        inputs,
+        outputs,
+        batch,
+      })),
+      providers,
+      device,
+      threads,
+    };
+    const worker = new Worker(new URL('./session-thread.ts', import.meta.url), { workerData });
+    const entry: Device = { worker, gate, running: [] };
+    this.#devices.push(entry);
+    const { promise, resolve, reject } = Promise.withResolvers<{
+      runs: readonly FirstRun[];
+      notes: readonly string[];
+    }>();
+    const onAbort = () => reject(signal.reason);
+    signal.addEventListener('abort', onAbort, { once: true });
+    worker.on('message', (message: FromSession) => {
+      if (message.type === 'ready') {
+        // Only a thread with work keeps the process alive.
+        worker.unref();
+        resolve(message);
+      } else if (message.type === 'unusable') reject(new SessionError(message.message));
+      else this.#receive(entry, message);
+    });
+    const onEnd = (error: Error) => {
+      reject(error);
+      const at = this.#devices.indexOf(entry);
+      if (at >= 0) this.#devices.splice(at, 1);
+      for (const request of entry.running) request.reject(error);
+      if (this.#devices.length > 0 || this.#closed) return;
+      this.#failAll(error);
+      this.#options.onEnd?.(error.message);
+    };
+    worker.on('error', (error) => onEnd(error as Error));
+    worker.on('exit', (code) => onEnd(new SessionError(`a session thread ended with code ${code}`)));
+    return promise.finally(() => signal.removeEventListener('abort', onAbort));
+  }
+
+  #checkShapes(runs: readonly FirstRun[]): void {
+    const faults: string[] = [];
+    for (const { model: name, shapes } of runs) {
+      const model = this.#models.get(name);
+      if (!model) continue;
+      const specs = model.contract.tensors(model.options, model.summary).outputs;
+      for (const output of model.outputs) {
+        const spec = specs.find((candidate) => candidate.name === output.role);
+        const fault = misfit(output, shapes[output.role] ?? [], spec);
+        if (fault) faults.push(`${name} (${model.file}): ${fault}`);
+      }
+    }
+    if (faults.length > 0)
+      throw new SessionError(`models do not do what their contract says:\n  ${faults.join('\n  ')}`);
+  }
+
+  /** @returns what to tell of models that turned out not to take several items */
+  #keepAlone(runs: readonly FirstRun[]): string[] {
+    const notes: string[] = [];
+    for (const { model, alone } of runs) {
+      if (!alone || this.#alone.has(model)) continue;
+      this.#alone.add(model);
+      notes.push(
+        `${model} is given one item at a time: its file leaves their number open, but with two it failed: ${alone}`,
+      );
+    }
+    return notes;
+  }
+
+  #dispatch(): void {
+    for (const device of this.#devices) {
+      if (device.running.length > 0) continue;
+      const first = this.#queue.shift();
+      if (!first) return;
+      this.#send(device, [first, ...this.#companions(first)]);
+    }
+    if (this.#devices.length === 0) this.#failAll(new SessionError('no session thread is left'));
+  }
+
+  /** Takes from the queue what can go into the same run. */
+  #companions(first: Request): Request[] {
+    const model = this.#models.get(first.model);
+    const most = this.#options.maxBatch ?? MAX_BATCH;
+    const companions: Request[] = [];
+    if (!model?.batch || this.#alone.has(first.model)) return companions;
+    let items = itemsOf(first.feeds);
+    for (let i = 0; i < this.#queue.length && items < most; ) {
+      const other = this.#queue[i] as Request;
+      if (other.model === first.model && items + itemsOf(other.feeds) <= most) {
+        this.#queue.splice(i, 1);
+        companions.push(other);
+        items += itemsOf(other.feeds);
+      } else i++;
+    }
+    return companions;
+  }
+
+  #send(device: Device, requests: readonly Request[]): void {
+    const [first] = requests;
+    if (!first) return;
+    device.running = requests;
+    this.counts.runs++;
+    this.counts.requests += requests.length;
+    const feeds = requests.length === 1 ? first.feeds : join(requests.map((request) => request.feeds));
+    device.worker.ref();
+    const message: ToSession = { id: 0, model: first.model, feeds };
+    device.worker.postMessage(
+      message,
+      Object.values(feeds).map(({ data }) => data.buffer),
+    );
+  }
+
+  #receive(device: Device, message: Extract<FromSession, { type: 'done' | 'failed' }>): void {
+    const requests = device.running;
+    device.running = [];
+    device.worker.unref();
+    const fail = (reason: string): void => {
+      const error = new SessionError(`${requests[0]?.model ?? 'a model'} failed: ${reason}`);
+      for (const request of requests) request.reject(error);
+      // After an error of its device a process can make nothing any more, or nothing right.
+      if (deviceFaultOf(reason)) this.#options.onEnd?.(error.message);
+    };
+    if (message.type === 'failed') fail(message.message);
+    else if (requests.length === 1) requests[0]?.resolve(message.outputs);
+    else {
+      try {
+        const parts = split(
+          message.outputs,
+          requests.map(({ feeds }) => itemsOf(feeds)),
+        );
+        for (const [i, request] of requests.entries()) request.resolve(parts[i] as FloatTensors);
+      } catch (error) {
+        fail(describeError(error));
+      }
+    }
+    this.#dispatch();
+  }
+
+  #failAll(error: Error): void {
+    for (const request of this.#queue.splice(0)) request.reject(error);
+    for (const device of this.#devices) {
+      for (const request of device.running) request.reject(error);
+    }
+  }
+}

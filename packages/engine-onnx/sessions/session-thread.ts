@@ -1,0 +1,184 @@
+/**
+ * Thread that holds the sessions of one device: onnxruntime's Node.js binding loads and runs models on the thread that
+ * calls it and blocks it meanwhile.
+ */
+import { parentPort, workerData } from 'node:worker_threads';
+import { describeError } from '@semblance/common/errors';
+import { deviceFaultOf } from '@semblance/engine-api/device-fault';
+import { threadStarted, throughGate } from '@semblance/vision/models/thread-gate';
+import { InferenceSession, Tensor } from 'onnxruntime-node';
+import type {
+  FirstRun,
+  FloatTensor,
+  FloatTensors,
+  FromSession,
+  Provider,
+  ThreadModel,
+  ThreadOptions,
+  ThreadTensor,
+  ToSession,
+} from './protocol.ts';
+
+const port = parentPort;
+if (!port) throw new Error('session-thread.ts runs in a worker thread only');
+const options = workerData as ThreadOptions;
+threadStarted();
+hideFloat16Array();
+const sessions = new Map<string, { session: InferenceSession; model: ThreadModel }>();
+
+/**
+ * Tensors of half floats hold a Float16Array where there is one when the first tensor is made, which the native part
+ * cannot read ("not enough space: expected 98304, got 0"). Without it they hold the bits, which it can.
+ */
+function hideFloat16Array(): void {
+  const { Float16Array: hidden } = globalThis;
+  Reflect.deleteProperty(globalThis, 'Float16Array');
+  new Tensor('float32', new Float32Array(1), [1]);
+  Object.defineProperty(globalThis, 'Float16Array', { value: hidden, configurable: true, writable: true });
+}
+
+/**
+ * A provider that cannot load the first model is taken for missing (its library, the driver, the device) and passed over
+ * for good. One that has loaded a model is there: what it cannot load then is a fault.
+ */
+async function open(): Promise<void> {
+  const missing = new Map<Provider, string>();
+  const runs: FirstRun[] = [];
+  for (const model of options.models) {
+    const provider = await load(model, missing, runs.length === 0);
+    const shapes = await firstRun(model, 1);
+    const alone = model.batch ? await whyAlone(model, shapes) : undefined;
+    runs.push({ model: model.name, provider, shapes, ...(alone && { alone }) });
+  }
+  const notes = [...missing].map(
+    ([provider, reason]) => `the execution provider ${provider} is not available: ${reason}`,
+  );
+  send({ type: 'ready', runs, notes });
+}
+
+async function load(model: ThreadModel, missing: Map<Provider, string>, first: boolean): Promise<Provider> {
+  for (const provider of options.providers) {
+    if (missing.has(provider)) continue;
+    try {
+      sessions.set(model.name, { session: await create(model, provider), model });
+      return provider;
+    } catch (error) {
+      const reason = describeError(error);
+      if (provider === 'cpu' || !first) {
+        throw new Error(`${model.name} cannot be loaded (${provider}): ${reason}`);
+      }
+      missing.set(provider, reason);
+    }
+  }
+  const why = [...missing].map(([provider, reason]) => `${provider}: ${reason}`).join('; ');
+  throw new Error(
+    `no execution provider of ${options.providers.join(', ')} is available (${why}); install what it needs, or add cpu to SEMBLANCE_ONNX_PROVIDERS`,
+  );
+}
+
+function create(model: ThreadModel, provider: Provider): Promise<InferenceSession> {
+  const { device, threads } = options;
+  const settings: InferenceSession.SessionOptions = {
+    executionProviders: [provider === 'cpu' ? 'cpu' : { name: provider, deviceId: device }],
+    intraOpNumThreads: threads,
+    interOpNumThreads: 1,
+    executionMode: 'sequential',
+    graphOptimizationLevel: 'all',
+    logSeverityLevel: 4,
+  };
+  return throughGate(() => InferenceSession.create(model.path, settings));
+}
+
+type Shapes = Record<string, readonly number[]>;
+
+/** Runs a model once, on zeros but for what its contract says: memory is laid out, kernels are chosen, and sizes left open become known. */
+async function firstRun(model: ThreadModel, items: number): Promise<Shapes> {
+  const feeds = Object.fromEntries(
+    model.inputs.map(({ role, dims: single, first }) => {
+      const dims = items === 1 ? single : [items, ...single.slice(1)];
+      return [role, { data: new Float32Array(count(dims)).fill(first), dims }];
+    }),
+  );
+  const outputs = await run(model.name, feeds);
+  return Object.fromEntries(Object.entries(outputs).map(([role, { dims }]) => [role, dims]));
+}
+
+/**
+ * Whether a model takes several items at once is what its file says and no more: one exported with an open size may have a
+ * fixed one inside.
+ * @returns what is wrong with two items; undefined: nothing
+ */
+async function whyAlone(model: ThreadModel, single: Shapes): Promise<string | undefined> {
+  let shapes: Shapes;
+  try {
+    shapes = await firstRun(model, 2);
+  } catch (error) {
+    const reason = describeError(error);
+    if (deviceFaultOf(reason)) throw error;
+    return reason;
+  }
+  for (const { role, name } of model.outputs) {
+    const wanted = [2, ...(single[role] ?? []).slice(1)].join(', ');
+    const found = (shapes[role] ?? []).join(', ');
+    if (found !== wanted) return `output "${name}" is [${found}], not [${wanted}]`;
+  }
+  return undefined;
+}
+
+async function run(name: string, feeds: FloatTensors): Promise<FloatTensors> {
+  const held = sessions.get(name);
+  if (!held) throw new Error(`no session ${name}`);
+  const { session, model } = held;
+  const tensors: Record<string, Tensor> = {};
+  for (const input of model.inputs) {
+    const feed = feeds[input.role];
+    if (!feed) throw new Error(`${name} was given no ${input.role}`);
+    tensors[input.name] = toTensor(input, feed);
+  }
+  const names = model.outputs.map((output) => output.name);
+  const results = await throughGate(() => session.run(tensors, names));
+  return Object.fromEntries(
+    model.outputs.map((output) => [output.role, fromTensor(results[output.name] as Tensor)]),
+  );
+}
+
+function toTensor({ type }: ThreadTensor, { data, dims }: FloatTensor): Tensor {
+  if (type === 'float16') return new Tensor('float16', halves(data), dims);
+  if (type === 'int64') return new Tensor('int64', BigInt64Array.from(data, BigInt), dims);
+  if (type === 'float64') return new Tensor('float64', new Float64Array(data), dims);
+  return new Tensor('float32', data, dims);
+}
+
+function halves(data: Float32Array): Uint16Array {
+  return new Uint16Array(new Float16Array(data).buffer);
+}
+
+function fromTensor(tensor: Tensor): FloatTensor {
+  const { data, dims } = tensor;
+  if (tensor.type === 'float16' && data instanceof Uint16Array) {
+    return { data: new Float32Array(new Float16Array(data.buffer, data.byteOffset, data.length)), dims };
+  }
+  // A copy of its own memory, which can be handed to another thread; that of the runtime cannot.
+  return { data: new Float32Array(data as ArrayLike<number>), dims };
+}
+
+function count(dims: readonly number[]): number {
+  return dims.reduce((product, dim) => product * dim, 1);
+}
+
+function send(message: FromSession): void {
+  const transfer =
+    message.type === 'done' ? Object.values(message.outputs).map(({ data }) => data.buffer) : [];
+  port?.postMessage(message, transfer);
+}
+
+const opened = open().catch((error: unknown) => send({ type: 'unusable', message: describeError(error) }));
+
+port.on('message', async ({ id, model, feeds }: ToSession) => {
+  await opened;
+  try {
+    send({ type: 'done', id, outputs: await run(model, feeds) });
+  } catch (error) {
+    send({ type: 'failed', id, message: describeError(error) });
+  }
+});

@@ -1,0 +1,71 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import { type CropTransform, cropRgb, type Point } from '@semblance/vision/picture';
+import { blur, type Plane, plane } from '@semblance/vision/plane/plane';
+import type { TemplateName } from '../contracts/contract.ts';
+import { alignFace } from '../vision/align.ts';
+import { toInterleaved, toPlanes } from '../vision/tensors.ts';
+import type { OpenModel } from './models.ts';
+
+/** Skin, brows, eyes, glasses, nose, mouth and lips among the classes of a parser trained on CelebAMask-HQ. */
+const FACE_CLASSES = new Set([1, 2, 3, 4, 5, 6, 10, 11, 12, 13]);
+/** Softens the edge, as a share of the crop. */
+const EDGE = 0.01;
+
+/** A field over a crop: 1 on the face, 0 on what lies in front of it or beside it. */
+export interface CropField {
+  readonly transform: CropTransform;
+  readonly field: Plane;
+}
+
+/** Where nothing lies in front of the face, by an occlusion network. */
+export async function occlusionField(
+  occlusion: OpenModel,
+  picture: Picture,
+  face: { readonly five: readonly Point[]; readonly template: TemplateName },
+  signal: AbortSignal,
+): Promise<CropField> {
+  const { traits } = occlusion;
+  const { size = 256 } = traits;
+  const transform = alignFace(face.five, face.template, size);
+  const crop = cropRgb(picture, transform, size, size);
+  const { data } = await occlusion.run({ input: toInterleaved(crop, traits) }, signal);
+  const field = plane(size, size);
+  for (let i = 0; i < field.data.length; i++) field.data[i] = Math.min(1, Math.max(0, data[i] as number));
+  return { transform, field: sharpen(field) };
+}
+
+/** Where the face's own parts are, by a network that names the part at each pixel. */
+export async function parserField(
+  parser: OpenModel,
+  picture: Picture,
+  face: { readonly five: readonly Point[] },
+  signal: AbortSignal,
+): Promise<CropField> {
+  const { traits } = parser;
+  const { size = 512 } = traits;
+  // The template of the pictures that such networks are trained on, whatever the swapper's.
+  const transform = alignFace(face.five, 'ffhq_512', size);
+  const crop = cropRgb(picture, transform, size, size);
+  const { data, dims } = await parser.run({ input: toPlanes(crop, traits) }, signal);
+  const field = plane(size, size);
+  const best = data.slice(0, size * size);
+  // Class by class: the values of one class lie side by side.
+  for (let c = 1; c < (dims[1] ?? 0); c++) {
+    const inFace = FACE_CLASSES.has(c) ? 1 : 0;
+    const base = c * best.length;
+    for (let i = 0; i < best.length; i++) {
+      const value = data[base + i] as number;
+      if (value <= (best[i] as number)) continue;
+      best[i] = value;
+      field.data[i] = inFace;
+    }
+  }
+  return { transform, field: sharpen(field) };
+}
+
+/** A soft edge that lies inside: half and less becomes nothing. */
+function sharpen(field: Plane): Plane {
+  const soft = blur(field, EDGE * field.width);
+  for (let i = 0; i < soft.data.length; i++) soft.data[i] = 2 * Math.max(0, (soft.data[i] as number) - 0.5);
+  return soft;
+}

@@ -1,0 +1,136 @@
+import { join } from 'node:path';
+import { RenderError, type RenderRequest, type RenderResult } from '@semblance/engine-api/engine';
+import { FaceTracker } from '@semblance/engine-builtin/video-swap/tracker';
+import { outputSize } from '@semblance/media/size';
+import type { Media, VideoFrame } from '@semblance/media/types';
+import type { FaceFinder } from '@semblance/vision/face-finder';
+import type { FaceRecogniser } from '@semblance/vision/face-recogniser';
+import { readFace } from '@semblance/vision/image/picture-file';
+import type { FaceSwap, Identity } from './face-swap.ts';
+import { StageLog } from './stages/models.ts';
+import { untilCancelled } from './until-cancelled.ts';
+import { editAround } from './vision/frame-edit.ts';
+
+/** Frames followed at a time, as the tracker wants it. */
+const RUN = 10;
+/** Frames worked on at once: their runs of one model go together where its contract has a batch. */
+const AT_ONCE = 5;
+
+export interface VideoParts {
+  readonly swap: FaceSwap;
+  readonly finder: FaceFinder;
+  readonly media: Media;
+}
+
+export interface VideoSwapParts extends VideoParts {
+  /** Tells people after a cut. Not the owner's: the likenesses that `builtin` goes by were measured with this one. */
+  readonly recogniser: () => Promise<FaceRecogniser>;
+}
+
+/**
+ * The face of a picture (`face`) put onto the faces of a video (`video`): `builtin` follows the faces, the models swap.
+ * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
+ */
+export async function videoSwap(
+  { swap, finder, media, recogniser }: VideoSwapParts,
+  request: RenderRequest,
+): Promise<RenderResult> {
+  const { inputs, parameters, outputDir, signal, onProgress } = request;
+  if (!inputs.video || !inputs.face)
+    throw new RenderError('processing_failed', 'Video Swap needs the inputs video and face.');
+  const log = new StageLog();
+  const checkpoint = (): void => signal.throwIfAborted();
+  onProgress(0, 'face');
+  const picture = await untilCancelled(signal, readFace(inputs.face));
+  const identity = await swap.identify(picture, signal, log);
+  if (!identity)
+    throw new RenderError('face_not_detected', 'No face was found in the face picture (face_key).');
+  const info = await media.probe(inputs.video, 'video', signal);
+  const { video } = info;
+  if (!video) throw new RenderError('unsupported_format', 'The video has no picture.');
+  const shorter = parameters.output_resolution_p;
+  const size = outputSize(video, shorter ? Number(shorter) : undefined);
+  const tracker = new FaceTracker(finder, video.color, checkpoint, recogniser);
+  const outputPath = join(outputDir, 'output.mp4');
+  const writer = await media.openWriter({
+    ...{ path: outputPath, ...size, color: video.color, signal, frameRate: video.frameRate },
+    ...(info.audio ? { audio: { path: inputs.video } } : {}),
+  });
+  const counts = { frames: 0, swapped: 0, faces: 0 };
+  const draw = async (frames: readonly VideoFrame[]): Promise<void> => {
+    for (let from = 0; from < frames.length; from += AT_ONCE) {
+      checkpoint();
+      const part = frames.slice(from, from + AT_ONCE);
+      await Promise.all(
+        part.map((frame) => drawFrame(swap, frame, video.color, { tracker, identity, signal, log, counts })),
+      );
+      for (const frame of part) {
+        await log.own('write', () => writer.write(frame));
+        onProgress(0.02 + 0.95 * Math.min(1, ++counts.frames / Math.max(1, video.frameCount)), 'swap');
+      }
+    }
+  };
+  try {
+    let waiting: VideoFrame[] = [];
+    let run: VideoFrame[] = [];
+    let [lastUs, gapUs] = [0, 1e6 / Math.max(1, video.frameRate)];
+    const advance = async (): Promise<void> => {
+      const [before, now] = [waiting, run];
+      [waiting, run] = [now, []];
+      await log.builtin('tracker', 'facemesh', () => tracker.follow(now, before));
+      await draw(before);
+      tracker.forgetBefore((now[0]?.index ?? 0) - RUN);
+    };
+    for await (const frame of media.decodeVideo(inputs.video, info, { signal, size })) {
+      checkpoint();
+      if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
+      lastUs = frame.ptsUs;
+      run.push(frame);
+      if (run.length === RUN) await advance();
+    }
+    if (run.length > 0) await advance();
+    const last = waiting.at(-1);
+    if (last) tracker.end(last.index);
+    await draw(waiting);
+    if (tracker.found === 0)
+      throw new RenderError('face_not_detected', 'No face was found in the video (video_key).');
+    onProgress(0.97, 'write');
+    const written = await log.own('write', () => writer.finish(video.endUs ?? lastUs + gapUs));
+    onProgress(1, 'done');
+    const { swapped, faces } = counts;
+    return {
+      outputPath,
+      contentType: 'video/mp4',
+      units: { unit: 'second', quantity: written.durationMs / 1000 },
+      stages: log.stages,
+      details: { faces, frames: written.frames, frames_with_swap: swapped, ...size, ...log.makers },
+    };
+  } catch (error) {
+    await writer.abort();
+    throw error;
+  }
+}
+
+async function drawFrame(
+  swap: FaceSwap,
+  frame: VideoFrame,
+  colors: Parameters<typeof editAround>[2],
+  work: {
+    readonly tracker: FaceTracker;
+    readonly identity: Identity;
+    readonly signal: AbortSignal;
+    readonly log: StageLog;
+    readonly counts: { swapped: number; faces: number };
+  },
+): Promise<void> {
+  const { tracker, identity, signal, log, counts } = work;
+  const faces = tracker.facesIn(frame.index);
+  for (const { face, opacity } of faces) {
+    await editAround(frame, face, colors, async (picture, mesh) => {
+      const placed = await swap.place(picture, mesh, signal, log);
+      await swap.swapFaces(picture, [{ ...placed, opacity }], identity, signal, log);
+    });
+  }
+  if (faces.length > 0) counts.swapped++;
+  counts.faces = Math.max(counts.faces, faces.length);
+}

@@ -1,0 +1,101 @@
+import { type Face, pointOf } from '@semblance/vision/face-mesh';
+import { FACE_OVAL } from '@semblance/vision/face-regions';
+import { type CropTransform, toCrop, toPicture } from '@semblance/vision/picture';
+import {
+  distanceInside,
+  fillPolygon,
+  type Plane,
+  plane,
+  sample,
+  smoothstep,
+} from '@semblance/vision/plane/plane';
+import type { PasteMask } from './paste.ts';
+
+/** Finest grid: a face of this many grid pixels. */
+const GRID_WIDTH = 200;
+/** Width of the band in which old and new are mixed, as a share of the face's. */
+const FEATHER = 0.08;
+/** The same where only the crop is known, and what is left out at its edge: shares of its side. */
+const BOX_FEATHER = 0.12;
+const BOX_MARGIN = 0.08;
+/** Width of the fade at the edge of a crop, as a share of its side. */
+const EDGE_FEATHER = 0.05;
+
+/** The outline of a face in its picture, as its mesh gives it; nothing outside of it, mixed softly inside its edge. */
+export function outlineMask(face: Face): PasteMask {
+  const scale = Math.max(1, face.width / GRID_WIDTH);
+  const outline = FACE_OVAL.map((index) => pointOf(face.points, index));
+  const originX = Math.floor(Math.min(...outline.map(({ x }) => x))) - 2;
+  const originY = Math.floor(Math.min(...outline.map(({ y }) => y))) - 2;
+  const width = Math.ceil((Math.max(...outline.map(({ x }) => x)) - originX) / scale) + 3;
+  const height = Math.ceil((Math.max(...outline.map(({ y }) => y)) - originY) / scale) + 3;
+  const inside = plane(width, height);
+  fillPolygon(
+    inside,
+    outline.flatMap(({ x, y }) => [(x - originX) / scale, (y - originY) / scale]),
+  );
+  const depth = distanceInside(inside);
+  const feather = (FEATHER * face.width) / scale;
+  // What is read between grid pixels must not reach past the outline.
+  for (let i = 0; i < depth.data.length; i++) {
+    inside.data[i] = smoothstep(0, feather, (depth.data[i] as number) - 1.5);
+  }
+  return { originX, originY, scale, share: inside };
+}
+
+/**
+ * The inside of a crop without its edge, for a face whose outline is not known.
+ * @param edge what is left out, and how wide the fade inside of it is: shares of the crop's side
+ */
+export function boxMask(
+  transform: CropTransform,
+  size: number,
+  edge = { margin: BOX_MARGIN, feather: BOX_FEATHER },
+): PasteMask {
+  const corners = [0, size].flatMap((x) => [0, size].map((y) => toPicture(transform, x, y)));
+  const scale = Math.max(1, (transform.scale * size) / GRID_WIDTH);
+  const originX = Math.floor(Math.min(...corners.map(({ x }) => x)));
+  const originY = Math.floor(Math.min(...corners.map(({ y }) => y)));
+  const width = Math.ceil((Math.max(...corners.map(({ x }) => x)) - originX) / scale);
+  const height = Math.ceil((Math.max(...corners.map(({ y }) => y)) - originY) / scale);
+  const share = plane(width, height);
+  const { margin, feather } = edge;
+  const kept = (t: number): number => smoothstep(margin, margin + feather, Math.min(t, 1 - t));
+  overGrid({ originX, originY, scale, share }, transform, (x, y) => kept(x / size) * kept(y / size));
+  return { originX, originY, scale, share };
+}
+
+/** Keeps of a mask only what a crop of `size`² pixels shows, faded out at its edge: beyond it there is no new face. */
+export function withinEdge(mask: PasteMask, transform: CropTransform, size: number): PasteMask {
+  const share = { ...mask.share, data: mask.share.data.slice() };
+  overGrid({ ...mask, share }, transform, (x, y, old) => {
+    const depth = Math.min(x, y, size - x, size - y) / size;
+    return old * smoothstep(0.005, EDGE_FEATHER, depth);
+  });
+  return { ...mask, share };
+}
+
+/** Keeps of a mask only what a field over the crop keeps too. */
+export function withinCrop(mask: PasteMask, transform: CropTransform, field: Plane): PasteMask {
+  const share = { ...mask.share, data: mask.share.data.slice() };
+  overGrid({ ...mask, share }, transform, (x, y, old) =>
+    // Beyond the crop nothing is known of the picture.
+    x < 0 || y < 0 || x > field.width || y > field.height ? 0 : old * sample(field, x, y),
+  );
+  return { ...mask, share };
+}
+
+function overGrid(
+  mask: PasteMask,
+  transform: CropTransform,
+  value: (x: number, y: number, old: number) => number,
+): void {
+  const { share, originX, originY, scale } = mask;
+  for (let y = 0; y < share.height; y++) {
+    for (let x = 0; x < share.width; x++) {
+      const point = toCrop(transform, originX + (x + 0.5) * scale, originY + (y + 0.5) * scale);
+      const i = y * share.width + x;
+      share.data[i] = value(point.x, point.y, share.data[i] as number);
+    }
+  }
+}

@@ -1,0 +1,62 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import type { ColorTags, VideoFrame } from '@semblance/media/types';
+import { evenRect, regionToRgb, rgbToRegion } from '@semblance/media/yuv';
+import { type Face, faceFromPoints } from '@semblance/vision/face-mesh';
+
+type Frame = Pick<VideoFrame, 'width' | 'height' | 'data'>;
+type Colors = Pick<ColorTags, 'range' | 'space'>;
+
+/** How far the crops of the models reach around a face, as a share of its extent. */
+const REACH = 0.4;
+const SMALLEST = 16;
+
+/**
+ * Changes the surroundings of a face in a frame, as RGB. Pixels that `edit` leaves alone keep the frame's own bytes.
+ * @param edit gets the part of the frame and the face in pixels of that part
+ */
+export async function editAround(
+  frame: Frame,
+  face: Face,
+  colors: Colors,
+  edit: (picture: Picture, face: Face) => Promise<void>,
+): Promise<void> {
+  const xs = face.points.filter((_, i) => i % 3 === 0);
+  const ys = face.points.filter((_, i) => i % 3 === 1);
+  const [left, top, right, bottom] = [least(xs), least(ys), most(xs), most(ys)];
+  const margin = REACH * Math.max(right - left, bottom - top);
+  const box = {
+    x: left - margin,
+    y: top - margin,
+    width: right - left + 2 * margin,
+    height: bottom - top + 2 * margin,
+  };
+  const rect = evenRect(box, frame);
+  if (rect.width < SMALLEST || rect.height < SMALLEST) return;
+  const picture = regionToRgb(frame, rect, colors);
+  const before = picture.data.slice();
+  await edit(picture, shifted(face, -rect.x, -rect.y));
+  rgbToRegion(frame, rect, picture.data, colors, changedPixels(before, picture.data));
+}
+
+/** 255 where a pixel is another than it was. */
+function changedPixels(before: Uint8Array, after: Uint8Array): Uint8Array {
+  const changed = new Uint8Array(before.length / 3);
+  for (let pixel = 0, i = 0; pixel < changed.length; pixel++, i += 3) {
+    const same = before[i] === after[i] && before[i + 1] === after[i + 1] && before[i + 2] === after[i + 2];
+    if (!same) changed[pixel] = 255;
+  }
+  return changed;
+}
+
+function shifted(face: Face, dx: number, dy: number): Face {
+  const points = face.points.map((value, i) => value + (i % 3 === 0 ? dx : i % 3 === 1 ? dy : 0));
+  return faceFromPoints(points, face.score);
+}
+
+function least(values: Float32Array): number {
+  return values.reduce((a, b) => Math.min(a, b), Infinity);
+}
+
+function most(values: Float32Array): number {
+  return values.reduce((a, b) => Math.max(a, b), -Infinity);
+}

@@ -1,0 +1,164 @@
+import { CAPABILITIES, type Capability, isCapability } from '@semblance/engine-api/capabilities';
+import {
+  type EngineCapability,
+  type EngineLimits,
+  type OnProgress,
+  RENDER_ERROR_CODES,
+  RenderError,
+  type RenderResult,
+} from '@semblance/engine-api/engine';
+import type {
+  GetInfoResponse,
+  RenderProgress,
+  RenderResponse,
+  RenderResult as ResultMessage,
+} from '@semblance/proto/semblance/engine/v1/engine';
+
+const NAME = /^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$/;
+const VERSION = /^[\x21-\x7e]{1,20}$/;
+const FILE_NAME = /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}$/;
+const CONTENT_TYPE = /^[a-z]+\/[a-z0-9.+-]{1,100}$/;
+const MAX = {
+  stages: 30,
+  details: 32,
+  name: 64,
+  detail: 256,
+  message: 1_024,
+  memoryMib: 16_777_216,
+} as const;
+
+/** An engine that does not keep to the contract: the message names the sentence it broke. */
+export class ContractError extends Error {
+  override readonly name = 'ContractError';
+  readonly code = 'contract_broken';
+  readonly retryable = false;
+}
+
+export interface SidecarInfo {
+  readonly name: string;
+  readonly version: string;
+  readonly capabilities: readonly EngineCapability[];
+  readonly concurrency: number;
+}
+
+/** @throws ContractError */
+export function checkedInfo(info: GetInfoResponse): SidecarInfo {
+  const { name, version, concurrency } = info;
+  if (!NAME.test(name)) broken(`its name is ${quoted(name)}: lower case letters, digits and -, at most 40`);
+  if (!VERSION.test(version)) broken(`its version is ${quoted(version)}: 1 to 20 printable characters`);
+  if (concurrency < 1 || concurrency > 1_024) broken(`its concurrency is ${concurrency}, not 1 to 1024`);
+  if (info.capabilities.length === 0) broken('it offers no capability');
+  const seen = new Set<string>();
+  const capabilities = info.capabilities.map(({ capability, slots, memoryMib, limits }): EngineCapability => {
+    if (!isCapability(capability)) broken(`it offers ${quoted(capability)}, which is no capability`);
+    // What an engine offers is switched on for everybody, and no engine carries live media.
+    if (CAPABILITIES[capability].shape !== 'job')
+      broken(`it offers ${capability}, which is no work for an engine`);
+    if (seen.has(capability)) broken(`it offers ${capability} twice`);
+    seen.add(capability);
+    if (slots < 0 || slots > 1_024) broken(`${capability} takes ${slots} slots, not 1 to 1024`);
+    if (memoryMib < 0 || memoryMib > MAX.memoryMib) broken(`${capability} takes ${memoryMib} MiB of memory`);
+    return { capability, slots: slots || 1, memoryMib, ...checkedLimits(capability, limits) };
+  });
+  return { name, version, capabilities, concurrency };
+}
+
+function checkedLimits(
+  capability: string,
+  said: { maxInputBytes: bigint; maxPixels: bigint; maxSeconds: number } | undefined,
+): { limits?: EngineLimits } {
+  if (!said) return {};
+  const limits = Object.entries(said).map(([name, value]): [string, number] => [name, Number(value)]);
+  for (const [name, value] of limits) {
+    if (!(value >= 0 && value <= Number.MAX_SAFE_INTEGER))
+      broken(`${capability} has the limit ${name} of ${value}`);
+  }
+  return { limits: Object.fromEntries(limits.filter(([, value]) => value > 0)) };
+}
+
+/** What a finished render said, its file still to be taken. */
+export type CheckedResult = Omit<RenderResult, 'outputPath'> & { readonly outputFile: string };
+
+/** Reads the answers of one render in their order. */
+export interface AnswerReader {
+  /** @throws ContractError; RenderError when the engine refused the work */
+  accept(answer: RenderResponse): void;
+  /** The result, once the stream has ended. @throws ContractError when there was none */
+  end(): CheckedResult;
+}
+
+export function createAnswerReader(capability: Capability, onProgress: OnProgress): AnswerReader {
+  let reached = 0;
+  let result: CheckedResult | undefined;
+
+  function progress({ fraction, stage, secondsLeft }: RenderProgress): void {
+    if (!(fraction >= 0 && fraction <= 1)) broken(`its progress is ${fraction}, not 0 to 1`);
+    if (fraction < reached) broken(`its progress fell from ${reached} to ${fraction}`);
+    if (stage === '' || stage.length > MAX.name) broken('a stage has 1 to 64 characters');
+    if (secondsLeft !== undefined && !(secondsLeft >= 0 && Number.isFinite(secondsLeft))) {
+      broken(`${secondsLeft} seconds cannot be left`);
+    }
+    reached = fraction;
+    onProgress(fraction, stage, secondsLeft);
+  }
+
+  return {
+    accept({ message }) {
+      if (result) broken(`it said ${message?.$case ?? 'something'} after its result`);
+      if (message?.$case === 'progress') progress(message.value);
+      else if (message?.$case === 'result') result = checkedResult(capability, message.value);
+      else if (message?.$case === 'failure') {
+        const code = RENDER_ERROR_CODES.find((known) => known === message.value.code);
+        if (!code) broken(`it failed with the unknown code ${quoted(message.value.code)}`);
+        const text = message.value.message.trim();
+        if (text === '' || text.length > MAX.message)
+          broken('the message of a failure has 1 to 1024 characters');
+        throw new RenderError(code, text);
+      } else broken('it sent an empty message');
+    },
+    end() {
+      if (!result) broken('it ended without a result');
+      return result;
+    },
+  };
+}
+
+function checkedResult(capability: Capability, said: ResultMessage): CheckedResult {
+  const { outputFile, contentType, units, stages } = said;
+  if (!FILE_NAME.test(outputFile)) broken(`${quoted(outputFile)} is no name of a file in output_dir`);
+  if (!CONTENT_TYPE.test(contentType)) broken(`${quoted(contentType)} is no content type`);
+  const { unit } = CAPABILITIES[capability];
+  const milliUnits = Number(units?.milliUnits ?? 0n);
+  if (!units || unit === 'minute' || units.unit !== unit)
+    broken(`${capability} is measured in the unit ${unit}`);
+  if (!Number.isSafeInteger(milliUnits) || milliUnits <= 0)
+    broken(`it measured ${units.milliUnits} thousandths of the unit`);
+  if (stages.length > MAX.stages) broken(`at most ${MAX.stages} stages`);
+  for (const { name, milliseconds, engine } of stages) {
+    if (name === '' || name.length > MAX.name || engine.length > MAX.name)
+      broken('a stage has 1 to 64 characters');
+    if (!(milliseconds >= 0 && Number.isFinite(milliseconds))) broken(`a stage took ${milliseconds} ms`);
+  }
+  const details = Object.entries(said.details);
+  if (details.length > MAX.details) broken(`at most ${MAX.details} details`);
+  if (details.some(([name, value]) => name.length > MAX.name || value.length > MAX.detail)) {
+    broken('a detail is too long');
+  }
+  return {
+    outputFile,
+    contentType,
+    units: { unit, quantity: milliUnits / 1_000 },
+    stages: stages.map(({ name, milliseconds, engine }) => ({
+      name,
+      milliseconds,
+      ...(engine ? { engine } : {}),
+    })),
+    details: Object.fromEntries(details),
+  };
+}
+
+function broken(what: string): never {
+  throw new ContractError(`the sidecar does not keep to the contract: ${what}`);
+}
+
+const quoted = (text: string) => JSON.stringify(text.slice(0, 80));

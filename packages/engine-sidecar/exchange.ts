@@ -1,0 +1,111 @@
+import { constants, createWriteStream } from 'node:fs';
+import { chmod, copyFile, lstat, mkdir, open, readlink, realpath, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { exhausted } from '@semblance/engine-api/exhausted';
+import { ContractError } from './answers.ts';
+
+/** Beside the socket; what is in it belongs to the one agent that uses the sidecar. */
+const FOLDER = 'work';
+/** The largest output that a render may have; no place to store more is ever signed. */
+const MAX_OUTPUT_BYTES = 2 * 1024 ** 3;
+
+/** The files of one render, in the directory that agent and sidecar share. */
+export interface ExchangeDir {
+  /** Input role → path relative to the shared directory, as the sidecar is told. */
+  readonly inputs: Readonly<Record<string, string>>;
+  readonly output: string;
+  /**
+   * Copies what the sidecar made to a place that it cannot reach, and returns the path.
+   * @throws ContractError unless it is a regular, non-empty file in the folder it was given, reached without links
+   */
+  take(name: string, outputDir: string, signal: AbortSignal): Promise<string>;
+  remove(): Promise<void>;
+}
+
+export interface Exchange {
+  /** Makes the folder for one render and copies the inputs, so that the sidecar touches nothing of the agent's. */
+  open(id: string, inputs: Readonly<Record<string, string>>): Promise<ExchangeDir>;
+  /** Removes all there is: what a killed process left, or at the end. */
+  clear(): Promise<void>;
+}
+
+/** @param socket path of the socket: its directory is the one shared */
+export function createExchange(socket: string): Exchange {
+  const shared = dirname(socket);
+  const root = join(shared, FOLDER);
+
+  async function openRoot(): Promise<void> {
+    await mkdir(root, { recursive: true });
+    // A link here would lead the removal of files astray.
+    if (!(await lstat(root)).isDirectory()) throw new ContractError(`${root} is not a directory`);
+    await chmod(root, 0o770);
+  }
+
+  return {
+    async open(id, inputs) {
+      await openRoot();
+      const dir = join(root, id);
+      const out = join(dir, 'out');
+      const remove = () => rm(dir, { recursive: true, force: true, maxRetries: 3 });
+      try {
+        await folder(dir);
+        await folder(join(dir, 'in'));
+        await folder(out);
+        for (const [role, path] of Object.entries(inputs)) {
+          const copy = join(dir, 'in', role);
+          await copyFile(path, copy, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
+          await chmod(copy, 0o640);
+        }
+      } catch (error) {
+        await remove();
+        throw error;
+      }
+      return {
+        inputs: Object.fromEntries(Object.keys(inputs).map((role) => [role, `${FOLDER}/${id}/in/${role}`])),
+        output: `${FOLDER}/${id}/out`,
+        take: (name, outputDir, signal) => take(join(out, name), join(outputDir, name), signal),
+        remove,
+      };
+    },
+    async clear() {
+      const found = await lstat(root).catch(() => undefined);
+      if (found?.isDirectory()) await rm(root, { recursive: true, force: true, maxRetries: 3 });
+    },
+  };
+}
+
+/** Open to a common group, whatever the umask: the two containers may run as different users. */
+async function folder(path: string): Promise<void> {
+  await mkdir(path);
+  await chmod(path, 0o770);
+}
+
+async function take(from: string, to: string, signal: AbortSignal): Promise<string> {
+  const expected = join(await realpath(dirname(dirname(dirname(from)))), ...from.split('/').slice(-3));
+  // Opened once and looked at through the handle, so that nothing is swapped between the look and the copy. Without
+  // O_NONBLOCK a named pipe would hold the open for ever.
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+  const file = await open(from, flags).catch((error: NodeJS.ErrnoException) => {
+    throw exhausted(error) ?? new ContractError(`the output cannot be opened (${error.code})`);
+  });
+  try {
+    const stats = await file.stat();
+    if (!stats.isFile()) throw new ContractError('the output is not a regular file');
+    if (stats.size === 0) throw new ContractError('the output is empty');
+    if (stats.size > MAX_OUTPUT_BYTES) throw new ContractError(`the output has ${stats.size} bytes`);
+    if ((await pathOf(file.fd, from)) !== expected)
+      throw new ContractError('the output is outside its folder');
+    // No more than was looked at, should the sidecar go on writing.
+    const bytes = file.createReadStream({ autoClose: false, start: 0, end: stats.size - 1 });
+    await pipeline(bytes, createWriteStream(to, { flags: 'wx', mode: 0o600 }), { signal });
+    return to;
+  } finally {
+    await file.close();
+  }
+}
+
+/** Where an open file is; by name where the system does not tell. */
+async function pathOf(fd: number, name: string): Promise<string> {
+  return readlink(`/proc/self/fd/${fd}`).catch(() => realpath(name));
+}

@@ -1,0 +1,72 @@
+import type { Engine } from '@semblance/engine-api/engine';
+import { EngineInterruptedError } from '@semblance/engine-api/engine';
+import type { EngineOptions } from '@semblance/engine-api/engine-options';
+import type { SidecarInfo } from './answers.ts';
+import { connect, SIDECAR_TIMES, type SidecarTimes } from './connection.ts';
+import { createExchange } from './exchange.ts';
+import { renderBySidecar } from './render-call.ts';
+
+/**
+ * The client of an engine that is a program of its own, listening on a Unix socket (proto/semblance/engine/v1).
+ *
+ * Its life is that of one connection: when the sidecar goes, it has `ended`, and its host starts another, which waits
+ * for the sidecar to come back. So a sidecar that is away is handled like an engine process that crashed.
+ * @param hopeless errors of its start after which it is not asked again; none, unless said
+ */
+export function createSidecarEngine(
+  options: EngineOptions,
+  times: SidecarTimes = SIDECAR_TIMES,
+  hopeless?: (error: unknown) => boolean,
+): Engine {
+  const socket = options.settings?.socket;
+  if (!socket) throw new Error('a sidecar needs the path of its socket');
+  const connection = connect(socket, times);
+  const exchange = createExchange(socket);
+  const closing = new AbortController();
+  const { promise: ended, resolve } = Promise.withResolvers<string>();
+  let over = false;
+  const end = (reason: string) => {
+    over = true;
+    resolve(reason);
+  };
+  let info: SidecarInfo | undefined;
+  const known = () => {
+    if (!info) throw new Error('the sidecar is not known before it is warm');
+    return info;
+  };
+
+  return {
+    get name() {
+      return known().name;
+    },
+    get version() {
+      return known().version;
+    },
+    get capabilities() {
+      return known().capabilities;
+    },
+    get concurrency() {
+      return known().concurrency;
+    },
+    ended,
+    async warmUp(signal) {
+      const either = AbortSignal.any([signal, closing.signal]);
+      if (info) return connection.warmAgain(either);
+      const warm = await connection.warm(either, hopeless);
+      await exchange.clear();
+      info = warm;
+      void connection.lost(closing.signal).then((reason) => reason !== undefined && end(reason));
+    },
+    async render(request) {
+      if (!info || over || closing.signal.aborted)
+        throw new EngineInterruptedError('there is no connection to the sidecar');
+      const signal = AbortSignal.any([request.signal, closing.signal]);
+      return renderBySidecar({ ...request, signal }, { connection, exchange, times, onStuck: end });
+    },
+    async close() {
+      closing.abort(new EngineInterruptedError('the connection to the sidecar was closed'));
+      connection.close();
+      await exchange.clear();
+    },
+  };
+}

@@ -1,0 +1,146 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type ServiceError, status } from '@grpc/grpc-js';
+import {
+  EngineInterruptedError,
+  RenderError,
+  type RenderRequest,
+  type RenderResult,
+} from '@semblance/engine-api/engine';
+import type { RenderResponse } from '@semblance/proto/semblance/engine/v1/engine';
+import { type CheckedResult, ContractError, createAnswerReader } from './answers.ts';
+import { type Connection, isTooLarge, type SidecarTimes } from './connection.ts';
+import type { Exchange } from './exchange.ts';
+
+/** Faults of the moment; an engine that ends while it renders may say CANCELLED. */
+const MOMENTARY: readonly (status | undefined)[] = [
+  status.UNAVAILABLE,
+  status.ABORTED,
+  status.CANCELLED,
+  status.RESOURCE_EXHAUSTED,
+];
+
+export interface RenderCallOptions {
+  readonly connection: Connection;
+  readonly exchange: Exchange;
+  readonly times: SidecarTimes;
+  /** The sidecar goes on with a render that is over: it still has the place, so nothing new may be given to it. */
+  readonly onStuck: (reason: string) => void;
+}
+
+/**
+ * One render by the sidecar. When it settles, its files are gone, and the sidecar works on it no longer or `onStuck`
+ * was called.
+ * @throws the signal's reason, RenderError, EngineInterruptedError, ContractError
+ */
+export async function renderBySidecar(
+  request: RenderRequest,
+  options: RenderCallOptions,
+): Promise<RenderResult> {
+  const { signal } = request;
+  signal.throwIfAborted();
+  const renderId = randomUUID();
+  const dir = await options.exchange.open(renderId, request.inputs);
+  let stuck: string | undefined;
+  const onStuck = (reason: string) => {
+    stuck = reason;
+  };
+  try {
+    signal.throwIfAborted();
+    const { outputFile, ...rest } = await answered(
+      renderId,
+      request,
+      { ...options, onStuck },
+      {
+        inputs: { ...dir.inputs },
+        outputDir: dir.output,
+      },
+    );
+    const outputPath = await dir.take(outputFile, request.outputDir, signal);
+    return { outputPath, ...rest };
+  } catch (error) {
+    throw signal.aborted ? signal.reason : error;
+  } finally {
+    await dir.remove().catch((error: unknown) => {
+      // What goes on may write as fast as files are removed; the next client removes what is left.
+      if (stuck === undefined) throw error;
+    });
+    // In the turn in which the render settles: the client's host hears of both together, and first that it is over.
+    if (stuck !== undefined) options.onStuck(stuck);
+  }
+}
+
+async function answered(
+  renderId: string,
+  { capability, parameters, signal, onProgress }: RenderRequest,
+  { connection, times, onStuck }: RenderCallOptions,
+  files: { inputs: Record<string, string>; outputDir: string },
+): Promise<CheckedResult> {
+  const reader = createAnswerReader(capability, onProgress);
+  const stream = connection.client.render({ renderId, capability, parameters: { ...parameters }, ...files });
+  // An iterator that has ended takes no more errors.
+  stream.on('error', () => {});
+  let hung = false;
+  const silence = setTimeout(() => {
+    hung = true;
+    stream.cancel();
+  }, times.silenceMs);
+  const cancel = () => stream.cancel();
+  signal.addEventListener('abort', cancel, { once: true });
+  let over = false;
+  try {
+    for await (const answer of stream as AsyncIterable<RenderResponse>) {
+      silence.refresh();
+      signal.throwIfAborted();
+      reader.accept(answer);
+    }
+    over = true;
+    return reader.end();
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    if (hung) throw new EngineInterruptedError(`the sidecar said nothing for ${times.silenceMs / 1_000} s`);
+    throw asRenderFault(error);
+  } finally {
+    clearTimeout(silence);
+    signal.removeEventListener('abort', cancel);
+    stream.cancel();
+    if (!over && !(await gone(connection, renderId, times, signal)))
+      onStuck('the sidecar goes on with a render that is over');
+  }
+}
+
+/**
+ * Waits until the sidecar works on the render no longer, or is dead.
+ * @returns false when it goes on beyond its time. After a cancel that is not judged here: the client's host counts that
+ *   time, and kills the client. Either way the next client offers nothing before the sidecar is done.
+ */
+async function gone(
+  connection: Connection,
+  renderId: string,
+  { endMs, deadAfterMs }: SidecarTimes,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const began = performance.now();
+  for (;;) {
+    // Taken before it is asked: an answer that was long on its way is no proof of a render that goes on.
+    const waited = signal.aborted ? 0 : performance.now() - began;
+    try {
+      const { running } = await connection.health();
+      if (!running.includes(renderId)) return true;
+      if (waited > endMs) return false;
+    } catch (error) {
+      if ((error as ServiceError).code !== status.DEADLINE_EXCEEDED) return true;
+      if (waited > deadAfterMs) return false;
+    }
+    await delay(20);
+  }
+}
+
+function asRenderFault(error: unknown): Error {
+  if (error instanceof RenderError || error instanceof ContractError) return error;
+  const { code, details = '' } = error as Partial<ServiceError>;
+  if (isTooLarge(error)) return new ContractError(`the sidecar does not keep to the contract: ${details}`);
+  const said = `${status[code ?? status.UNKNOWN]}: ${details || String(error)}`.slice(0, 500);
+  if (MOMENTARY.includes(code)) return new EngineInterruptedError(`the sidecar could not go on (${said})`);
+  return new Error(`the sidecar failed (${said})`);
+}

@@ -1,0 +1,43 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
+import { createRefusals } from '@semblance/common/refusals';
+import { type ConnectionOptions, connect, ErrorCode } from 'nats';
+
+const EVERY_MS = 1_000;
+/** What goes on for long is said again. */
+const SAY_AGAIN_MS = 60_000;
+
+export interface ExplainOptions {
+  readonly to: ConnectionOptions;
+  readonly logger: Logger;
+  /** Whether there is nothing to explain any more. */
+  readonly done: () => boolean;
+  readonly onFault: (why: string) => void;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Why there is no connection yet: a client that waits for its first one tries on and on and does not say what for, so
+ * this asks with one of its own.
+ * @throws ConfigError when the server goes on refusing the credentials
+ */
+export async function explainNats({ to, logger, done, onFault, signal }: ExplainOptions): Promise<void> {
+  const refusals = createRefusals('SEMBLANCE_NATS_URL');
+  for (let said = { text: '', at: 0 }; ; ) {
+    await delay(EVERY_MS, undefined, { signal }).catch(() => {});
+    if (done() || signal.aborted) return;
+    try {
+      await (await connect({ ...to, reconnect: false, timeout: 3_000 })).close();
+    } catch (error) {
+      if (done() || signal.aborted) return;
+      const text = describeError(error);
+      onFault(text);
+      if (text !== said.text || performance.now() - said.at >= SAY_AGAIN_MS) {
+        said = { text, at: performance.now() };
+        logger.warn(`not connected to NATS: ${text}`);
+      }
+      refusals.count(error, (error as { code?: string }).code === ErrorCode.AuthorizationViolation);
+    }
+  }
+}

@@ -1,0 +1,86 @@
+import { createInterface } from 'node:readline';
+import { RenderError } from '@semblance/engine-api/engine';
+import { interrupted } from './failure.ts';
+import { inputArgs } from './formats.ts';
+import type { Kit } from './kit.ts';
+import type { WrittenVideo } from './types.ts';
+
+/** Told how many seconds of a video were decoded. */
+export type OnDecoded = (seconds: number) => void;
+
+/**
+ * Decodes a finished video and says how long it is: from its first frame to the end of its last one. Sound that goes on
+ * longer is not counted: what is charged is what was rendered. The file may be of any engine, so nothing is assumed of
+ * its container or of the time base it counts in.
+ */
+export function measure(
+  kit: Kit,
+  path: string,
+  signal: AbortSignal,
+  onDecoded?: OnDecoded,
+): Promise<WrittenVideo> {
+  const decoding = ['-threads', String(kit.threads), '-skip_loop_filter', 'all'];
+  const times = 'best_effort_timestamp,best_effort_timestamp_time,pkt_duration,duration';
+  return span(kit, path, signal, `frame=${times}`, decoding, onDecoded);
+}
+
+/**
+ * The same of a file that was just written by us, by what it says of its packets. They are in the order in which they
+ * are shown, one for each frame, so that decoding would say nothing else of its length.
+ */
+export function measureWritten(kit: Kit, path: string, signal: AbortSignal): Promise<WrittenVideo> {
+  return span(kit, path, signal, 'packet=pts,duration', []);
+}
+
+async function span(
+  kit: Kit,
+  path: string,
+  signal: AbortSignal,
+  entries: string,
+  options: readonly string[],
+  onDecoded?: OnDecoded,
+): Promise<WrittenVideo> {
+  const args = [
+    ...['-v', 'error', ...options, '-select_streams', 'V:0', '-show_entries', `stream=time_base:${entries}`],
+    ...['-of', 'compact=p=0:s=,', ...inputArgs(path)],
+  ];
+  await using tool = await kit.start('ffprobe', args, { signal, limits: { cpuSec: 3_600 } });
+  let frames = 0;
+  let first = Number.POSITIVE_INFINITY;
+  let last = Number.NEGATIVE_INFINITY;
+  let end = Number.NEGATIVE_INFINITY;
+  let secondsPerTick = Number.NaN;
+  let firstSeconds: number | undefined;
+  for await (const line of createInterface({ input: tool.stdout })) {
+    const fields = new Map(line.split(',').map((part) => part.split('=') as [string, string]));
+    const base = fields.get('time_base');
+    if (base !== undefined) {
+      const [num, den] = base.split('/').map(Number);
+      secondsPerTick = Number(num) / Number(den);
+      continue;
+    }
+    const time = Number(fields.get('best_effort_timestamp') ?? fields.get('pts'));
+    if (!Number.isFinite(time)) continue;
+    const duration = Number(fields.get('duration') ?? fields.get('pkt_duration'));
+    frames++;
+    first = Math.min(first, time);
+    last = Math.max(last, time);
+    end = Math.max(end, time + (duration > 0 ? duration : 0));
+    // What a tick is comes last of all.
+    const seconds = Number(fields.get('best_effort_timestamp_time'));
+    if (!onDecoded || !Number.isFinite(seconds)) continue;
+    firstSeconds ??= seconds;
+    onDecoded(seconds - firstSeconds);
+  }
+  const exit = await tool.exited;
+  signal.throwIfAborted();
+  const moment = interrupted(exit);
+  if (moment) throw moment;
+  // Not every container says how long the last frame is shown: as long as the mean one.
+  if (end <= last && frames > 1) end = last + (last - first) / (frames - 1);
+  const durationMs = Math.round((end - first) * secondsPerTick * 1000);
+  if (exit.code !== 0 || !(durationMs > 0)) {
+    throw new RenderError('processing_failed', 'The file written cannot be decoded.', { cause: exit.stderr });
+  }
+  return { frames, durationMs };
+}

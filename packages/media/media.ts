@@ -1,0 +1,91 @@
+import { createGuard } from '@semblance/common/process/guard';
+import { decodeAudio } from './decode-audio.ts';
+import { decodeVideo } from './decode-video.ts';
+import { createKit } from './kit.ts';
+import { measure, type OnDecoded } from './measure.ts';
+import { type Probed, probe, probeSound } from './probe.ts';
+import type { MediaTools } from './tools.ts';
+import type { Media, MediaInfo, MediaLimits, WrittenVideo } from './types.ts';
+import { openWriter } from './writer.ts';
+
+export { findMediaTools, type MediaTools, type MissingMediaTools } from './tools.ts';
+
+/** Half an hour of at most 4K at 60 frames a second. */
+export const DEFAULT_MEDIA_LIMITS: MediaLimits = {
+  maxDurationSec: 1_800,
+  maxPixels: 4_096 * 2_304,
+  maxFrames: 1_800 * 60,
+};
+
+export interface MediaOptions {
+  /** From `findMediaTools()`. */
+  readonly tools: MediaTools;
+  readonly limits?: Partial<MediaLimits>;
+  /** Whether high dynamic range is brought to the standard one. Default: where ffmpeg can. */
+  readonly toneMapping?: boolean;
+  /** Threads that one decoder, and one encoder, may keep busy. Default 2. */
+  readonly threads?: number;
+  /** Address space of one child process, MiB. */
+  readonly memoryMib?: number;
+  /** Seconds that a child may take over its next bytes, or over taking ours, before it is killed. */
+  readonly stallSec?: number;
+  /** Nice value of the child processes. Default: that of this process. */
+  readonly nice?: number;
+}
+
+/** What an agent tells of its media layer. */
+export interface MediaStatus {
+  readonly ffmpeg: string;
+  /** Whether child processes are without a network. */
+  readonly networkIsolated: boolean;
+  readonly toneMapping: boolean;
+}
+
+export interface OpenMedia extends Media {
+  readonly status: MediaStatus;
+  /** Length and frames of a finished video, whoever wrote it, as decoded. @throws RenderError processing_failed */
+  readonly measure: (path: string, signal: AbortSignal, onDecoded?: OnDecoded) => Promise<WrittenVideo>;
+  /** Ends the process that guards the others. Whatever is still decoded or written is to be ended before. */
+  close(): Promise<void>;
+}
+
+/** Decoding and encoding through the ffmpeg found on this machine. */
+export function createMedia(options: MediaOptions): OpenMedia {
+  const guard = createGuard({ graceMs: 200 });
+  const kit = createKit({
+    tools: { ...options.tools, toneMapping: options.tools.toneMapping && options.toneMapping !== false },
+    guard,
+    limits: { ...DEFAULT_MEDIA_LIMITS, ...options.limits },
+    threads: options.threads ?? 2,
+    memoryMib: options.memoryMib ?? 3_072,
+    stallSec: options.stallSec ?? 60,
+    nice: options.nice,
+  });
+  // What engines are told of a file is less than what decoding it needs.
+  const known = new WeakMap<MediaInfo, Probed>();
+  const remember = async (probed: Promise<Probed>) => {
+    const result = await probed;
+    known.set(result.info, result);
+    return result;
+  };
+  return {
+    status: {
+      ffmpeg: kit.tools.version,
+      networkIsolated: kit.tools.isolate.length > 0,
+      toneMapping: kit.tools.toneMapping,
+    },
+    async probe(path, need, signal) {
+      return (await remember(probe(kit, path, need, signal))).info;
+    },
+    async *decodeVideo(path, info, decode) {
+      const probed = known.get(info) ?? (await probe(kit, path, 'video', decode.signal));
+      yield* decodeVideo(kit, path, probed, decode);
+    },
+    openWriter: (writer) => openWriter(kit, writer),
+    async *decodeAudio(path, decode) {
+      yield* decodeAudio(kit, path, await probeSound(kit, path, decode.signal), decode);
+    },
+    measure: (path, signal, onDecoded) => measure(kit, path, signal, onDecoded),
+    close: () => guard.close(),
+  };
+}

@@ -1,0 +1,139 @@
+import { createInterface } from 'node:readline';
+import { RenderError } from '@semblance/engine-api/engine';
+import { stopped } from './failure.ts';
+import { lookArgs } from './formats.ts';
+import { type RawStream, unsupported } from './headers.ts';
+import type { Kit } from './kit.ts';
+
+/** When the packets of one stream are shown. */
+export interface PacketTimes {
+  readonly packets: number;
+  readonly startUs: number;
+  readonly endUs: number;
+  readonly durationUs: number;
+  readonly variable: boolean;
+  /** Some packets do not say when they are shown, only when they are decoded, as in AVI. */
+  readonly untimed: boolean;
+}
+
+/** Seconds by which the time of a packet lies before that of a former one where a file's times begin again. */
+const BEGINS_AGAIN_SEC = 0.5;
+/** Packets of which that is true before it is believed: the odd time is damaged. */
+const BEGINS_AGAIN_PACKETS = 3;
+
+/**
+ * Reads the times of one stream's packets without decoding them: headers claim what they like.
+ * @throws RenderError also where times begin again: frames would be shown on top of each other, and not be counted
+ */
+export async function scanPackets(
+  kit: Kit,
+  path: string,
+  stream: RawStream,
+  signal: AbortSignal,
+): Promise<PacketTimes> {
+  const [num = 1, den = 1] = (stream.time_base ?? '1/1').split('/').map(Number);
+  const args = [
+    ...['-v', 'error', '-select_streams', String(stream.index)],
+    ...['-show_entries', 'packet=pts,dts,duration,size,flags', '-of', 'compact=p=0:s=,', ...lookArgs(path)],
+  ];
+  await using tool = await kit.start('ffprobe', args, { signal, wallSec: 600 });
+  const isVideo = stream.codec_type === 'video';
+  const most = isVideo ? kit.limits.maxFrames : Number.POSITIVE_INFINITY;
+  const toUs = (1e6 * num) / den;
+  const shown = new Span();
+  const decoded = new Span();
+  let packets = 0;
+  let early = 0;
+  for await (const line of createInterface({ input: tool.stdout })) {
+    const fields = new Map(line.split(',').map((part) => part.split('=') as [string, string]));
+    // Empty ones repeat the frame before; those marked D are cut away by an edit list.
+    if (!fields.has('size') || fields.get('size') === '0' || fields.get('flags')?.includes('D')) continue;
+    packets++;
+    const duration = Number(fields.get('duration')) || 0;
+    // The order in which packets are decoded is that of the file, whatever the order in which frames are shown.
+    if (Number(fields.get('dts')) * toUs < decoded.last * toUs - BEGINS_AGAIN_SEC * 1e6) early++;
+    if (early >= BEGINS_AGAIN_PACKETS) throw beginsAgain(isVideo ? 'video' : 'sound');
+    shown.add(Number(fields.get('pts')), duration, isVideo);
+    decoded.add(Number(fields.get('dts')), duration, isVideo);
+    if (packets > most) throw new RenderError('input_too_large', `The video has more than ${most} frames.`);
+    const soFar = Math.max(shown.length, decoded.length) * toUs;
+    if (soFar > kit.limits.maxDurationSec * 1e6) throw tooLong(kit, soFar / 1e6);
+  }
+  const exit = await tool.exited;
+  signal.throwIfAborted();
+  const failure = stopped(exit, 'The file');
+  if (failure) throw failure;
+  if (packets === 0)
+    throw unsupported('Nothing in the file can be decoded: it is damaged or cut off at its beginning.');
+  const untimed = shown.count < packets;
+  const span = untimed ? decoded : shown;
+  const sorted = Float64Array.from(span.times).sort();
+  // A bare stream may have no times at all: they are counted off while decoding.
+  let { first, last, end } = span.count > 0 ? span : { first: 0, last: 0, end: 0 };
+  const mean =
+    span.count > 1 && last > first ? (last - first) / (span.count - 1) : statedDistance(stream, toUs);
+  if (span.count === 0) last = (packets - 1) * mean;
+  // Not every container says how long the last frame is shown: as long as the mean one.
+  if (isVideo && !(end > last)) end = last + mean;
+  end = Math.max(end, last);
+  const late = untimed && shown.count > 0 ? shown.first - first : 0;
+  return {
+    packets,
+    startUs: Math.round((first + late) * toUs),
+    endUs: Math.round((end + late) * toUs),
+    durationUs: Math.round((end - first) * toUs),
+    variable: isVariable(sorted, toUs),
+    untimed,
+  };
+}
+
+/** Where times lie, in ticks. */
+class Span {
+  readonly times: number[] = [];
+  count = 0;
+  first = Number.POSITIVE_INFINITY;
+  last = Number.NEGATIVE_INFINITY;
+  end = Number.NEGATIVE_INFINITY;
+
+  add(time: number, duration: number, keep: boolean): void {
+    if (!Number.isFinite(time)) return;
+    this.count++;
+    if (keep) this.times.push(time);
+    this.first = Math.min(this.first, time);
+    this.last = Math.max(this.last, time);
+    this.end = Math.max(this.end, time + duration);
+  }
+
+  get length(): number {
+    return this.count > 0 ? this.end - this.first : 0;
+  }
+}
+
+function statedDistance(stream: RawStream, toUs: number): number {
+  const [num = 0, den = 0] = (stream.avg_frame_rate ?? '').split('/').map(Number);
+  return (num > 0 && den > 0 ? (1e6 * den) / num : 40_000) / toUs;
+}
+
+/** Whether distances differ by more than two ticks, or two milliseconds where ticks are finer than files are exact. */
+function isVariable(sorted: Float64Array, toUs: number): boolean {
+  let least = Number.POSITIVE_INFINITY;
+  let most = 0;
+  for (let i = 1; i < sorted.length; i++) {
+    const distance = (sorted[i] as number) - (sorted[i - 1] as number);
+    least = Math.min(least, distance);
+    most = Math.max(most, distance);
+  }
+  return sorted.length > 2 && (most - least) * toUs > Math.max(1.5 * toUs, 2_000);
+}
+
+const beginsAgain = (what: string) =>
+  unsupported(
+    `The time stamps of the ${what} begin again in the middle, as in parts that were put end to end. ` +
+      'Convert it to one file, such as an MP4, in which they go on, and upload that.',
+  );
+
+export const tooLong = (kit: Kit, seconds: number) =>
+  new RenderError(
+    'input_too_large',
+    `The input is ${Math.round(seconds)} s long or longer; at most ${kit.limits.maxDurationSec} s are taken.`,
+  );

@@ -1,0 +1,170 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import type { Readable, Writable } from 'node:stream';
+import type { Guard } from '@semblance/common/process/guard';
+import { lowerPriority } from '@semblance/common/process/lower-priority';
+import type { MediaTools } from './tools.ts';
+
+/**
+ * Waits until the guard knows the process, so that none outlives us; then gives up what it must not use and becomes the
+ * tool. A limit that a system does not know (macOS has none on address space) is left out. Where the limit on processor
+ * time can be told from a kill it is: at the soft one the kernel sends a signal of its own, at the hard one SIGKILL.
+ */
+const WRAPPER = `IFS= read -r go <&3 || exit 125
+exec 3<&-
+ulimit -c 0 2>/dev/null
+ulimit -S -t "$1" || exit 126
+ulimit -H -t "$(($1 + 10))" 2>/dev/null || :
+ulimit -f "$2" || exit 126
+ulimit -v "$3" 2>/dev/null || :
+shift 3
+exec "$@"`;
+
+const STDERR_KEPT = 8_192;
+
+export interface ChildLimits {
+  readonly cpuSec: number;
+  /** Address space. */
+  readonly memoryMib: number;
+  /** Largest file it may write. */
+  readonly fileMib: number;
+}
+
+export interface ToolExit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  /** Why it was ended before its time: killed by us, or by its limit of processor time. Undefined for any other end. */
+  readonly ended: 'killed' | 'cpu' | undefined;
+  /** The last of what the tool wrote to standard error. */
+  readonly stderr: string;
+}
+
+export interface Tool {
+  readonly pid: number;
+  readonly stdin: Writable | null;
+  readonly stdout: Readable;
+  /** Resolves when the process and whatever it started are gone; never rejects. */
+  readonly exited: Promise<ToolExit>;
+  kill(): void;
+}
+
+export interface ToolOptions extends ProgramLimits {
+  readonly tools: MediaTools;
+  readonly program: 'ffmpeg' | 'ffprobe';
+}
+
+export interface ProgramOptions extends ProgramLimits {
+  /** Path of the program. */
+  readonly file: string;
+  /** As in {@link MediaTools}. */
+  readonly isolate: readonly string[];
+}
+
+interface ProgramLimits {
+  readonly args: readonly string[];
+  readonly limits: ChildLimits;
+  readonly guard: Guard;
+  /** Aborted: the process is killed. */
+  readonly signal: AbortSignal;
+  /** Its nice value. Default: ours. */
+  readonly nice?: number | undefined;
+  /** Whether something is written to its standard input. */
+  readonly feed?: boolean;
+}
+
+/** Starts ffmpeg or ffprobe as {@link startProgram} does. */
+export function startTool({ tools, program, ...options }: ToolOptions): Promise<Tool> {
+  return startProgram({ ...options, file: tools[program], isolate: tools.isolate });
+}
+
+/** Starts a program in a process group of its own, limited, without a network where the kernel allows that. */
+export async function startProgram(options: ProgramOptions): Promise<Tool> {
+  const { file, isolate, limits, guard, signal } = options;
+  signal.throwIfAborted();
+  const child = spawn(
+    '/bin/sh',
+    [
+      ...['-c', WRAPPER, 'media'],
+      ...[String(limits.cpuSec), String(limits.fileMib * 2048), String(limits.memoryMib * 1024)],
+      ...[...isolate, file, ...options.args],
+    ],
+    {
+      detached: true,
+      cwd: '/',
+      // Nothing of ours: neither secrets nor variables that steer ffmpeg, such as FFREPORT.
+      env: { PATH: process.env.PATH, LC_ALL: 'C', AV_LOG_FORCE_NOCOLOR: '1', ...libraryPath() },
+      stdio: [options.feed ? 'pipe' : 'ignore', 'pipe', 'pipe', 'pipe'],
+    },
+  );
+  const pid = child.pid;
+  if (pid === undefined) {
+    const cause = await new Promise<unknown>((resolve) => child.once('error', resolve));
+    throw new Error(`cannot start ${file}`, { cause });
+  }
+  // While it waits at the gate it is one thread, from which all others will have it.
+  if (options.nice !== undefined) lowerPriority(pid, options.nice);
+  child.on('error', () => {});
+  child.stdin?.on('error', () => {});
+  const stdout = child.stdout as Readable;
+  stdout.on('error', () => {});
+  let ended = false;
+  let killed = false;
+  const kill = () => {
+    if (ended) return;
+    killed = true;
+    killGroup(pid);
+  };
+  const exited = exitOf(child).then(async (exit) => {
+    ended = true;
+    signal.removeEventListener('abort', kill);
+    killGroup(pid);
+    await guard.forget(pid);
+    return { ...exit, ended: killed ? ('killed' as const) : overTime(exit) ? ('cpu' as const) : undefined };
+  });
+  try {
+    await guard.watch(pid, 'SIGTERM');
+  } catch (cause) {
+    // It still waits: it would be nobody's.
+    kill();
+    await exited;
+    throw new Error(`cannot start ${file}`, { cause });
+  }
+  signal.addEventListener('abort', kill, { once: true });
+  const gate = child.stdio[3] as Writable;
+  gate.on('error', () => {});
+  if (signal.aborted) kill();
+  else gate.end('go\n');
+  return { pid, stdin: child.stdin, stdout, exited, kill };
+}
+
+/** ffmpeg takes the signal as a wish to stop, and then ends with this status. */
+const STOPPED_BY_SIGNAL = 255;
+const overTime = ({ code, signal }: Pick<ToolExit, 'code' | 'signal'>) =>
+  signal === 'SIGXCPU' || code === STOPPED_BY_SIGNAL;
+
+function exitOf(child: ChildProcess): Promise<Omit<ToolExit, 'ended'>> {
+  let stderr = '';
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    stderr = (stderr + text).slice(-STDERR_KEPT);
+  });
+  return new Promise((resolve) => {
+    child.once('exit', (code, signal) => {
+      // What it said last may still be in the pipe.
+      const done = () => resolve({ code, signal, stderr });
+      if (child.stderr?.readableEnded === false) child.stderr.once('close', done);
+      else done();
+    });
+  });
+}
+
+function libraryPath(): NodeJS.ProcessEnv {
+  const { LD_LIBRARY_PATH } = process.env;
+  return LD_LIBRARY_PATH ? { LD_LIBRARY_PATH } : {};
+}
+
+function killGroup(pgid: number): void {
+  try {
+    process.kill(-pgid, 'SIGKILL');
+  } catch {
+    // Gone already.
+  }
+}

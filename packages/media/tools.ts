@@ -1,0 +1,97 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { findOnPath } from '@semblance/common/process/find-on-path';
+import { exhausted } from '@semblance/engine-api/exhausted';
+
+const run = promisify(execFile);
+
+/** The ffmpeg of this machine and what it can do. */
+export interface MediaTools {
+  readonly available: true;
+  readonly ffmpeg: string;
+  readonly ffprobe: string;
+  /** As ffmpeg states it, such as `5.1.9-0+deb12u1`. */
+  readonly version: string;
+  /** Arguments before a command that put it into a network of its own, without any interface; empty where the kernel forbids. */
+  readonly isolate: readonly string[];
+  /** Whether high dynamic range can be brought down to the standard one. */
+  readonly toneMapping: boolean;
+}
+
+/** Why video and sound cannot be worked with here. */
+export interface MissingMediaTools {
+  readonly available: false;
+  readonly reason: string;
+}
+
+const NETWORK_NAMESPACES: readonly (readonly string[])[] = [
+  ['--net'],
+  ['--user', '--map-current-user', '--net'],
+  ['--user', '--map-root-user', '--net'],
+];
+
+/**
+ * Looks for ffmpeg and ffprobe (FFmpeg 5.1 or later, with libx264) on PATH.
+ * @throws EngineInterruptedError when the machine lacks the files or processes to look: what is there is not known then
+ */
+export async function findMediaTools(path = process.env.PATH): Promise<MediaTools | MissingMediaTools> {
+  const missing = (reason: string): MissingMediaTools => ({ available: false, reason });
+  const ffmpeg = findOnPath('ffmpeg', path);
+  const ffprobe = findOnPath('ffprobe', path);
+  if (!ffmpeg || !ffprobe) {
+    return missing(
+      `${ffmpeg ? 'ffprobe' : 'ffmpeg'} is not on PATH (Debian and Ubuntu: apt-get install ffmpeg)`,
+    );
+  }
+  try {
+    const [version, encoders, filters, isolate] = await Promise.all([
+      output(ffmpeg, '-version'),
+      output(ffmpeg, '-encoders'),
+      output(ffmpeg, '-filters'),
+      findIsolation(path),
+    ]);
+    const number = /version (\S+)/.exec(version)?.[1] ?? 'unknown';
+    const [, major, minor] = /^n?(\d+)\.(\d+)/.exec(number) ?? [];
+    if (major && Number(major) + Number(minor) / 100 < 5.01) {
+      return missing(`${ffmpeg} is version ${number}; 5.1 or later is needed`);
+    }
+    for (const encoder of ['libx264', 'aac']) {
+      if (!new RegExp(`^ \\S+ ${encoder} `, 'm').test(encoders)) {
+        return missing(`${ffmpeg} was built without the encoder ${encoder}`);
+      }
+    }
+    const has = (filter: string) => new RegExp(`^ \\S+ ${filter} `, 'm').test(filters);
+    const toneMapping = has('zscale') && has('tonemap');
+    return { available: true, ffmpeg, ffprobe, version: number, isolate, toneMapping };
+  } catch (error) {
+    const lack = exhausted(error);
+    if (lack) throw lack;
+    return missing(`${ffmpeg} does not run: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+async function output(file: string, what: string): Promise<string> {
+  const { stdout } = await run(file, ['-hide_banner', what], { timeout: 20_000, maxBuffer: 4 << 20 });
+  return stdout;
+}
+
+/**
+ * Arguments before a command that give it a network of its own, where the kernel allows that.
+ * @throws EngineInterruptedError when the machine lacks the files or processes to try
+ */
+export async function findIsolation(path: string | undefined): Promise<readonly string[]> {
+  const unshare = findOnPath('unshare', path);
+  if (!unshare) return [];
+  for (const kind of NETWORK_NAMESPACES) {
+    try {
+      await run(unshare, [...kind, '--', 'true'], { timeout: 5_000 });
+      return [unshare, ...kind, '--'];
+    } catch (error) {
+      // A fault of the moment is no answer: whoever took it for one would go on without a network of their own.
+      const lack = exhausted(error);
+      if (lack) throw lack;
+      // Not allowed here; the next one may be.
+    }
+  }
+  return [];
+}

@@ -1,0 +1,116 @@
+import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
+import { isObjectKey } from '@semblance/common/object-key';
+import { isKeyPrefix } from './store.ts';
+
+/** Path, at the gateway, under which the directory store's objects are served. */
+export const FILES_PATH = '/files';
+
+/** `DELETE` and `LIST` are for services of the installation alone: no link for them is ever given to anyone else. */
+export type LinkMethod = 'GET' | 'PUT' | 'DELETE' | 'LIST';
+
+/** Links for `DELETE` and `LIST` hold no longer than this: they are made for one request. */
+export const LONGEST_INTERNAL_SECONDS = 600;
+
+/** What a link permits. A GET link also permits HEAD. */
+export interface LinkGrant {
+  readonly method: LinkMethod;
+  /** LIST: what the keys begin with. */
+  readonly key: string;
+  /** Unix seconds. */
+  readonly expires: number;
+  /** PUT: the content type the object will have, and the most bytes it may have. */
+  readonly contentType?: string;
+  readonly maxBytes?: number;
+  /** LIST: where the page before ended; none for the first one. */
+  readonly after?: string;
+}
+
+export type LinkVerdict =
+  | { readonly ok: true; readonly grant: LinkGrant }
+  | { readonly ok: false; readonly reason: 'expired' | 'invalid' };
+
+/** Path and query of a link, such as `/files/api/…?expires=…&signature=…`. Deterministic. */
+export function signLink(signingKey: Buffer, grant: LinkGrant): string {
+  const query = new URLSearchParams({ expires: String(grant.expires) });
+  if (grant.method === 'PUT') {
+    query.set('content_type', grant.contentType ?? '');
+    query.set('max_bytes', String(grant.maxBytes));
+  }
+  if (grant.method === 'LIST') {
+    query.set('prefix', grant.key);
+    query.set('after', grant.after ?? '');
+  }
+  query.set('signature', signatureOf(signingKey, grant).toString('base64url'));
+  const path = grant.method === 'LIST' ? FILES_PATH : `${FILES_PATH}/${grant.key}`;
+  return `${path}?${query}`;
+}
+
+/**
+ * Checks a link's signature in constant time, then its expiry.
+ *
+ * @param method what the request wants to do; HEAD counts as GET
+ * @param key the path below `/files/`, as received; LIST: the prefix in the query
+ */
+export function verifyLink(
+  signingKey: Buffer,
+  method: LinkMethod,
+  key: string,
+  query: URLSearchParams,
+  now: Date = new Date(),
+): LinkVerdict {
+  const expires = wholeNumber(query.get('expires'));
+  const signature = query.get('signature');
+  const named = method === 'LIST' ? isKeyPrefix(key) : isObjectKey(key);
+  if (!named || expires === undefined || !signature) return { ok: false, reason: 'invalid' };
+  let grant: LinkGrant = { method, key, expires };
+  if (method === 'PUT') {
+    const contentType = query.get('content_type');
+    const maxBytes = wholeNumber(query.get('max_bytes'));
+    if (!contentType || maxBytes === undefined) return { ok: false, reason: 'invalid' };
+    grant = { ...grant, contentType, maxBytes };
+  }
+  if (method === 'LIST') grant = { ...grant, after: query.get('after') ?? '' };
+  const presented = Buffer.from(signature, 'base64url');
+  const expected = signatureOf(signingKey, grant);
+  // The encoded forms are compared too: base64url has spare bits, and a link has one spelling.
+  const same =
+    presented.length === expected.length &&
+    timingSafeEqual(presented, expected) &&
+    signature === expected.toString('base64url');
+  if (!same) return { ok: false, reason: 'invalid' };
+  if (now.getTime() >= expires * 1000) return { ok: false, reason: 'expired' };
+  const internal = method === 'DELETE' || method === 'LIST';
+  if (internal && expires * 1000 > now.getTime() + LONGEST_INTERNAL_SECONDS * 1000)
+    return { ok: false, reason: 'invalid' };
+  return { ok: true, grant };
+}
+
+function signatureOf(signingKey: Buffer, grant: LinkGrant): Buffer {
+  // A JSON array has one reading, so no two grants share a text to sign.
+  const text = JSON.stringify([
+    'semblance-link-v1',
+    grant.method,
+    grant.key,
+    grant.expires,
+    grant.contentType ?? null,
+    grant.maxBytes ?? null,
+    ...(grant.method === 'LIST' ? [grant.after ?? ''] : []),
+  ]);
+  return createHmac('sha256', keyObject(signingKey)).update(text).digest();
+}
+
+/** Making a key of its bytes costs several times what signing with it does. */
+function keyObject(signingKey: Buffer): KeyObject {
+  let key = keys.get(signingKey);
+  if (!key) {
+    key = createSecretKey(signingKey);
+    keys.set(signingKey, key);
+  }
+  return key;
+}
+
+const keys = new WeakMap<Buffer, KeyObject>();
+
+function wholeNumber(text: string | null): number | undefined {
+  return text !== null && /^(0|[1-9]\d{0,14})$/.test(text) ? Number(text) : undefined;
+}

@@ -1,0 +1,69 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { describeError } from '@semblance/common/errors';
+import type { Logger } from '@semblance/common/logging';
+import { createRefusals } from '@semblance/common/refusals';
+import type { OpenedObjectStore } from './open.ts';
+import { StoreFault } from './store.ts';
+
+const EVERY_MS = 1_000;
+const ANSWER_MS = 5_000;
+/** What goes on for long is said again. */
+const SAY_AGAIN_MS = 60_000;
+
+export interface StartCheck {
+  /** For `/readyz`; nothing where the store is no other server. */
+  readonly ready: Readonly<Record<string, () => void>>;
+  close(): void;
+}
+
+/**
+ * Tries the object store until it has been reached once. A service is not ready before: nothing is rolled out with
+ * settings that cannot work. Afterwards a store that is away fails the requests that need it, and no others.
+ *
+ * What it throws when the store refuses the credentials ends the process, as `createRefusals` says.
+ */
+export function checkAtStart(
+  store: OpenedObjectStore,
+  logger: Logger,
+  { everyMs = EVERY_MS }: { everyMs?: number } = {},
+): StartCheck {
+  const { check } = store;
+  if (!check) return { ready: {}, close: () => {} };
+  const end = new AbortController();
+  const refusals = createRefusals('AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY');
+  let fault: string | undefined = 'the object store has not been asked yet';
+
+  async function run(): Promise<void> {
+    for (let said = { text: '', at: 0 }; ; ) {
+      try {
+        await check?.call(store, end.signal, ANSWER_MS);
+        if (said.text) logger.info('the object store can be used');
+        fault = undefined;
+        return;
+      } catch (error) {
+        if (end.signal.aborted) return;
+        fault = describeError(error);
+        if (fault !== said.text || performance.now() - said.at >= SAY_AGAIN_MS) {
+          said = { text: fault, at: performance.now() };
+          logger.warn(`the object store cannot be used yet: ${fault}`);
+        }
+        refusals.count(error, error instanceof StoreFault && error.refused);
+      }
+      await delay(everyMs, undefined, { signal: end.signal }).catch(() => {});
+      if (end.signal.aborted) return;
+    }
+  }
+  void run().catch((error: unknown) =>
+    queueMicrotask(() => {
+      throw error;
+    }),
+  );
+  return {
+    ready: {
+      objects() {
+        if (fault !== undefined) throw new Error(fault);
+      },
+    },
+    close: () => end.abort(),
+  };
+}

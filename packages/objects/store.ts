@@ -1,0 +1,97 @@
+import type { Readable } from 'node:stream';
+import { isObjectKey } from '@semblance/common/object-key';
+
+/** Thrown when a key holds nothing. */
+export class ObjectNotFoundError extends Error {
+  override readonly name = 'ObjectNotFoundError';
+  readonly code = 'object_not_found';
+  readonly retryable = false;
+}
+
+export interface ObjectInfo {
+  readonly sizeBytes: number;
+  readonly contentType: string;
+}
+
+/** An object found by listing. */
+export interface StoredObject {
+  readonly key: string;
+  readonly sizeBytes: number;
+  readonly storedAt: Date;
+}
+
+export interface SignedLinkOptions {
+  /** Lifetime, counted from `signedAt`. */
+  readonly expiresInSeconds: number;
+  /** Moment the signature dates from; the same moment gives the same link. Default: now. */
+  readonly signedAt?: Date;
+  /** Who will use the link: clients outside, or agents inside the cluster. Default: `public`. */
+  readonly audience?: 'public' | 'internal';
+}
+
+export interface SignedPut {
+  readonly url: string;
+  /** Headers covered by the signature, to be sent as given. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/**
+ * The bytes of inputs and outputs. Keys are `/`-separated names of [A-Za-z0-9._-] without `..`.
+ * All stores (an S3 API, a directory served by the gateway, that same directory reached over HTTP) pass the same
+ * conformance tests.
+ */
+export interface ObjectStore {
+  /**
+   * Stores a stream under a key, replacing what was there, visible only once complete. Memory stays bounded whatever
+   * the length. When the source fails or the signal aborts, nothing is stored.
+   */
+  put(
+    key: string,
+    source: Readable,
+    options: { contentType: string; signal?: AbortSignal },
+  ): Promise<{ sizeBytes: number }>;
+  /** @throws ObjectNotFoundError */
+  info(key: string): Promise<ObjectInfo>;
+  /** Idempotent: deleting what is not there succeeds. */
+  delete(key: string): Promise<void>;
+  /**
+   * Every object whose key begins with the prefix, in no order, read bit by bit. What is stored or deleted meanwhile may
+   * or may not be among them.
+   */
+  list(prefix: string): AsyncIterable<StoredObject>;
+  signGet(key: string, options: SignedLinkOptions): Promise<string>;
+  signPut(
+    key: string,
+    options: SignedLinkOptions & { contentType: string; maxBytes: number },
+  ): Promise<SignedPut>;
+}
+
+/** Thrown when the store cannot be reached or does not do what it is asked; another try may succeed. */
+export class ObjectStoreError extends Error {
+  override readonly name = 'ObjectStoreError';
+  readonly code = 'object_store_unavailable';
+  readonly retryable = true;
+}
+
+/** Why a store cannot be used, in words for whoever set it up. */
+export class StoreFault extends ObjectStoreError {
+  /** The store knows us and will not have us: only other credentials help, which a process is given when it starts. */
+  readonly refused: boolean;
+
+  constructor(message: string, options: ErrorOptions & { refused?: boolean } = {}) {
+    super(message, options);
+    this.refused = options.refused ?? false;
+  }
+}
+
+/** @throws RangeError */
+export function checkKey(key: string): void {
+  if (!isObjectKey(key)) throw new RangeError('not an object key');
+}
+
+const PREFIX = /^[A-Za-z0-9._/-]{0,512}$/;
+
+/** Whether there could be keys that begin so. */
+export function isKeyPrefix(prefix: string): boolean {
+  return PREFIX.test(prefix);
+}

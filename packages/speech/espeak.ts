@@ -1,0 +1,154 @@
+import { RenderError } from '@semblance/engine-api/engine';
+import { ByteReader } from '@semblance/media/byte-reader';
+import { startProgram, type Tool } from '@semblance/media/sandbox';
+import { type Phone, type Sound, soundOfIpa } from './sounds.ts';
+import {
+  LIMITS,
+  type Synthesiser,
+  type SynthesiserOptions,
+  speechFailure,
+  type Utterance,
+  WALL_SEC,
+} from './synthesiser.ts';
+import { ESPEAK_ARGS } from './tools.ts';
+
+const MOST_HEAD = 4 << 20;
+/** Samples of one passage: what the script cuts off at, and one more piece. */
+const MOST_SAMPLES = 48_000 * 610;
+
+/** espeak-ng tells of a stop when lips or tongue let go; its closure is the silence before. Seconds. */
+const STOP_LEAD: Readonly<Record<string, number>> = {
+  p: 0.045,
+  b: 0.02,
+  t: 0.04,
+  d: 0.02,
+  k: 0.04,
+  g: 0.02,
+  ch: 0.04,
+};
+/** How what espeak-ng tells is made into sounds with times. */
+export interface PhonemeReading {
+  /** Of a name in the IPA. Undefined for silence, null for what takes no time of its own. */
+  readonly soundOf: (name: string) => Sound | undefined | null;
+  /** Time before its event at which the closure of a stop begins, seconds. */
+  readonly leadOf: (name: string, sound: Sound | undefined) => number;
+  /** Share of its time that the sound before a closure keeps. */
+  readonly kept: number;
+}
+
+/** Names in brackets say that the language changes. */
+const READING: PhonemeReading = {
+  soundOf: (name) => (name.startsWith('(') ? null : soundOfIpa(name)),
+  leadOf: (_name, sound) => STOP_LEAD[sound ?? ''] ?? 0,
+  kept: 0.5,
+};
+
+/** How a voice is to speak and to be read where that is not as it does by itself. */
+export interface EspeakManner {
+  /** Words a minute, and 0 to 99. */
+  readonly rate?: number;
+  readonly pitch?: number;
+  /** Whether a sentence's pause comes after the last word too, as it does by itself. */
+  readonly endPause?: boolean;
+  readonly reading?: PhonemeReading;
+}
+
+/** After the release of a voiceless stop only breath follows, with the lips on their way. */
+const RELEASE = 0.015;
+
+interface Head {
+  readonly rate: number;
+  readonly samples: number;
+  readonly phonemes: readonly (readonly [string, number])[];
+}
+
+/** Speaks with espeak-ng: one process for all passages of a voice. */
+export function openEspeak(
+  voice: string,
+  options: SynthesiserOptions,
+  { rate, pitch, endPause = true, reading = READING }: EspeakManner = {},
+): Synthesiser {
+  const { tools, guard, signal } = options;
+  const manner = [
+    ...(rate === undefined ? [] : [`rate=${rate}`]),
+    ...(pitch === undefined ? [] : [`pitch=${pitch}`]),
+    ...(endPause ? [] : ['pause=0']),
+  ];
+  if (!tools.espeak) throw new RenderError('processing_failed', 'espeak-ng is not there any more.');
+  const { python } = tools.espeak;
+  let started: Promise<{ tool: Tool; reader: ByteReader }> | undefined;
+  const start = async () => {
+    const tool = await startProgram({
+      ...{ file: python, isolate: tools.isolate, guard, signal, feed: true },
+      limits: { ...LIMITS, cpuSec: 600 },
+      args: [...ESPEAK_ARGS, voice, ...manner],
+    });
+    return { tool, reader: new ByteReader(tool.stdout) };
+  };
+  return {
+    async speak(text) {
+      started ??= start();
+      const { tool, reader } = await started;
+      const timer = setTimeout(() => tool.kill(), WALL_SEC * 1000);
+      try {
+        tool.stdin?.write(`${JSON.stringify(text)}\n`);
+        const answer = await readAnswer(reader, reading);
+        signal.throwIfAborted();
+        if (answer) return answer;
+        // Who has closed its output is about to end, and how it does is worth knowing.
+        const end = setTimeout(() => tool.kill(), 1_000);
+        const exit = await tool.exited;
+        clearTimeout(end);
+        throw speechFailure('espeak-ng', exit);
+      } finally {
+        clearTimeout(timer);
+      }
+    },
+    async close() {
+      const running = await started?.catch(() => undefined);
+      if (!running) return;
+      running.tool.kill();
+      await running.tool.exited;
+      running.tool.stdout.destroy();
+    },
+  };
+}
+
+async function readAnswer(reader: ByteReader, reading: PhonemeReading): Promise<Utterance | undefined> {
+  const bytes: number[] = [];
+  for (;;) {
+    const byte = await reader.byte();
+    if (byte === undefined || bytes.length > MOST_HEAD) return undefined;
+    if (byte === 0x0a) break;
+    bytes.push(byte);
+  }
+  const head = JSON.parse(Buffer.from(bytes).toString('utf8')) as Head;
+  if (!(head.samples >= 0 && head.samples <= MOST_SAMPLES)) return undefined;
+  const samples = new Int16Array(head.samples);
+  if (!(await reader.fill(new Uint8Array(samples.buffer)))) return undefined;
+  return { sampleRate: head.rate, samples, phones: phonesOf(head, reading) };
+}
+
+/** Sounds from the beginnings that espeak-ng tells. */
+function phonesOf({ rate, samples, phonemes }: Head, { soundOf, leadOf, kept }: PhonemeReading): Phone[] {
+  const events = phonemes.flatMap(([name, at]) => {
+    const sound = soundOf(name);
+    return sound === null ? [] : [{ sound, at: at / rate, lead: leadOf(name, sound) }];
+  });
+  const seconds = samples / rate;
+  const starts = events.map(({ at, lead }, i) => {
+    const before = events[i - 1]?.at ?? 0;
+    return Math.min(seconds, Math.max(before + kept * (at - before), at - lead));
+  });
+  const phones: Phone[] = [];
+  if (starts[0] === undefined || starts[0] > 0)
+    phones.push({ sound: undefined, start: 0, end: starts[0] ?? seconds });
+  for (const [i, { sound, at }] of events.entries()) {
+    const start = starts[i] as number;
+    const end = Math.max(start, starts[i + 1] ?? seconds);
+    const released = sound === 'p' ? Math.min(end, Math.max(start, at + RELEASE)) : end;
+    phones.push({ sound, start, end: released });
+    if (released < end) phones.push({ sound: 'hh', start: released, end });
+  }
+  return phones.filter(({ start, end }) => end > start);
+}

@@ -1,0 +1,185 @@
+import { randomBytes } from 'node:crypto';
+import { readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { RenderError } from '@semblance/engine-api/engine';
+import { startProgram } from '@semblance/media/sandbox';
+import { asciiDigit } from './script-text.ts';
+import { type Phone, soundOfArpabet } from './sounds.ts';
+import {
+  LIMITS,
+  type Synthesiser,
+  type SynthesiserOptions,
+  speechFailure,
+  type Utterance,
+  WALL_SEC,
+} from './synthesiser.ts';
+
+/** More than flite says of any passage's sounds. */
+const MOST_OUTPUT = 1 << 20;
+
+/** The one voice that flite has twice is taken at 16 kHz. */
+export const PROGRAM_NAMES: Readonly<Record<string, string>> = { kal: 'kal16' };
+
+/**
+ * Speaks English with flite: a process for each passage, text in by a file.
+ * @param voice as flite names it
+ * @param stretch of all durations; the voice's own if not given
+ */
+export function openFlite(
+  voice: string,
+  options: SynthesiserOptions,
+  { stretch }: { readonly stretch?: number } = {},
+): Synthesiser {
+  const { tools, guard, signal, directory } = options;
+  if (!tools.flite) throw new RenderError('processing_failed', 'flite is not there any more.');
+  const { file } = tools.flite;
+  const manner = stretch === undefined ? [] : ['--setf', `duration_stretch=${stretch}`];
+  const run = async (args: readonly string[]): Promise<string> => {
+    const tool = await startProgram({ file, args, isolate: tools.isolate, guard, signal, limits: LIMITS });
+    const timer = setTimeout(() => tool.kill(), WALL_SEC * 1000);
+    try {
+      let said = '';
+      tool.stdout.setEncoding('utf8');
+      for await (const piece of tool.stdout) {
+        said += piece;
+        if (said.length > MOST_OUTPUT) tool.kill();
+      }
+      const exit = await tool.exited;
+      signal.throwIfAborted();
+      if (exit.code !== 0) throw speechFailure('flite', exit);
+      return said;
+    } finally {
+      clearTimeout(timer);
+      tool.kill();
+      await tool.exited;
+    }
+  };
+  return {
+    async speak(text) {
+      const stem = join(directory, `.flite-${randomBytes(6).toString('hex')}`);
+      const [script, wav] = [`${stem}.txt`, `${stem}.wav`];
+      for (const path of [script, wav]) await guard.removeOnDeath(path);
+      try {
+        await writeFile(script, `${toAscii(text)}\n`, { mode: 0o600 });
+        const said = await run(['-voice', voice, ...manner, '-psdur', '-f', script, '-o', wav]);
+        return utterance(said, await readFile(wav));
+      } finally {
+        for (const path of [script, wav]) {
+          await rm(path, { force: true });
+          await guard.keep(path);
+        }
+      }
+    },
+    close: async () => {},
+  };
+}
+
+/** Reads a WAV file of 16 bits, mono. */
+function utterance(said: string, wav: Buffer): Utterance {
+  const sampleRate = wav.length >= 44 ? wav.readUInt32LE(24) : 0;
+  const data = wav.indexOf('data');
+  if (sampleRate < 8_000 || data < 0) throw new RenderError('processing_failed', 'flite spoke nothing.');
+  const at = data + 8;
+  const samples = new Int16Array((wav.length - at) >> 1);
+  for (let i = 0; i < samples.length; i++) samples[i] = wav.readInt16LE(at + 2 * i);
+  return { sampleRate, samples, phones: readDurations(said, samples.length / sampleRate) };
+}
+
+/**
+ * Reads `name:end` of each sound; every line begins at the end of the one before.
+ * @param seconds of the sound: voices made of diphones end in the middle of the last silence that they tell of
+ */
+export function readDurations(said: string, seconds: number): Phone[] {
+  const lines = said
+    .split('\n')
+    .map((line) =>
+      [...line.matchAll(/([a-z]+):([\d.]+)/g)].map(([, name = '', end]) => ({ name, end: Number(end) })),
+    )
+    .filter((line) => line.length > 0);
+  const told = lines.reduce((sum, line) => sum + (line.at(-1)?.end ?? 0), 0);
+  const cut = Math.max(0, told - seconds) / Math.max(1, lines.length);
+  const phones: Phone[] = [];
+  let base = 0;
+  for (const line of lines) {
+    let start = base;
+    const last = base + (line.at(-1)?.end ?? 0) - cut;
+    for (const { name, end } of line) {
+      const until = Math.max(start, Math.min(base + end, last));
+      phones.push({ sound: soundOfArpabet(name), start, end: until });
+      start = until;
+    }
+    base = start;
+  }
+  return phones;
+}
+
+const LETTERS: Readonly<Record<string, string>> = {
+  ...{
+    ß: 'ss',
+    æ: 'ae',
+    Æ: 'Ae',
+    œ: 'oe',
+    Œ: 'Oe',
+    ø: 'o',
+    Ø: 'O',
+    ł: 'l',
+    Ł: 'L',
+    đ: 'd',
+    Đ: 'D',
+    ð: 'th',
+    þ: 'th',
+  },
+  ...{ ı: 'i', ŋ: 'ng', Þ: 'Th', Ð: 'Th', ə: 'a' },
+  ...{
+    '…': '...',
+    '–': ', ',
+    '—': ', ',
+    '−': ' minus ',
+    '×': ' times ',
+    '÷': ' divided by ',
+    '¿': ' ',
+    '¡': ' ',
+  },
+  ...{
+    '€': ' euros ',
+    '£': ' pounds ',
+    '¥': ' yen ',
+    '₹': ' rupees ',
+    '°': ' degrees ',
+    '©': ' copyright ',
+    '®': ' ',
+  },
+  ...{
+    '™': ' ',
+    '½': ' one half ',
+    '¼': ' one quarter ',
+    '¾': ' three quarters ',
+    '±': ' plus or minus ',
+    '≠': ' is not ',
+  },
+  ...{
+    '。': '. ',
+    '、': ', ',
+    '！': '! ',
+    '？': '? ',
+    '«': '"',
+    '»': '"',
+    '„': '"',
+    '‹': "'",
+    '›': "'",
+    '‚': "'",
+  },
+};
+
+/** English as flite reads it: of letters with marks, the letters; of signs it does not know, their names. */
+export function toAscii(text: string): string {
+  return text
+    .replace(/[\u2018\u2019\u02BC]/g, "'")
+    .replace(/[\u201C\u201D]/g, '"')
+    .replace(/[^\0-\x7F]/gu, (sign) => LETTERS[sign] ?? sign)
+    .normalize('NFKD')
+    .replace(/\p{M}/gu, '')
+    .replace(/\p{Nd}/gu, asciiDigit)
+    .replace(/[^\x20-\x7E]/gu, ' ')
+    .trim();
+}

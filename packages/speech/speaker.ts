@@ -1,0 +1,43 @@
+import { createGuard } from '@semblance/common/process/guard';
+import { openEspeak } from './espeak.ts';
+import { openFlite, PROGRAM_NAMES } from './flite.ts';
+import type { Synthesiser, SynthesiserOptions, Utterance } from './synthesiser.ts';
+import { type Voice, voiceId } from './voices.ts';
+
+/** Synthesisers that are kept: a script may go from voice to voice at every word. */
+const MOST_KEPT = 3;
+
+/** Keeps the synthesisers of the voices that spoke last. */
+export class Speaker {
+  readonly #options: SynthesiserOptions;
+  /** By voice, who spoke last at the end. */
+  readonly #kept = new Map<string, Synthesiser>();
+
+  constructor(options: Omit<SynthesiserOptions, 'guard'>) {
+    this.#options = { ...options, guard: createGuard({ graceMs: 200 }) };
+  }
+
+  async speak(voice: Voice, text: string): Promise<Utterance> {
+    const id = voiceId(voice);
+    const synthesiser = this.#kept.get(id) ?? this.#open(voice);
+    this.#kept.delete(id);
+    this.#kept.set(id, synthesiser);
+    const [oldest] = this.#kept.keys();
+    if (this.#kept.size > MOST_KEPT && oldest !== undefined) {
+      await this.#kept.get(oldest)?.close();
+      this.#kept.delete(oldest);
+    }
+    return synthesiser.speak(text);
+  }
+
+  async close(): Promise<void> {
+    for (const synthesiser of this.#kept.values()) await synthesiser.close();
+    await this.#options.guard.close();
+  }
+
+  #open({ program, name }: Voice): Synthesiser {
+    return program === 'flite'
+      ? openFlite(PROGRAM_NAMES[name] ?? name, this.#options)
+      : openEspeak(name, this.#options);
+  }
+}

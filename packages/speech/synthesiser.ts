@@ -1,0 +1,48 @@
+import type { Guard } from '@semblance/common/process/guard';
+import { type EngineInterruptedError, RenderError } from '@semblance/engine-api/engine';
+import { interrupted } from '@semblance/media/failure';
+import type { ToolExit } from '@semblance/media/sandbox';
+import type { Phone } from './sounds.ts';
+import type { SpeechTools } from './tools.ts';
+
+/** What was said in one go. */
+export interface Utterance {
+  readonly sampleRate: number;
+  /** Mono. */
+  readonly samples: Int16Array;
+  /** From the utterance's start to its end, silences among them, without gaps. */
+  readonly phones: readonly Phone[];
+}
+
+/** Something that speaks with one voice, in a process of its own. */
+export interface Synthesiser {
+  /** @param text without control characters and line breaks @throws RenderError */
+  speak(text: string): Promise<Utterance>;
+  close(): Promise<void>;
+}
+
+/** Most that one passage may cost: a hundred times what one does. */
+export const LIMITS = { cpuSec: 60, memoryMib: 1024, fileMib: 64 } as const;
+export const WALL_SEC = 120;
+
+export interface SynthesiserOptions {
+  readonly tools: SpeechTools;
+  readonly guard: Guard;
+  readonly signal: AbortSignal;
+  /** Existing private directory for what a synthesiser writes; it is left empty. */
+  readonly directory: string;
+}
+
+/** What to say of a synthesiser that ended before it had spoken. */
+export function speechFailure(program: string, exit: ToolExit): RenderError | EngineInterruptedError {
+  const fault = interrupted(exit, program);
+  if (fault) return fault;
+  const how = exit.signal ? `ended by ${exit.signal}` : `exit code ${exit.code}`;
+  return new RenderError(
+    'processing_failed',
+    `The script could not be spoken: ${program} ended before it had (${how}).`,
+    {
+      cause: new Error(exit.stderr || how),
+    },
+  );
+}

@@ -1,0 +1,89 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { findOnPath } from '@semblance/common/process/find-on-path';
+import { exhausted } from '@semblance/engine-api/exhausted';
+import { findIsolation } from '@semblance/media/tools';
+import { PROGRAM_NAMES } from './flite.ts';
+import { FLITE_VOICES } from './voices.ts';
+
+const run = promisify(execFile);
+
+/** The part that talks to espeak-ng's library. */
+export const ESPEAK_SCRIPT = join(import.meta.dirname, 'espeak.py');
+
+/** The speech synthesisers of this machine; at least one of them. */
+export interface SpeechTools {
+  readonly available: true;
+  readonly flite: { readonly file: string; readonly voices: readonly string[] } | undefined;
+  /** Names of its voices, and the interpreter of the script that speaks with it. */
+  readonly espeak: { readonly python: string; readonly voices: ReadonlySet<string> } | undefined;
+  /** Arguments before a command that put it into a network of its own; empty where the kernel forbids. */
+  readonly isolate: readonly string[];
+}
+
+/** Why nothing can be spoken here. */
+export interface MissingSpeechTools {
+  readonly available: false;
+  readonly reason: string;
+}
+
+/**
+ * Looks for flite, and for espeak-ng with a Python to speak with it, on PATH.
+ * @throws EngineInterruptedError when the machine lacks the files or processes to look: what is there is not known then
+ */
+export async function findSpeechTools(path = process.env.PATH): Promise<SpeechTools | MissingSpeechTools> {
+  const [flite, espeak] = await Promise.all([findFlite(path), findEspeak(path)]);
+  if (typeof flite === 'string' && typeof espeak === 'string') {
+    return {
+      available: false,
+      reason: `${flite}, and ${espeak} (Debian and Ubuntu: apt-get install flite espeak-ng python3)`,
+    };
+  }
+  return {
+    available: true,
+    flite: typeof flite === 'string' ? undefined : flite,
+    espeak: typeof espeak === 'string' ? undefined : espeak,
+    isolate: await findIsolation(path),
+  };
+}
+
+async function findFlite(path: string | undefined): Promise<SpeechTools['flite'] | string> {
+  const file = findOnPath('flite', path);
+  if (!file) return 'flite is not on PATH';
+  try {
+    const { stdout } = await run(file, ['-lv'], { timeout: 20_000 });
+    const there = new Set(stdout.replace(/^.*:/, '').trim().split(/\s+/));
+    const voices = FLITE_VOICES.filter((name) => there.has(PROGRAM_NAMES[name] ?? name));
+    return voices.length ? { file, voices } : `${file} has none of the voices ${FLITE_VOICES.join(', ')}`;
+  } catch (error) {
+    const lack = exhausted(error);
+    if (lack) throw lack;
+    return `${file} does not run: ${messageOf(error)}`;
+  }
+}
+
+async function findEspeak(path: string | undefined): Promise<NonNullable<SpeechTools['espeak']> | string> {
+  const python = findOnPath('python3', path);
+  if (!python) return 'espeak-ng cannot be spoken with: python3 is not on PATH';
+  try {
+    const { stdout } = await run(python, [...ESPEAK_ARGS, '--voices'], {
+      timeout: 20_000,
+      maxBuffer: 4 << 20,
+    });
+    const voices = new Set(stdout.split('\n').filter((name) => /^[A-Za-z0-9-]+$/.test(name)));
+    return voices.size ? { python, voices } : 'espeak-ng has no voices';
+  } catch (error) {
+    const lack = exhausted(error);
+    if (lack) throw lack;
+    return `espeak-ng does not speak: ${messageOf(error)}`;
+  }
+}
+
+/** Nothing of the environment or of this machine's own packages is taken in. */
+export const ESPEAK_ARGS = ['-I', '-S', '-B', ESPEAK_SCRIPT] as const;
+
+function messageOf(error: unknown): string {
+  const { stderr, message } = error as { stderr?: string; message?: string };
+  return (stderr?.trim().split('\n').at(-1) || message || String(error)).slice(0, 300);
+}

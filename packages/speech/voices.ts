@@ -1,0 +1,203 @@
+import { RenderError } from '@semblance/engine-api/engine';
+import { toAscii } from './flite.ts';
+import type { Passage } from './script-text.ts';
+import type { SpeechTools } from './tools.ts';
+import { writingOfLetter } from './writings.ts';
+
+/** One voice of one synthesiser. */
+export interface Voice {
+  readonly program: 'flite' | 'espeak-ng';
+  /** As the program names it. */
+  readonly name: string;
+}
+
+/** flite's voices by the name the API gives them, the default first. All of them speak English only. */
+export const FLITE_VOICES = ['slt', 'rms', 'awb', 'kal'] as const;
+const ESPEAK_PREFIX = 'espeak-ng/';
+/** espeak-ng's ways to change a voice that are voices of their own to a listener. */
+const VARIANTS = /^(.+?)(\+(?:f[1-5]|m[1-8]))?$/;
+
+/** Who speaks a writing system when nothing else is said: the language that most of its readers have. */
+const BY_WRITING: Readonly<Record<string, string>> = {
+  Latin: 'en-us',
+  Cyrillic: 'ru',
+  Greek: 'el',
+  Arabic: 'ar',
+  Hebrew: 'he',
+  Armenian: 'hy',
+  Georgian: 'ka',
+  Ethiopic: 'am',
+  Han: 'cmn-latn-pinyin',
+  Hiragana: 'ja',
+  Katakana: 'ja',
+  Bopomofo: 'cmn-latn-pinyin',
+  Hangul: 'ko',
+  Thai: 'th',
+  Myanmar: 'my',
+  Sinhala: 'si',
+  Devanagari: 'hi',
+  Bengali: 'bn',
+  Gurmukhi: 'pa',
+  Gujarati: 'gu',
+  Oriya: 'or',
+  Tamil: 'ta',
+  Telugu: 'te',
+  Kannada: 'kn',
+  Malayalam: 'ml',
+};
+
+/**
+ * Writing systems that a voice reads besides Latin, by espeak-ng's name of its language. What it spells by the names or
+ * numbers of letters is not among them, also where the language is written so: Kurdish in Arabic letters, Azerbaijani and
+ * Turkmen in Cyrillic ones, Korean and Hakka in Chinese ones. Japanese is, which cannot be cut out of its sentences.
+ */
+export const WRITTEN_IN: Readonly<Record<string, readonly string[]>> = {
+  ...Object.fromEntries(
+    [
+      ...['ru', 'ru-lv', 'uk', 'be', 'bg', 'mk', 'kk', 'ky', 'tt', 'ba', 'cv', 'nog'],
+      ...['sr', 'bs', 'hr', 'uz'],
+    ].map((name) => [name, ['Cyrillic']]),
+  ),
+  ...Object.fromEntries(['ar', 'fa', 'ur', 'sd', 'ug'].map((name) => [name, ['Arabic']])),
+  ...Object.fromEntries(['hi', 'mr', 'ne', 'kok', 'bpy'].map((name) => [name, ['Devanagari', 'Bengali']])),
+  ...{ el: ['Greek'], grc: ['Greek'], he: ['Hebrew'], hy: ['Armenian'], hyw: ['Armenian'] },
+  ...{ ka: ['Georgian'], am: ['Ethiopic'], ja: ['Hiragana', 'Katakana', 'Han'], ko: ['Hangul'] },
+  // The first of them takes Chinese characters for English words with numbers.
+  ...{ cmn: ['Bopomofo'], 'cmn-latn-pinyin': ['Han', 'Bopomofo'], yue: ['Han'] },
+  ...{ th: ['Thai'], my: ['Myanmar'], shn: ['Myanmar'], si: ['Sinhala'], bn: ['Bengali'], as: ['Bengali'] },
+  ...{ pa: ['Gurmukhi'], gu: ['Gujarati'], or: ['Oriya'], ta: ['Tamil'], te: ['Telugu'] },
+  ...{ kn: ['Kannada'], ml: ['Malayalam'] },
+};
+
+/** Names of languages in BCP 47 that espeak-ng has under another name. */
+const OTHER_NAMES: Readonly<Record<string, string>> = {
+  en: 'en-us',
+  fr: 'fr-fr',
+  'fr-ca': 'fr-fr',
+  zh: 'cmn-latn-pinyin',
+  cmn: 'cmn-latn-pinyin',
+  'zh-hk': 'yue',
+  'zh-mo': 'yue',
+  'zh-yue': 'yue',
+  no: 'nb',
+  nn: 'nb',
+  'es-mx': 'es-419',
+  'es-us': 'es-419',
+  'es-ar': 'es-419',
+  'es-co': 'es-419',
+  'es-cl': 'es-419',
+  'es-pe': 'es-419',
+  iw: 'he',
+  in: 'id',
+  ji: 'de',
+  sh: 'hr',
+  fil: 'id',
+  tl: 'id',
+  'en-sc': 'en-gb-scotland',
+  'pt-pt': 'pt',
+};
+
+export interface Choice {
+  readonly voice: Voice;
+  /** The hint did not name a language that can be spoken. */
+  readonly languageUnknown: boolean;
+}
+
+/** What a voice is called in the API and in the details of a result. */
+export function voiceId({ program, name }: Voice): string {
+  return program === 'flite' ? name : `${ESPEAK_PREFIX}${name}`;
+}
+
+/**
+ * The voice for a script. A `voice_id` is obeyed or refused; a `language` is a hint; without either, or with a hint that
+ * names nothing known, the letters of the script decide.
+ * @throws RenderError `processing_failed` for a voice that is not there
+ */
+export function chooseVoice(
+  tools: SpeechTools,
+  passages: readonly Passage[],
+  wish: { readonly voiceId?: string | undefined; readonly language?: string | undefined },
+): Choice {
+  if (wish.voiceId !== undefined) return { voice: namedVoice(tools, wish.voiceId), languageUnknown: false };
+  const hint = wish.language?.trim().toLowerCase().replaceAll('_', '-');
+  const language = hint === undefined ? undefined : languageNamed(tools, hint);
+  if (language !== undefined) return { voice: voiceOf(tools, language), languageUnknown: false };
+  const first = passages.find(({ writing }) => writing !== undefined);
+  return {
+    voice: voiceOf(tools, BY_WRITING[first?.writing ?? 'Latin'] ?? 'en-us'),
+    languageUnknown: hint !== undefined,
+  };
+}
+
+/** The voice that speaks one passage: the chosen one, or, for letters it cannot read, the one that can. */
+export function voiceFor(tools: SpeechTools, chosen: Voice, { writing }: Passage): Voice {
+  if (writing === undefined || readsWriting(chosen, writing)) return chosen;
+  return voiceOfWriting(tools, writing) ?? chosen;
+}
+
+/** Who reads a writing system when the chosen voice does not; undefined where nobody does. */
+export function voiceOfWriting({ espeak }: SpeechTools, writing: string): Voice | undefined {
+  const name = Object.hasOwn(BY_WRITING, writing) ? BY_WRITING[writing] : undefined;
+  return name !== undefined && espeak?.voices.has(name) ? { program: 'espeak-ng', name } : undefined;
+}
+
+/**
+ * Whether a voice reads a letter or digit for what it is. Those it does not, flite leaves out and espeak-ng spells by the
+ * number that they have in Unicode.
+ */
+export function reads(voice: Voice, letter: string): boolean {
+  const writing = writingOfLetter(letter);
+  if (voice.program === 'flite') {
+    // Of the letters that writings share, those that only modify others have no sound.
+    return /[a-z0-9]/i.test(toAscii(letter)) || (writing === undefined && /\p{Lm}/u.test(letter));
+  }
+  return writing === undefined || readsWriting(voice, writing);
+}
+
+function readsWriting({ program, name }: Voice, writing: string): boolean {
+  // Every voice of espeak-ng reads Latin letters, some with another language's sounds.
+  if (writing === 'Latin') return true;
+  return program === 'espeak-ng' && (WRITTEN_IN[VARIANTS.exec(name)?.[1] ?? name] ?? []).includes(writing);
+}
+
+function namedVoice(tools: SpeechTools, id: string): Voice {
+  const { flite, espeak } = tools;
+  if (flite?.voices.includes(id)) return { program: 'flite', name: id };
+  if (espeak && id.startsWith(ESPEAK_PREFIX)) {
+    const name = id.slice(ESPEAK_PREFIX.length);
+    const base = VARIANTS.exec(name)?.[1];
+    if (base !== undefined && espeak.voices.has(base)) return { program: 'espeak-ng', name };
+  }
+  const known = [
+    ...(flite?.voices ?? []),
+    ...(espeak
+      ? [`${ESPEAK_PREFIX}<language> for ${espeak.voices.size} languages, such as ${ESPEAK_PREFIX}en-us`]
+      : []),
+  ];
+  throw new RenderError(
+    'processing_failed',
+    `There is no voice ${JSON.stringify(id.slice(0, 60))} (voice_id). There are ${known.join(', ')}.`,
+  );
+}
+
+/** English is flite's: it sounds least like a machine. Its accents are espeak-ng's where it has them. */
+function voiceOf({ flite, espeak }: SpeechTools, language: string): Voice {
+  const [standard] = flite?.voices ?? [];
+  const plainEnglish = language === 'en-us' || !espeak?.voices.has(language);
+  if (standard !== undefined && plainEnglish) return { program: 'flite', name: standard };
+  return { program: 'espeak-ng', name: espeak?.voices.has(language) ? language : 'en-us' };
+}
+
+/** The name under which a language can be spoken here, or that of the wider one that it belongs to. */
+function languageNamed({ flite, espeak }: SpeechTools, hint: string): string | undefined {
+  if (!/^[a-z]{2,3}(-[a-z0-9]{1,8})*$/.test(hint)) return undefined;
+  const names = new Map([...(espeak?.voices ?? [])].map((name) => [name.toLowerCase(), name]));
+  if (flite) names.set('en-us', 'en-us');
+  const parts = hint.split('-').filter((part, i) => i === 0 || part.length !== 4);
+  for (let count = parts.length; count > 0; count--) {
+    const tag = parts.slice(0, count).join('-');
+    const name = names.get((OTHER_NAMES[tag] ?? tag).toLowerCase());
+    if (name !== undefined) return name;
+  }
+  return undefined;
+}

@@ -1,0 +1,102 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { createAccount, hashKey, limitKey } from '@semblance/control-plane/accounts/accounts';
+import { createSubmit, type Submission } from '@semblance/control-plane/jobs/submit';
+import { openDatabase } from '@semblance/control-plane/storage/database';
+import { migrate, readMigrations } from '@semblance/control-plane/storage/migrate';
+import { testPostgres } from '../servers/shared.ts';
+
+/** Limits for tests of something else: those of operation end statements, and locks held, on a machine that stands still. */
+export const PATIENT = { statementTimeoutMs: 20_000, deadlineMs: 25_000, connectMs: 20_000 } as const;
+
+/**
+ * A migrated database of its own, and what tests of the books do with it again and again.
+ * @param schema number of the last migration. Default: all of them.
+ */
+export async function testDatabase(schema?: number) {
+  const pg = await testPostgres();
+  await migrate(pg.url, (await readMigrations()).slice(0, schema));
+  const database = openDatabase({ url: pg.url, ...PATIENT });
+  const { sql } = database;
+  return {
+    url: pg.url,
+    database,
+    sql,
+    /** An account with one key that may send as fast as a test does, and one uploaded file of each kind. */
+    async account(usd = 10, perMinute = 1_000_000) {
+      const made = await createAccount(sql, { name: 'test', balanceMicros: BigInt(Math.round(usd * 1e6)) });
+      await limitKey(sql, made.keyId, perMinute);
+      const files = { image: '', video: '', audio: '' };
+      for (const kind of ['image', 'video', 'audio'] as const) {
+        files[kind] = `api/up-${randomBytes(8).toString('hex')}`;
+        await sql`
+          insert into uploads (file_key, account_id, completed_at, kind, content_type, size_bytes, sha256)
+          values (${files[kind]}, ${made.accountId}, now(), ${kind}, ${`${kind}/test`}, 1, ${createHash('sha256').digest()})`;
+      }
+      const submission = (more: Partial<Submission> = {}): Submission => ({
+        accountId: made.accountId,
+        capability: 'face-swap-image',
+        inputs: { image: files.image, face: files.image },
+        parameters: {},
+        callbackUrl: undefined,
+        idempotencyKey: undefined,
+        ...more,
+      });
+      return { ...made, files, submission, caller: { keySha256: hashKey(made.apiKey) } };
+    },
+    /** A submit as a control plane of its own would do it. */
+    submitter: () => createSubmit({ database, onCommitted: () => {}, onUnknown: () => {}, webhooks: false }),
+    /** The same, of one that delivers webhooks. */
+    submitterWithWebhooks: () =>
+      createSubmit({ database, onCommitted: () => {}, onUnknown: () => {}, webhooks: true }),
+    async balances(accountId: string) {
+      const [row] = await sql<
+        { available: bigint; held: bigint; spent: bigint; topped_up: bigint }[]
+      >`select available_micros as available, held_micros as held, spent_micros as spent, topped_up_micros as topped_up
+        from account_balances where account_id = ${accountId}`;
+      if (!row) throw new Error('no such account');
+      return row;
+    },
+    /** Jobs in flight as a submit reads them. */
+    async holdsOpen(accountId: string) {
+      const [row] = await sql<{ n: number }[]>`
+        select holds_open as n from account_balances where account_id = ${accountId}`;
+      return row?.n;
+    },
+    async faults(accountId: string) {
+      return [...(await sql`select fault, expected::text, found::text from ledger_faults(${accountId})`)];
+    },
+    /** Rows of a table that the control plane's connections have read so far. */
+    async rowsRead(table: string): Promise<number> {
+      // Each connection tells what it has counted when it is asked to; all of them are asked, as none comes twice at once.
+      const asked = [sql, database.fast].flatMap((pool) =>
+        Array.from(
+          { length: pool.pressure().open },
+          () => pool`select pg_stat_force_next_flush(), pg_sleep(0.1)`,
+        ),
+      );
+      await Promise.all(asked);
+      const [row] = await sql<{ n: bigint }[]>`
+        select seq_tup_read + idx_tup_fetch as n from pg_stat_user_tables where relname = ${table}`;
+      return Number(row?.n);
+    },
+    async close() {
+      await database.close();
+      await pg.close();
+    },
+  };
+}
+
+export type TestDatabase = Awaited<ReturnType<typeof testDatabase>>;
+
+/** What a success of one image, or of so many thousandths of one, settles with. */
+export function output(milliUnits = 1000) {
+  return {
+    key: 'api/out',
+    content_type: 'image/png',
+    size_bytes: 1,
+    sha256: null,
+    engine: null,
+    unit: 'image',
+    milli_units: milliUnits,
+  };
+}

@@ -1,0 +1,95 @@
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { cpSync, existsSync, readdirSync, readFileSync } from 'node:fs';
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+const PACKAGE = join(import.meta.dirname, '../../engine-sidecar/python');
+const PROTO = join(import.meta.dirname, '../../../proto');
+/** What builds the package, as its pyproject.toml says. */
+const BUILD = ['setuptools==80.9.0', 'wheel==0.45.1', 'grpcio-tools==1.85.1'];
+
+/**
+ * Whether this machine can make virtual environments of a Python that the pinned packages are for. Tests of sidecars in
+ * Python are left out where it cannot.
+ */
+export async function hasPython(): Promise<boolean> {
+  try {
+    await run('python3', ['-c', 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))']);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Path of a python in which `semblance_sidecar` and what its example needs are installed. Two environments in the cache
+ * of this user, each made once: a large one of pinned packages, and a small one of our own on top, for each state of it.
+ */
+export async function pythonEnv(): Promise<string> {
+  const { stdout: version } = await run('python3', ['-VV']);
+  const requirements = readFileSync(join(PACKAGE, 'requirements.txt'), 'utf8');
+  const packages = await madeOnce('packages', [version, BUILD.join(), requirements], async (dir) => {
+    await run('python3', ['-m', 'venv', dir]);
+    await pip(dir, '-r', join(PACKAGE, 'requirements.txt'), ...BUILD);
+  });
+  const own = sources().flatMap((file) => [file, readFileSync(file, 'utf8')]);
+  const env = await madeOnce('sidecar', [packages, ...own], async (dir) => {
+    // Building in place would leave files in the repository.
+    const source = join(dir, 'source');
+    cpSync(PACKAGE, join(source, 'python'), { recursive: true });
+    cpSync(join(PROTO, 'semblance'), join(source, 'proto', 'semblance'), { recursive: true });
+    await run('python3', ['-m', 'venv', '--without-pip', dir]);
+    const site = await sitePackages(dir);
+    await writeFile(join(site, 'packages.pth'), `${await sitePackages(packages)}\n`);
+    await pip(packages, '--no-deps', '--no-build-isolation', '--target', site, join(source, 'python'));
+  });
+  return pythonOf(env);
+}
+
+const pythonOf = (env: string) => join(env, 'bin', 'python');
+const pip = (env: string, ...args: string[]) =>
+  run(pythonOf(env), ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...args]);
+
+async function sitePackages(env: string): Promise<string> {
+  const print = 'import sysconfig; print(sysconfig.get_path("purelib"))';
+  return (await run(pythonOf(env), ['-c', print])).stdout.trim();
+}
+
+/** A folder of the cache for these contents; it appears whole. An environment may be moved: it is found by its python. */
+async function madeOnce(
+  kind: string,
+  contents: readonly string[],
+  make: (dir: string) => Promise<void>,
+): Promise<string> {
+  const hash = createHash('sha256');
+  for (const content of contents) hash.update(content).update('\0');
+  const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'semblance', 'python');
+  const dir = join(cache, `${kind}-${hash.digest('hex').slice(0, 16)}`);
+  if (existsSync(dir)) return dir;
+  await mkdir(cache, { recursive: true });
+  const made = await mkdtemp(join(cache, 'making-'));
+  try {
+    await make(made);
+    // Another process may have been first.
+    await rename(made, dir).catch((error: NodeJS.ErrnoException) => {
+      if (!existsSync(dir)) throw error;
+    });
+  } finally {
+    await rm(made, { recursive: true, force: true });
+  }
+  return dir;
+}
+
+function sources(): string[] {
+  const library = join(PACKAGE, 'semblance_sidecar');
+  const own = readdirSync(library).filter((name) => name.endsWith('.py'));
+  return [
+    ...['pyproject.toml', 'setup.py'].map((name) => join(PACKAGE, name)),
+    ...own.toSorted().map((name) => join(library, name)),
+    join(PROTO, 'semblance/engine/v1/engine.proto'),
+  ];
+}

@@ -1,0 +1,200 @@
+import { copyFile, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Server, ServerCredentials, type ServerWritableStream, status } from '@grpc/grpc-js';
+import {
+  EngineServiceService,
+  type GetInfoResponse,
+  type RenderProgress,
+  type RenderRequest,
+  RenderResponse,
+} from '@semblance/proto/semblance/engine/v1/engine';
+
+type Call = ServerWritableStream<RenderRequest, RenderResponse>;
+
+export const GOOD_INFO: GetInfoResponse = {
+  name: 'scripted',
+  version: '1.0',
+  capabilities: [{ capability: 'face-swap-image', slots: 1, memoryMib: 64, limits: undefined }],
+  concurrency: 2,
+};
+
+export interface ScriptedOptions {
+  readonly info?: GetInfoResponse;
+  /** False hides a render from `running` although it goes on, or shows it although it has ended. */
+  readonly honest?: boolean;
+  /** What every WarmUp fails with. */
+  readonly warmUpFault?: { readonly code: status; readonly details: string };
+}
+
+/** A sidecar in this process that behaves, or misbehaves, as the parameter `mode` of a render asks. */
+export async function startScriptedSidecar(socket: string, options: ScriptedOptions = {}) {
+  await rm(socket, { force: true });
+  const root = dirname(socket);
+  const running = new Set<string>();
+  const state = { serving: true, answering: true, warmUps: 0, cancelled: 0, infos: 0 };
+  const server = new Server();
+  const never = () => new Promise<never>(() => {});
+
+  const say = (call: Call, message: RenderResponse['message']) => call.write({ message });
+  const progress = (call: Call, fraction: number, more: Partial<RenderProgress> = {}) =>
+    say(call, { $case: 'progress', value: { fraction, stage: 'work', secondsLeft: undefined, ...more } });
+  const result = (call: Call, change: Record<string, unknown> = {}) =>
+    call.write(
+      RenderResponse.fromPartial({
+        message: {
+          $case: 'result',
+          value: {
+            outputFile: 'out.png',
+            contentType: 'image/png',
+            units: { unit: 'image', milliUnits: 1_000n },
+            stages: [{ name: 'work', milliseconds: 1, engine: 'other' }],
+            details: { faces: '2' },
+            ...change,
+          },
+        },
+      }),
+    );
+
+  async function perform(call: Call): Promise<void> {
+    const { parameters, outputDir, inputs } = call.request;
+    const out = join(root, outputDir);
+    const file = join(out, 'out.png');
+    const mode = parameters.mode ?? 'ok';
+    progress(call, 0.5, { secondsLeft: 4 });
+    if (!['missing', 'link', 'folder', 'empty', 'swapped'].includes(mode)) await writeFile(file, 'picture');
+    switch (mode) {
+      case 'slow':
+      case 'ignores-cancel':
+        while (!call.cancelled || mode === 'ignores-cancel') {
+          progress(call, 0.5);
+          await delay(10);
+        }
+        return;
+      case 'silent':
+        return never();
+      case 'refuse':
+        return void say(call, {
+          $case: 'failure',
+          value: { code: 'face_not_detected', message: 'There is no face in the image.' },
+        });
+      case 'unknown-code':
+        return void say(call, { $case: 'failure', value: { code: 'tired', message: 'no' } });
+      case 'no-message':
+        return void say(call, { $case: 'failure', value: { code: 'processing_failed', message: ' ' } });
+      case 'backwards':
+        return void progress(call, 0.2);
+      case 'backwards-for-ever':
+        progress(call, 0.2);
+        return never();
+      case 'refuses-for-ever':
+        say(call, { $case: 'failure', value: { code: 'face_not_detected', message: 'No face.' } });
+        return never();
+      case 'nan':
+        return void progress(call, Number.NaN);
+      case 'beyond':
+        return void progress(call, 1.01);
+      case 'no-stage':
+        return void progress(call, 0.6, { stage: '' });
+      case 'endless':
+        return void progress(call, 0.6, { secondsLeft: Number.POSITIVE_INFINITY });
+      case 'empty-message':
+        return void say(call, undefined);
+      case 'no-result':
+        return;
+      case 'twice':
+        result(call);
+        break;
+      case 'huge':
+        return void result(call, { details: { all: 'x'.repeat(1_000_000) } });
+      case 'talkative':
+        return void result(call, { details: { all: 'x'.repeat(1_000) } });
+      case 'climbs':
+        return void result(call, { outputFile: '../in/image' });
+      case 'absolute':
+        return void result(call, { outputFile: '/etc/hostname' });
+      case 'parent':
+        return void result(call, { outputFile: '..' });
+      case 'link':
+        await symlink('/etc/hostname', file);
+        break;
+      case 'folder':
+        await mkdir(file);
+        break;
+      case 'empty':
+        await writeFile(file, '');
+        break;
+      case 'swapped':
+        // Not the file but the folder leads elsewhere.
+        await rm(out, { recursive: true });
+        await symlink(join(root, 'elsewhere'), out);
+        break;
+      case 'wrong-unit':
+        return void result(call, { units: { unit: 'second', milliUnits: 1_000n } });
+      case 'no-units':
+        return void result(call, { units: { unit: 'image', milliUnits: 0n } });
+      case 'bad-stage':
+        return void result(call, { stages: [{ name: 'x', milliseconds: Number.NaN, engine: '' }] });
+      case 'copies':
+        // Hands the input on, and says of it what it was told to say.
+        await copyFile(join(root, inputs.video ?? ''), join(out, 'out.mp4'));
+        return void result(call, {
+          ...{ outputFile: 'out.mp4', contentType: 'video/mp4' },
+          units: { unit: 'second', milliUnits: BigInt(parameters.milliseconds ?? 0) },
+        });
+      case 'inputs':
+        await writeFile(file, Object.values(inputs).join(' '));
+        break;
+    }
+    result(call);
+  }
+
+  server.addService(EngineServiceService, {
+    getInfo(_call: unknown, answer: (error: null, value: GetInfoResponse) => void) {
+      state.infos++;
+      answer(null, options.info ?? GOOD_INFO);
+    },
+    warmUp(_call: unknown, answer: (error: object | null, value: object) => void) {
+      state.warmUps++;
+      answer(options.warmUpFault ?? null, {});
+    },
+    health(_call: unknown, answer: (error: null, value: object) => void) {
+      if (state.answering) answer(null, { serving: state.serving, running: [...running] });
+    },
+    render(call: Call) {
+      const { renderId, parameters } = call.request;
+      const codes: Record<string, status> = {
+        unavailable: status.UNAVAILABLE,
+        exhausted: status.RESOURCE_EXHAUSTED,
+        internal: status.INTERNAL,
+      };
+      const code = codes[parameters.mode ?? ''];
+      if (code !== undefined) {
+        call.emit('error', { code, details: 'as asked' });
+        return;
+      }
+      running.add(renderId);
+      call.on('cancelled', () => state.cancelled++);
+      perform(call)
+        .catch((error: Error) => call.emit('error', { code: status.INTERNAL, details: error.message }))
+        .finally(() => {
+          running.delete(renderId);
+          call.end();
+        });
+    },
+  } as never);
+  await new Promise<void>((resolve, reject) =>
+    server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) =>
+      error ? reject(error) : resolve(),
+    ),
+  );
+  return {
+    state,
+    running,
+    /** As a process that is killed: every connection is cut. */
+    kill() {
+      server.forceShutdown();
+      return rm(socket, { force: true });
+    },
+  };
+}

@@ -1,0 +1,184 @@
+import { createHash } from 'node:crypto';
+import { existsSync, writeFileSync } from 'node:fs';
+import { appendFile, readFile, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  type Engine,
+  RenderError,
+  type RenderRequest,
+  type RenderResult,
+} from '@semblance/engine-api/engine';
+import type { EngineOptions } from '@semblance/engine-api/engine-options';
+import type { EngineSource } from '@semblance/gpu-agent/engines/registry';
+import sharp from 'sharp';
+
+/** A small real engine that behaves, or misbehaves, as the parameter `mode` of a render asks. */
+export const TEST_ENGINE: EngineSource = {
+  name: 'test',
+  module: import.meta.url,
+  factory: 'createTestEngine',
+};
+export const NO_WARM_UP: EngineSource = { ...TEST_ENGINE, factory: 'createColdEngine' };
+export const HANGING_WARM_UP: EngineSource = { ...TEST_ENGINE, factory: 'createHangingEngine' };
+/** Warms up from the second process on; a file in the cache directory counts. */
+export const SECOND_TIME: EngineSource = { ...TEST_ENGINE, factory: 'createSecondTimeEngine' };
+/** Writes a line for each process that gets warm into the file `starts` of the cache directory. */
+export const COUNTED_STARTS: EngineSource = { ...TEST_ENGINE, factory: 'createCountedEngine' };
+
+export function createTestEngine(_options: EngineOptions): Engine {
+  let closed = false;
+  return {
+    name: 'test',
+    version: '1',
+    capabilities: [
+      { capability: 'face-swap-image', slots: 1, memoryMib: 64 },
+      { capability: 'face-swap', slots: 2, memoryMib: 64, limits: { maxInputBytes: 5_500 } },
+    ],
+    unavailable: [{ capability: 'avatar', message: 'tests have no voice' }],
+    warmUp: async () => {},
+    async render(request) {
+      if (closed) throw new Error('the engine was closed');
+      return render(request);
+    },
+    async close() {
+      closed = true;
+    },
+  };
+}
+
+export function createColdEngine(options: EngineOptions): Engine {
+  return {
+    ...createTestEngine(options),
+    warmUp: () => Promise.reject(new Error('the model is damaged')),
+  };
+}
+
+export function createHangingEngine(options: EngineOptions): Engine {
+  return { ...createTestEngine(options), warmUp: () => delay(60_000) };
+}
+
+export function createSecondTimeEngine(options: EngineOptions): Engine {
+  const mark = join(options.cacheDir ?? '', 'mark');
+  const before = existsSync(mark);
+  writeFileSync(mark, '');
+  return before ? createTestEngine(options) : createColdEngine(options);
+}
+
+export function createCountedEngine(options: EngineOptions): Engine {
+  const starts = join(options.cacheDir ?? '', 'starts');
+  return { ...createTestEngine(options), warmUp: () => appendFile(starts, `${process.pid}\n`) };
+}
+
+async function render(request: RenderRequest): Promise<RenderResult> {
+  const { parameters, outputDir, signal, onProgress } = request;
+  const mode = parameters.mode ?? 'ok';
+  const outputPath = join(outputDir, 'out.png');
+  onProgress(0.1, 'first');
+  switch (mode) {
+    case 'picture':
+      return blurred(request, outputPath);
+    case 'refuse':
+      throw new RenderError('face_not_detected', 'There is no face in the image.');
+    case 'disk-full':
+      await writeFile('/dev/full', 'x');
+      break;
+    case 'no-process':
+      throw new RenderError('unsupported_format', 'The file is damaged.', {
+        cause: Object.assign(new Error('spawn /usr/bin/tool EAGAIN'), {
+          ...{ code: 'EAGAIN', syscall: 'spawn /usr/bin/tool' },
+        }),
+      });
+    case 'no-file':
+      await readFile('/nowhere/file');
+      break;
+    case 'throw':
+      throw new Error('private details of the engine');
+    case 'fail-with':
+      throw new Error(parameters.message);
+    case 'crash':
+      process.kill(process.pid, 'SIGKILL');
+      break;
+    case 'exit':
+      process.exit(3);
+      break;
+    case 'uncaught':
+      setImmediate(() => {
+        throw new Error('uncaught in the engine');
+      });
+      await delay(60_000);
+      break;
+    case 'slow':
+      for (let step = 0; step < 1_000; step++) {
+        onProgress(step / 1_000, 'slow');
+        await delay(20, undefined, { signal });
+      }
+      break;
+    case 'ignore-cancel':
+      await delay(60_000);
+      break;
+    case 'block':
+      for (;;) JSON.stringify(process.memoryUsage());
+    case 'chatter':
+      for (let step = 0; step <= 100_000; step++) onProgress(step / 100_000, 'chatter');
+      break;
+    case 'nonsense':
+      onProgress(Number.NaN, 'a');
+      onProgress(-5, 'b');
+      onProgress(99, 'c'.repeat(1_000));
+      break;
+    case 'outside':
+      return result('/etc/hostname', 'image/png');
+    case 'link':
+      await symlink('/etc/hostname', outputPath);
+      return result(outputPath, 'image/png');
+    case 'empty':
+      await writeFile(outputPath, '');
+      return result(outputPath, 'image/png');
+    case 'no-units':
+      await writeFile(outputPath, 'x');
+      return { ...result(outputPath, 'image/png'), units: { unit: 'image', quantity: Number.NaN } };
+    case 'temporary':
+      writeFileSync(join(process.env.TMPDIR ?? '', 'left-behind'), 'x');
+      break;
+    case 'environment':
+      await writeFile(outputPath, JSON.stringify(process.env));
+      return result(outputPath, 'image/png');
+    case 'big':
+      await writeFile(outputPath, Buffer.alloc(32 * 1024 * 1024, 7));
+      return result(outputPath, 'image/png');
+  }
+  onProgress(0.9, 'last', 2);
+  const hash = createHash('sha256');
+  for (const path of Object.values(request.inputs)) hash.update(await readFile(path));
+  await writeFile(outputPath, hash.digest());
+  return result(outputPath, parameters.type ?? 'image/png');
+}
+
+function result(outputPath: string, contentType: string): RenderResult {
+  return {
+    outputPath,
+    contentType,
+    units: { unit: 'image', quantity: 1 },
+    stages: [{ name: 'render', milliseconds: 1 }],
+    details: {},
+  };
+}
+
+/** The one mode in which it really makes something of its inputs, slowly enough to be cancelled. */
+async function blurred(
+  { inputs, signal, onProgress }: RenderRequest,
+  outputPath: string,
+): Promise<RenderResult> {
+  try {
+    for (const path of Object.values(inputs)) await sharp(path).stats();
+  } catch {
+    throw new RenderError('unsupported_format', 'An input is no picture.');
+  }
+  for (let step = 1; step < 6; step++) {
+    onProgress(step / 6, 'blur', (6 - step) / 50);
+    await delay(20, undefined, { signal });
+  }
+  await sharp(inputs.image).blur(3).png().toFile(outputPath);
+  return result(outputPath, 'image/png');
+}

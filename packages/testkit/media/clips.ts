@@ -1,0 +1,147 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { createMedia, findMediaTools, type MediaOptions, type OpenMedia } from '@semblance/media/media';
+import type { MediaTools } from '@semblance/media/tools';
+import type { MediaInfo, VideoFrame, WrittenVideo } from '@semblance/media/types';
+
+const run = promisify(execFile);
+
+/** @throws Error that says what to install */
+export async function mediaToolsForTests(): Promise<MediaTools> {
+  const tools = await findMediaTools();
+  if (!tools.available) throw new Error(`these tests need the Debian package ffmpeg: ${tools.reason}`);
+  return tools;
+}
+
+/** A media layer with a folder for clips, both gone with `close`. */
+export interface MediaRig {
+  readonly dir: string;
+  readonly tools: MediaTools;
+  readonly media: OpenMedia;
+  readonly signal: AbortSignal;
+  /** Another layer with other options, closed with the rig. */
+  withOptions(options: Omit<MediaOptions, 'tools'>): OpenMedia;
+  path(name: string): string;
+  /** Makes a file with ffmpeg; `args` go before its name. Nothing of what the layer under test adds is added here. */
+  make(name: string, args: string): Promise<string>;
+  /** All frames of a file. */
+  frames(path: string, size?: { width: number; height: number }): Promise<VideoFrame[]>;
+  /** All samples of a file. */
+  samples(path: string, sampleRate: number): Promise<Float32Array>;
+  /** Decodes a video and writes it again with its sound; what decoding finds in the copy is what was written. */
+  copy(from: string, to: string): Promise<{ info: MediaInfo; written: WrittenVideo }>;
+  /** What ffprobe says, as JSON. */
+  ffprobe(path: string, ...args: string[]): Promise<Probe>;
+  files(): Promise<string[]>;
+  close(): Promise<void>;
+}
+
+export interface Probe {
+  readonly streams: Record<string, string | number | undefined>[];
+  readonly format: Record<string, string>;
+  readonly packets: Record<string, string | number>[];
+  readonly frames: Record<string, string | number>[];
+}
+
+export async function openMediaRig(options: Omit<MediaOptions, 'tools'> = {}): Promise<MediaRig> {
+  const tools = await mediaToolsForTests();
+  const dir = await mkdtemp(join(tmpdir(), 'semblance-media-'));
+  const media = createMedia({ tools, ...options });
+  const others: OpenMedia[] = [];
+  const { signal } = new AbortController();
+  const path = (name: string) => join(dir, name);
+  return {
+    ...{ dir, tools, media, signal, path },
+    withOptions(other) {
+      const made = createMedia({ tools, ...other });
+      others.push(made);
+      return made;
+    },
+    async make(name, args) {
+      const words = args.match(/"[^"]*"|\S+/g)?.map((word) => word.replaceAll('"', '')) ?? [];
+      await run(tools.ffmpeg, ['-v', 'error', '-nostdin', '-y', ...words, path(name)], { cwd: dir });
+      return path(name);
+    },
+    async frames(from, size) {
+      const info = await media.probe(from, 'video', signal);
+      return all(media.decodeVideo(from, info, { signal, ...(size ? { size } : {}) }));
+    },
+    async samples(from, sampleRate) {
+      const chunks = await all(media.decodeAudio(from, { sampleRate, signal }));
+      const whole = new Float32Array(chunks.reduce((sum, chunk) => sum + chunk.length, 0));
+      let at = 0;
+      for (const chunk of chunks) {
+        whole.set(chunk, at);
+        at += chunk.length;
+      }
+      return whole;
+    },
+    async copy(from, to) {
+      const info = await media.probe(from, 'video', signal);
+      if (!info.video) throw new Error('no video');
+      const { width, height, color, frameRate, endUs } = info.video;
+      const audio = { path: from };
+      const writer = await media.openWriter({ path: to, width, height, color, frameRate, audio, signal });
+      for await (const frame of media.decodeVideo(from, info, { signal })) await writer.write(frame);
+      const written = await writer.finish(endUs ?? 0);
+      const decoded = await media.measure(to, signal);
+      if (decoded.frames !== written.frames || decoded.durationMs !== written.durationMs)
+        throw new Error(`written ${JSON.stringify(written)}, decoded ${JSON.stringify(decoded)}`);
+      return { info, written };
+    },
+    async ffprobe(file, ...args) {
+      const { stdout } = await run(tools.ffprobe, ['-v', 'error', '-of', 'json', ...args, file], {
+        maxBuffer: 64 << 20,
+      });
+      return JSON.parse(stdout) as Probe;
+    },
+    files: async () => (await readdir(dir)).sort(),
+    async close() {
+      for (const other of [media, ...others]) await other.close();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Everything that comes, in an array. */
+export async function all<T>(source: AsyncIterable<T>): Promise<T[]> {
+  const items: T[] = [];
+  for await (const item of source) items.push(item);
+  return items;
+}
+
+/** Source of grey frames, each as bright as its number says: frame n has luma 20 + 6n. */
+export const numberedFrames = (options: { frames: number; rate?: string; size?: string }) =>
+  `-f lavfi -i "nullsrc=s=${options.size ?? '64x48'}:r=${options.rate ?? '25'},` +
+  `geq=lum=20+6*mod(N\\,36):cb=128:cr=128,trim=end_frame=${options.frames}"`;
+
+/** The number of a frame of {@link numberedFrames}. */
+export const numberOf = (frame: Pick<VideoFrame, 'data'>) =>
+  Math.round(((frame.data[100] as number) - 20) / 6);
+
+/** A white flash of a tenth of a second and a beep beside it, once a second, the first at half a second. */
+export const flashes = (seconds: number, rate = '25', size = '64x48') =>
+  `-f lavfi -i "color=black:s=${size}:r=${rate}:d=${seconds},geq=lum=if(between(mod(T\\,1)\\,0.499\\,0.599)\\,235\\,16):cb=128:cr=128"`;
+export const beeps = (seconds: number, sampleRate = 48_000) =>
+  `-f lavfi -i "aevalsrc=0.5*sin(2*PI*1000*t)*between(mod(t\\,1)\\,0.5\\,0.6):d=${seconds}:s=${sampleRate}"`;
+
+/** Seconds at which flashes begin. */
+export function flashTimes(frames: readonly VideoFrame[]): number[] {
+  const bright = (frame: VideoFrame | undefined) => (frame?.data[200] ?? 0) > 120;
+  return frames.filter((frame, i) => bright(frame) && !bright(frames[i - 1])).map(({ ptsUs }) => ptsUs / 1e6);
+}
+
+/** Seconds at which beeps begin. */
+export function beepTimes(samples: Float32Array, sampleRate: number): number[] {
+  const times: number[] = [];
+  let quietSince = -1;
+  for (const [i, sample] of samples.entries()) {
+    if (Math.abs(sample) < 0.1) continue;
+    if (i - quietSince > sampleRate / 10) times.push(i / sampleRate);
+    quietSince = i;
+  }
+  return times;
+}

@@ -1,0 +1,125 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import { type Face, pointOf } from '@semblance/vision/face-mesh';
+import { FACE_OVAL } from '@semblance/vision/face-regions';
+import { distanceInside, fillPolygon, grow, type Plane, plane } from '@semblance/vision/plane/plane';
+
+/** Distance between the outer corners of the eyes, pixels. */
+export function eyeDistance(face: Face): number {
+  const a = pointOf(face.points, 33);
+  const b = pointOf(face.points, 263);
+  return Math.hypot(a.x - b.x, a.y - b.y);
+}
+
+/** Opening of the mouth and mean opening of the eyes, as shares of the eye distance. */
+export function apertures(face: Face): { mouth: number; eyes: number } {
+  const gap = (i: number, j: number): number => {
+    const a = pointOf(face.points, i);
+    const b = pointOf(face.points, j);
+    return Math.hypot(a.x - b.x, a.y - b.y) / eyeDistance(face);
+  };
+  return { mouth: gap(13, 14), eyes: (gap(159, 145) + gap(386, 374)) / 2 };
+}
+
+/** Mean move of the outline of the face between two fits, % of the eye distance: did pose and place change? */
+export function landmarkDrift(before: Face, after: Face): number {
+  let sum = 0;
+  for (const index of FACE_OVAL) {
+    const a = pointOf(before.points, index);
+    const b = pointOf(after.points, index);
+    sum += Math.hypot(a.x - b.x, a.y - b.y);
+  }
+  return (100 * sum) / FACE_OVAL.length / eyeDistance(before);
+}
+
+interface Window {
+  readonly left: number;
+  readonly top: number;
+  readonly width: number;
+  readonly height: number;
+}
+
+function faceWindow(picture: Picture, face: Face): Window {
+  const xs = FACE_OVAL.map((i) => pointOf(face.points, i).x);
+  const ys = FACE_OVAL.map((i) => pointOf(face.points, i).y);
+  const left = Math.max(0, Math.floor(Math.min(...xs) - 8));
+  const top = Math.max(0, Math.floor(Math.min(...ys) - 8));
+  const width = Math.min(picture.width, Math.ceil(Math.max(...xs) + 8)) - left;
+  const height = Math.min(picture.height, Math.ceil(Math.max(...ys) + 8)) - top;
+  return { left, top, width, height };
+}
+
+function ovalMask(window: Window, face: Face): Plane {
+  const mask = plane(window.width, window.height);
+  fillPolygon(
+    mask,
+    FACE_OVAL.flatMap((i) => {
+      const { x, y } = pointOf(face.points, i);
+      return [x - window.left, y - window.top];
+    }),
+  );
+  return mask;
+}
+
+/** Pixels that differ outside the outline of the face (grown by one pixel). */
+export function changedOutside(before: Picture, after: Picture, face: Face): number {
+  const window = faceWindow(before, face);
+  const mask = grow(ovalMask(window, face), 1);
+  let changed = 0;
+  for (let y = 0; y < before.height; y++) {
+    for (let x = 0; x < before.width; x++) {
+      const i = (y * before.width + x) * before.channels;
+      let same = true;
+      for (let c = 0; c < before.channels; c++) same &&= before.data[i + c] === after.data[i + c];
+      if (same) continue;
+      const mx = x - window.left;
+      const my = y - window.top;
+      const inWindow = mx >= 0 && my >= 0 && mx < window.width && my < window.height;
+      if (!inWindow || mask.data[my * window.width + mx] === 0) changed++;
+    }
+  }
+  return changed;
+}
+
+/**
+ * How much gradient (levels of brightness per pixel) the swap added in the band where new and old meet: the changed
+ * pixels within 12 % of the face's width of the nearest unchanged one. A visible seam adds several levels.
+ */
+export function seamExcess(before: Picture, after: Picture, face: Face): number {
+  const window = faceWindow(before, face);
+  const { width, height } = window;
+  const brightness = (picture: Picture, x: number, y: number): number => {
+    const i = ((window.top + y) * picture.width + window.left + x) * picture.channels;
+    return (
+      0.299 * (picture.data[i] as number) +
+      0.587 * (picture.data[i + 1] as number) +
+      0.114 * (picture.data[i + 2] as number)
+    );
+  };
+  const changed = plane(width, height);
+  for (let y = 0; y < height; y++) {
+    for (let x = 0; x < width; x++) {
+      const i = ((window.top + y) * before.width + window.left + x) * before.channels;
+      for (let c = 0; c < 3; c++)
+        if (before.data[i + c] !== after.data[i + c]) changed.data[y * width + x] = 1;
+    }
+  }
+  const depth = distanceInside(changed);
+  const step = Math.max(1, Math.round(face.width * 0.01));
+  let sum = 0;
+  let count = 0;
+  for (let y = step; y + step < height; y++) {
+    for (let x = step; x + step < width; x++) {
+      const d = depth.data[y * width + x] as number;
+      if (d === 0 || d > 0.12 * face.width) continue;
+      const gradient = (picture: Picture): number =>
+        Math.hypot(
+          brightness(picture, x + step, y) - brightness(picture, x - step, y),
+          brightness(picture, x, y + step) - brightness(picture, x, y - step),
+        ) /
+        (2 * step);
+      sum += Math.max(0, gradient(after) - gradient(before));
+      count++;
+    }
+  }
+  return count > 0 ? sum / count : 0;
+}

@@ -1,0 +1,83 @@
+import { newId } from '@semblance/common/ids';
+import type { Api } from './api.ts';
+import { eventually } from './eventually.ts';
+import type { Kubectl, RenderJobView } from './kubectl.ts';
+import { ADMIRAL, ASTRONAUT } from './media.ts';
+
+/** Inputs of a RenderJob made by hand: uploads of whatever account. */
+export async function swapInputs(api: Api, image = ASTRONAUT, face = ADMIRAL) {
+  const [imageKey, faceKey] = await Promise.all([api.upload(image), api.upload(face)]);
+  return [
+    { name: 'image', key: imageKey },
+    { name: 'face', key: faceKey },
+  ];
+}
+
+export type SwapInputs = Awaited<ReturnType<typeof swapInputs>>;
+
+/**
+ * A RenderJob as a person would write it: no account, so nobody is billed. Names sort by time, as the ids of API jobs do:
+ * those made within one second, which is as fine as Kubernetes tells creation, are served in the order of their names.
+ */
+export function renderJob(inputs: SwapInputs, spec: Record<string, unknown> = {}) {
+  return {
+    apiVersion: 'semblance.dev/v1alpha1',
+    kind: 'RenderJob',
+    metadata: { name: newId('by-hand-') },
+    spec: { capability: 'face-swap-image', inputs, ...spec },
+  };
+}
+
+/** Waits until the RenderJob has that phase or has ended, in whatever way. */
+export function untilPhaseOrEnd(
+  kubectl: Kubectl,
+  name: string,
+  phase: string,
+  withinMs = 100_000,
+): Promise<RenderJobView> {
+  return eventually(
+    `${name} to be ${phase}`,
+    async () => {
+      const seen = await kubectl.renderJob(name);
+      if (!seen) throw new Error('there is none');
+      const now = seen.status?.phase;
+      return now === phase || now === 'Succeeded' || now === 'Failed' ? seen : undefined;
+    },
+    { withinMs, everyMs: 50 },
+  );
+}
+
+/**
+ * Does to a job what must be done while it runs. On a busy machine a job may be over before that is heard; then another
+ * one is taken.
+ *
+ * @param begin makes a job and returns its name
+ * @param act undefined: the job was over before
+ */
+export async function whileRunning<T>(
+  kubectl: Kubectl,
+  begin: () => Promise<string>,
+  act: (name: string) => Promise<T | undefined>,
+): Promise<T> {
+  for (let left = 5; left > 0; left--) {
+    const name = await begin();
+    const job = await untilPhaseOrEnd(kubectl, name, 'Running');
+    const done = job.status?.phase === 'Running' ? await act(name) : undefined;
+    if (done !== undefined) return done;
+  }
+  throw new Error('every job was over before anything could be done to it');
+}
+
+/** Waits until the RenderJob has that phase; throws at once when it ended in another way. */
+export async function untilPhase(
+  kubectl: Kubectl,
+  name: string,
+  phase: string,
+  withinMs?: number,
+): Promise<RenderJobView> {
+  const job = await untilPhaseOrEnd(kubectl, name, phase, withinMs);
+  if (job.status?.phase !== phase) {
+    throw new Error(`${name} became ${job.status?.phase}, not ${phase}: ${JSON.stringify(job.status)}`);
+  }
+  return job;
+}

@@ -1,0 +1,188 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import type { InferenceSession } from 'onnxruntime-node';
+import { type Detection, FaceDetector } from './face-detector.ts';
+import { type CropSource, centroid, type Face, FaceMesher, faceArea } from './face-mesh.ts';
+import { FACE_OVAL, FACE_SIDES } from './face-regions.ts';
+
+/** Smallest width of a face that is looked for at first, picture pixels. */
+export const MIN_FACE = 56;
+/** Smallest that is taken when a picture shows nothing larger. */
+const MIN_FACE_LAST = 30;
+/** Faces this much narrower than the most prominent one belong to bystanders. */
+export const SUITABLE_SHARE = 0.6;
+const MIN_MESH_SCORE = 0.5;
+/** Turned further than this, a face shows too little of itself to be replaced or used. */
+export const MAX_YAW = (62 * Math.PI) / 180;
+
+/** Finds the faces of a picture and fits their meshes. */
+export class FaceFinder {
+  readonly #detector: FaceDetector;
+  readonly #mesher: FaceMesher;
+
+  constructor(sessions: { blazeface: InferenceSession; facemesh: InferenceSession }) {
+    this.#detector = new FaceDetector(sessions.blazeface);
+    this.#mesher = new FaceMesher(sessions.facemesh);
+  }
+
+  /** Runs both networks once, whatever they find. @returns the mesh as it lies on the picture, face or none */
+  async warmUp(picture: Picture): Promise<Face> {
+    await this.#detect(picture, MIN_FACE, () => undefined);
+    const { width, height } = picture;
+    const keyPoints = [0.35, 0.65].map((x) => ({ x: x * width, y: 0.4 * height }));
+    return this.#mesher.fit(picture, { score: 1, x: 0, y: 0, width, height, keyPoints });
+  }
+
+  /**
+   * The faces of a picture, the most prominent one first, without those much smaller than it.
+   * Looks on its side and upside down as well when it finds none upright.
+   * @param checkpoint called often; throws to stop
+   */
+  async find(picture: Picture, checkpoint: () => void): Promise<Face[]> {
+    const first = await this.#fit(picture, await this.#detect(picture, MIN_FACE, checkpoint), checkpoint);
+    if (first.length > 0) return first;
+    const small = await this.#fit(
+      picture,
+      await this.#detect(picture, MIN_FACE_LAST, checkpoint),
+      checkpoint,
+    );
+    if (small.length > 0) return small;
+    for (const turns of [1, 3, 2] as const) {
+      const turned = turn(picture, turns);
+      const found = await this.#detect(turned, MIN_FACE, checkpoint);
+      const faces = await this.#fit(
+        picture,
+        found.map((d) => turnBack(d, picture, turns)),
+        checkpoint,
+      );
+      if (faces.length > 0) return faces;
+    }
+    return [];
+  }
+
+  /**
+   * The faces of a picture as {@link find} orders and chooses them, but upright ones only, and at one smallest width:
+   * what a search costs is bounded, as those who search again and again need it.
+   * @param share faces narrower than this share of the most prominent one's are left out
+   */
+  async findUpright(
+    picture: Picture,
+    smallest: number,
+    checkpoint: () => void,
+    share = SUITABLE_SHARE,
+  ): Promise<Face[]> {
+    return this.#fit(picture, await this.#detect(picture, smallest, checkpoint, share), checkpoint, share);
+  }
+
+  /** Whether a picture shows upright faces beside known ones. Looks once, and fits no mesh. */
+  async seesOthers(
+    picture: Picture,
+    known: readonly Face[],
+    smallest: number,
+    checkpoint: () => void,
+  ): Promise<boolean> {
+    const found = await this.#detect(picture, smallest, checkpoint);
+    return found.some(({ x, y, width, height }) => {
+      const [middleX, middleY] = [x + width / 2, y + height / 2];
+      return !known.some((face) => {
+        const at = centroid(face.points, FACE_OVAL);
+        return Math.hypot(at.x - middleX, at.y - middleY) < face.width / 2;
+      });
+    });
+  }
+
+  /** Fits the mesh of a known face again, as after its picture changed. */
+  refit(picture: Picture, face: Face): Promise<Face> {
+    return this.#mesher.refine(picture, face);
+  }
+
+  /** The same for pixels that are in no {@link Picture}. */
+  refitFrom(source: CropSource, face: Face): Promise<Face> {
+    return this.#mesher.refineFrom(source, face);
+  }
+
+  #detect(
+    picture: Picture,
+    smallest: number,
+    checkpoint: () => void,
+    share = SUITABLE_SHARE,
+  ): Promise<Detection[]> {
+    const minFace = (found: readonly Detection[]): number =>
+      Math.max(smallest, ...found.map((detection) => share * detection.width));
+    return this.#detector.detect(picture, { minFace, checkpoint });
+  }
+
+  async #fit(
+    picture: Picture,
+    detections: readonly Detection[],
+    checkpoint: () => void,
+    share = SUITABLE_SHARE,
+  ): Promise<Face[]> {
+    const faces: Face[] = [];
+    for (const detection of detections) {
+      checkpoint();
+      const face = await this.#mesher.fit(picture, detection);
+      if (isShown(face)) faces.push(face);
+    }
+    const prominence = (face: Face): number => faceArea(face) * centrality(picture, face);
+    faces.sort((a, b) => prominence(b) - prominence(a));
+    const main = faces[0];
+    return main ? faces.filter((face) => face.width >= share * main.width) : [];
+  }
+}
+
+/** Whether a fitted mesh lies on a face, and that face shows enough of itself. */
+export function isShown(face: Face): boolean {
+  return face.score >= MIN_MESH_SCORE && Math.abs(yaw(face)) <= MAX_YAW;
+}
+
+/** Turn of a face to its left or right, radians; 0 faces the camera. */
+export function yaw(face: Face): number {
+  const [a, b] = FACE_SIDES;
+  const at = (i: number, k: number): number => face.points[i * 3 + k] as number;
+  const across = Math.hypot(at(b, 0) - at(a, 0), at(b, 1) - at(a, 1));
+  return Math.atan2(at(b, 2) - at(a, 2), across);
+}
+
+/** 1 at the centre of the picture, 0.6 in its corners: of two faces of one size the middle one is meant. */
+function centrality(picture: Picture, face: Face): number {
+  const dx = ((face.points[4 * 3] as number) - picture.width / 2) / (picture.width / 2);
+  const dy = ((face.points[4 * 3 + 1] as number) - picture.height / 2) / (picture.height / 2);
+  return 1 - 0.4 * Math.min(1, Math.hypot(dx, dy) / Math.SQRT2);
+}
+
+/** The picture turned clockwise by quarter turns. */
+function turn(picture: Picture, quarters: 1 | 2 | 3): Picture {
+  const { width: w, height: h, channels, data } = picture;
+  const [width, height] = quarters === 2 ? [w, h] : [h, w];
+  const out = new (data.constructor as new (length: number) => Uint8Array | Uint16Array)(data.length);
+  for (let y = 0; y < height; y++) {
+    for (let x = 0; x < width; x++) {
+      let from = (h - 1 - y) * w + (w - 1 - x);
+      if (quarters === 1) from = (h - 1 - x) * w + y;
+      else if (quarters === 3) from = x * w + (w - 1 - y);
+      for (let c = 0; c < channels; c++) {
+        out[(y * width + x) * channels + c] = data[from * channels + c] as number;
+      }
+    }
+  }
+  return { width, height, channels, data: out };
+}
+
+function turnBack(detection: Detection, picture: Picture, quarters: 1 | 2 | 3): Detection {
+  const { width: w, height: h } = picture;
+  const back = (x: number, y: number): { x: number; y: number } => {
+    if (quarters === 1) return { x: y, y: h - x };
+    if (quarters === 3) return { x: w - y, y: x };
+    return { x: w - x, y: h - y };
+  };
+  const a = back(detection.x, detection.y);
+  const b = back(detection.x + detection.width, detection.y + detection.height);
+  return {
+    score: detection.score,
+    x: Math.min(a.x, b.x),
+    y: Math.min(a.y, b.y),
+    width: Math.abs(a.x - b.x),
+    height: Math.abs(a.y - b.y),
+    keyPoints: detection.keyPoints.map((p) => back(p.x, p.y)),
+  };
+}

@@ -1,0 +1,190 @@
+import { type FileHandle, open } from 'node:fs/promises';
+import { RenderError } from '@semblance/engine-api/engine';
+import type { Picture } from '@semblance/engine-api/picture';
+import sharp, { type Metadata, type OutputInfo, type Sharp } from 'sharp';
+import { embedProfile, type ImageFormat, isAnimatedPng, isLosslessWebp, sniffFormat } from './container.ts';
+
+/** Largest picture taken, pixels. */
+export const MAX_PIXELS = 40_000_000;
+const HEAD_BYTES = 256 * 1024;
+
+/** A decoded base image and what is needed to write it back as it was. */
+export interface BasePicture {
+  readonly picture: Picture;
+  readonly format: ImageFormat;
+  /** Write without loss (PNG always, WebP when it was so). */
+  readonly lossless: boolean;
+  /** Colour profile of the pixels; undefined means sRGB. */
+  readonly profile: Buffer | undefined;
+}
+
+interface Opened {
+  readonly format: ImageFormat;
+  readonly head: Buffer;
+  readonly metadata: Metadata;
+}
+
+/**
+ * Decodes the picture to be changed: upright as its orientation tag says, in its own colour space and depth (16 bits
+ * stay 16, grey stays grey, alpha stays), so that what is not touched is not changed. Only CMYK is converted, to sRGB.
+ * @throws RenderError `unsupported_format` (not JPEG, PNG or WebP; animated; damaged or cut off), `input_too_large`
+ */
+export async function readBase(path: string): Promise<BasePicture> {
+  const what = 'The base image';
+  const { format, head, metadata } = await openPicture(path, what);
+  if ((metadata.pages ?? 1) > 1 || (format === 'png' && isAnimatedPng(head))) {
+    throw new RenderError(
+      'unsupported_format',
+      `${what} is animated: send a still picture, or a video to Video Swap.`,
+    );
+  }
+  const grey = metadata.space === 'b-w' || metadata.space === 'grey16';
+  const deep = metadata.depth === 'ushort';
+  const convert = metadata.space === 'cmyk';
+  const profile = convert ? undefined : metadata.icc;
+  let space: string;
+  if (grey) space = deep ? 'grey16' : 'b-w';
+  else space = deep ? 'rgb16' : 'srgb';
+  const picture = await decode(what, () =>
+    sharp(path, { failOn: 'error', limitInputPixels: MAX_PIXELS, ignoreIcc: !convert })
+      .autoOrient()
+      .toColourspace(space)
+      .raw({ depth: deep ? 'ushort' : 'uchar' })
+      .toBuffer({ resolveWithObject: true }),
+  );
+  return {
+    picture,
+    format,
+    lossless: format === 'png' || (format === 'webp' && isLosslessWebp(head)),
+    profile,
+  };
+}
+
+/**
+ * Decodes the picture of a face that is to be recognised elsewhere and is not itself shown: upright, converted to 8-bit
+ * sRGB by its profile, without alpha; of an animation the first frame.
+ * @param what what messages call it
+ * @throws RenderError as {@link readBase}
+ */
+export async function readFace(path: string, what = 'The face picture'): Promise<Picture> {
+  await openPicture(path, what);
+  return decode(what, () => rgbOf(path).removeAlpha().toBuffer({ resolveWithObject: true }));
+}
+
+/**
+ * Decodes a picture that is itself shown, as {@link readFace} does, but over white: under transparency a file may keep
+ * what its owner erased.
+ * @param what what messages call it
+ * @throws RenderError as {@link readBase}
+ */
+export async function readShown(path: string, what: string): Promise<Picture> {
+  await openPicture(path, what);
+  return decode(what, () =>
+    rgbOf(path).flatten({ background: '#ffffff' }).toBuffer({ resolveWithObject: true }),
+  );
+}
+
+function rgbOf(path: string): Sharp {
+  return sharp(path, { failOn: 'error', limitInputPixels: MAX_PIXELS })
+    .autoOrient()
+    .toColourspace('srgb')
+    .raw({ depth: 'uchar' });
+}
+
+/** Encodes a changed base image in the family, depth and colour space it came in. */
+export async function encodeBase(base: BasePicture): Promise<Buffer> {
+  const { picture, format, lossless, profile } = base;
+  const { width, height, channels, data } = picture;
+  const deep = data instanceof Uint16Array;
+  // sharp reads the depth of raw pixels off the type of the array.
+  let pipeline = sharp(data, { raw: { width, height, channels }, limitInputPixels: MAX_PIXELS });
+  if (channels <= 2 && format !== 'webp') pipeline = pipeline.toColourspace(deep ? 'grey16' : 'b-w');
+  else if (deep) pipeline = pipeline.toColourspace('rgb16');
+  if (format === 'jpeg') pipeline = pipeline.jpeg({ quality: 95, chromaSubsampling: '4:4:4' });
+  else if (format === 'png') pipeline = pipeline.png({ compressionLevel: 6 });
+  else
+    pipeline = lossless
+      ? pipeline.webp({ lossless: true, exact: true })
+      : pipeline.webp({ quality: 95, alphaQuality: 100, smartSubsample: true });
+  const file = await pipeline.toBuffer();
+  return profile ? embedProfile(file, format, profile) : file;
+}
+
+export const CONTENT_TYPES: Readonly<Record<ImageFormat, string>> = {
+  jpeg: 'image/jpeg',
+  png: 'image/png',
+  webp: 'image/webp',
+};
+
+export const EXTENSIONS: Readonly<Record<ImageFormat, string>> = { jpeg: 'jpg', png: 'png', webp: 'webp' };
+
+/**
+ * Looks into a picture without decoding it.
+ * @param what what messages call it
+ * @throws RenderError `unsupported_format` (not JPEG, PNG or WebP; damaged), `input_too_large`
+ */
+export async function openPicture(path: string, what: string): Promise<Opened> {
+  const head = await readHead(path);
+  const format = sniffFormat(head);
+  if (!format) {
+    throw new RenderError('unsupported_format', `${what} is not a JPEG, PNG or WebP file.`);
+  }
+  let metadata: Metadata;
+  try {
+    metadata = await sharp(path, { failOn: 'error', limitInputPixels: false }).metadata();
+  } catch (error) {
+    throw new RenderError('unsupported_format', `${what} cannot be read: the file is damaged.`, {
+      cause: error,
+    });
+  }
+  const { width, height } = metadata;
+  if (width * height > MAX_PIXELS) {
+    const size = `${width} × ${height}`;
+    throw new RenderError(
+      'input_too_large',
+      `${what} has ${size} pixels; at most ${MAX_PIXELS / 1e6} megapixels are taken.`,
+    );
+  }
+  return { format, head, metadata };
+}
+
+async function readHead(path: string): Promise<Buffer> {
+  let file: FileHandle | undefined;
+  try {
+    file = await open(path, 'r');
+    const head = Buffer.alloc(HEAD_BYTES);
+    const { bytesRead } = await file.read(head, 0, HEAD_BYTES, 0);
+    return head.subarray(0, bytesRead);
+  } finally {
+    await file?.close();
+  }
+}
+
+async function decode(
+  what: string,
+  read: () => Promise<{ data: Buffer; info: OutputInfo }>,
+): Promise<Picture> {
+  let result: { data: Buffer; info: OutputInfo };
+  try {
+    result = await read();
+  } catch (error) {
+    throw new RenderError(
+      'unsupported_format',
+      `${what} cannot be decoded: the file is damaged or cut off.`,
+      {
+        cause: error,
+      },
+    );
+  }
+  const { data, info } = result;
+  const { width, height, channels } = info;
+  const samples = width * height * channels;
+  const deep = data.byteLength === samples * 2;
+  if (!deep && data.byteLength !== samples)
+    throw new Error(`decoder gave ${data.byteLength} bytes for ${samples} samples`);
+  // The decoder's buffer has its own memory, aligned for 16 bits.
+  const pixels = deep
+    ? new Uint16Array(data.buffer, data.byteOffset, samples)
+    : new Uint8Array(data.buffer, data.byteOffset, samples);
+  return { width, height, channels: channels as Picture['channels'], data: pixels };
+}

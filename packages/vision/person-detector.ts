@@ -1,0 +1,130 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import { type InferenceSession, Tensor } from 'onnxruntime-node';
+import type { SquareRegion } from './person.ts';
+import { cropRgb, type Point } from './picture.ts';
+
+const SIZE = 224;
+const MIN_SCORE = 0.5;
+/** Cells of the detector's grids, and how many anchors each cell has. */
+const LAYERS = [
+  { stride: 8, perCell: 2 },
+  { stride: 16, perCell: 2 },
+  { stride: 32, perCell: 6 },
+] as const;
+/** A box of four values, then four points of which the first two matter: hips and reach. */
+const VALUES = 12;
+const HIPS = 4;
+const REACH = 6;
+/** Two sights whose points differ by less than this share of the body's reach are of the same person. */
+const AGREEMENT = 0.2;
+/** More people are not looked at, however many were seen. */
+const MOST_PEOPLE = 4;
+/** The network's circle around a person leaves no room; the landmark network was trained with some. */
+const MARGIN = 1.25;
+
+/** The centres of the anchors in pixels of the network's input, in the order of its outputs. */
+const ANCHORS: readonly Point[] = LAYERS.flatMap(({ stride, perCell }) => {
+  const cells = SIZE / stride;
+  return Array.from({ length: cells * cells * perCell }, (_, i) => {
+    const cell = Math.floor(i / perCell);
+    return { x: ((cell % cells) + 0.5) * stride, y: (Math.floor(cell / cells) + 0.5) * stride };
+  });
+});
+
+/**
+ * Finds people with BlazePose's detector (Bazarevsky et al. 2020, "BlazePose: On-device Real-time Body Pose Tracking"),
+ * which looks for faces and says where the hips are and how far the body reaches from there.
+ */
+export class PersonDetector {
+  readonly #session: InferenceSession;
+
+  constructor(session: InferenceSession) {
+    this.#session = session;
+  }
+
+  /** Squares around the people of a picture, the surest first. */
+  async detect(picture: Picture): Promise<SquareRegion[]> {
+    const { input, left, top, zoom } = letterbox(picture);
+    const outputs = await this.#session.run({
+      [this.#session.inputNames[0] ?? '']: new Tensor('float32', input, [1, SIZE, SIZE, 3]),
+    });
+    const place = ({ x, y }: Point): Point => ({ x: (x - left) * zoom, y: (y - top) * zoom });
+    return decodePeople(outputs.scores?.data as Float32Array, outputs.boxes?.data as Float32Array).map(
+      ({ hips, reach }) => aroundPerson(place(hips), place(reach)),
+    );
+  }
+}
+
+/** Where the detector sees a person: the middle of the hips, and a point above that is as far from there as the body reaches. */
+export interface Sight {
+  readonly score: number;
+  readonly hips: Point;
+  readonly reach: Point;
+}
+
+/** People by the network's outputs, the surest first, in pixels of its input; sights of one person are averaged. */
+export function decodePeople(scores: Float32Array, boxes: Float32Array): Sight[] {
+  const sights: Sight[] = [];
+  ANCHORS.forEach((anchor, i) => {
+    const score = 1 / (1 + Math.exp(-(scores[i] as number)));
+    if (score < MIN_SCORE) return;
+    const point = (k: number): Point => ({
+      x: anchor.x + (boxes[i * VALUES + k] as number),
+      y: anchor.y + (boxes[i * VALUES + k + 1] as number),
+    });
+    sights.push({ score, hips: point(HIPS), reach: point(REACH) });
+  });
+  let rest = sights.sort((a, b) => b.score - a.score);
+  const people: Sight[] = [];
+  while (rest.length > 0 && people.length < MOST_PEOPLE) {
+    const best = rest[0] as Sight;
+    people.push(average(rest.filter((other) => agree(best, other))));
+    rest = rest.filter((other) => !agree(best, other));
+  }
+  return people;
+}
+
+function agree(a: Sight, b: Sight): boolean {
+  const apart = (p: Point, q: Point): number => Math.hypot(p.x - q.x, p.y - q.y);
+  const allowed = AGREEMENT * apart(a.hips, a.reach);
+  return apart(a.hips, b.hips) < allowed && apart(a.reach, b.reach) < allowed;
+}
+
+function average(group: readonly Sight[]): Sight {
+  const total = group.reduce((sum, { score }) => sum + score, 0);
+  const mean = (pick: (sight: Sight) => Point): Point => ({
+    x: group.reduce((sum, sight) => sum + pick(sight).x * sight.score, 0) / total,
+    y: group.reduce((sum, sight) => sum + pick(sight).y * sight.score, 0) / total,
+  });
+  return {
+    score: (group[0] as Sight).score,
+    hips: mean((sight) => sight.hips),
+    reach: mean((sight) => sight.reach),
+  };
+}
+
+/** The square that shows a person whose hips lie at one point and whose body reaches as far as the other, which is above. */
+export function aroundPerson(hips: Point, reach: Point): SquareRegion {
+  const [dx, dy] = [reach.x - hips.x, reach.y - hips.y];
+  return {
+    x: hips.x,
+    y: hips.y,
+    size: 2 * Math.hypot(dx, dy) * MARGIN,
+    angle: Math.atan2(dx, -dy),
+  };
+}
+
+/** The whole picture in the middle of the network's square, black around it. */
+function letterbox(picture: Picture): { input: Float32Array; left: number; top: number; zoom: number } {
+  const zoom = Math.max(picture.width, picture.height) / SIZE;
+  const width = Math.max(1, Math.round(picture.width / zoom));
+  const height = Math.max(1, Math.round(picture.height / zoom));
+  const { data } = cropRgb(picture, { scale: zoom, angle: 0, originX: 0, originY: 0 }, width, height);
+  const [left, top] = [(SIZE - width) >> 1, (SIZE - height) >> 1];
+  const input = new Float32Array(SIZE * SIZE * 3).fill(-1);
+  for (let y = 0; y < height; y++) {
+    const row = ((top + y) * SIZE + left) * 3;
+    for (let i = 0; i < width * 3; i++) input[row + i] = (data[y * width * 3 + i] as number) / 127.5 - 1;
+  }
+  return { input, left, top, zoom };
+}

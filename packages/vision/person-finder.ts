@@ -1,0 +1,88 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import type { InferenceSession } from 'onnxruntime-node';
+import { openSession } from './models/session.ts';
+import type { Person, PersonFinder, SquareRegion } from './person.ts';
+import { PersonDetector } from './person-detector.ts';
+import { PersonFitter } from './person-landmarks.ts';
+
+/** Below this the landmark network does not believe that it was shown a person. */
+const MIN_SCORE = 0.5;
+/**
+ * It goes on believing for a while where a person has left the picture, but then few points are there: so many must be
+ * present so surely, as a face alone has them, or a pair of legs.
+ */
+const POINTS_PRESENT = 8;
+const MIN_PRESENCE = 0.8;
+/**
+ * How much the network's belief counts against size: two people who stand close are seen as one large one, of whom it
+ * is a little less sure (0.985 against 1.000) than of each alone.
+ */
+const SURENESS = 20;
+
+export interface PersonFinderOptions {
+  /** `full` finds limbs more surely, `lite` is quicker. */
+  readonly detail?: 'lite' | 'full';
+  /** Where converted networks are kept; default: {@link defaultCacheDir} of the models. */
+  readonly cacheDir?: string | undefined;
+}
+
+/** Loads the networks that find people; converts them at the first use on a machine. */
+export async function openPersonFinder(options: PersonFinderOptions = {}): Promise<PersonFinder> {
+  const detail = options.detail ?? 'full';
+  const sessions = await Promise.all([
+    openSession('pose_detector', options.cacheDir),
+    openSession(detail === 'full' ? 'pose_full' : 'pose_lite', options.cacheDir),
+  ]);
+  return new TrackingPersonFinder(...sessions);
+}
+
+class TrackingPersonFinder implements PersonFinder {
+  readonly #sessions: readonly InferenceSession[];
+  readonly #detector: PersonDetector;
+  readonly #fitter: PersonFitter;
+
+  constructor(detector: InferenceSession, landmarks: InferenceSession) {
+    this.#sessions = [detector, landmarks];
+    this.#detector = new PersonDetector(detector);
+    this.#fitter = new PersonFitter(landmarks);
+  }
+
+  async find(picture: Picture, before?: Person): Promise<Person | undefined> {
+    if (before) {
+      const tracked = await this.#fitter.fit(picture, before.next);
+      if (tracked.score >= MIN_SCORE && isThere(tracked)) return tracked;
+    }
+    let most = 0;
+    let chosen: Person | undefined;
+    for (const region of await this.#detector.detect(picture)) {
+      const first = await this.#fitter.fit(picture, region);
+      // The detector's square is a rough one. The second look is as good as those that follow it in a video, and tells
+      // people who fitted badly from things that looked like one.
+      const second = await this.#fitter.fit(picture, first.next);
+      const score = (first.score + second.score) / 2;
+      const merit = prominence(picture, second.mask.region) * score ** SURENESS;
+      if (score < MIN_SCORE || !isThere(second) || merit <= most) continue;
+      most = merit;
+      chosen = second;
+    }
+    return chosen;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#sessions.map((session) => session.release()));
+  }
+}
+
+function isThere({ points }: Person): boolean {
+  return points.filter(({ presence }) => presence >= MIN_PRESENCE).length >= POINTS_PRESENT;
+}
+
+/** The larger the more, of two of one size the one nearer to the middle; what lies outside the picture does not count. */
+function prominence(picture: Picture, region: SquareRegion): number {
+  const half = region.size / 2;
+  const inside = (centre: number, length: number): number =>
+    Math.max(0, Math.min(length, centre + half) - Math.max(0, centre - half));
+  const area = inside(region.x, picture.width) * inside(region.y, picture.height);
+  const away = Math.hypot(region.x / picture.width - 0.5, region.y / picture.height - 0.5);
+  return area * (1 - 0.6 * Math.min(1, away));
+}

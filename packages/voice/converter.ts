@@ -1,0 +1,155 @@
+import type { Voice } from '@semblance/common/voices/voice';
+import { Shifter } from './shifter.ts';
+import { Timbre } from './timbre.ts';
+
+export const LOWEST_RATE = 8_000;
+export const HIGHEST_RATE = 96_000;
+/** Full scale of 16-bit samples. */
+const FULL = 32_768;
+/** From here on, a share of full scale, peaks are rounded off instead of cut. */
+const ROUND_FROM = 0.85;
+/** Loudness is compared over about so much voice, seconds. */
+const LOUDNESS_SEC = 0.3;
+/** What the voice is held to before there is much of it: its own power, as if for a while at this level. */
+const PRIOR_POWER = 1e-4;
+/** Farthest that loudness is corrected, as a factor. */
+const MOST_GAIN = 2;
+
+export interface VoiceConverterOptions {
+  /** Samples a second, from {@link LOWEST_RATE} to {@link HIGHEST_RATE}. */
+  readonly sampleRate: number;
+  /** Without one, sound goes through sample for sample. */
+  readonly voice?: Voice | undefined;
+}
+
+/** Converts one stream of mono sound; it holds a fixed amount of memory however long the stream is. */
+export interface VoiceConverter {
+  /** How much later than its input the output is. */
+  readonly latencySamples: number;
+  /**
+   * Takes any number of samples and returns as many: silence for the first `latencySamples` of a stream, then its sound.
+   * What comes out does not depend on how the stream was cut.
+   */
+  push(chunk: Int16Array): Int16Array;
+  /** Ends the stream: returns the last `latencySamples`. The next push begins another stream. */
+  flush(): Int16Array;
+}
+
+/** @throws RangeError on a rate that is none */
+export function createVoiceConverter({ sampleRate, voice }: VoiceConverterOptions): VoiceConverter {
+  if (!Number.isInteger(sampleRate) || sampleRate < LOWEST_RATE || sampleRate > HIGHEST_RATE) {
+    throw new RangeError(`sampleRate must be a whole number from ${LOWEST_RATE} to ${HIGHEST_RATE}`);
+  }
+  return voice ? new Conversion(sampleRate, voice) : PASS_THROUGH;
+}
+
+const PASS_THROUGH: VoiceConverter = {
+  latencySamples: 0,
+  push: (chunk) => chunk.slice(),
+  flush: () => new Int16Array(0),
+};
+
+class Conversion implements VoiceConverter {
+  readonly latencySamples: number;
+  readonly #sampleRate: number;
+  readonly #voice: Voice;
+  #stream: Stream;
+
+  constructor(sampleRate: number, voice: Voice) {
+    this.#sampleRate = sampleRate;
+    this.#voice = voice;
+    this.#stream = new Stream(sampleRate, voice);
+    this.latencySamples = this.#stream.latency;
+  }
+
+  push(chunk: Int16Array): Int16Array {
+    return this.#stream.push(chunk);
+  }
+
+  flush(): Int16Array {
+    const rest = this.#stream.push(new Int16Array(this.latencySamples));
+    this.#stream = new Stream(this.#sampleRate, this.#voice);
+    return rest;
+  }
+}
+
+class Stream {
+  readonly latency: number;
+  readonly #shifter: Shifter;
+  readonly #timbre: Timbre;
+  readonly #input: Float32Array;
+  readonly #output: Float64Array;
+  readonly #plain: Float32Array;
+  readonly #forget: number;
+  /** Power of the voice that came in, and of what it became without the correction of its loudness. */
+  #powerIn: number;
+  #powerOut: number;
+  /** Energy of the two since the last step. */
+  #sumIn = 0;
+  #sumOut = 0;
+
+  constructor(sampleRate: number, { pitchHz, formantShift, timbre }: Voice) {
+    this.#shifter = new Shifter({ sampleRate, pitchHz, formantShift });
+    this.#timbre = new Timbre(timbre, sampleRate);
+    this.latency = this.#shifter.latency;
+    const { hop } = this.#shifter;
+    this.#input = new Float32Array(hop);
+    this.#output = new Float64Array(hop);
+    this.#plain = new Float32Array(hop);
+    this.#forget = Math.exp(-hop / (LOUDNESS_SEC * sampleRate));
+    this.#powerIn = PRIOR_POWER * 0.05 * sampleRate;
+    this.#powerOut = this.#powerIn;
+  }
+
+  push(chunk: Int16Array): Int16Array {
+    const out = new Int16Array(chunk.length);
+    const [input, output] = [this.#input, this.#output];
+    for (let at = 0; at < chunk.length; ) {
+      const count = Math.min(chunk.length - at, this.#shifter.room);
+      for (let i = 0; i < count; i++) input[i] = (chunk[at + i] as number) / FULL;
+      this.#shifter.step(input, count, output, this.#plain);
+      this.#timbre.apply(output, count);
+      this.#compare(count);
+      for (let i = 0; i < count; i++) out[at + i] = toSample(output[i] as number);
+      at += count;
+      if (this.#shifter.stepped) this.#settle();
+    }
+    return out;
+  }
+
+  /** Measures loudness where there is a voice and nothing else. */
+  #compare(count: number): void {
+    if (!this.#shifter.voiced) return;
+    const [plain, output] = [this.#plain, this.#output];
+    let [sumIn, sumOut] = [0, 0];
+    for (let i = 0; i < count; i++) {
+      const before = plain[i] as number;
+      const after = output[i] as number;
+      sumIn += before * before;
+      sumOut += after * after;
+    }
+    this.#sumIn += sumIn;
+    this.#sumOut += sumOut;
+  }
+
+  #settle(): void {
+    this.#timbre.settle();
+    if (this.#sumIn === 0) return;
+    this.#powerIn = this.#powerIn * this.#forget + this.#sumIn;
+    this.#powerOut = this.#powerOut * this.#forget + this.#sumOut / this.#shifter.gain ** 2;
+    this.#sumIn = 0;
+    this.#sumOut = 0;
+    const gain = Math.sqrt(this.#powerIn / this.#powerOut);
+    this.#shifter.gain = Math.min(MOST_GAIN, Math.max(1 / MOST_GAIN, gain));
+  }
+}
+
+/** To 16 bits. Peaks near full scale are rounded off, which is heard less than cut ones. */
+function toSample(value: number): number {
+  const size = Math.abs(value);
+  // As Math.round does, which takes longer: made positive, so that cutting the fraction off rounds down.
+  if (size <= ROUND_FROM) return ((value * FULL + FULL + 0.5) | 0) - FULL;
+  const room = 1 - ROUND_FROM;
+  const round = ROUND_FROM + room * Math.tanh((size - ROUND_FROM) / room);
+  return Math.max(-FULL, Math.min(FULL - 1, Math.round(Math.sign(value) * round * FULL)));
+}

@@ -1,0 +1,18 @@
+import type { Voice } from '@semblance/common/voices/voice';
+import type { ModelVoices } from './rvc/model-voices.ts';
+import type { RvcModels } from './rvc/rvc-models.ts';
+
+/**
+ * What converts to a voice: the model that it names, where this node has it, else `builtin`.
+ * @param node its models; undefined: it has none
+ * @returns `engine`, to be said to whoever asks: `builtin`, `onnx <model>`, or `none` where sound goes through
+ */
+export function engineFor(
+  voice: Voice | undefined,
+  node: ModelVoices | undefined,
+): { readonly engine: string; readonly models?: RvcModels } {
+  const model = voice?.model;
+  if (model !== undefined && node?.names.has(model))
+    return { engine: `onnx ${model}`, models: node.of(model) };
+  return { engine: voice ? 'builtin' : 'none' };
+}

@@ -1,0 +1,27 @@
+/**
+ * Compiles `assembly/kernels.ts` (AssemblyScript) to WebAssembly.
+ *
+ *   node packages/voice/kernels/generate.ts [output folder]
+ */
+import { mkdirSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { main } from 'assemblyscript/asc';
+
+const here = import.meta.dirname;
+const out = process.argv[2] ?? join(here, 'gen');
+/** Pages of 64 KiB: two streams of 96 kHz need 160 KiB. */
+const PAGES = 4;
+
+mkdirSync(out, { recursive: true });
+// Its files are looked for, and named, from the current folder.
+const from = relative(process.cwd(), join(here, 'assembly', 'kernels.ts'));
+const to = relative(process.cwd(), join(out, 'kernels.wasm'));
+const { error, stderr } = await main([
+  ...[from, '--outFile', to],
+  ...['--enable', 'simd', '--runtime', 'stub', '--initialMemory', String(PAGES)],
+  ...['-O3', '--noAssert'],
+]);
+if (error) {
+  console.error(stderr.toString());
+  throw error;
+}

@@ -1,0 +1,86 @@
+import { VOICE } from '@semblance/engine-onnx/contracts/rvc';
+import { ModelDirError, openModelDir } from '@semblance/engine-onnx/model-dir';
+import type { FloatTensor, FloatTensors, Provider } from '@semblance/engine-onnx/sessions/protocol';
+import { SessionPool } from '@semblance/engine-onnx/sessions/session-pool';
+import { type OpenModel, openModel } from '@semblance/engine-onnx/stages/models';
+import type { RvcModels, VoiceModel } from './rvc-models.ts';
+
+export interface ModelVoicesOptions {
+  /** The owner's models and their manifest. */
+  readonly modelDir: string;
+  readonly providers: readonly Provider[];
+  readonly devices: readonly number[];
+  /** Threads that one run on the CPU uses. */
+  readonly threads: number;
+  /** Told what the owner may want to know. */
+  readonly say: (line: string) => void;
+  /** Told when the models run no more although nobody closed them. */
+  readonly onEnd?: (reason: string) => void;
+}
+
+/** The owner's models that speak with voices, warm. They run in threads of their own. */
+export interface ModelVoices {
+  /** Names in the manifest. */
+  readonly names: ReadonlySet<string>;
+  /** What speaks with the voice of one of the names. @throws RangeError for another */
+  of(name: string): RvcModels;
+  /** Runs any of them and returns its first output. Buffers of feeds are given away. @throws the signal's reason */
+  run(model: string, feeds: FloatTensors, signal: AbortSignal): Promise<FloatTensor>;
+  close(): Promise<void>;
+}
+
+/**
+ * @returns undefined when the directory has no model of a voice
+ * @throws ModelDirError, SessionError, or the signal's reason
+ */
+export async function openModelVoices(
+  options: ModelVoicesOptions,
+  signal: AbortSignal,
+): Promise<ModelVoices | undefined> {
+  const { modelDir, say, ...settings } = options;
+  const { directory, models: all, faults } = await openModelDir(modelDir, signal);
+  if (faults.length > 0) throw new ModelDirError(directory, faults);
+  const models = all.filter(({ contract }) => contract.stage.startsWith('voice'));
+  if (!models.some(({ contract }) => contract.stage === VOICE)) return undefined;
+  const { pool, runs, notes } = await SessionPool.open({ ...settings, models }, signal);
+  for (const note of notes) say(note);
+  for (const { model, provider } of runs) say(`model ${model} runs on ${provider}`);
+
+  const open = models.map((model) => openModel(pool, model));
+  const byName = new Map(open.map((each) => [each.model.name, each]));
+  const tracker = open.find(({ model }) => model.contract.stage === 'voice-pitch');
+  const voices = new Map(
+    open
+      .filter(({ model }) => model.contract.stage === VOICE)
+      .map((voice): [string, RvcModels] => {
+        const content = factsOf(contentFor(voice, open));
+        return [voice.model.name, { voice: factsOf(voice), content, pitch: tracker && factsOf(tracker) }];
+      }),
+  );
+  return {
+    names: new Set(voices.keys()),
+    of(name) {
+      const found = voices.get(name);
+      if (!found) throw new RangeError(`there is no model ${name} of a voice`);
+      return found;
+    },
+    run(name, feeds, ended) {
+      const model = byName.get(name);
+      return model
+        ? model.run(feeds, ended)
+        : Promise.reject(new RangeError(`there is no model ${name} of voices`));
+    },
+    close: () => pool.close(),
+  };
+}
+
+function factsOf({ model: { name, inputs, options } }: OpenModel): VoiceModel {
+  return { name, inputs: inputs.map(({ role, dims }) => ({ role, dims })), options };
+}
+
+/** The contracts see to it that it is there. */
+function contentFor({ model }: OpenModel, all: readonly OpenModel[]): OpenModel {
+  const found = all.find((other) => model.contract.needs?.includes(other.model.contract.name));
+  if (!found) throw new Error(`${model.name} has no content encoder`);
+  return found;
+}

@@ -1,0 +1,171 @@
+import type { Voice } from '@semblance/common/voices/voice';
+import { SpeakerPitch } from '../speaker-pitch.ts';
+import { MEL_HOP } from './log-mel.ts';
+import { pitchClass } from './pitch-classes.ts';
+import { Resampler } from './resampler.ts';
+import type { RunModel, RvcModels, VoiceModel } from './rvc-models.ts';
+import { SOURCE_RATE, type SourcePitch, sourcePitch } from './source-pitch.ts';
+import { Splicer } from './splice.ts';
+
+/** What each run of the models adds to the stream, over how long it is faded in, and how far it may be moved, ms. */
+const BLOCK_MS = 100;
+const FADE_MS = 30;
+const SEARCH_MS = 10;
+/** Frames of a window: what each run hears. A hundredth of a second each; RMVPE takes multiples of 32. */
+const FRAMES = 64;
+const FRAMES_A_SECOND = SOURCE_RATE / MEL_HOP;
+/** Further samples that the last frame of the content encoder reaches to: it hears 400 every 320. */
+const BEYOND = 80;
+const WINDOW = FRAMES * MEL_HOP + BEYOND;
+const BLOCK = (BLOCK_MS * SOURCE_RATE) / 1_000;
+const NEW_FRAMES = BLOCK / MEL_HOP;
+const FULL = 32_768;
+
+export interface RvcConverterOptions {
+  readonly sampleRate: number;
+  readonly voice: Pick<Voice, 'pitchHz'>;
+  readonly models: RvcModels;
+  readonly run: RunModel;
+}
+
+/**
+ * Converts a stream by an RVC voice. Every 0.1 s the models hear the last 0.64 s; of what they say the end is taken and
+ * laid on what came before. Memory is fixed however long the stream is. As VoiceConverter, but for one call at a time.
+ */
+export class RvcConverter {
+  /** At most so much later is the output: a piece that is moved is up to {@link SEARCH_MS} earlier. */
+  readonly latencySamples: number;
+  readonly #options: RvcConverterOptions;
+  #stream: RvcStream;
+
+  constructor(options: RvcConverterOptions) {
+    this.#options = options;
+    this.#stream = new RvcStream(options);
+    this.latencySamples = this.#stream.latency;
+  }
+
+  push(chunk: Int16Array): Promise<Int16Array> {
+    return this.#stream.push(chunk);
+  }
+
+  async flush(): Promise<Int16Array> {
+    const rest = await this.#stream.push(new Int16Array(this.latencySamples));
+    this.#stream = new RvcStream(this.#options);
+    return rest;
+  }
+}
+
+class RvcStream {
+  readonly latency: number;
+  readonly #models: RvcModels;
+  readonly #run: RunModel;
+  readonly #rate: number;
+  readonly #inward: Resampler;
+  readonly #outward: Resampler;
+  readonly #splicer: Splicer;
+  readonly #pitch: SourcePitch | undefined;
+  readonly #speaker: SpeakerPitch;
+  /** Samples at SOURCE_RATE that make no block yet, and the last of those that did. */
+  #pending = new Float64Array(0);
+  readonly #window = new Float64Array(WINDOW);
+  /** What is to be sent. */
+  #ready: Float64Array;
+  /** Samples that are still before the stream's first. */
+  #early: number;
+
+  constructor({ sampleRate, voice, models, run }: RvcConverterOptions) {
+    this.#models = models;
+    this.#run = run;
+    this.#rate = models.voice.options.sample_rate ?? 0;
+    this.#inward = new Resampler(sampleRate, SOURCE_RATE);
+    this.#outward = new Resampler(this.#rate, sampleRate);
+    const [block, fade, search] = [BLOCK_MS, FADE_MS, SEARCH_MS].map((ms) => (ms * this.#rate) / 1_000) as [
+      number,
+      number,
+      number,
+    ];
+    this.#splicer = new Splicer(block, fade, search);
+    this.#pitch = sourcePitch(models, run);
+    this.#speaker = new SpeakerPitch(voice.pitchHz, 1 / FRAMES_A_SECOND);
+    // A block is sent while the next one is heard.
+    this.#ready = new Float64Array(Math.ceil((BLOCK_MS * sampleRate) / 1_000));
+    const held = (FADE_MS + SEARCH_MS) / 1_000 + BEYOND / SOURCE_RATE;
+    const filters = this.#inward.delay + this.#outward.delay;
+    this.latency = this.#ready.length + Math.round((held + filters) * sampleRate);
+    this.#early = this.latency;
+  }
+
+  async push(chunk: Int16Array): Promise<Int16Array> {
+    const samples = this.#inward.push(Float64Array.from(chunk, (sample) => sample / FULL));
+    this.#pending = joined(this.#pending, samples);
+    while (this.#pending.length >= BLOCK) {
+      const block = this.#pending.slice(0, BLOCK);
+      this.#pending = this.#pending.slice(BLOCK);
+      this.#ready = joined(this.#ready, this.#outward.push(await this.#convert(block)));
+    }
+    const out = Int16Array.from(this.#ready.subarray(0, chunk.length), (value) =>
+      Math.max(-FULL, Math.min(FULL - 1, Math.round(value * FULL))),
+    );
+    this.#ready = this.#ready.slice(chunk.length);
+    // What the models make of the silence before the stream is no part of it.
+    out.fill(0, 0, Math.min(out.length, this.#early));
+    this.#early = Math.max(0, this.#early - out.length);
+    return out;
+  }
+
+  async #convert(block: Float64Array): Promise<Float64Array> {
+    const window = this.#window;
+    window.copyWithin(0, BLOCK);
+    window.set(block, WINDOW - BLOCK);
+    this.#pitch?.hear(block);
+    const { voice, content } = this.#models;
+    const [feats, pitches] = await Promise.all([
+      this.#content(content, window),
+      this.#pitch?.of(window, FRAMES),
+    ]);
+    const hz = pitches ? this.#target(pitches) : new Float64Array(FRAMES);
+    const { data } = await this.#run(voice.name, {
+      feats,
+      p_len: { data: Float32Array.of(FRAMES), dims: [1] },
+      pitch: { data: Float32Array.from(hz, pitchClass), dims: [1, FRAMES] },
+      pitchf: { data: Float32Array.from(hz), dims: [1, FRAMES] },
+      sid: { data: Float32Array.of(voice.options.speaker ?? 0), dims: [1] },
+    });
+    assertLength('audio', data.length, (FRAMES * this.#rate) / FRAMES_A_SECOND);
+    const end = ((BLOCK_MS + FADE_MS + SEARCH_MS) * this.#rate) / 1_000;
+    return this.#splicer.add(Float64Array.from(data.subarray(data.length - end)));
+  }
+
+  /** What is said, each frame twice: the encoder's are 20 ms long, the voice's 10. */
+  async #content({ name, inputs }: VoiceModel, window: Float64Array) {
+    const [input] = inputs;
+    const dims = [...(input?.dims.slice(0, -1) ?? [1]), window.length];
+    const sound = { data: Float32Array.from(window), dims };
+    const { data, dims: found } = await this.#run(name, { [input?.role ?? '']: sound });
+    const width = found.at(-1) ?? 0;
+    assertLength('content', data.length, (FRAMES / 2) * width);
+    const feats = new Float32Array(FRAMES * width);
+    for (let frame = 0; frame < FRAMES; frame++) {
+      const from = (frame >> 1) * width;
+      feats.set(data.subarray(from, from + width), frame * width);
+    }
+    return { data: feats, dims: [1, FRAMES, width] };
+  }
+
+  /** The speaker's pitch brought into the voice's range. */
+  #target(pitches: Float64Array): Float64Array {
+    for (const hz of pitches.subarray(FRAMES - NEW_FRAMES)) if (hz > 0) this.#speaker.hear(hz);
+    return pitches.map((hz) => (hz > 0 ? hz * this.#speaker.ratio(hz) : 0));
+  }
+}
+
+function joined(a: Float64Array, b: Float64Array): Float64Array<ArrayBuffer> {
+  const both = new Float64Array(a.length + b.length);
+  both.set(a);
+  both.set(b, a.length);
+  return both;
+}
+
+function assertLength(what: string, found: number, wanted: number): void {
+  if (found !== wanted) throw new Error(`a voice model gave ${found} values of ${what} instead of ${wanted}`);
+}
