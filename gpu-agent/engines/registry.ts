@@ -21,12 +21,12 @@ export interface EngineSource {
 const SOURCES: readonly EngineSource[] = [
   {
     name: 'builtin',
-    module: new URL('../../packages/engine-builtin/index.ts', import.meta.url).href,
+    module: import.meta.resolve('@semblance/engine-builtin'),
     factory: 'createBuiltinEngine',
   },
   {
     name: 'onnx',
-    module: new URL('../../packages/engine-onnx/index.ts', import.meta.url).href,
+    module: import.meta.resolve('@semblance/engine-onnx'),
     factory: 'createOnnxEngine',
     shared: true,
   },
@@ -38,7 +38,7 @@ export const ENGINE_NAMES: readonly string[] = SOURCES.map(({ name }) => name);
 export function sidecarSource(socket: string, index: number): EngineSource {
   return {
     name: index === 0 ? 'sidecar' : `sidecar-${index + 1}`,
-    module: new URL('../../packages/engine-sidecar/index.ts', import.meta.url).href,
+    module: import.meta.resolve('@semblance/engine-sidecar'),
     factory: 'createSidecarEngine',
     settings: { socket },
     remote: true,
