@@ -160,7 +160,6 @@ async function startParts(
   const pools = createEnginePools({
     sources,
     slots: settings.slots,
-    cacheDir: settings.cacheDir,
     tempDir: workDir.engines,
     nice: settings.renderNice,
     cancelGraceMs: options.cancelGraceMs,
@@ -208,7 +207,6 @@ async function startParts(
 
   const live = await createLive({
     settings: settings.live,
-    cacheDir: settings.cacheDir,
     onnx: settings.engines.includes('onnx') ? settings.engineSettings.onnx : undefined,
     incarnation,
     registry,

@@ -27,10 +27,9 @@ describe('an agent that is still starting', () => {
     execFileSync('mkfifo', [words]);
     const starting = harness.agent({
       logger,
-      engines: [COUNTED_STARTS],
+      engines: [{ ...COUNTED_STARTS, settings: { folder: harness.dir } }],
       env: {
         SEMBLANCE_AGENT_SLOTS: '1',
-        SEMBLANCE_CACHE_DIR: harness.dir,
         SEMBLANCE_CONTENT_CHECK: 'word-list',
         SEMBLANCE_CONTENT_WORD_LIST: words,
       },

@@ -2,7 +2,6 @@ import { availableParallelism, hostname, tmpdir, totalmem } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
 import { baseShape, ConfigError, kubeShape, listenAddress, loadConfig } from '@semblance/common/config';
 import { deviceFiles, onnxShape } from '@semblance/engine-onnx/settings';
-import { usableCacheDir } from '@semblance/vision/models/cache-dir';
 import { z } from 'zod';
 import { contentCheckSettings, contentCheckShape } from './content-check/settings.ts';
 import { ENGINE_NICE } from './engines/host/engine-process.ts';
@@ -66,7 +65,6 @@ export const agentShape = {
   /** PEM files: the certificate that signs outputs, with those that issued it, and its private key. */
   SEMBLANCE_PROVENANCE_CERTIFICATE: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
   SEMBLANCE_PROVENANCE_KEY: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
-  SEMBLANCE_CACHE_DIR: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
   /** Pod that the process runs in; the GpuAgent is then removed together with it. */
   SEMBLANCE_POD_NAME: z.string().max(253).optional(),
   SEMBLANCE_POD_UID: z.string().max(64).optional(),
@@ -132,7 +130,6 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
     sidecars: config.SEMBLANCE_SIDECAR_SOCKETS,
     contentCheck: contentCheckSettings(config),
     signer: certificateFile && keyFile ? { certificateFile, keyFile } : undefined,
-    cacheDir: config.SEMBLANCE_CACHE_DIR ?? usableCacheDir(env),
     live,
     pod,
   };

@@ -15,13 +15,4 @@ if [ -d onnxruntime-node ]; then
   find onnxruntime-node/bin/*/* -maxdepth 0 ! -name linux -exec rm -rf {} +
   find onnxruntime-node/bin/*/linux/* -maxdepth 0 ! -name "$cpu" -exec rm -rf {} +
 fi
-# Of the networks that come in packages only those that are used (packages/vision/models/catalog.ts).
-if [ -d @vladmandic/human ]; then
-  find @vladmandic/human -mindepth 1 -maxdepth 1 ! -name models ! -name package.json ! -name LICENSE -exec rm -rf {} +
-  find @vladmandic/human/models -type f ! -name 'blazeface.*' ! -name 'facemesh.*' ! -name 'iris.*' ! -name 'faceres.*' -delete
-fi
-if [ -d @mediapipe/pose ]; then
-  find @mediapipe/pose -type f ! -name package.json ! -name pose_solution_packed_assets.data \
-    ! -name pose_landmark_lite.tflite ! -name pose_landmark_full.tflite -delete
-fi
 find . -depth -type d -empty -delete

@@ -81,6 +81,10 @@ export function runChecks(onResult: (result: CheckResult) => void): CheckResult[
         run('kernels/generate.ts', 'node', 'packages/voice/kernels/generate.ts', scratch),
       ),
     () =>
+      upToDate('converted networks', 'packages/vision/models/gen', (scratch) =>
+        run('convert-models/convert.ts', 'node', 'tools/convert-models/convert.ts', scratch),
+      ),
+    () =>
       upToDate('resource definitions of the chart', 'charts/semblance/files/crds', (scratch) =>
         run('crds/copy-to-chart.ts', 'node', 'crds/copy-to-chart.ts', scratch),
       ),

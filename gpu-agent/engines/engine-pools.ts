@@ -6,7 +6,6 @@ import type { EngineSource } from './registry.ts';
 export function createEnginePools(options: {
   readonly sources: readonly EngineSource[];
   readonly slots: number;
-  readonly cacheDir: string | undefined;
   readonly tempDir: string;
   /** Nice value of the processes. */
   readonly nice: number;
@@ -16,7 +15,7 @@ export function createEnginePools(options: {
   readonly onChange: () => void;
   readonly onCrash: (engine: string) => void;
 }): EnginePool[] {
-  const { slots, cacheDir, tempDir, cancelGraceMs, logger, onChange } = options;
+  const { slots, tempDir, cancelGraceMs, logger, onChange } = options;
   return options.sources.map((source) => {
     const oneProcess = source.remote || source.shared;
     return createEnginePool({
@@ -24,7 +23,6 @@ export function createEnginePools(options: {
         source,
         options: {
           threads: source.shared ? slots : 1,
-          ...(cacheDir ? { cacheDir } : {}),
           ...(source.settings ? { settings: source.settings } : {}),
         },
       },

@@ -27,7 +27,6 @@ export const AGENT_ENDS: SessionEnd = {
 export interface LiveOptions {
   readonly settings: LiveSettings;
   /** Where converted networks are kept; default as the model cache says. */
-  readonly cacheDir?: string | undefined;
   /** Settings of the engine `onnx`, where it is used. */
   readonly onnx?: Readonly<Record<string, string>> | undefined;
   readonly incarnation: string;
@@ -73,7 +72,6 @@ export async function createLive(options: LiveOptions): Promise<Live> {
     ? { engines: options.engines, unavailable: [] }
     : await createLiveEngines({
         settings,
-        cacheDir: options.cacheDir,
         onnx: options.onnx,
         logger,
         onChange,

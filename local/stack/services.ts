@@ -111,7 +111,6 @@ export function ownServices(
       SEMBLANCE_AGENT_WORK_DIR: join(settings.stateDir, 'agent'),
       // Ctrl-C waits that long for a render at most; the job goes on at the next start.
       SEMBLANCE_AGENT_DRAIN_SECONDS: '3',
-      SEMBLANCE_CACHE_DIR: settings.cacheDir,
     })),
   ];
 }

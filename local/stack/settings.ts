@@ -4,7 +4,6 @@ import { availableParallelism, hostname } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { choosePorts, isFree } from '../process/ports.ts';
-import { cacheFolder } from '../toolchain/tools.ts';
 import { stateFolder } from './handle.ts';
 
 export class StackSettingsError extends Error {
@@ -44,7 +43,6 @@ export type StackSettings = {
   objectsUrl: string;
   agentName: string;
   agentSlots: string;
-  cacheDir: string;
   /** The services speak mutual TLS, with certificates made at each start. */
   tls: boolean;
   /** Servers of the user's own, which are then not started here. */
@@ -88,7 +86,6 @@ export async function stackSettings(env: NodeJS.ProcessEnv): Promise<StackSettin
     agentName:
       env.SEMBLANCE_AGENT_NAME || (kubeconfig ? `local-${shortHash(hostname() + stateDir)}` : 'local'),
     agentSlots: env.SEMBLANCE_AGENT_SLOTS || String(Math.max(1, Math.floor(availableParallelism() / 2))),
-    cacheDir: cacheFolder(env),
     tls: tlsOf(env),
     external: {
       kubeconfig,

@@ -2,7 +2,6 @@
 export interface EngineOptions {
   /** Worker threads one process of the engine may keep busy. */
   readonly threads: number;
-  readonly cacheDir?: string;
   /** `settings` of its EngineSource. */
   readonly settings?: Readonly<Record<string, string>>;
 }

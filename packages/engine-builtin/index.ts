@@ -16,7 +16,6 @@ export interface BuiltinEngineOptions {
   /** Renders at once, one thread each; default: one for each core. */
   readonly threads?: number;
   /** Where converted networks are kept; default as the model cache says. */
-  readonly cacheDir?: string;
   /** Looks for ffmpeg; default: on PATH. */
   readonly findMedia?: typeof findMediaTools;
   /** Looks for flite and espeak-ng; default: on PATH. */
@@ -35,7 +34,6 @@ export function createBuiltinEngine(options: BuiltinEngineOptions = {}): Engine 
   };
   const pool = new WorkerPool({
     threads,
-    cacheDir: options.cacheDir,
     onCrash: (error) => logger.warn({ err: error }, 'a render thread ended and will be replaced'),
   });
   // Until the media tools were looked for, only what does without them.

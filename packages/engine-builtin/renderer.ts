@@ -11,8 +11,6 @@ export interface RenderTools {
   readonly recogniser?: () => Promise<FaceRecogniser>;
   /** Decoding and encoding of video and sound; made once for a thread. */
   readonly media: () => Promise<Media>;
-  /** Where converted networks are kept; default as the model cache says. */
-  readonly cacheDir: string | undefined;
   /** Aborted on cancel. A renderer that does not return to the event loop is told by `checkpoint` only. */
   readonly signal: AbortSignal;
   /** Throws when the render was cancelled; called between steps of at most some tens of milliseconds. */

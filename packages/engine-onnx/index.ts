@@ -93,10 +93,7 @@ async function openEngine(
     const why = tools.available ? '' : `; no video: ${tools.reason}`;
     throw new Error(`no capability can be made of the models in ${directory} (${present})${why}`);
   }
-  const [blazeface, facemesh] = await Promise.all([
-    openSession('blazeface', options.cacheDir),
-    openSession('facemesh', options.cacheDir),
-  ]);
+  const [blazeface, facemesh] = await Promise.all([openSession('blazeface'), openSession('facemesh')]);
   const gpus = settings.providers.filter((provider) => provider !== 'cpu');
   const providers = settings.gpuOnly && gpus.length > 0 ? gpus : settings.providers;
   const { pool, runs, notes } = await SessionPool.open(
@@ -111,7 +108,7 @@ async function openEngine(
   const media = tools.available ? createMedia({ tools }) : undefined;
   let loaded: Promise<FaceRecogniser> | undefined;
   const recogniser = (): Promise<FaceRecogniser> => {
-    loaded ??= openSession('faceres', options.cacheDir).then((session) => new FaceRecogniser(session));
+    loaded ??= openSession('faceres').then((session) => new FaceRecogniser(session));
     return loaded;
   };
   return {

@@ -1,4 +1,4 @@
-import { ONNX_TYPES, type OnnxType } from '@semblance/vision/models/onnx-encoder';
+import { ONNX_TYPES, type OnnxType } from '@semblance/vision/models/onnx-types';
 import { externalTensors } from './external-tensors.ts';
 import { type Field, FileBytes, fields, integers, OnnxFileError, text } from './onnx-fields.ts';
 

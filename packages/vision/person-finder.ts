@@ -22,16 +22,14 @@ const SURENESS = 20;
 export interface PersonFinderOptions {
   /** `full` finds limbs more surely, `lite` is quicker. */
   readonly detail?: 'lite' | 'full';
-  /** Where converted networks are kept; default: {@link defaultCacheDir} of the models. */
-  readonly cacheDir?: string | undefined;
 }
 
-/** Loads the networks that find people; converts them at the first use on a machine. */
+/** Loads the networks that find people. */
 export async function openPersonFinder(options: PersonFinderOptions = {}): Promise<PersonFinder> {
   const detail = options.detail ?? 'full';
   const sessions = await Promise.all([
-    openSession('pose_detector', options.cacheDir),
-    openSession(detail === 'full' ? 'pose_full' : 'pose_lite', options.cacheDir),
+    openSession('pose_detector'),
+    openSession(detail === 'full' ? 'pose_full' : 'pose_lite'),
   ]);
   return new TrackingPersonFinder(...sessions);
 }

@@ -24,7 +24,7 @@ export interface Import {
 
 const FROM =
   /(?:\bfrom\s+|\bimport\s*\(\s*|^import\s+|\bimport\.meta\.resolve\(\s*|\brequire\.resolve\(\s*)['"]([^'"\n]+)['"]/gm;
-/** A package whose files are read, not imported (packages/vision/models/catalog.ts). */
+/** A package whose files are read, not imported (tools/convert-models/catalog.ts). */
 const INSTALLED = /\binstalled\('([^']+)'/g;
 
 /** Files that git tracks or would track, relative to the root. */
@@ -38,7 +38,7 @@ export function trackedFiles(): string[] {
 /** All workspaces, by their manifests. */
 export function workspaces(): Workspace[] {
   return trackedFiles()
-    .filter((path) => /^(packages\/)?[a-z-]+\/package\.json$/.test(path))
+    .filter((path) => /^((packages|tools)\/)?[a-z-]+\/package\.json$/.test(path))
     .map((path) => {
       const manifest = JSON.parse(readFileSync(join(ROOT, path), 'utf8'));
       return {

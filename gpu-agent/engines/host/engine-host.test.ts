@@ -301,7 +301,7 @@ describe('a pool of engine processes', () => {
     const failures: number[] = [];
     const pool = startPool({
       processes: 1,
-      setup: { source: SECOND_TIME, options: { threads: 1, cacheDir: dir } },
+      setup: { source: SECOND_TIME, options: { threads: 1, settings: { folder: dir } } },
       restartDelayMs: (count) => {
         failures.push(count);
         expect(pool.trouble).toContain('the model is damaged');

@@ -103,7 +103,6 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
     execArgv: [...ENGINE_FLAGS],
     env: {
       ...Object.fromEntries(Object.entries(process.env).filter(([name]) => PASSED_ON.test(name))),
-      ...(setup.options.cacheDir ? { SEMBLANCE_CACHE_DIR: setup.options.cacheDir } : {}),
       ...NO_TELEMETRY,
       TMPDIR: options.tempDir,
     },

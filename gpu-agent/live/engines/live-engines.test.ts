@@ -9,7 +9,6 @@ import { createLiveEngines } from './live-engines.ts';
 const enginesOf = async (env: NodeJS.ProcessEnv) => {
   const { engines, unavailable } = await createLiveEngines({
     settings: loadSettings({ SEMBLANCE_LIVE_VOICE_SLOTS: '3', SEMBLANCE_LIVE_VIDEO_SLOTS: '2', ...env }).live,
-    cacheDir: undefined,
     onnx: undefined,
     logger: silentLogger(),
     onChange: () => {},

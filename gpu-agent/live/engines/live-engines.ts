@@ -18,14 +18,13 @@ export interface LiveEngines {
 /** The engines that the settings give slots to, none of them warm yet. */
 export async function createLiveEngines(options: {
   readonly settings: LiveSettings;
-  readonly cacheDir: string | undefined;
   /** Where the owner's models are and how they run; undefined: the engine `onnx` is not used. */
   readonly onnx: Readonly<Record<string, string>> | undefined;
   readonly logger: Logger;
   readonly onChange: () => void;
   readonly onCrash: (capability: LiveCapability) => void;
 }): Promise<LiveEngines> {
-  const { settings, cacheDir, onnx, logger, onChange, onCrash } = options;
+  const { settings, onnx, logger, onChange, onCrash } = options;
   const engines: LiveEngine[] = [];
   const unavailable: { name: LiveCapability; message: string }[] = [];
 
@@ -52,7 +51,6 @@ export async function createLiveEngines(options: {
             createLiveVideo({
               slots: settings.videoSlots,
               characters,
-              ...(cacheDir ? { cacheDir } : {}),
               onCrash: crashed,
             }),
           characters: [...characters.keys()],

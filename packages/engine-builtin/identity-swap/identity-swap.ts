@@ -30,14 +30,14 @@ export const renderIdentitySwap: Renderer = async (work, tools) => {
   }
   const resolution = work.parameters.resolution === '2k' ? '2k' : '1k';
   const job = { video, character, resolution, outputDir: work.outputDir } as const;
-  return identitySwap(job, await tools.media(), { ...tools, people: await peopleOf(tools.cacheDir) });
+  return identitySwap(job, await tools.media(), { ...tools, people: await peopleOf() });
 };
 
 let people: Promise<PersonFinder> | undefined;
 
 /** One finder for a thread, however many renders it does. */
-function peopleOf(cacheDir: string | undefined): Promise<PersonFinder> {
-  people ??= openPersonFinder({ cacheDir }).catch((error) => {
+function peopleOf(): Promise<PersonFinder> {
+  people ??= openPersonFinder().catch((error) => {
     people = undefined;
     throw error;
   });

@@ -1,4 +1,4 @@
-import { parentPort, workerData } from 'node:worker_threads';
+import { parentPort } from 'node:worker_threads';
 import { RenderError } from '@semblance/engine-api/engine';
 import { FaceFinder } from '@semblance/vision/face-finder';
 import { FaceRecogniser } from '@semblance/vision/face-recogniser';
@@ -7,7 +7,7 @@ import { threadStarted } from '@semblance/vision/models/thread-gate';
 import type { SwapSource } from '../video-swap/swap-protocol.ts';
 import { SwapThreads } from '../video-swap/swap-threads.ts';
 import { PictureStream } from './picture-stream.ts';
-import type { Done, Failed, FromThread, StreamThreadOptions, ToThread } from './protocol.ts';
+import type { Done, Failed, FromThread, ToThread } from './protocol.ts';
 import { readSource } from './source-picture.ts';
 import { LiveVideoError } from './types.ts';
 import { warmUpBeside, warmUpPictures } from './warm-up.ts';
@@ -16,7 +16,6 @@ import { warmUpBeside, warmUpPictures } from './warm-up.ts';
 
 const port = parentPort;
 if (!port) throw new Error('live-thread.ts runs in a worker thread only');
-const { cacheDir } = workerData as StreamThreadOptions;
 
 interface Networks {
   readonly finder: FaceFinder;
@@ -35,9 +34,9 @@ function networks(): Promise<Networks> {
 
 async function load(): Promise<Networks> {
   const [blazeface, facemesh, faceres] = await Promise.all([
-    openSession('blazeface', cacheDir),
-    openSession('facemesh', cacheDir),
-    openSession('faceres', cacheDir),
+    openSession('blazeface'),
+    openSession('facemesh'),
+    openSession('faceres'),
   ]);
   return { finder: new FaceFinder({ blazeface, facemesh }), recogniser: new FaceRecogniser(faceres) };
 }

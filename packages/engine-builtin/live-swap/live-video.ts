@@ -26,7 +26,6 @@ export interface LiveVideoOptions {
   /** Who can be become, by id: `loadCharacters`. Threads are warmed with the first one's portrait. */
   readonly characters: ReadonlyMap<string, Character>;
   /** Where converted networks are kept; default as the model cache says. */
-  readonly cacheDir?: string;
   /** Told about every thread that ended by itself or hung. */
   readonly onCrash: (error: EngineInterruptedError) => void;
   /** Entry file of the threads. */
@@ -47,7 +46,7 @@ interface Slot {
 
 /** Swaps faces in streams of pictures, each stream in a thread of its own. See docs/live-video.md. */
 export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readonly threadIds: number[] } {
-  const { characters, onCrash, cacheDir } = options;
+  const { characters, onCrash } = options;
   const [first] = characters.values();
   if (!first) throw new TypeError('live video without a character');
   const entry = options.entry ?? new URL('./live-thread.ts', import.meta.url);
@@ -64,7 +63,7 @@ export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readon
 
   async function start(slot: Slot): Promise<StreamThread> {
     const thread = new StreamThread({
-      ...{ entry, cacheDir },
+      entry,
       onDeath: (error) => {
         const { warm } = slot;
         slot.ready = undefined;

@@ -2,9 +2,7 @@ import type { EngineInterruptedError, RenderErrorCode } from '@semblance/engine-
 import type { Gated } from '@semblance/vision/models/thread-gate';
 import type { LiveVideoErrorCode } from './types.ts';
 
-export interface StreamThreadOptions extends Gated {
-  readonly cacheDir: string | undefined;
-}
+export interface StreamThreadOptions extends Gated {}
 
 /** What a thread is asked; one thing at a time, each answered once. */
 export type Ask =

@@ -14,7 +14,6 @@ interface Waiting {
 export interface StreamThreadEvents {
   /** Entry file of the thread. */
   readonly entry: URL;
-  readonly cacheDir: string | undefined;
   /** Told once, when the thread has ended by itself or was given up; not after `end`. */
   readonly onDeath: (error: EngineInterruptedError) => void;
 }
@@ -30,7 +29,7 @@ export class StreamThread {
 
   constructor(events: StreamThreadEvents) {
     this.#events = events;
-    const workerData: StreamThreadOptions = { cacheDir: events.cacheDir, gate: this.#gate };
+    const workerData: StreamThreadOptions = { gate: this.#gate };
     this.#worker = new Worker(events.entry, { workerData });
     let failure: unknown;
     this.#worker.on('message', (message: FromThread) => this.#receive(message));

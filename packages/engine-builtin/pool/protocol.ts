@@ -32,6 +32,4 @@ export interface WorkerFailure {
   readonly stack: string | undefined;
 }
 
-export interface WorkerOptions extends Gated {
-  readonly cacheDir: string | undefined;
-}
+export interface WorkerOptions extends Gated {}

@@ -44,7 +44,6 @@ async function openPool(thread: string): Promise<WorkerPool> {
   await writeFile(entry, thread);
   return new WorkerPool({
     threads: 1,
-    cacheDir: undefined,
     entry: pathToFileURL(entry),
     onCrash: (error) => crashes.push(error),
   });

@@ -10,7 +10,6 @@ const CANCEL_GRACE_MS = 500;
 
 export interface WorkerPoolOptions {
   readonly threads: number;
-  readonly cacheDir: string | undefined;
   /** Entry file of the threads. */
   readonly entry?: URL;
   /** Told about every thread that ended by itself. */
@@ -147,7 +146,7 @@ export class WorkerPool {
 
   #spawn(slot: Slot): Worker {
     slot.gate = createThreadGate();
-    const workerData: WorkerOptions = { cacheDir: this.#options.cacheDir, gate: slot.gate };
+    const workerData: WorkerOptions = { gate: slot.gate };
     const worker = new Worker(this.#options.entry ?? new URL('./worker.ts', import.meta.url), { workerData });
     let failure: unknown;
     worker.on('message', (message: FromWorker) => this.#receive(slot, worker, message));

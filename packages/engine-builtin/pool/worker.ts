@@ -1,4 +1,4 @@
-import { parentPort, workerData } from 'node:worker_threads';
+import { parentPort } from 'node:worker_threads';
 import { describeError } from '@semblance/common/errors';
 import { EngineInterruptedError, RenderError, type RenderResult } from '@semblance/engine-api/engine';
 import { exhausted } from '@semblance/engine-api/exhausted';
@@ -10,7 +10,7 @@ import { openSession } from '@semblance/vision/models/session';
 import { threadStarted } from '@semblance/vision/models/thread-gate';
 import { BUILTIN_CAPABILITIES } from '../capabilities.ts';
 import { madeOnce } from './made-once.ts';
-import type { FromWorker, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
+import type { FromWorker, ToWorker, WorkerFailure } from './protocol.ts';
 import { warmUp } from './warm-up.ts';
 
 /** Entry of a worker thread: holds the networks and renders one job at a time. */
@@ -21,18 +21,14 @@ class CancelledError extends Error {
 
 const port = parentPort;
 if (!port) throw new Error('worker.ts runs in a worker thread only');
-const { cacheDir } = workerData as WorkerOptions;
 
 const running = new Map<number, AbortController>();
 const loadFinder = madeOnce(async () => {
-  const [blazeface, facemesh] = await Promise.all([
-    openSession('blazeface', cacheDir),
-    openSession('facemesh', cacheDir),
-  ]);
+  const [blazeface, facemesh] = await Promise.all([openSession('blazeface'), openSession('facemesh')]);
   return new FaceFinder({ blazeface, facemesh });
 });
 
-const loadRecogniser = madeOnce(async () => new FaceRecogniser(await openSession('faceres', cacheDir)));
+const loadRecogniser = madeOnce(async () => new FaceRecogniser(await openSession('faceres')));
 
 const lookForMediaTools = madeOnce(() => findMediaTools());
 
@@ -76,7 +72,6 @@ async function render(
       finder: loaded,
       recogniser: loadRecogniser,
       media: openMedia,
-      cacheDir,
       signal: controller.signal,
       checkpoint: () => {
         if (Atomics.load(flag, 0) !== 0) throw new CancelledError('the render was cancelled');

@@ -45,7 +45,7 @@ export interface VideoSwapJob {
 export async function videoSwap(
   job: VideoSwapJob,
   media: Media,
-  tools: Omit<RenderTools, 'media' | 'cacheDir'>,
+  tools: Omit<RenderTools, 'media'>,
 ): Promise<RenderResult> {
   const { finder, recogniser, checkpoint, signal, onProgress } = tools;
   const times = new StageTimes();

@@ -1,4 +1,4 @@
-import type { OnnxType } from '@semblance/vision/models/onnx-encoder';
+import type { OnnxType } from '@semblance/vision/models/onnx-types';
 import { z } from 'zod';
 import type { OnnxSummary } from '../onnx-file.ts';
 

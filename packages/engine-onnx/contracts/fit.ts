@@ -1,4 +1,4 @@
-import type { OnnxType } from '@semblance/vision/models/onnx-encoder';
+import type { OnnxType } from '@semblance/vision/models/onnx-types';
 import type { OnnxSummary, OnnxValueInfo } from '../onnx-file.ts';
 import { type Contract, type Dim, describeSpec, shapesOf, type TensorSpec } from './contract.ts';
 

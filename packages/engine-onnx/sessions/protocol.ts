@@ -1,4 +1,4 @@
-import type { OnnxType } from '@semblance/vision/models/onnx-encoder';
+import type { OnnxType } from '@semblance/vision/models/onnx-types';
 import type { Gated } from '@semblance/vision/models/thread-gate';
 
 export const PROVIDERS = ['cuda', 'tensorrt', 'cpu'] as const;

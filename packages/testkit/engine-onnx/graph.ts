@@ -4,7 +4,7 @@ import {
   type OnnxNode,
   type OnnxTensor,
   type OnnxValue,
-} from '@semblance/vision/models/onnx-encoder';
+} from '@semblance/convert-models/onnx-encoder';
 
 /** Puts a small ONNX graph together, one operation after the other. */
 export class GraphBuilder {

@@ -1,4 +1,4 @@
-import type { OnnxValue } from '@semblance/vision/models/onnx-encoder';
+import type { OnnxValue } from '@semblance/convert-models/onnx-encoder';
 import { GraphBuilder } from './graph.ts';
 
 /** Models with the inputs and outputs of the field's, that compute something simple enough to be done by hand. */

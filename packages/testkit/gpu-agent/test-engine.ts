@@ -59,14 +59,14 @@ export function createHangingEngine(options: EngineOptions): Engine {
 }
 
 export function createSecondTimeEngine(options: EngineOptions): Engine {
-  const mark = join(options.cacheDir ?? '', 'mark');
+  const mark = join(options.settings?.folder ?? '', 'mark');
   const before = existsSync(mark);
   writeFileSync(mark, '');
   return before ? createTestEngine(options) : createColdEngine(options);
 }
 
 export function createCountedEngine(options: EngineOptions): Engine {
-  const starts = join(options.cacheDir ?? '', 'starts');
+  const starts = join(options.settings?.folder ?? '', 'starts');
   return { ...createTestEngine(options), warmUp: () => appendFile(starts, `${process.pid}\n`) };
 }
 

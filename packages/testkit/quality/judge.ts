@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { encodeOnnxModel, type OnnxNode, type OnnxTensor } from '@semblance/convert-models/onnx-encoder';
 import type { Picture } from '@semblance/engine-api/picture';
 import { type Face, POINTS } from '@semblance/vision/face-mesh';
-import { encodeOnnxModel, type OnnxNode, type OnnxTensor } from '@semblance/vision/models/onnx-encoder';
 import { openSession } from '@semblance/vision/models/session';
 import { cropRgb, squareCrop } from '@semblance/vision/picture';
 import { InferenceSession, Tensor } from 'onnxruntime-node';

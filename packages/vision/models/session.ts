@@ -1,16 +1,16 @@
 // First: the library reads it when it is loaded.
 import './no-telemetry.ts';
+import { fileURLToPath } from 'node:url';
 import { InferenceSession } from 'onnxruntime-node';
-import type { ModelName } from './catalog.ts';
-import { ensureOnnxModel } from './model-cache.ts';
+import { type NetworkName, networkFile } from './networks.ts';
 import { throughGate } from './thread-gate.ts';
 
 /**
  * Opens a single-threaded CPU session: the networks are so small that parallel renders in several threads use the
  * cores better than several threads in one network, and one thread gives the same bits every time.
- * A cached file that cannot be loaded (cut off by a full disk, say) is converted once more.
+ * @throws Error when the network's file is missing or cannot be loaded
  */
-export async function openSession(name: ModelName, cacheDir?: string): Promise<InferenceSession> {
+export async function openSession(name: NetworkName): Promise<InferenceSession> {
   const options: InferenceSession.SessionOptions = {
     executionProviders: ['cpu'],
     intraOpNumThreads: 1,
@@ -19,12 +19,16 @@ export async function openSession(name: ModelName, cacheDir?: string): Promise<I
     graphOptimizationLevel: 'all',
     logSeverityLevel: 3,
   };
-  const cache = cacheDir === undefined ? {} : { cacheDir };
-  const path = await ensureOnnxModel(name, cache);
-  const load = (file: string) => throughGate(() => InferenceSession.create(file, options));
-  const session = await load(path).catch(async () =>
-    load(await ensureOnnxModel(name, { ...cache, refresh: true })),
-  );
+  const session = await throughGate(() => load(name, options));
   const run = session.run.bind(session) as (...args: unknown[]) => Promise<InferenceSession.ReturnType>;
   return Object.assign(session, { run: (...args: unknown[]) => throughGate(() => run(...args)) });
+}
+
+async function load(name: NetworkName, options: InferenceSession.SessionOptions): Promise<InferenceSession> {
+  const path = fileURLToPath(networkFile(name));
+  try {
+    return await InferenceSession.create(path, options);
+  } catch (cause) {
+    throw new Error(`cannot load the network ${path}: run npm run generate`, { cause });
+  }
 }

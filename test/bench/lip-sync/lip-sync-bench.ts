@@ -94,7 +94,6 @@ async function pictureRows({ media, ffmpeg, dir, outDir, say }: Studio): Promise
       {
         finder,
         media: async () => media,
-        cacheDir: undefined,
         signal,
         checkpoint: () => undefined,
         onProgress: () => undefined,

@@ -1,7 +1,7 @@
+import { encodeOnnxModel, type OnnxNode, type OnnxTensor } from '@semblance/convert-models/onnx-encoder';
 import type { Picture } from '@semblance/engine-api/picture';
 import { readWeights } from '@semblance/testkit/quality/judge';
 import type { Face } from '@semblance/vision/face-mesh';
-import { encodeOnnxModel, type OnnxNode, type OnnxTensor } from '@semblance/vision/models/onnx-encoder';
 import { cropRgb, squareCrop } from '@semblance/vision/picture';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 

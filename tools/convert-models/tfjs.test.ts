@@ -1,15 +1,10 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, rm, stat, truncate } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { openSession } from '@semblance/vision/models/session';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { defaultCacheDir } from './cache-dir.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { MODELS, type TfjsModelName, weightsDirectory } from './catalog.ts';
-import { ensureOnnxModel } from './model-cache.ts';
-import { openSession } from './session.ts';
 import { readTfjsModel, type TfjsNode, type TfjsWeight } from './tfjs-model.ts';
 import { convertTfjsToOnnx } from './tfjs-to-onnx.ts';
 
@@ -27,11 +22,9 @@ interface TfRuntime {
   }>;
 }
 
-let cacheDir: string;
 let tf: TfRuntime;
 
 beforeAll(async () => {
-  cacheDir = await mkdtemp(join(tmpdir(), 'semblance-models-'));
   tf = await importTfjs();
   await tf.setBackend('cpu');
   await tf.ready();
@@ -57,8 +50,6 @@ async function importTfjs(): Promise<TfRuntime> {
     Object.defineProperty(process, 'versions', versions);
   }
 }
-
-afterAll(() => rm(cacheDir, { recursive: true, force: true }));
 
 /** Runs the untouched model in the runtime it was made for. */
 async function reference(
@@ -102,7 +93,6 @@ function testPicture(count: number, size: number, low: number, high: number): Fl
 const RANGES: Record<TfjsModelName, [number, number]> = {
   blazeface: [-1, 1],
   facemesh: [0, 1],
-  iris: [0, 1],
   faceres: [0, 255],
 };
 
@@ -140,7 +130,7 @@ describe('converted networks', () => {
   it.each(Object.keys(MODELS) as TfjsModelName[])(
     '%s gives what TensorFlow.js gives',
     async (name) => {
-      const session = await openSession(name, cacheDir);
+      const session = await openSession(name);
       const meta = session.inputMetadata[0];
       if (!meta?.isTensor) throw new Error('model without a tensor input');
       const shape = meta.shape.map(Number);
@@ -211,53 +201,9 @@ describe('converted networks', () => {
   });
 
   it('refuses weight files of the wrong length', async () => {
-    const json = await readFile(join(weightsDirectory(), 'iris.json'), 'utf8');
-    const weights = await readFile(join(weightsDirectory(), 'iris.bin'));
+    const json = await readFile(join(weightsDirectory(), 'facemesh.json'), 'utf8');
+    const weights = await readFile(join(weightsDirectory(), 'facemesh.bin'));
     expect(() => readTfjsModel(json, weights.subarray(0, 1000))).toThrow(/ends inside/);
     expect(() => readTfjsModel(json, Buffer.concat([weights, Buffer.alloc(4)]))).toThrow(/too long/);
-  });
-});
-
-describe('model cache', () => {
-  it('follows SEMBLANCE_CACHE_DIR, then XDG_CACHE_HOME, then the home directory', () => {
-    expect(defaultCacheDir({ SEMBLANCE_CACHE_DIR: '/a', XDG_CACHE_HOME: '/b' })).toBe('/a');
-    expect(defaultCacheDir({ XDG_CACHE_HOME: '/b' })).toBe('/b/semblance');
-    expect(defaultCacheDir({})).toMatch(/\.cache\/semblance$/);
-  });
-
-  it('converts once when several processes ask at once, and leaves no partial file', async () => {
-    const shared = await mkdtemp(join(tmpdir(), 'semblance-models-race-'));
-    try {
-      const module = JSON.stringify(join(import.meta.dirname, 'model-cache.ts'));
-      const code = `import { ensureOnnxModel } from ${module}; process.stdout.write(await ensureOnnxModel('facemesh', { cacheDir: ${JSON.stringify(shared)} }));`;
-      const paths = await Promise.all(
-        [1, 2, 3].map(async () => {
-          const child = spawn(process.execPath, ['--input-type=module-typescript', '-e', code]);
-          let out = '';
-          child.stdout.on('data', (chunk) => {
-            out += chunk;
-          });
-          const [status] = await once(child, 'close');
-          expect(status).toBe(0);
-          return out;
-        }),
-      );
-      expect(new Set(paths).size).toBe(1);
-      expect(await readdir(join(shared, 'models'))).toHaveLength(1);
-    } finally {
-      await rm(shared, { recursive: true, force: true });
-    }
-  });
-
-  it('does not convert again what is there, and repairs a file that was cut off', async () => {
-    const path = await ensureOnnxModel('facemesh', { cacheDir });
-    const before = await stat(path);
-    expect(await ensureOnnxModel('facemesh', { cacheDir })).toBe(path);
-    expect((await stat(path)).mtimeMs).toBe(before.mtimeMs);
-    await truncate(path, 5000);
-    const session = await openSession('facemesh', cacheDir);
-    expect(session.outputNames).toContain('mesh');
-    await session.release();
-    expect((await stat(path)).size).toBe(before.size);
   });
 });

@@ -1,7 +1,8 @@
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import { ONNX_TYPES, type OnnxType } from '@semblance/vision/models/onnx-types';
 
 /**
- * Writes ONNX models: the small part of onnx.proto3 that a converted network needs. Field numbers are those of
+ * Writes ONNX models: the small part of onnx.proto3 that these networks need. Field numbers are those of
  * https://github.com/onnx/onnx/blob/main/onnx/onnx.proto (IR version 8, default operator set 13).
  */
 export interface OnnxTensor {
@@ -18,10 +19,6 @@ export type OnnxAttribute =
   | readonly number[]
   | { readonly float: number }
   | { readonly floats: readonly number[] };
-
-/** Element types of graph inputs and outputs, as TensorProto.DataType counts them. */
-export const ONNX_TYPES = { float32: 1, uint8: 2, int32: 6, int64: 7, float16: 10, float64: 11 } as const;
-export type OnnxType = keyof typeof ONNX_TYPES;
 
 export interface OnnxNode {
   readonly opType: string;

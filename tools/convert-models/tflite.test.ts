@@ -1,15 +1,14 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { openSession } from '@semblance/vision/models/session';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import sharp from 'sharp';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { TFLITE_MODELS, type TfliteModelName, tfliteFile } from './catalog.ts';
-import { openSession } from './session.ts';
 import { readTfliteModel, type TfliteModel, type TfliteOperator, type TfliteTensor } from './tflite-model.ts';
 import { convertTfliteToOnnx } from './tflite-to-onnx.ts';
 
-const ASTRONAUT = join(import.meta.dirname, '..', '..', '..', 'media', 'astronaut.png');
+const ASTRONAUT = join(import.meta.dirname, '..', '..', 'media', 'astronaut.png');
 
 interface Reference {
   readonly size: number;
@@ -17,20 +16,11 @@ interface Reference {
   readonly values: readonly number[];
 }
 
-let cacheDir: string;
 let references: Record<TfliteModelName, Record<string, Reference>>;
 
 beforeAll(async () => {
-  cacheDir = await mkdtemp(join(tmpdir(), 'semblance-tflite-'));
-  references = JSON.parse(
-    await readFile(
-      join(import.meta.dirname, '..', '..', 'testkit', 'vision', 'models', 'tflite-reference.json'),
-      'utf8',
-    ),
-  );
+  references = JSON.parse(await readFile(join(import.meta.dirname, 'tflite-reference.json'), 'utf8'));
 });
-
-afterAll(() => rm(cacheDir, { recursive: true, force: true }));
 
 /** The picture that the reference was made of: every pixel the nearest one, in [low, 1]. */
 async function picture(side: number, low: number): Promise<Float32Array> {
@@ -54,7 +44,7 @@ describe('converted networks', () => {
     ['pose_lite', 256, 0],
     ['pose_full', 256, 0],
   ] as const)("%s gives what Google's own run time gives", async (name, side, low) => {
-    const session = await openSession(name, cacheDir);
+    const session = await openSession(name);
     const input = new Tensor('float32', await picture(side, low), [1, side, side, 3]);
     const ours = await session.run({ [session.inputNames[0] as string]: input });
     for (const [node, output] of Object.entries(TFLITE_MODELS[name].outputs)) {

@@ -1,0 +1,28 @@
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { NETWORKS, type NetworkName } from '@semblance/vision/internal/models/networks';
+import { isTfliteModel, MODELS, TFLITE_MODELS, tfliteFile, weightsDirectory } from './catalog.ts';
+import { readTfjsModel } from './tfjs-model.ts';
+import { convertTfjsToOnnx } from './tfjs-to-onnx.ts';
+import { readTfliteModel } from './tflite-model.ts';
+import { convertTfliteToOnnx } from './tflite-to-onnx.ts';
+
+/**
+ * Converts every network of packages/vision to ONNX. Run by `npm run generate`; an argument names another output folder.
+ */
+const out = process.argv[2] ?? join(import.meta.dirname, '..', '..', 'packages', 'vision', 'models', 'gen');
+
+await rm(out, { recursive: true, force: true });
+await mkdir(out, { recursive: true });
+for (const name of NETWORKS) await writeFile(join(out, `${name}.onnx`), await converted(name));
+
+async function converted(name: NetworkName): Promise<Uint8Array> {
+  if (isTfliteModel(name)) {
+    const { outputs } = TFLITE_MODELS[name];
+    return convertTfliteToOnnx(readTfliteModel(await readFile(tfliteFile(name))), { name, outputs });
+  }
+  const source = weightsDirectory();
+  const json = await readFile(join(source, `${name}.json`), 'utf8');
+  const weights = await readFile(join(source, `${name}.bin`));
+  return convertTfjsToOnnx(readTfjsModel(json, weights), { name, outputs: MODELS[name].outputs });
+}
