@@ -3,12 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { describeError } from '@semblance/common/errors';
-import type { BuildImagesOptions } from './build.ts';
+import { type BuildImagesOptions, TARGETS, type Target } from './build-options.ts';
 
 const ROOT = join(import.meta.dirname, '..');
-
-export const TARGETS = ['semblance', 'semblance-agent', 'semblance-postgres', 'semblance-nats'] as const;
-export type Target = (typeof TARGETS)[number];
 
 export const imageName = (target: Target, tag: string) => `localhost/${target}:${tag}`;
 

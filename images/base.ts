@@ -1,8 +1,8 @@
 import { chmod, copyFile, cp, mkdir, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { findOnPath } from '@semblance/common/process/find-on-path';
+import { run } from '@semblance/common/process/run';
 import { type Builder, imagesFolder } from './builder.ts';
-import { run } from './command.ts';
 
 const RELEASE = 'bookworm';
 const ROOT = join(import.meta.dirname, '..');

@@ -8,30 +8,14 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { describeDuration, progressPrinter } from '@semblance/local/toolchain/progress';
 import { resolveTools } from '@semblance/local/toolchain/toolchain';
-import { imageName, runCommand, TARGETS, type Target } from './arguments.ts';
+import { imageName, runCommand } from './arguments.ts';
 import { type Bases, debootstrapBases } from './base.ts';
+import { type BuildImagesOptions, TARGETS } from './build-options.ts';
 import { type Builder, imagesFolder, openBuilder } from './builder.ts';
 import { withAdvice } from './disk-full.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const CONTAINERFILE = join(import.meta.dirname, 'Containerfile');
-
-export type BuildImagesOptions = {
-  tag: string;
-  targets?: readonly Target[];
-  /** An image, or `debootstrap`; default: the public one, or debootstrap where it cannot be fetched. */
-  base?: string | undefined;
-  /** Has Node.js and npm; default: the public one. */
-  buildBase?: string | undefined;
-  /** Folder of execution providers of onnxruntime that the agent's image gets; `cuda12`: fetched from NuGet. */
-  providers?: string | undefined;
-  /** Takes over nothing from former builds. */
-  cold?: boolean;
-  signal?: AbortSignal;
-  say: (line: string) => void;
-  /** Every line of the builder. */
-  onLine?: (line: string) => void;
-};
 
 /** Builds the images and gives the builder that has them, which whoever called closes. */
 export async function buildImages(options: BuildImagesOptions): Promise<Builder> {

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { findOnPath } from '@semblance/common/process/find-on-path';
+import { type RunOptions, run, succeeds } from '@semblance/common/process/run';
 import {
   BUILT_AT,
   type BuilderContext,
@@ -9,7 +10,6 @@ import {
   requestArgs,
   type UnlockedBuilder,
 } from './builder-contract.ts';
-import { type RunOptions, run, succeeds } from './command.ts';
 
 /**
  * Before a command of root: namespaces of mounts and of processes that end with it, however it ends, so that nothing

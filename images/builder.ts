@@ -1,11 +1,11 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { findOnPath } from '@semblance/common/process/find-on-path';
+import { succeeds } from '@semblance/common/process/run';
 import { lock } from '@semblance/local/process/lock';
 import { cacheFolder } from '@semblance/local/toolchain/tools';
 import { buildahBuilder } from './buildah.ts';
 import type { Builder } from './builder-contract.ts';
-import { succeeds } from './command.ts';
 import { dockerBuilder } from './docker.ts';
 
 export type { Builder } from './builder-contract.ts';

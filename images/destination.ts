@@ -1,8 +1,8 @@
 import { existsSync, statSync } from 'node:fs';
 import { describeError } from '@semblance/common/errors';
 import { findOnPath } from '@semblance/common/process/find-on-path';
+import { CommandError, run } from '@semblance/common/process/run';
 import { UsageError } from './arguments.ts';
-import { CommandError, run } from './command.ts';
 
 /** What images are given to: a containerd by its socket, or all nodes of a kind cluster. */
 export type Destination = { socket: string } | { kind: string };

@@ -1,6 +1,6 @@
 import { statfs } from 'node:fs/promises';
 import { describeError } from '@semblance/common/errors';
-import { CommandError } from './command.ts';
+import { CommandError } from '@semblance/common/process/run';
 
 const FULL = /no space left on device|disk is full|disk quota exceeded|ENOSPC|EDQUOT/i;
 /** What a first build of all images leaves in its folder, and what it needs on the way. */

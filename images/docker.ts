@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { run, succeeds } from '@semblance/common/process/run';
 import {
   BUILT_AT,
   type BuilderContext,
@@ -7,7 +8,6 @@ import {
   requestArgs,
   type UnlockedBuilder,
 } from './builder-contract.ts';
-import { run, succeeds } from './command.ts';
 
 export function dockerBuilder({ env: outer, signal, cold }: BuilderContext): UnlockedBuilder {
   const env = { ...outer, DOCKER_BUILDKIT: '1', SOURCE_DATE_EPOCH: String(BUILT_AT) };

@@ -2,9 +2,10 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { run } from '@semblance/common/process/run';
 import { afterAll, expect, it } from 'vitest';
-import { readArguments, TARGETS, UsageError } from './arguments.ts';
-import { run } from './command.ts';
+import { readArguments, UsageError } from './arguments.ts';
+import { TARGETS } from './build-options.ts';
 import { findDestination } from './destination.ts';
 import { withAdvice } from './disk-full.ts';
 

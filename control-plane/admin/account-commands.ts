@@ -1,4 +1,4 @@
-import type { Command } from './commands.ts';
+import type { Command } from './command.ts';
 import { type FlagSpec, LIST_LIMIT, listLimit, usdFlag, usdOf, wholeFlag } from './usage.ts';
 
 type Row = Record<string, unknown>;

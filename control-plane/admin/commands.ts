@@ -1,20 +1,12 @@
 import { microsToUsd } from '@semblance/common/money';
 import { CAPABILITY_NAMES } from '@semblance/engine-api/capabilities';
 import { ACCOUNT_COMMANDS } from './account-commands.ts';
-import type { AdminCalls } from './connection.ts';
+import type { Command } from './command.ts';
 import { RECORD_COMMANDS } from './record-commands.ts';
 import { SESSION_COMMANDS } from './session-commands.ts';
-import { type CommandSpec, type FlagSpec, type Flags, usdFlag, wholeFlag } from './usage.ts';
+import { type FlagSpec, usdFlag, wholeFlag } from './usage.ts';
 import { USAGE_COMMANDS } from './usage-commands.ts';
 import { VOICE_COMMANDS } from './voice-commands.ts';
-
-export interface Command extends CommandSpec {
-  /** @returns the answer, as `--json` prints it */
-  readonly run: (
-    flags: Flags,
-    calls: AdminCalls,
-  ) => Promise<Record<string, unknown> | Record<string, unknown>[]>;
-}
 
 const account: FlagSpec = { name: 'account', value: 'ID', required: true, help: 'the account (acct-…)' };
 

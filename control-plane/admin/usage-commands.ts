@@ -1,6 +1,6 @@
 import { MOMENT_RULE, parseMoment } from '@semblance/common/moment';
 import { usageEntry, usageSummary } from '@semblance/common/usage-record';
-import type { Command } from './commands.ts';
+import type { Command } from './command.ts';
 import { type FlagSpec, type Flags, UsageError, wholeFlag } from './usage.ts';
 
 const account: FlagSpec = { name: 'account', value: 'ID', required: true, help: 'the account (acct-…)' };

@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
 import { MAX_VOICE_BYTES } from '@semblance/common/voices/voice';
-import type { Command } from './commands.ts';
+import type { Command } from './command.ts';
 import { UsageError } from './usage.ts';
 
 type View = Record<string, unknown>;

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { copyFile, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { findOnPath } from '@semblance/common/process/find-on-path';
-import { run } from '../../images/command.ts';
+import { run } from '@semblance/common/process/run';
 import { lock } from '../process/lock.ts';
 import { cacheFolder, ToolchainError } from './tools.ts';
 

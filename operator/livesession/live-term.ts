@@ -11,7 +11,7 @@ import type { AllocateRequest, AllocateResponse } from '@semblance/proto/semblan
 import type { Registry } from 'prom-client';
 import type { Fleet } from '../agents/fleet.ts';
 import type { AgentView } from '../agents/view.ts';
-import type { PoolController } from '../pools/controller.ts';
+import type { PoolController } from '../pools/pool-controller.ts';
 import type { AgentFate } from '../renderjob/types.ts';
 import { type CallerContext, createAllocator } from './allocator.ts';
 import type { Candidate } from './choose.ts';

@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto';
 import {
   createWorkQueue,
   type EventRecorder,
-  type Handlers,
   isKubeError,
   type KubeClient,
   type Reflector,
@@ -11,7 +10,6 @@ import type { Logger } from '@semblance/common/logging';
 import { AGENTPOOL_RESOURCE, type AgentPool, type AgentPoolStatus } from '@semblance/crds/gen/agentpools';
 import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import type { Registry } from 'prom-client';
-import type { PoolWord } from '../scheduling/reasons.ts';
 import { blockedBy } from './blocked.ts';
 import { carryOut } from './carry-out.ts';
 import { shareDemand } from './demand.ts';
@@ -21,8 +19,9 @@ import { createPoolMetrics } from './metrics.ts';
 import { createObserver, type ObserverOptions, podsOf, profileOf } from './observe.ts';
 import { mayGrow, type Outlook, outlookOf, wordOf } from './outlook.ts';
 import { ownerOf, POD_RESOURCE, POOL_LABEL, type Pod } from './pod.ts';
+import type { PoolController } from './pool-controller.ts';
 import { reconcile } from './reconcile.ts';
-import { createRefusedOpens, type RefusedOpens } from './refused-opens.ts';
+import { createRefusedOpens } from './refused-opens.ts';
 import { settingsOf } from './scaling.ts';
 import { compareStatus, statusOf } from './status.ts';
 import { revisionOf } from './template.ts';
@@ -50,19 +49,6 @@ export interface PoolControllerOptions extends ObserverOptions {
   readonly logger: Logger;
   /** First pause after Pods could not be started. Default 10,000. */
   readonly faultPauseMs?: number | undefined;
-}
-
-export interface PoolController {
-  readonly poolHandlers: Handlers<AgentPool>;
-  readonly podHandlers: Handlers<Pod>;
-  /** Live sessions that found no slot, and those that did. */
-  readonly opens: Pick<RefusedOpens, 'refused' | 'opened'>;
-  /** The agent has changed. */
-  touchAgent(agent: string): void;
-  worked(agent: string): void;
-  mayGrow(capability: string): boolean;
-  readonly wordOf: PoolWord;
-  run(signal: AbortSignal): Promise<void>;
 }
 
 /** Keeps the Pods of every AgentPool as `reconcile` says. */

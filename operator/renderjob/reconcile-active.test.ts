@@ -16,7 +16,7 @@ import {
   suspended,
 } from '@semblance/testkit/operator/decisions';
 import { describe, expect, it } from 'vitest';
-import type { JobSnapshot } from './reconcile.ts';
+import type { JobSnapshot } from './job-snapshot.ts';
 import { MAX_LOST_AGENTS } from './reconcile-active.ts';
 
 describe('reconcile of a job that is bound', () => {

@@ -1,6 +1,6 @@
 import { backoffMs } from '@semblance/common/kube/index';
 import { AttemptState } from '@semblance/proto/semblance/agent/v1/agent';
-import type { JobSnapshot } from './reconcile.ts';
+import type { JobSnapshot } from './job-snapshot.ts';
 import { began, etaOf, failureOf, isNewsOfTime, outputOf, percent } from './report.ts';
 import { attemptOf, finish, PLACE, phaseOf, type StatusChange, statusWith } from './status.ts';
 import type { Action, Decision } from './types.ts';

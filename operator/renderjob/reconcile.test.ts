@@ -15,7 +15,7 @@ import {
   suspended,
 } from '@semblance/testkit/operator/decisions';
 import { describe, expect, it } from 'vitest';
-import type { JobSnapshot } from './reconcile.ts';
+import type { JobSnapshot } from './job-snapshot.ts';
 
 /** For jobs that are not bound, that are deleted, or that have finished. */
 describe('reconcile', () => {

@@ -1,5 +1,6 @@
 import { hasFinalizer, leavesNothingBehind, SETTLEMENT_FINALIZER } from '@semblance/common/finalizers';
 import type { RenderJob } from '@semblance/crds/gen/renderjobs';
+import type { JobSnapshot } from './job-snapshot.ts';
 import { decideActive } from './reconcile-active.ts';
 import {
   attemptOf,
@@ -13,28 +14,10 @@ import {
   retryAt,
   statusWith,
 } from './status.ts';
-import type { Action, AgentFate, AttemptFacts, Decision, Placement, WaitingReason } from './types.ts';
+import type { Action, AttemptFacts, Decision, Placement, WaitingReason } from './types.ts';
 
 /** How long a deletion waits for an agent that is alive but will not confirm the stop. */
 export const DELETION_PATIENCE_MS = 60_000;
-
-export interface JobSnapshot {
-  readonly job: RenderJob;
-  /** Unix milliseconds. */
-  readonly now: number;
-  /** Of the attempt in the status. */
-  readonly facts: AttemptFacts;
-  /** Of the agent in the status. */
-  readonly fate: AgentFate;
-  /** What outside it ended the process in the status, where that is lost or replaced and such a thing is known. */
-  readonly ended?: string | undefined;
-  /** The agent the scheduler gives a waiting job. */
-  readonly placement?: Placement;
-  /** Set when it is time to say why the job waits. */
-  readonly waiting?: WaitingReason;
-  /** False while the last write of progress is too recent. */
-  readonly progressDue: boolean;
-}
 
 const NOTHING: Decision = { actions: [] };
 

@@ -1,7 +1,7 @@
 import { RenderError } from '@semblance/engine-api/engine';
 import { stopped } from './failure.ts';
 import { lookArgs } from './formats.ts';
-import type { Kit } from './kit.ts';
+import type { Launcher } from './launcher.ts';
 
 /** A stream as ffprobe describes it. */
 export interface RawStream {
@@ -47,9 +47,9 @@ export const unsupported = (message: string, cause?: unknown) =>
   new RenderError('unsupported_format', message, cause === undefined ? undefined : { cause });
 
 /** What a file says of itself. @throws RenderError */
-export async function readHeaders(kit: Kit, path: string, signal: AbortSignal): Promise<RawProbe> {
+export async function readHeaders(launcher: Launcher, path: string, signal: AbortSignal): Promise<RawProbe> {
   const args = ['-v', 'error', '-print_format', 'json', '-show_entries', ENTRIES, ...lookArgs(path)];
-  await using tool = await kit.start('ffprobe', args, { signal, wallSec: 300, limits: { cpuSec: 60 } });
+  await using tool = await launcher.start('ffprobe', args, { signal, wallSec: 300, limits: { cpuSec: 60 } });
   let text = '';
   for await (const chunk of tool.stdout.setEncoding('utf8')) {
     text += chunk;

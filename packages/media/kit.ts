@@ -1,81 +1,13 @@
-import type { Guard } from '@semblance/common/process/guard';
+import { createLauncher, type Launcher } from './launcher.ts';
 import { createFileReader, type OpenFile } from './open-files.ts';
-import { type ChildLimits, startTool, type Tool } from './sandbox.ts';
-import type { MediaTools } from './tools.ts';
-import type { MediaLimits } from './types.ts';
 
 /** What every part of the media layer works with. */
-export interface Kit {
-  readonly tools: MediaTools;
-  readonly guard: Guard;
-  readonly limits: MediaLimits;
-  readonly threads: number;
-  readonly memoryMib: number;
-  readonly stallSec: number;
-  /** Nice value of the tools. Default: ours. */
-  readonly nice?: number | undefined;
+export interface Kit extends Launcher {
   /** Reads a file's headers. @throws RenderError */
   open(path: string, signal: AbortSignal): Promise<OpenFile>;
-  /** Starts a tool that is gone when the block that holds it (`await using`) is left. */
-  start(program: 'ffmpeg' | 'ffprobe', args: readonly string[], options: StartOptions): Promise<HeldTool>;
-  /** Chunks as they come; a tool that gives none for `stallSec` while it is asked for one is killed. */
-  patient(tool: Tool, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array>;
 }
 
-export interface StartOptions {
-  readonly signal: AbortSignal;
-  /**
-   * Seconds after which it is killed, several times those of its processor: files that take too long are caught by these.
-   * None for what is paced by its reader or writer.
-   */
-  readonly wallSec?: number;
-  readonly limits?: Partial<ChildLimits>;
-  readonly feed?: boolean;
-}
-
-export type HeldTool = Tool & AsyncDisposable;
-
-export function createKit(base: Omit<Kit, 'open' | 'start' | 'patient'>): Kit {
-  const kit: Kit = {
-    ...base,
-    open: createFileReader(() => kit),
-    async start(program, args, { signal, wallSec, limits, feed = false }) {
-      const tool = await startTool({
-        ...{ tools: base.tools, program, args, guard: base.guard, nice: base.nice, signal, feed },
-        limits: { cpuSec: 120, memoryMib: base.memoryMib, fileMib: 1, ...limits },
-      });
-      const timer = wallSec === undefined ? undefined : setTimeout(() => tool.kill(), wallSec * 1000);
-      void tool.exited.then(() => clearTimeout(timer));
-      return {
-        ...tool,
-        async [Symbol.asyncDispose]() {
-          tool.kill();
-          await tool.exited;
-          tool.stdout.destroy();
-        },
-      };
-    },
-    async *patient(tool, chunks) {
-      const iterator = chunks[Symbol.asyncIterator]();
-      let asking = false;
-      // One timer for all chunks: there may be twenty of them in a frame.
-      const timer = setTimeout(() => {
-        if (asking) tool.kill();
-      }, base.stallSec * 1000);
-      try {
-        for (;;) {
-          asking = true;
-          timer.refresh();
-          const next = await iterator.next();
-          asking = false;
-          if (next.done) return;
-          yield next.value;
-        }
-      } finally {
-        clearTimeout(timer);
-        await iterator.return?.();
-      }
-    },
-  };
-  return kit;
+export function createKit(base: Omit<Launcher, 'start' | 'patient'>): Kit {
+  const launcher = createLauncher(base);
+  return { ...launcher, open: createFileReader(launcher) };
 }

@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises';
 import { type RawStream, readHeaders, unsupported } from './headers.ts';
-import type { Kit } from './kit.ts';
+import type { Launcher } from './launcher.ts';
 import { type PacketTimes, scanPackets } from './packets.ts';
 
 /** What has been read of a file so far. */
@@ -18,7 +18,9 @@ const REMEMBERED = 16;
  * Reads files' headers and times, each once as long as the file stays the same: a render asks for the picture of its
  * input, for its sound, and for both again when it writes. @throws RenderError
  */
-export function createFileReader(kit: () => Kit): Kit['open'] {
+export function createFileReader(
+  launcher: Launcher,
+): (path: string, signal: AbortSignal) => Promise<OpenFile> {
   const known = new Map<string, OpenFile>();
   return async (path, signal) => {
     const { dev, ino, size, mtimeMs } = await stat(path);
@@ -26,14 +28,14 @@ export function createFileReader(kit: () => Kit): Kit['open'] {
     const key = `${dev} ${ino} ${size} ${mtimeMs} ${path}`;
     const before = known.get(key);
     if (before) return before;
-    const raw = await readHeaders(kit(), path, signal);
+    const raw = await readHeaders(launcher, path, signal);
     const read = new Map<number, PacketTimes>();
     const file: OpenFile = {
       container: raw.format?.format_name ?? 'unknown',
       startTime: raw.format?.start_time,
       streams: raw.streams ?? [],
       async times(stream, scanSignal) {
-        const times = read.get(stream.index) ?? (await scanPackets(kit(), path, stream, scanSignal));
+        const times = read.get(stream.index) ?? (await scanPackets(launcher, path, stream, scanSignal));
         read.set(stream.index, times);
         return times;
       },

@@ -3,7 +3,7 @@ import { RenderError } from '@semblance/engine-api/engine';
 import { stopped } from './failure.ts';
 import { lookArgs } from './formats.ts';
 import { type RawStream, unsupported } from './headers.ts';
-import type { Kit } from './kit.ts';
+import type { Launcher } from './launcher.ts';
 
 /** When the packets of one stream are shown. */
 export interface PacketTimes {
@@ -26,7 +26,7 @@ const BEGINS_AGAIN_PACKETS = 3;
  * @throws RenderError also where times begin again: frames would be shown on top of each other, and not be counted
  */
 export async function scanPackets(
-  kit: Kit,
+  launcher: Launcher,
   path: string,
   stream: RawStream,
   signal: AbortSignal,
@@ -36,9 +36,9 @@ export async function scanPackets(
     ...['-v', 'error', '-select_streams', String(stream.index)],
     ...['-show_entries', 'packet=pts,dts,duration,size,flags', '-of', 'compact=p=0:s=,', ...lookArgs(path)],
   ];
-  await using tool = await kit.start('ffprobe', args, { signal, wallSec: 600 });
+  await using tool = await launcher.start('ffprobe', args, { signal, wallSec: 600 });
   const isVideo = stream.codec_type === 'video';
-  const most = isVideo ? kit.limits.maxFrames : Number.POSITIVE_INFINITY;
+  const most = isVideo ? launcher.limits.maxFrames : Number.POSITIVE_INFINITY;
   const toUs = (1e6 * num) / den;
   const shown = new Span();
   const decoded = new Span();
@@ -57,7 +57,7 @@ export async function scanPackets(
     decoded.add(Number(fields.get('dts')), duration, isVideo);
     if (packets > most) throw new RenderError('input_too_large', `The video has more than ${most} frames.`);
     const soFar = Math.max(shown.length, decoded.length) * toUs;
-    if (soFar > kit.limits.maxDurationSec * 1e6) throw tooLong(kit, soFar / 1e6);
+    if (soFar > launcher.limits.maxDurationSec * 1e6) throw tooLong(launcher, soFar / 1e6);
   }
   const exit = await tool.exited;
   signal.throwIfAborted();
@@ -132,8 +132,8 @@ const beginsAgain = (what: string) =>
       'Convert it to one file, such as an MP4, in which they go on, and upload that.',
   );
 
-export const tooLong = (kit: Kit, seconds: number) =>
+export const tooLong = (launcher: Launcher, seconds: number) =>
   new RenderError(
     'input_too_large',
-    `The input is ${Math.round(seconds)} s long or longer; at most ${kit.limits.maxDurationSec} s are taken.`,
+    `The input is ${Math.round(seconds)} s long or longer; at most ${launcher.limits.maxDurationSec} s are taken.`,
   );

@@ -5,7 +5,8 @@ import { EngineInterruptedError, RenderError } from '@semblance/engine-api/engin
 import { knownTags } from './color.ts';
 import { interrupted } from './failure.ts';
 import type { FrameMemory } from './frame-memory.ts';
-import type { HeldTool, Kit } from './kit.ts';
+import type { Kit } from './kit.ts';
+import type { HeldTool } from './launcher.ts';
 import { TICKS_PER_SECOND } from './mp4-times.ts';
 import { finishFile } from './mux.ts';
 import { nutFrameHeader, nutHeader } from './nut.ts';

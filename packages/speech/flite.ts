@@ -3,7 +3,7 @@ import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { RenderError } from '@semblance/engine-api/engine';
 import { startProgram } from '@semblance/media/sandbox';
-import { asciiDigit } from './script-text.ts';
+import { toAscii } from './ascii.ts';
 import { type Phone, soundOfArpabet } from './sounds.ts';
 import {
   LIMITS,
@@ -16,9 +16,6 @@ import {
 
 /** More than flite says of any passage's sounds. */
 const MOST_OUTPUT = 1 << 20;
-
-/** The one voice that flite has twice is taken at 16 kHz. */
-export const PROGRAM_NAMES: Readonly<Record<string, string>> = { kal: 'kal16' };
 
 /**
  * Speaks English with flite: a process for each passage, text in by a file.
@@ -111,75 +108,4 @@ export function readDurations(said: string, seconds: number): Phone[] {
     base = start;
   }
   return phones;
-}
-
-const LETTERS: Readonly<Record<string, string>> = {
-  ...{
-    ß: 'ss',
-    æ: 'ae',
-    Æ: 'Ae',
-    œ: 'oe',
-    Œ: 'Oe',
-    ø: 'o',
-    Ø: 'O',
-    ł: 'l',
-    Ł: 'L',
-    đ: 'd',
-    Đ: 'D',
-    ð: 'th',
-    þ: 'th',
-  },
-  ...{ ı: 'i', ŋ: 'ng', Þ: 'Th', Ð: 'Th', ə: 'a' },
-  ...{
-    '…': '...',
-    '–': ', ',
-    '—': ', ',
-    '−': ' minus ',
-    '×': ' times ',
-    '÷': ' divided by ',
-    '¿': ' ',
-    '¡': ' ',
-  },
-  ...{
-    '€': ' euros ',
-    '£': ' pounds ',
-    '¥': ' yen ',
-    '₹': ' rupees ',
-    '°': ' degrees ',
-    '©': ' copyright ',
-    '®': ' ',
-  },
-  ...{
-    '™': ' ',
-    '½': ' one half ',
-    '¼': ' one quarter ',
-    '¾': ' three quarters ',
-    '±': ' plus or minus ',
-    '≠': ' is not ',
-  },
-  ...{
-    '。': '. ',
-    '、': ', ',
-    '！': '! ',
-    '？': '? ',
-    '«': '"',
-    '»': '"',
-    '„': '"',
-    '‹': "'",
-    '›': "'",
-    '‚': "'",
-  },
-};
-
-/** English as flite reads it: of letters with marks, the letters; of signs it does not know, their names. */
-export function toAscii(text: string): string {
-  return text
-    .replace(/[\u2018\u2019\u02BC]/g, "'")
-    .replace(/[\u201C\u201D]/g, '"')
-    .replace(/[^\0-\x7F]/gu, (sign) => LETTERS[sign] ?? sign)
-    .normalize('NFKD')
-    .replace(/\p{M}/gu, '')
-    .replace(/\p{Nd}/gu, asciiDigit)
-    .replace(/[^\x20-\x7E]/gu, ' ')
-    .trim();
 }

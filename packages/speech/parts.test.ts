@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { shareOut } from './parts.ts';
 import { passagesOf } from './script-text.ts';
-import type { SpeechTools } from './tools.ts';
+import type { SpeechTools } from './speech-tools.ts';
 import { voiceId } from './voices.ts';
 
 const names = ['en-us', 'ru', 'el', 'ja', 'cmn-latn-pinyin', 'fa', 'ar', 'de'];

@@ -1,6 +1,6 @@
 import { RenderError } from '@semblance/engine-api/engine';
 import type { Passage } from './script-text.ts';
-import type { SpeechTools } from './tools.ts';
+import type { SpeechTools } from './speech-tools.ts';
 import { reads, type Voice, voiceFor, voiceId, voiceOfWriting } from './voices.ts';
 import { SYMBOL, writingOfLetter } from './writings.ts';
 

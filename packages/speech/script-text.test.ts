@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { toAscii } from './flite.ts';
+import { toAscii } from './ascii.ts';
 import { asciiDigit, cleanText, passagesOf } from './script-text.ts';
 import { writingOf } from './writings.ts';
 

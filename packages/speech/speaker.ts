@@ -1,6 +1,7 @@
 import { createGuard } from '@semblance/common/process/guard';
 import { openEspeak } from './espeak.ts';
-import { openFlite, PROGRAM_NAMES } from './flite.ts';
+import { openFlite } from './flite.ts';
+import { PROGRAM_NAMES } from './speech-tools.ts';
 import type { Synthesiser, SynthesiserOptions, Utterance } from './synthesiser.ts';
 import { type Voice, voiceId } from './voices.ts';
 

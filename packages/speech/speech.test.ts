@@ -7,7 +7,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readDurations } from './flite.ts';
 import { resample } from './resample.ts';
 import { SAMPLE_RATE, type SpeakOptions, type SpokenScript, speakScript } from './speech.ts';
-import { findSpeechTools, type SpeechTools } from './tools.ts';
+import type { SpeechTools } from './speech-tools.ts';
+import { findSpeechTools } from './tools.ts';
 
 let tools: SpeechTools;
 let dir: string;

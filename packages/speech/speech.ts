@@ -5,8 +5,8 @@ import { resample } from './resample.ts';
 import { passagesOf } from './script-text.ts';
 import { type Phone, VOWELS } from './sounds.ts';
 import { Speaker } from './speaker.ts';
+import type { SpeechTools } from './speech-tools.ts';
 import type { Utterance } from './synthesiser.ts';
-import type { SpeechTools } from './tools.ts';
 import { chooseVoice, voiceId } from './voices.ts';
 
 /** Of the sound that is written. */

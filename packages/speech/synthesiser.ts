@@ -3,7 +3,7 @@ import { type EngineInterruptedError, RenderError } from '@semblance/engine-api/
 import { interrupted } from '@semblance/media/failure';
 import type { ToolExit } from '@semblance/media/sandbox';
 import type { Phone } from './sounds.ts';
-import type { SpeechTools } from './tools.ts';
+import type { SpeechTools } from './speech-tools.ts';
 
 /** What was said in one go. */
 export interface Utterance {

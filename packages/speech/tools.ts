@@ -4,29 +4,13 @@ import { promisify } from 'node:util';
 import { findOnPath } from '@semblance/common/process/find-on-path';
 import { exhausted } from '@semblance/engine-api/exhausted';
 import { findIsolation } from '@semblance/media/tools';
-import { PROGRAM_NAMES } from './flite.ts';
-import { FLITE_VOICES } from './voices.ts';
+import type { MissingSpeechTools, SpeechTools } from './speech-tools.ts';
+import { FLITE_VOICES, PROGRAM_NAMES } from './speech-tools.ts';
 
 const run = promisify(execFile);
 
 /** The part that talks to espeak-ng's library. */
 export const ESPEAK_SCRIPT = join(import.meta.dirname, 'espeak.py');
-
-/** The speech synthesisers of this machine; at least one of them. */
-export interface SpeechTools {
-  readonly available: true;
-  readonly flite: { readonly file: string; readonly voices: readonly string[] } | undefined;
-  /** Names of its voices, and the interpreter of the script that speaks with it. */
-  readonly espeak: { readonly python: string; readonly voices: ReadonlySet<string> } | undefined;
-  /** Arguments before a command that put it into a network of its own; empty where the kernel forbids. */
-  readonly isolate: readonly string[];
-}
-
-/** Why nothing can be spoken here. */
-export interface MissingSpeechTools {
-  readonly available: false;
-  readonly reason: string;
-}
 
 /**
  * Looks for flite, and for espeak-ng with a Python to speak with it, on PATH.

@@ -3,7 +3,8 @@ import { execFileSync } from 'node:child_process';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { shareOut } from './parts.ts';
 import { passagesOf } from './script-text.ts';
-import { ESPEAK_ARGS, findSpeechTools, type SpeechTools } from './tools.ts';
+import type { SpeechTools } from './speech-tools.ts';
+import { ESPEAK_ARGS, findSpeechTools } from './tools.ts';
 import { chooseVoice, reads, voiceOfWriting, WRITTEN_IN } from './voices.ts';
 import { WRITINGS } from './writings.ts';
 

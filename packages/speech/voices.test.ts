@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { passagesOf } from './script-text.ts';
-import type { SpeechTools } from './tools.ts';
+import type { SpeechTools } from './speech-tools.ts';
 import { chooseVoice, voiceFor, voiceId } from './voices.ts';
 
 const espeak = {

@@ -1,7 +1,7 @@
 import { RenderError } from '@semblance/engine-api/engine';
-import { toAscii } from './flite.ts';
+import { toAscii } from './ascii.ts';
 import type { Passage } from './script-text.ts';
-import type { SpeechTools } from './tools.ts';
+import type { SpeechTools } from './speech-tools.ts';
 import { writingOfLetter } from './writings.ts';
 
 /** One voice of one synthesiser. */
@@ -11,8 +11,6 @@ export interface Voice {
   readonly name: string;
 }
 
-/** flite's voices by the name the API gives them, the default first. All of them speak English only. */
-export const FLITE_VOICES = ['slt', 'rms', 'awb', 'kal'] as const;
 const ESPEAK_PREFIX = 'espeak-ng/';
 /** espeak-ng's ways to change a voice that are voices of their own to a listener. */
 const VARIANTS = /^(.+?)(\+(?:f[1-5]|m[1-8]))?$/;

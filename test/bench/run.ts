@@ -11,7 +11,7 @@ import { stackAt } from '@semblance/testkit/stack/stack';
 import { root, startStackProcess } from '@semblance/testkit/stack/stack-process';
 import { formatSection, machineLine } from './lib/report.ts';
 import { type BenchContext, figure, type Section } from './lib/section.ts';
-import type { BenchRow } from './photo-swap/photo-swap-bench.ts';
+import type { BenchRow } from './photo-swap/bench-row.ts';
 
 type Run = (context: BenchContext) => Promise<Section | readonly Section[]>;
 

@@ -4,7 +4,7 @@ import { BundleRow, bundle, type Plane, plane } from '@semblance/vision/plane/pl
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
 import { KIND, LIGHT, relight } from './light.ts';
 import type { SourceFace } from './source-face.ts';
-import type { SwapPlan } from './swap-face.ts';
+import type { SwapPlan } from './swap-plan.ts';
 import { applyTone } from './tone.ts';
 
 /**

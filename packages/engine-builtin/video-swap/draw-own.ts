@@ -11,7 +11,7 @@ import { BundleRow, blur, bundle, fillPolygon, type Plane, plane } from '@sembla
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from '@semblance/vision/plane/warp-map';
 import { flatten } from '../swap/source-face.ts';
 import type { Before } from './before.ts';
-import type { FaceDrawing } from './draw.ts';
+import type { FaceDrawing } from './face-drawing.ts';
 import type { Frame } from './frame-part.ts';
 import type { FaceTexture } from './texture.ts';
 

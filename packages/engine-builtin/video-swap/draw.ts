@@ -8,25 +8,11 @@ import { flatten } from '../swap/source-face.ts';
 import { copyOf } from './before.ts';
 import { drawLids, drawMouth, mouthShown } from './draw-own.ts';
 import { drawChroma, drawLuma } from './draw-rows.ts';
+import type { FaceDrawing } from './face-drawing.ts';
 import type { Colors, Frame } from './frame-part.ts';
 import { PlaceRow, spansOf } from './grid-map.ts';
 import { skinLevel } from './skin-level.ts';
-import type { FaceTexture } from './texture.ts';
 import { blendTextures } from './texture-data.ts';
-
-/** One swap of one frame. */
-export interface FaceDrawing {
-  readonly points: Float32Array;
-  /** Distance between the sides of the face, pixels. */
-  readonly width: number;
-  readonly opacity: number;
-  /** How far the right and the left eye are closed, from 0 to 1. */
-  readonly closed: readonly [number, number];
-  /** The textures of the analysed frames before and after, of one size, and how far the frame is from one to the other. */
-  readonly from: FaceTexture;
-  readonly to: FaceTexture;
-  readonly share: number;
-}
 
 /** Width of a face on the grid on which meshes are drawn. */
 const GRID_WIDTH = 100;

@@ -1,8 +1,8 @@
 import type { VideoFrame } from '@semblance/media/types';
 import { type Face, faceFromPoints, POINTS } from '@semblance/vision/face-mesh';
 import { describe, expect, it } from 'vitest';
-import type { FaceDrawing } from './draw.ts';
 import { opennessOf } from './eyelids.ts';
+import type { FaceDrawing } from './face-drawing.ts';
 import { SwapFrames } from './swap-frames.ts';
 import type { SwapThreads } from './swap-threads.ts';
 import { emptyTexture } from './texture-data.ts';

@@ -1,5 +1,5 @@
 import type { Picture } from '@semblance/engine-api/picture';
-import type { FaceDrawing } from './draw.ts';
+import type { FaceDrawing } from './face-drawing.ts';
 import type { Colors, Frame } from './frame-part.ts';
 import type { FaceTexture } from './texture.ts';
 

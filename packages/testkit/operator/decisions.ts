@@ -1,6 +1,7 @@
 import { SETTLEMENT_FINALIZER } from '@semblance/common/finalizers';
 import type { RenderJob, RenderJobStatus } from '@semblance/crds/gen/renderjobs';
-import { type JobSnapshot, reconcile } from '@semblance/operator/renderjob/reconcile';
+import type { JobSnapshot } from '@semblance/operator/renderjob/job-snapshot';
+import { reconcile } from '@semblance/operator/renderjob/reconcile';
 import { FINALIZER } from '@semblance/operator/renderjob/types';
 import { AttemptState, type AttemptStatus } from '@semblance/proto/semblance/agent/v1/agent';
 

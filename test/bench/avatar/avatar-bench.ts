@@ -9,7 +9,8 @@ import { createMedia, findMediaTools } from '@semblance/media/media';
 import type { Media, VideoFrame } from '@semblance/media/types';
 import { BILABIALS, type Phone, VOWELS } from '@semblance/speech/sounds';
 import { speakScript } from '@semblance/speech/speech';
-import { findSpeechTools, type SpeechTools } from '@semblance/speech/tools';
+import type { SpeechTools } from '@semblance/speech/speech-tools';
+import { findSpeechTools } from '@semblance/speech/tools';
 import { type Subject, subjectOf } from '@semblance/testkit/engine-builtin/motion/drivers';
 import {
   bestLag,

@@ -6,21 +6,11 @@ import { cosine, distance, dlibJudge, faceresJudge } from '@semblance/testkit/qu
 import { apertures, changedOutside, landmarkDrift, seamExcess } from '@semblance/testkit/quality/measures';
 import { FaceFinder } from '@semblance/vision/face-finder';
 import { openSession } from '@semblance/vision/models/session';
+import type { BenchRow } from './bench-row.ts';
 import { cell, contactSheet } from './contact-sheet.ts';
 import { choosePairs, loadEntries, ROOT } from './portraits.ts';
 import { type Pair, qualityRows } from './quality-rows.ts';
 import { stageTimes } from './stage-times.ts';
-
-/** One line of a benchmark table; `met` is undefined for a figure without a goal. */
-export interface BenchRow {
-  readonly name: string;
-  readonly ours: number;
-  readonly peer?: number;
-  readonly ratio?: number;
-  readonly goal?: string;
-  readonly met?: boolean;
-  readonly unit: string;
-}
 
 export interface PhotoSwapBenchOptions {
   readonly log?: (line: string) => void;

@@ -1,4 +1,4 @@
-import type { BenchRow } from './photo-swap-bench.ts';
+import type { BenchRow } from './bench-row.ts';
 
 /** What was measured of one swap. Distances are the 128-d judge's, `gain` and `toSource` cosines of the 1024-d one. */
 export interface Pair {

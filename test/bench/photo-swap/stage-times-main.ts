@@ -5,7 +5,7 @@ import { photoSwap } from '@semblance/engine-builtin/internal/photo-swap/photo-s
 import { FaceFinder } from '@semblance/vision/face-finder';
 import { openSession } from '@semblance/vision/models/session';
 import sharp from 'sharp';
-import type { BenchRow } from './photo-swap-bench.ts';
+import type { BenchRow } from './bench-row.ts';
 
 /** A running agent has rendered before: its code is compiled and its memory in place. */
 const WARM_UP = 5;

@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { ENGINE_FLAGS } from '@semblance/gpu-agent/engines/host/engine-process';
-import type { BenchRow } from './photo-swap-bench.ts';
+import type { BenchRow } from './bench-row.ts';
 
 /**
  * Times of the stages of a Photo Swap at 1080p, in a process of its own that is started as an engine's is.

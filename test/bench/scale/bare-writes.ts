@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { EVENT_RESOURCE, type KubeClient, microTime, NAMESPACE_RESOURCE } from '@semblance/common/kube/index';
 import { RENDERJOB_RESOURCE, type RenderJob } from '@semblance/crds/gen/renderjobs';
+import type { JobSnapshot } from '@semblance/operator/renderjob/job-snapshot';
 import { outputKey } from '@semblance/operator/renderjob/outputs';
-import { type JobSnapshot, reconcile } from '@semblance/operator/renderjob/reconcile';
+import { reconcile } from '@semblance/operator/renderjob/reconcile';
 import type { Action } from '@semblance/operator/renderjob/types';
 import { createJobWriter } from '@semblance/operator/renderjob/writer';
 import { AttemptState, type AttemptStatus } from '@semblance/proto/semblance/agent/v1/agent';

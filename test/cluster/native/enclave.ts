@@ -3,8 +3,8 @@ import { closeSync, openSync } from 'node:fs';
 import { mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { run } from '@semblance/common/process/run';
 import { identify, isAlive, type ProcessIdentity } from '@semblance/local/process/identity';
-import { run } from '../../../images/command.ts';
 
 /** Folders outside of its own in which a node writes; inside the enclave they are folders of the cluster's. */
 const PRIVATE = [

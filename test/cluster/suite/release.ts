@@ -1,11 +1,11 @@
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { run } from '@semblance/common/process/run';
 import { type Api, apiOf } from '@semblance/testkit/stack/api';
 import { eventually } from '@semblance/testkit/stack/eventually';
 import { kubectlOf } from '@semblance/testkit/stack/kubectl';
 import type { StackFile } from '@semblance/testkit/stack/stack-process';
-import { run } from '../../../images/command.ts';
 import { clusterAt } from '../cluster.ts';
 
 /** What `run.ts` has started and loaded. */

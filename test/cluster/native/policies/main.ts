@@ -11,7 +11,7 @@ import {
   type ResourceDescriptor,
 } from '@semblance/common/kube/index';
 import { createLogger } from '@semblance/common/logging';
-import { run } from '../../../../images/command.ts';
+import { run } from '@semblance/common/process/run';
 import { transaction } from './rules.ts';
 import type { Pod, Policy } from './selection.ts';
 
