@@ -1,28 +1,35 @@
+import { availableParallelism } from 'node:os';
 import { missingNeeds, testNeeds } from '@semblance/testkit/stack/programs';
 import { defineConfig } from 'vitest/config';
+import { SUITES, suiteFiles } from './test/suites.ts';
 
 const missing = new Set((await missingNeeds()).map(({ tag }) => tag));
+const files = suiteFiles();
 
 export default defineConfig({
   test: {
-    include: [
-      '{common,gateway,control-plane,operator,gpu-agent,local,crds,packages,tools}/**/*.test.ts',
-      'test/**/*.test.ts',
-      'charts/semblance/*.test.ts',
-      'images/*.test.ts',
-    ],
     // Tests say by `@module-tag` or `tags` what they need beside `npm ci`; a machine without it leaves them out.
     tags: (await testNeeds()).map(({ tag, packages }) => ({
       name: tag,
       description: `needs ${packages}`,
       ...(missing.has(tag) && { skip: true }),
     })),
-    // Real PostgreSQL, NATS and Kubernetes API for the whole run, started when a test first asks for them.
-    // The second offers a whole running stack to the suites that span services.
-    globalSetup: ['packages/testkit/servers/setup.ts', 'packages/testkit/stack/stack-setup.ts'],
+    projects: SUITES.map((name) => ({
+      extends: true,
+      test: {
+        name,
+        include: files[name],
+        // Real PostgreSQL, NATS and Kubernetes API for the whole run, started when a test first asks for them.
+        // The second offers a whole running stack to the suites that span services.
+        globalSetup:
+          name === 'unit'
+            ? []
+            : ['packages/testkit/servers/setup.ts', 'packages/testkit/stack/stack-setup.ts'],
+      },
+    })),
     pool: 'forks',
-    // Two cores: more files at once only makes the real servers in them wait for each other.
-    maxWorkers: 2,
+    // The real servers share the cores with the files: more files at once only makes them wait for each other.
+    maxWorkers: Math.max(2, availableParallelism()),
     // What hangs is found as well by long limits, and no test fails because the machine is busy.
     testTimeout: 120_000,
     hookTimeout: 240_000,

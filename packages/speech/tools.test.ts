@@ -22,8 +22,8 @@ afterAll(() => rm(bin, { recursive: true, force: true }));
 
 it.each([
   ['findSpeechTools', './tools.ts', 'available'],
-  ['findMediaTools', '../../../media/tools.ts', 'available'],
-  ['findIsolation', '../../../media/tools.ts', 'length'],
+  ['findMediaTools', '../media/tools.ts', 'available'],
+  ['findIsolation', '../media/tools.ts', 'length'],
 ])('%s does not take a lack of files for a lack of programs', async (name, module, field) => {
   const script = runScript(
     `
