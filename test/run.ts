@@ -1,10 +1,13 @@
 /**
- * `npm test`: the checks, then every test file. Ends with the one line `N passed, N failed`, in which each check
- * counts as a test, and exits non-zero when anything failed or nothing ran.
+ * Runs tests, and ends with the one line `N passed, N failed`; exits non-zero when anything failed or nothing ran.
  *
- * Arguments go to vitest: `npm test -- common operator` runs the files whose paths contain either word.
+ * - `npm run test:unit`: what reaches no server, network or program; nothing is prepared.
+ * - `npm test`: the checks, each of which counts as a test, the unit tests, the contract and one run of each capability.
+ * - `npm run test:rest`: everything else; with NIGHTLY=1 also what guards against a machine that stands still.
+ * - `npm test -- WORD…`: the files whose paths contain one of the words, of all suites, without checks. Options of vitest
+ *   are passed on.
  *
- * With CI set, what vitest and the programs under test print goes to `test-out/vitest.log`, because much of it speaks
+ * With CI set, what vitest and the programs under test print goes to `test-out/<suite>.log`, because much of it speaks
  * of faults that tests bring about; printed are the count of files every five minutes and, at the end, what failed: in a
  * line each, then whole. The lines come first since a CI may show only the beginning of a long output.
  */
@@ -14,25 +17,32 @@ import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { describeError } from '@semblance/common/errors';
-import { progressPrinter } from '@semblance/local/toolchain/progress';
-import { resolveTools } from '@semblance/local/toolchain/toolchain';
-import { SERVERS } from '@semblance/local/toolchain/tools';
-import { hasPython, pythonEnv } from '@semblance/testkit/engine-sidecar/python-env';
-import { s3ServerBinary } from '@semblance/testkit/objects/s3-server';
-import { readerPython } from '@semblance/testkit/provenance/read-manifest';
 import { missingNeeds } from '@semblance/testkit/stack/programs';
-import { printCheck, runChecks } from './check.ts';
+import { type CheckResult, printCheck, runChecks } from './check.ts';
+import { prepare } from './prepare.ts';
+import { type Suite, suiteFiles } from './suites.ts';
+
+/** The suites of each command. */
+const COMMANDS: Readonly<Record<string, readonly Suite[]>> = {
+  unit: ['unit'],
+  main: ['unit', 'main'],
+  rest: process.env.NIGHTLY ? ['rest', 'nightly'] : ['rest'],
+};
+const [command = '', ...args] = process.argv.slice(2);
+const words = args.filter((argument) => !argument.startsWith('-')).map((word) => word.replace(/^\.\//, ''));
+const suites = COMMANDS[command];
+if (!suites) throw new Error(`node test/run.ts ${Object.keys(COMMANDS).join('|')} [WORD…]`);
 
 const root = join(import.meta.dirname, '..');
 const scratch = mkdtempSync(join(tmpdir(), 'semblance-test-'));
 const report = join(scratch, 'report.json');
-const log = process.env.CI ? join(root, 'test-out', 'vitest.log') : undefined;
+const log = process.env.CI ? join(root, 'test-out', `${command}.log`) : undefined;
 const PROGRESS_MS = 300_000;
 /** Of the first line of an error, in the list of what failed. */
 const SHOWN_OF_ERROR = 200;
 
-const checks = runChecks(printCheck);
-const exit = (await prepareServers()) ? await runVitest(process.argv.slice(2)) : 1;
+const checks: CheckResult[] = command === 'main' && words.length === 0 ? runChecks(printCheck) : [];
+const exit = (await prepared()) ? await runVitest() : 1;
 const tests = readReport();
 rmSync(scratch, { recursive: true, force: true });
 
@@ -51,32 +61,29 @@ const passed = tests.passed + checks.length - failedChecks;
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed > 0 || tests.passed === 0 ? 1 : 0;
 
-/** What real servers have to be built is built before the tests, whose time limits do not allow for it. */
-async function prepareServers(): Promise<boolean> {
+/** Builds and fetches what the chosen files need: the time limits of tests do not allow for it. */
+async function prepared(): Promise<boolean> {
+  const files = suiteFiles();
+  const chosen = words.length
+    ? Object.values(files)
+        .flat()
+        .filter((file) => words.some((word) => file.includes(word)))
+    : (suites ?? []).flatMap((suite) => files[suite]);
   try {
-    // Helm is what tests of the chart render it with.
-    await resolveTools([...SERVERS, 'helm'], { report: progressPrinter(process.stderr) });
-    await s3ServerBinary();
+    await prepare(chosen);
+    return true;
   } catch (error) {
     console.error(describeError(error));
     return false;
   }
-  await preparePython();
-  return true;
 }
 
-/** Downloads of hundreds of megabytes, likewise; one that fails is left to the tests that need it, which say so. */
-async function preparePython(): Promise<void> {
-  if (!(await hasPython())) return;
-  for (const make of [pythonEnv, readerPython])
-    await make().catch((error: unknown) => console.error(describeError(error)));
-}
-
-async function runVitest(args: string[]): Promise<number> {
+async function runVitest(): Promise<number> {
+  const projects = words.length ? [] : (suites ?? []).map((suite) => `--project=${suite}`);
   const output = log ? open(log) : 'inherit';
   const vitest = spawn(
     join(root, 'node_modules', '.bin', 'vitest'),
-    ['run', '--reporter=default', '--reporter=json', `--outputFile.json=${report}`, ...args],
+    ['run', '--reporter=default', '--reporter=json', `--outputFile.json=${report}`, ...projects, ...args],
     { cwd: root, stdio: ['ignore', output, output] },
   );
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => vitest.kill(signal));

@@ -1,0 +1,27 @@
+import { describeError } from '@semblance/common/errors';
+import { progressPrinter } from '@semblance/local/toolchain/progress';
+import { resolveTools } from '@semblance/local/toolchain/toolchain';
+import { SERVERS } from '@semblance/local/toolchain/tools';
+import { hasPython, pythonEnv } from '@semblance/testkit/engine-sidecar/python-env';
+import { s3ServerBinary } from '@semblance/testkit/objects/s3-server';
+import { readerPython } from '@semblance/testkit/provenance/read-manifest';
+import { importGraph, reachedFrom } from './structure/import-graph.ts';
+
+/** Builds and fetches what these test files need, and shows how far it is. @throws Error when a server cannot be had */
+export async function prepare(files: readonly string[]): Promise<void> {
+  const graph = importGraph({ types: false });
+  const reached = new Set(files.flatMap((file) => [...reachedFrom(file, graph)]));
+  const report = progressPrinter(process.stderr);
+  if (reached.has('local/toolchain/toolchain.ts')) await resolveTools([...SERVERS], { report });
+  if (reached.has('packages/testkit/chart/chart.ts')) await resolveTools(['helm'], { report });
+  if (reached.has('packages/testkit/objects/s3-server.ts')) await s3ServerBinary();
+  if (!(await hasPython())) return;
+  // Downloads of hundreds of megabytes. One that fails is left to the tests that need it, which say so.
+  const environments = [
+    { file: 'packages/testkit/engine-sidecar/python-env.ts', make: pythonEnv },
+    { file: 'packages/testkit/provenance/read-manifest.ts', make: readerPython },
+  ];
+  for (const { file, make } of environments)
+    if (files.some((test) => graph.get(test)?.includes(file)))
+      await make().catch((error: unknown) => console.error(describeError(error)));
+}
