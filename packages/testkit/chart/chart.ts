@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { resolveTools } from '@semblance/local/toolchain/toolchain';
 import { parse, parseAllDocuments } from 'yaml';
 
-const CHART = import.meta.dirname;
+export const CHART = join(import.meta.dirname, '..', '..', '..', 'charts', 'semblance');
 /** Helm built from its module takes a very old Kubernetes for granted. */
 const KUBE_VERSION = '1.36.0';
 

@@ -160,25 +160,3 @@ export function iou(a: Uint8Array, b: Uint8Array): number {
   }
   return both / either;
 }
-
-/** Mean difference of a mask from the truth, 0–1, where the truth's edge is at most `reach` pixels away. */
-export function edgeError(mask: Uint8Array, truth: Uint8Array, width: number, reach = 6): number {
-  const height = truth.length / width;
-  const inside = (x: number, y: number): boolean => (truth[y * width + x] as number) > 127;
-  const near = new Uint8Array(truth.length);
-  for (let y = 0; y < height - 1; y++) {
-    for (let x = 0; x < width - 1; x++) {
-      if (inside(x, y) === inside(x + 1, y) && inside(x, y) === inside(x, y + 1)) continue;
-      for (let v = Math.max(0, y - reach); v <= Math.min(height - 1, y + reach); v++)
-        near.fill(1, v * width + Math.max(0, x - reach), v * width + Math.min(width, x + reach + 1));
-    }
-  }
-  let sum = 0;
-  let count = 0;
-  for (let i = 0; i < near.length; i++) {
-    if (!near[i]) continue;
-    sum += Math.abs((mask[i] as number) - (truth[i] as number)) / 255;
-    count++;
-  }
-  return sum / count;
-}

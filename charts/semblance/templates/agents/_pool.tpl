@@ -27,8 +27,6 @@
   value: {{ join "," $pool.engines }}
 - name: SEMBLANCE_AGENT_WORK_DIR
   value: /work/agent
-- name: SEMBLANCE_CACHE_DIR
-  value: /cache
 {{- if not (kindIs "invalid" $pool.slots) }}
 - name: SEMBLANCE_AGENT_SLOTS
   value: {{ $pool.slots | int | quote }}
@@ -141,8 +139,6 @@ spec:
             {{- include "semblance.baseMounts" $scope | nindent 12 }}
             - name: work
               mountPath: /work
-            - name: cache
-              mountPath: /cache
             {{- if $pool.models.existingClaim }}
             - name: models
               mountPath: {{ $pool.models.mountPath }}
@@ -163,9 +159,6 @@ spec:
         - name: work
           emptyDir:
             sizeLimit: {{ $pool.workSizeLimit }}
-        - name: cache
-          emptyDir:
-            sizeLimit: {{ $pool.cacheSizeLimit }}
         {{- if $pool.models.existingClaim }}
         - name: models
           persistentVolumeClaim:
