@@ -207,7 +207,13 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     ...pace,
   });
   const sessions = createSessions({
-    ...{ database, voices, kube, namespace, logger, registry, now },
+    database,
+    voices,
+    kube,
+    namespace,
+    logger,
+    registry,
+    now,
     internalToken: options.internalToken,
     tls: options.tls,
     metrics: metrics.sessions,
@@ -225,15 +231,22 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     jobCalls: createJobCalls({ database, gate, view, canceller, webhooks: true }),
     mediaCalls: createMediaCalls({ database, gate, removals }),
     sessionCalls: createSessionCalls({
-      ...{ database, gate, ...sessions },
-      ...{ voices, links: createSignedLinks({ objects }) },
+      database,
+      gate,
+      ...sessions,
+      voices,
+      links: createSignedLinks({ objects }),
     }),
     metrics,
     watchJobs: watchStreams.handle,
     now,
   });
   const admin = createAdminService({
-    ...{ logger, database, metrics, removals, voices },
+    logger,
+    database,
+    metrics,
+    removals,
+    voices,
     token: options.adminToken,
     endSession: sessions.nudge,
   });
@@ -244,8 +257,14 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   });
 
   const previews = createPreviewChore({
-    ...{ database, objects, voices, agents, logger },
-    ...{ internalToken: options.internalToken, tls: options.tls, pace: options.previews },
+    database,
+    objects,
+    voices,
+    agents,
+    logger,
+    internalToken: options.internalToken,
+    tls: options.tls,
+    pace: options.previews,
   });
 
   let ending = false;
@@ -269,7 +288,9 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       sessions.run(signal),
       runChores(
         {
-          ...{ database, logger, chores: [previews] },
+          database,
+          logger,
+          chores: [previews],
           lookEveryMs: options.previews?.everyMs ?? PREVIEW_LOOK_MS,
         },
         signal,
@@ -277,7 +298,12 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       webhooks.run(signal),
       keepHouse(
         {
-          ...{ database, objects, uploads, removals, reflector, logger },
+          database,
+          objects,
+          uploads,
+          removals,
+          reflector,
+          logger,
           everyMs: options.housekeepingMs,
         },
         signal,

@@ -24,8 +24,10 @@ runService(logger, async () => {
     logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: whoever reaches the gRPC port may call it');
   }
   const events = createNatsBus({
-    ...{ url: config.SEMBLANCE_NATS_URL, caFile: config.SEMBLANCE_NATS_CA },
-    ...{ name: 'control-plane', logger },
+    url: config.SEMBLANCE_NATS_URL,
+    caFile: config.SEMBLANCE_NATS_CA,
+    name: 'control-plane',
+    logger,
   });
   const kube = createKubeClient({
     kubeconfigPath: config.KUBECONFIG,

@@ -4,17 +4,21 @@ import type { Database } from './storage/database.ts';
 import { storedFigures } from './stored-figures.ts';
 
 const ROW = {
-  ...{
-    held: 5n,
-    reserved: 7n,
-    queued: 1,
-    processing: 2,
-    renderjobs: 3,
-    events: 4,
-    owed_since: 6,
-    webhooks: 8,
-  },
-  ...{ webhooks_late: 9, removals: 10, faults: 0, below_zero: 0, opening: 0, open: 0, connected: 0 },
+  held: 5n,
+  reserved: 7n,
+  queued: 1,
+  processing: 2,
+  renderjobs: 3,
+  events: 4,
+  owed_since: 6,
+  webhooks: 8,
+  webhooks_late: 9,
+  removals: 10,
+  faults: 0,
+  below_zero: 0,
+  opening: 0,
+  open: 0,
+  connected: 0,
 };
 
 it('each scrape tells what was read for it, with one read, and nothing that could not be read', async () => {

@@ -35,8 +35,11 @@ describe('an AgentPool', () => {
       },
     };
     expect((await create({ replicas: 2, template: full })).spec).toEqual({
-      ...{ replicas: 2, template: full, strategy: { maxSurge: 1, maxUnavailable: 0 } },
-      ...{ warmUpSeconds: 600, drainSeconds: 3600 },
+      replicas: 2,
+      template: full,
+      strategy: { maxSurge: 1, maxUnavailable: 0 },
+      warmUpSeconds: 600,
+      drainSeconds: 3600,
     });
     const scaled = await create({ template, autoscaling: { maxReplicas: 3 }, capabilities: ['voice'] });
     expect(scaled.spec).toMatchObject({
@@ -92,11 +95,19 @@ describe('an AgentPool', () => {
   it('is scaled with kubectl, and shown', async () => {
     await create({ template, replicas: 1 }, 'gpu');
     await setStatus('gpu', {
-      ...{ desiredReplicas: 3, replicas: 2, readyReplicas: 1, busyReplicas: 1, slots: 4, slotsUsed: 2 },
+      desiredReplicas: 3,
+      replicas: 2,
+      readyReplicas: 1,
+      busyReplicas: 1,
+      slots: 4,
+      slotsUsed: 2,
       selector: 'semblance.dev/pool=gpu',
       conditions: [
         {
-          ...{ type: 'Ready', status: 'False', reason: 'AgentsStarting', message: '1 of 3 agents is ready.' },
+          type: 'Ready',
+          status: 'False',
+          reason: 'AgentsStarting',
+          message: '1 of 3 agents is ready.',
           lastTransitionTime: new Date().toISOString(),
         },
       ],

@@ -134,8 +134,11 @@ describe('a RenderJob', () => {
     ];
     for (const [change, message] of fixed) await expect(patch(change)).rejects.toThrow(message);
     const changed = await patch({
-      ...{ suspend: true, priority: 5, backoffLimit: 0 },
-      ...{ pendingDeadlineSeconds: 60, ttlSecondsAfterFinished: 0 },
+      suspend: true,
+      priority: 5,
+      backoffLimit: 0,
+      pendingDeadlineSeconds: 60,
+      ttlSecondsAfterFinished: 0,
     });
     expect(changed.metadata.generation).toBe(2);
   });
@@ -187,7 +190,11 @@ describe('kubectl', () => {
     const at = new Date().toISOString();
     const condition = { type: 'Ready', lastTransitionTime: at, observedGeneration: 1 };
     await setStatus('shown', {
-      ...{ phase: 'Pending', attempt: 1, queuePosition: 3, agent: 'gpu-1', progress: '42%' },
+      phase: 'Pending',
+      attempt: 1,
+      queuePosition: 3,
+      agent: 'gpu-1',
+      progress: '42%',
       etaSeconds: 90,
       conditions: [
         {

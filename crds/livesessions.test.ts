@@ -106,7 +106,11 @@ describe('kubectl', () => {
     expect(await kubectl('get', 'ls', 'shown')).toMatch(/shown +voice +Bound +gpu-1 +600 +\d+s\n/);
     const lastTransitionTime = new Date().toISOString();
     await setStatus('shown', {
-      ...{ phase: 'Streaming', streamedSeconds: 42, received: 100, converted: 97, dropped: 3 },
+      phase: 'Streaming',
+      streamedSeconds: 42,
+      received: 100,
+      converted: 97,
+      dropped: 3,
       conditions: [
         {
           type: 'Ready',

@@ -31,7 +31,10 @@ beforeAll(async () => {
   await mkdir(join(harness.dir, 'shared'));
   socket = join(harness.dir, 'shared', 'engine.sock');
   const offers = ['face-swap-image', 'face-swap'].map((capability) => ({
-    ...{ capability, slots: 1, memoryMib: 64, limits: undefined },
+    capability,
+    slots: 1,
+    memoryMib: 64,
+    limits: undefined,
   }));
   sidecar = await startScriptedSidecar(socket, { info: { ...GOOD_INFO, capabilities: offers } });
 }, 120_000);
@@ -98,7 +101,10 @@ async function swapping(options: Parameters<Harness['agent']>[0] = {}) {
     const sink = { ...base.sinks[0], contentType: 'video/mp4' };
     const inputs = { video: { url: harness.store.url(video) }, face: base.inputs.face };
     const request = agent.request('copies', {
-      ...{ ref: base.ref, capability: 'face-swap', sinks: [sink as never], inputs: inputs as never },
+      ref: base.ref,
+      capability: 'face-swap',
+      sinks: [sink as never],
+      inputs: inputs as never,
       parameters: { mode: 'copies', milliseconds: String(milliseconds) },
     });
     await agent.start(request);

@@ -98,7 +98,11 @@ async function session(client: LiveServiceClient, incarnation: string) {
   const ticket = randomBytes(32);
   const sessionId = newId('ses-');
   const claim = ClaimSlotRequest.fromPartial({
-    ...{ sessionId, incarnation, capability: 'voice', connectDeadlineSeconds: 60, maxDurationSeconds: 600 },
+    sessionId,
+    incarnation,
+    capability: 'voice',
+    connectDeadlineSeconds: 60,
+    maxDurationSeconds: 600,
     ticketSha256: createHash('sha256').update(ticket).digest(),
   });
   await call(client.claimSlot.bind(client), claim, { timeoutMs });

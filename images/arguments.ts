@@ -47,8 +47,14 @@ export async function readArguments<Extra extends string = never>(
   const text = { type: 'string' } as const;
   const flag = { type: 'boolean' } as const;
   const values = parsed(words, {
-    ...{ tag: text, only: text, base: text, 'build-base': text, providers: text },
-    ...{ 'no-cache': flag, verbose: flag, help: flag },
+    tag: text,
+    only: text,
+    base: text,
+    'build-base': text,
+    providers: text,
+    'no-cache': flag,
+    verbose: flag,
+    help: flag,
     ...Object.fromEntries(extra.map((name) => [name, text])),
   });
   if (values.help) return 'help';

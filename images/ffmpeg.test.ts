@@ -25,13 +25,26 @@ const listed = (name: string) => {
 
 /** Where ffmpeg's configure has another name than the program. */
 const CONFIGURED: Readonly<Record<string, string>> = {
-  ...{ mp4: 'mov', m4a: 'mov', '3gp': 'mov', '3g2': 'mov', mj2: 'mov', webm: 'matroska', mpeg: 'mpegps' },
-  ...{ msmpeg4: 'msmpeg4v3' },
+  mp4: 'mov',
+  m4a: 'mov',
+  '3gp': 'mov',
+  '3g2': 'mov',
+  mj2: 'mov',
+  webm: 'matroska',
+  mpeg: 'mpegps',
+  msmpeg4: 'msmpeg4v3',
 };
 /** Decoders that are taken only where the one beside it is missing. */
 const SECOND: Readonly<Record<string, string>> = {
-  ...{ libvpx: 'vp8', 'libvpx-vp9': 'vp9', 'libaom-av1': 'libdav1d', av1: 'libdav1d', libopus: 'opus' },
-  ...{ libvorbis: 'vorbis', libopencore_amrnb: 'amrnb', libopencore_amrwb: 'amrwb', libspeex: 'speex' },
+  libvpx: 'vp8',
+  'libvpx-vp9': 'vp9',
+  'libaom-av1': 'libdav1d',
+  av1: 'libdav1d',
+  libopus: 'opus',
+  libvorbis: 'vorbis',
+  libopencore_amrnb: 'amrnb',
+  libopencore_amrwb: 'amrwb',
+  libspeex: 'speex',
 };
 const unique = (names: Iterable<string>) => [...new Set(names)].sort();
 const configured = (names: readonly string[]) => unique(names.map((name) => CONFIGURED[name] ?? name));
@@ -50,19 +63,27 @@ async function started(work: (kit: Kit, signal: AbortSignal) => Promise<unknown>
   const stream: RawStream = { index: 0, codec_type: 'audio', codec_name: 'aac', sample_rate: '48000' };
   const kit: Kit = {
     tools: {
-      ...{ available: true, ffmpeg: 'ffmpeg', ffprobe: 'ffprobe', version: '5.1', isolate: [] },
+      available: true,
+      ffmpeg: 'ffmpeg',
+      ffprobe: 'ffprobe',
+      version: '5.1',
+      isolate: [],
       toneMapping: true,
     },
     guard,
     limits: { maxDurationSec: 60, maxPixels: 1e6, maxFrames: 1e3 },
-    ...{ threads: 2, memoryMib: 1_024, stallSec: 60 },
+    threads: 2,
+    memoryMib: 1_024,
+    stallSec: 60,
     async start(_program, args) {
       commands.push([...args]);
       throw new Started();
     },
     async open() {
       return {
-        ...{ container: 'wav', startTime: '0', streams: [stream] },
+        container: 'wav',
+        startTime: '0',
+        streams: [stream],
         async times() {
           throw new Error('not asked for');
         },
@@ -86,16 +107,16 @@ const guard: Guard = {
 
 const COLOR: ColorTags = { range: 'tv', space: 'bt709', primaries: 'bt709', transfer: 'bt709' };
 const PLAIN: VideoDetails = {
-  ...{
-    stream: 0,
-    zeroUs: 0,
-    untimed: false,
-    quarterTurns: 0,
-    mirrored: false,
-    interlaced: false,
-    hdr: false,
-  },
-  ...{ coded: { width: 64, height: 48 }, storedColor: COLOR, pixelFormat: 'yuv420p' },
+  stream: 0,
+  zeroUs: 0,
+  untimed: false,
+  quarterTurns: 0,
+  mirrored: false,
+  interlaced: false,
+  hdr: false,
+  coded: { width: 64, height: 48 },
+  storedColor: COLOR,
+  pixelFormat: 'yuv420p',
 };
 /** One for each way in which frames are changed while they are decoded. */
 const VIDEOS: readonly VideoDetails[] = [

@@ -140,19 +140,25 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   });
   const leases = createReflector<Lease>({ ...common, resource: LEASE_RESOURCE });
   const priorityClasses = createPriorityClasses({
-    ...{ client, logger, registry },
+    client,
+    logger,
+    registry,
     onChanged: () => term?.reprioritise(),
   });
   // Everyone keeps watch, so that who takes the lead knows already who has been silent for how long.
   const lived = createLivedClock();
   const living = setInterval(lived.look, lived.everyMs).unref();
   const leaseTracker = createLeaseTracker({
-    ...{ watch: leases, lived: lived.now },
+    watch: leases,
+    lived: lived.now,
     find: (name) => leases.get(name),
   });
   leases.addHandlers(leaseTracker.handlers);
   const disruptions = createDisruptionWatch({
-    ...{ ...common, agents, pods, deniedRetryMs: optional.retryMs },
+    ...common,
+    agents,
+    pods,
+    deniedRetryMs: optional.retryMs,
     onChanged: (agent) => term?.touchAgent(agent),
   });
 
@@ -180,24 +186,22 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   });
   const lead = async (leadership: AbortSignal) => {
     term = createTerm({
-      ...{
-        // What was begun in this term ends with it, whatever waits for it: others may lead from then on.
-        client: boundClient(client, leadership),
-        allocationClient: boundClient(allocationClient, leadership),
-        namespace,
-        identity,
-        jobs,
-        sessions,
-        agents,
-        leases,
-        pools,
-        pods,
-        leaseTracker,
-        disruptions,
-        recorder,
-        registry,
-        logger,
-      },
+      // What was begun in this term ends with it, whatever waits for it: others may lead from then on.
+      client: boundClient(client, leadership),
+      allocationClient: boundClient(allocationClient, leadership),
+      namespace,
+      identity,
+      jobs,
+      sessions,
+      agents,
+      leases,
+      pools,
+      pods,
+      leaseTracker,
+      disruptions,
+      recorder,
+      registry,
+      logger,
       objects: options.objects,
       internalToken: options.internalToken,
       tls: options.tls,

@@ -45,8 +45,16 @@ async function leaveBehind(
     const ref = { jobUid: uid ?? '', attempt: 1 };
     const sink = { contentType: 'image/jpeg', url: '', headers: {}, key: `out/${uid}/1.jpg` };
     const request = {
-      ...{ ref, jobName: name, namespace, incarnation: agent.incarnation, capability: job.spec.capability },
-      ...{ parameters: {}, inputs: {}, sinks: [sink], deadlineSeconds: 60, requestId: '' },
+      ref,
+      jobName: name,
+      namespace,
+      incarnation: agent.incarnation,
+      capability: job.spec.capability,
+      parameters: {},
+      inputs: {},
+      sinks: [sink],
+      deadlineSeconds: 60,
+      requestId: '',
     };
     await call(direct.startAttempt.bind(direct), request, { timeoutMs: 30_000 });
     direct.close();

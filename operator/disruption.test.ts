@@ -130,7 +130,8 @@ it('an operator that may see neither nodes nor Pods works without, says so, and 
   await pools.create('gpu', { replicas: 1 });
   const told = await pools.until('gpu', (pool) => conditionOf(pool, 'Ready') !== undefined);
   expect(conditionOf(told, 'Ready')).toMatchObject({
-    ...{ status: 'Unknown', reason: 'PodsForbidden' },
+    status: 'Unknown',
+    reason: 'PodsForbidden',
     message: expect.stringMatching(/^The operator may not read Pods.*pods.*forbidden/),
   });
   await expect.poll(() => page('readyz')).toMatch(/^200\n[\s\S]*agentpools: not managed: .*pods.*forbidden/);

@@ -66,7 +66,10 @@ it('a thousand dropped watches lose no transition, and no work', async () => {
     const keep = (job: RenderJob) => void states.push(stateOf(job));
     const own = new Registry();
     const reflector = createReflector<RenderJob>({
-      ...{ client, resource: RENDERJOB_RESOURCE, namespace: harness.namespace, logger: silentLogger() },
+      client,
+      resource: RENDERJOB_RESOURCE,
+      namespace: harness.namespace,
+      logger: silentLogger(),
       registry: own,
       handlers: { onAdd: keep, onUpdate: keep },
     });

@@ -81,7 +81,10 @@ describe('priorityClassName', () => {
 
 it('memory beside slots keeps a job waiting, with the figures', async () => {
   await harness.agent({
-    ...{ name: 'small', slots: 4, memoryMib: 1_500, renderMemoryMib: 1_000 },
+    name: 'small',
+    slots: 4,
+    memoryMib: 1_500,
+    renderMemoryMib: 1_000,
     script: (run) => void runs.push(run),
   });
   await harness.operator();

@@ -25,7 +25,9 @@ it('an operator that is run has V8 collect early', async () => {
     const child = spawn(process.execPath, [join(import.meta.dirname, 'main.ts')], {
       stdio: 'ignore',
       env: {
-        ...{ PATH: process.env.PATH, HOME: dir, NOTED: noted },
+        PATH: process.env.PATH,
+        HOME: dir,
+        NOTED: noted,
         NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(NOTING)}`,
         // It says that it cannot be used, and the operator ends: by then it has been loaded.
         SEMBLANCE_OPERATOR_CONCURRENCY: 'none',

@@ -96,20 +96,22 @@ describe('a job', () => {
     // 5,000 characters of four bytes each.
     const script = '\u{1f600}'.repeat(5_000);
     const agent = await harness.agent({
-      ...{
-        name: 'one',
-        capabilities: ['avatar'],
-        script: (run: Run) => run.fail('processing_failed', 'heard'),
-      },
+      name: 'one',
+      capabilities: ['avatar'],
+      script: (run: Run) => run.fail('processing_failed', 'heard'),
     });
     await harness.operator();
     await harness.job('long', {
-      ...{ capability: 'avatar', inputs: [{ name: 'image', key: 'api/test/base.jpg' }] },
+      capability: 'avatar',
+      inputs: [{ name: 'image', key: 'api/test/base.jpg' }],
       parameters: { script, voice_id: 'slt', language: 'en', output_resolution_p: '720' },
     });
     await harness.until('long', phase('Failed'));
     expect(agent.starts[0]?.parameters).toEqual({
-      ...{ script, voice_id: 'slt', language: 'en', output_resolution_p: '720' },
+      script,
+      voice_id: 'slt',
+      language: 'en',
+      output_resolution_p: '720',
     });
   });
 

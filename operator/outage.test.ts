@@ -23,7 +23,9 @@ it('a restart of the API server ends no work, and what ended meanwhile is record
       const runs: Run[] = [];
       // A Lease longer than the outage: the agent does not fence itself, so only the operator could be wrong.
       const agent = await harness.agent({
-        ...{ name: 'one', slots: 4, leaseSeconds: 120 },
+        name: 'one',
+        slots: 4,
+        leaseSeconds: 120,
         script: (run) => void runs.push(run),
       });
       // A leadership shorter than some outages, so that it may be lost and won again.

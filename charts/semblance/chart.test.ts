@@ -193,7 +193,7 @@ describe('with PostgreSQL, NATS and S3 of the owner', () => {
     expect(await ports(bucket)).toEqual([443]);
     expect(await ports({ ...bucket, 'objects.s3.endpoint': 'http://minio.storage.svc' })).toEqual([443, 80]);
     const two = {
-      ...{ 'objects.s3.endpoint': 'http://minio.storage.svc:9100' },
+      'objects.s3.endpoint': 'http://minio.storage.svc:9100',
       'objects.s3.publicEndpoint': 'https://media.example.com:8443/',
     };
     expect(await ports({ ...bucket, ...two })).toEqual([443, 9100, 8443]);

@@ -129,7 +129,8 @@ describe('a Kubernetes API of the version that is built', () => {
   it('reads Secrets of the owner: one that lacks a key is refused, one that changes has Pods replaced', async () => {
     const secret = (name: string, stringData: Record<string, string>) =>
       client.apply(SECRETS, {
-        ...{ apiVersion: 'v1', kind: 'Secret' },
+        apiVersion: 'v1',
+        kind: 'Secret',
         metadata: { name, namespace: kube.namespace },
         stringData,
       } as KubeObject);

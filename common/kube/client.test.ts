@@ -170,7 +170,8 @@ describe('the client', () => {
     try {
       const asked = patient.version();
       await expect(asked).rejects.toMatchObject({
-        ...{ code: 'timeout', retryable: true },
+        code: 'timeout',
+        retryable: true,
         // By the limit of the whole request: undici's own is later.
         cause: { name: 'TimeoutError' },
       });

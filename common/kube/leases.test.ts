@@ -33,8 +33,15 @@ const until = (signal: AbortSignal) =>
 describe('a kept Lease', () => {
   const keeper = (name: string, holder: string, fenced: string[], more = {}) =>
     createLeaseKeeper({
-      ...{ client, namespace: kube.namespace, name, holder, logger, durationSeconds: 40 },
-      ...{ renewEveryMs: 100, fenceAfterMs: 30_000, onFenced: (reason: string) => fenced.push(reason) },
+      client,
+      namespace: kube.namespace,
+      name,
+      holder,
+      logger,
+      durationSeconds: 40,
+      renewEveryMs: 100,
+      fenceAfterMs: 30_000,
+      onFenced: (reason: string) => fenced.push(reason),
       ...more,
     });
 
@@ -103,8 +110,14 @@ describe('a kept Lease', () => {
 describe('leader election', () => {
   const candidate = (identity: string, name: string, leaseDurationMs: number) =>
     createLeaderElection({
-      ...{ client, namespace: kube.namespace, name, identity, logger },
-      ...{ leaseDurationMs, renewDeadlineMs: leaseDurationMs * 0.9, retryPeriodMs: 200 },
+      client,
+      namespace: kube.namespace,
+      name,
+      identity,
+      logger,
+      leaseDurationMs,
+      renewDeadlineMs: leaseDurationMs * 0.9,
+      retryPeriodMs: 200,
     });
 
   it('has one leader at a time, and the next at once when it ends', async () => {
@@ -155,8 +168,15 @@ describe('leader election', () => {
     const end = Promise.withResolvers<void>();
     let own: KubeClient | undefined;
     const election = createLeaderElection({
-      ...{ client: noted, namespace: kube.namespace, name: 'handed-over', identity: 'slow', logger },
-      ...{ leaseDurationMs: 60_000, retryPeriodMs: 20_000, renewDeadlineMs: 50_000, handOverMs: 50 },
+      client: noted,
+      namespace: kube.namespace,
+      name: 'handed-over',
+      identity: 'slow',
+      logger,
+      leaseDurationMs: 60_000,
+      retryPeriodMs: 20_000,
+      renewDeadlineMs: 50_000,
+      handOverMs: 50,
     });
     let over = false;
     const running = election
@@ -188,8 +208,14 @@ describe('leader election', () => {
   it('is given up as it stands, where a renewal that was cut off was carried out', async () => {
     const stop = new AbortController();
     const election = createLeaderElection({
-      ...{ client, namespace: kube.namespace, name: 'renewed-unseen', identity: 'me', logger },
-      ...{ leaseDurationMs: 60_000, retryPeriodMs: 20_000, renewDeadlineMs: 50_000 },
+      client,
+      namespace: kube.namespace,
+      name: 'renewed-unseen',
+      identity: 'me',
+      logger,
+      leaseDurationMs: 60_000,
+      retryPeriodMs: 20_000,
+      renewDeadlineMs: 50_000,
     });
     const running = election.run(stop.signal, until);
     await expect.poll(() => election.leading).toBe(true);

@@ -31,7 +31,12 @@ it('outlives a restart of the API server, after which what was missed can only b
     const registry = new Registry();
     const told: string[] = [];
     const reflector = createReflector({
-      ...{ client, resource: LEASE_RESOURCE, namespace, logger, registry, labelSelector: 'mine' },
+      client,
+      resource: LEASE_RESOURCE,
+      namespace,
+      logger,
+      registry,
+      labelSelector: 'mine',
       handlers: {
         onAdd: ({ metadata }) => void told.push(`add ${metadata.name}`),
         onDelete: ({ metadata }) => void told.push(`delete ${metadata.name}`),

@@ -63,8 +63,12 @@ export type VoiceDefinition = Readonly<z.input<typeof voiceFile>>;
 export function voiceDefinition({ pitchHz, formantShift, ...rest }: Voice): VoiceDefinition {
   const { id, name, description, timbre, model } = rest;
   return {
-    ...{ id, name, description },
-    ...{ pitch_hz: pitchHz, formant_shift: formantShift, timbre },
+    id,
+    name,
+    description,
+    pitch_hz: pitchHz,
+    formant_shift: formantShift,
+    timbre,
     ...(model === undefined ? {} : { model }),
   };
 }

@@ -82,7 +82,12 @@ test('accounts are found by a part of their name, the newest first, with their b
   const entries = [
     expect.objectContaining({ account_id: second, name: 'konrad ZUSE', balance: 0.000001, keys: 1 }),
     {
-      ...{ account_id: first, name: 'Zuse 100%', balance: 4, holds: 0, reserved: 0, keys: 1 },
+      account_id: first,
+      name: 'Zuse 100%',
+      balance: 4,
+      holds: 0,
+      reserved: 0,
+      keys: 1,
       created_at: expect.stringMatching(/^\d{4}-.*Z$/),
     },
   ];
@@ -93,7 +98,8 @@ test('accounts are found by a part of their name, the newest first, with their b
   expect(await list('--search', '100%')).toEqual(entries.slice(1));
   expect(await list('--search', 'z%e')).toEqual([]);
   expect(await json('account', 'list', '--limit', '1001')).toMatchObject({
-    ...{ code: 1, answer: { error: { code: 'invalid_input' } } },
+    code: 1,
+    answer: { error: { code: 'invalid_input' } },
   });
   expect((await json('key', 'list', '--account', 'acct-none')).answer.error.code).toBe('not_found');
 });

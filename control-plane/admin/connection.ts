@@ -56,7 +56,8 @@ export function findEndpoint(env: NodeJS.ProcessEnv = process.env): Endpoint {
     const found = { address: address || stack.control_address, token: token || stack.admin_token };
     if (typeof found.address === 'string' && typeof found.token === 'string')
       return {
-        ...{ address: found.address, token: found.token },
+        address: found.address,
+        token: found.token,
         tlsDir: tlsDir ?? (typeof stack.tls_dir === 'string' ? stack.tls_dir : undefined),
       };
     throw new TypeError('no control_address or no admin_token in it');

@@ -97,7 +97,11 @@ test('a live capability is offered from the moment its first slots warm up, and 
   const { control, ask } = system.client;
   const open = () =>
     ask(control.openSession.bind(control), {
-      ...{ caller, capability: 'voice', durationMinutes: 1, prompt: '', voiceId: undefined },
+      caller,
+      capability: 'voice',
+      durationMinutes: 1,
+      prompt: '',
+      voiceId: undefined,
     });
 
   // Neither warm nor warming: its models do not load, or it is ending.

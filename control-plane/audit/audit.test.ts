@@ -16,8 +16,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ACTOR_KEY } from './actor.ts';
 
 const VOICE = {
-  ...{ id: 'test-voice', name: 'Test', description: 'A voice of a test.' },
-  ...{ pitch_hz: { low: 100, high: 150 }, formant_shift: 1.1 },
+  id: 'test-voice',
+  name: 'Test',
+  description: 'A voice of a test.',
+  pitch_hz: { low: 100, high: 150 },
+  formant_shift: 1.1,
 };
 
 let system: TestSystem;
@@ -92,7 +95,10 @@ async function requests() {
       invoke(admin.setLimits.bind(admin), { accountId, jobsInFlight: 3, liveSessions: undefined }),
     SetRates: () =>
       invoke(admin.setRates.bind(admin), {
-        ...{ capability: 'voice', accountId, rateMicros: 5n, minimumMicros: 0n },
+        capability: 'voice',
+        accountId,
+        rateMicros: 5n,
+        minimumMicros: 0n,
       }),
     SetSetting: () =>
       invoke(admin.setSetting.bind(admin), {
@@ -142,11 +148,15 @@ describe('the audit', () => {
     const list = async (more: object = {}) =>
       (
         await invoke(admin.listAudit.bind(admin), {
-          ...{ accountId, from: undefined, to: undefined, limit: 3 },
+          accountId,
+          from: undefined,
+          to: undefined,
+          limit: 3,
           ...more,
         })
       ).entries.map((entry) => ({
-        ...{ action: entry.action, subject: entry.subject },
+        action: entry.action,
+        subject: entry.subject,
         before: JSON.parse(entry.beforeJson ?? 'null'),
         after: JSON.parse(entry.afterJson ?? 'null'),
       }));
@@ -191,7 +201,9 @@ describe('the audit', () => {
       () => invoke(admin.createAccount.bind(admin), { name: 'a\nb', balanceMicros: 0n }),
       () =>
         invoke(admin.topUpAccount.bind(admin), {
-          ...{ accountId: 'acct-none', amountMicros: 1n, reference: 'x\u202ey' },
+          accountId: 'acct-none',
+          amountMicros: 1n,
+          reference: 'x\u202ey',
         }),
       () => invoke(admin.setSetting.bind(admin), { setting: { name: 'only_row', value: 0n } }),
       () =>

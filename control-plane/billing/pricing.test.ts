@@ -74,7 +74,10 @@ test('installed while its clock was ahead, an installation sells by its rates al
       select (quote_job(${accountId}, 'face-swap-image', '[]', '{}')).rate_micros`;
     expect([...quotes]).toEqual([{ rate_micros: 40_000n }]);
     const { version } = await setRates(fresh.sql, {
-      ...{ capability: 'face-swap-image', accountId: undefined, rateMicros: 1n, minimumMicros: 1n },
+      capability: 'face-swap-image',
+      accountId: undefined,
+      rateMicros: 1n,
+      minimumMicros: 1n,
     });
     expect(await readPricing(fresh.sql)).toMatchObject({ version });
     await fresh.submitter()(submission());

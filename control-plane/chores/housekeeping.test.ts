@@ -46,7 +46,10 @@ test('however many are old and whatever the object store refuses: keys, traces a
   const { database } = db;
   work = keepHouse(
     {
-      ...{ database, objects, logger, reflector: { list: () => [], hasSynced: true } },
+      database,
+      objects,
+      logger,
+      reflector: { list: () => [], hasSynced: true },
       uploads: createUploads({ database, objects, logger }),
       removals: createRemovals({ database, objects, logger }),
     },
@@ -76,7 +79,9 @@ test('a chore that takes long does not hold the others up', async () => {
 test('a chore that is due further ahead than anything puts it is done now: its clock was set back', async () => {
   const done: string[] = [];
   const chore = (name: string, everySeconds: number, leaseSeconds: number) => ({
-    ...{ name, everySeconds, leaseSeconds },
+    name,
+    everySeconds,
+    leaseSeconds,
     work: async () => {
       done.push(name);
       return {};

@@ -52,7 +52,10 @@ test('debts, webhooks and removals that are due only ahead of it are due now, an
   const logger = silentLogger();
   work = keepHouse(
     {
-      ...{ database, objects, logger, reflector: { list: () => [], hasSynced: true } },
+      database,
+      objects,
+      logger,
+      reflector: { list: () => [], hasSynced: true },
       uploads: createUploads({ database, objects, logger }),
       removals: createRemovals({ database, objects, logger }),
     },

@@ -91,8 +91,13 @@ test('a submit whose statement arrives after it was taken back is refused', asyn
 
   const { capability, inputs, parameters } = submission();
   const request = (job: string) => ({
-    ...{ job, account: accountId, capability, parameters, callback: null },
-    ...{ idempotency_key: null, body_sha256: '00' },
+    job,
+    account: accountId,
+    capability,
+    parameters,
+    callback: null,
+    idempotency_key: null,
+    body_sha256: '00',
     inputs: Object.entries(inputs).map(([role, key]) => ({ role, key, kind: 'image' })),
   });
   const late = db.sql`select submit_jobs(${db.sql.json([request(jobId)])}::jsonb)`;

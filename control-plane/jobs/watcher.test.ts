@@ -90,7 +90,11 @@ test('a job from before the clock was set back is looked after, too', async () =
   const { fileKey } = await upload({ client, objects: system.objects }, caller);
   const id = newId('job-');
   const request = {
-    ...{ job: id, account: accountId, capability: 'face-swap-image', parameters: {}, body_sha256: '00' },
+    job: id,
+    account: accountId,
+    capability: 'face-swap-image',
+    parameters: {},
+    body_sha256: '00',
     inputs: ['image', 'face'].map((role) => ({ role, key: fileKey, kind: 'image' })),
   };
   // Without its debt of a RenderJob, which a sweep alone finds.

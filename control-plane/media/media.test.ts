@@ -288,7 +288,10 @@ test('objects that no row speaks of go; what is young, in use or of a RenderJob 
     },
   });
   const orphans = createOrphans({
-    ...{ sql: system.database.sql, objects: aged, removals: removalsOf(), logger: system.logger },
+    sql: system.database.sql,
+    objects: aged,
+    removals: removalsOf(),
+    logger: system.logger,
     renderJobs: () => new Set(['by-hand']),
   });
   const { orphans: found } = await orphans.sweep(signal);

@@ -28,9 +28,14 @@ test('a deletion waits for a submit that is not committed, and then keeps what i
   let deletion: Promise<unknown> = Promise.resolve();
   await db.sql.begin(async (tx) => {
     const request = {
-      ...{ job, account: account.accountId, capability: 'face-swap-image', parameters: {} },
+      job,
+      account: account.accountId,
+      capability: 'face-swap-image',
+      parameters: {},
       inputs: ['image', 'face'].map((role) => ({ role, key: account.files.image, kind: 'image' })),
-      ...{ callback: null, idempotency_key: null, body_sha256: '00' },
+      callback: null,
+      idempotency_key: null,
+      body_sha256: '00',
     };
     const [row] = await tx<{ outcome: string }[]>`
       select (result).outcome from submit_jobs(${tx.json([request])}::jsonb)`;

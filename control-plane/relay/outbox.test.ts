@@ -178,7 +178,8 @@ test('what is left to the table is paid from there in the order it was owed in, 
   const { outbox, run } = relay(handle, {
     lanes: { renderjob: { handle, concurrency: () => 1 }, event: { handle, concurrency: () => 1 } },
     // Neither runs out while this process stands still: what falls due while it is in hand is paid twice.
-    ...{ leaseMs: 60_000, ownMs: 60_000 },
+    leaseMs: 60_000,
+    ownMs: 60_000,
   });
   run();
   const due = () => new Date(Date.now() + 59_000);

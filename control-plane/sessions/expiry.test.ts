@@ -51,7 +51,8 @@ function plane(slow = { before: 0, after: 0 }) {
   }) as unknown as Sql;
   const logger = silentLogger();
   return createExpiry({
-    ...{ database: { ...rig.db.database, sql }, logger },
+    database: { ...rig.db.database, sql },
+    logger,
     steady: () => steadyMs,
   });
 }

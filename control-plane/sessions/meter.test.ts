@@ -42,8 +42,12 @@ test('nothing is debited at open; the seconds streamed are charged at the end, a
     forgotten: true,
   });
   expect(ended.at(-1)).toEqual({
-    ...{ sessionId: id, capability: 'voice', status: 'succeeded', reason: undefined },
-    ...{ streamedMs: 12_345n, chargedMicros: 12_345n },
+    sessionId: id,
+    capability: 'voice',
+    status: 'succeeded',
+    reason: undefined,
+    streamedMs: 12_345n,
+    chargedMicros: 12_345n,
   });
   expect(await db.faults(accountId)).toEqual([]);
 });
@@ -61,8 +65,10 @@ test('reports that come twice, late, out of order or beyond the ceiling', async 
   expect(await report([last, last])).toEqual([over, over]);
   expect(await report([told(id, 70_000), { ...last, reason: 'cancelled' }])).toEqual([over, over]);
   expect(await rowOf(id)).toMatchObject({
-    ...{ status: 'succeeded', reason: 'session_limit_reached' },
-    ...{ streamed_ms: 60_000n, charged_micros: 60_000n },
+    status: 'succeeded',
+    reason: 'session_limit_reached',
+    streamed_ms: 60_000n,
+    charged_micros: 60_000n,
   });
   expect(ended.filter(({ sessionId }) => sessionId === id)).toHaveLength(1);
   expect(await db.faults(accountId)).toEqual([]);
@@ -125,8 +131,13 @@ test('of many connections at once one is admitted, and it alone may ask again', 
   for (const each of asked)
     if (each.status === 'rejected') expect(each.reason).toMatchObject({ code: 'not_found' });
   expect(await connect(id, `connection ${admitted}`)).toMatchObject({
-    ...{ capability: 'voice', accountId, maxDurationSeconds: 60, agentAddress: '127.0.0.1:9' },
-    ...{ agentIncarnation: 'one', reportIntervalMs: 2_000, reportTimeoutMs: 15_000 },
+    capability: 'voice',
+    accountId,
+    maxDurationSeconds: 60,
+    agentAddress: '127.0.0.1:9',
+    agentIncarnation: 'one',
+    reportIntervalMs: 2_000,
+    reportTimeoutMs: 15_000,
   });
   await report([told(id, 5, { connectionId: `connection ${admitted}`, ended: true })]);
   await expect(connect(id, `connection ${admitted}`)).rejects.toMatchObject({ code: 'not_found' });

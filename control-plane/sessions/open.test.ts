@@ -76,7 +76,11 @@ function opener(patienceMs?: number) {
 
 const call = () => ({ signal: new AbortController().signal, requestId: 'request-1' });
 const voice = (accountId: string, more: object = {}) => ({
-  ...{ accountId, capability: 'voice', durationMinutes: 10, prompt: '', voiceId: undefined },
+  accountId,
+  capability: 'voice',
+  durationMinutes: 10,
+  prompt: '',
+  voiceId: undefined,
   ...more,
 });
 const swap = (accountId: string, prompt: string) =>
@@ -102,8 +106,14 @@ test('an opening sets the block aside, asks for a slot, and answers what was gra
   expect(row?.token_sha256).toEqual(sha256(opened.token));
   expect(operator.asked).toEqual([
     {
-      ...{ sessionId: opened.sessionId, capability: 'voice', account: accountId, requestId: 'request-1' },
-      ...{ maxDurationSeconds: 300, connectDeadlineSeconds: 60, settings: {}, inputs: {} },
+      sessionId: opened.sessionId,
+      capability: 'voice',
+      account: accountId,
+      requestId: 'request-1',
+      maxDurationSeconds: 300,
+      connectDeadlineSeconds: 60,
+      settings: {},
+      inputs: {},
       ticketSha256: sha256(row?.ticket as Buffer),
     },
   ]);

@@ -70,7 +70,11 @@ async function opened(usd = 1, client = system.client) {
   const account = await makeAccount({ client: system.client }, usd);
   const { control, ask } = client;
   const answer = await ask(control.openSession.bind(control), {
-    ...{ caller: account.caller, capability: 'voice', durationMinutes: 10, prompt: '', voiceId: undefined },
+    caller: account.caller,
+    capability: 'voice',
+    durationMinutes: 10,
+    prompt: '',
+    voiceId: undefined,
   });
   return { ...account, ...answer };
 }
@@ -239,7 +243,9 @@ test('the owner of the service sees sessions and ends one', async () => {
   await system.database.sql`update sessions set end_requested_at = now() where id = ${waiting.sessionId}`;
   const { control, ask } = system.client;
   const connecting = ask(control.connectSession.bind(control), {
-    ...{ sessionId: waiting.sessionId, tokenSha256: sha256(waiting.sessionToken), connectionId: 'one' },
+    sessionId: waiting.sessionId,
+    tokenSha256: sha256(waiting.sessionToken),
+    connectionId: 'one',
   });
   await expect(connecting).rejects.toMatchObject({ code: 'not_found' });
   await untilEnded(waiting);

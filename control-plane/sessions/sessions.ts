@@ -39,27 +39,49 @@ export interface SessionsOptions extends SessionTiming {
 export function createSessions(options: SessionsOptions) {
   const { database, voices, kube, namespace, logger, registry, metrics, now } = options;
   const leases = createReflector<Lease>({
-    ...{ client: kube, resource: LEASE_RESOURCE, namespace, logger },
+    client: kube,
+    resource: LEASE_RESOURCE,
+    namespace,
+    logger,
     fieldSelector: `metadata.name=${OPERATOR_LEASE}`,
   });
   const reflector = createReflector<LiveSession>({
-    ...{ client: kube, resource: LIVESESSION_RESOURCE, namespace, logger, registry },
+    client: kube,
+    resource: LIVESESSION_RESOURCE,
+    namespace,
+    logger,
+    registry,
   });
   const { internalToken, tls, patienceMs } = options;
   const allocator = createAllocator({
-    ...{ leases, namespace, logger, internalToken, tls },
+    leases,
+    namespace,
+    logger,
+    internalToken,
+    tls,
     ...(patienceMs === undefined ? {} : { patienceMs }),
   });
   const onEnded = metrics.ended;
   const watcher = createSessionWatcher({
-    ...{ database, client: kube, reflector, namespace, logger, now, onEnded },
+    database,
+    client: kube,
+    reflector,
+    namespace,
+    logger,
+    now,
+    onEnded,
     sweepEveryMs: options.sweepEveryMs,
     graceMs: options.graceMs,
   });
   const expiry = createExpiry({ database, logger, now, onEnded, everyMs: options.expireEveryMs });
   return {
     opener: createOpener({
-      ...{ database, voices, allocator, kube, namespace, logger },
+      database,
+      voices,
+      allocator,
+      kube,
+      namespace,
+      logger,
       onOutcome: metrics.opened,
       onAllocated: metrics.allocated,
     }),

@@ -74,8 +74,10 @@ test.each([
 
 test('an authority that cannot be read ends the start, and is said', () => {
   const env = {
-    ...{ SEMBLANCE_NATS_URL: 'nats://h:1', SEMBLANCE_ADMIN_TOKEN: 'x'.repeat(16) },
-    ...{ SEMBLANCE_OBJECTS_URL: 'file:///o', SEMBLANCE_PUBLIC_URL: 'http://h' },
+    SEMBLANCE_NATS_URL: 'nats://h:1',
+    SEMBLANCE_ADMIN_TOKEN: 'x'.repeat(16),
+    SEMBLANCE_OBJECTS_URL: 'file:///o',
+    SEMBLANCE_PUBLIC_URL: 'http://h',
   };
   const url = (name: string) => ({ ...env, SEMBLANCE_POSTGRES_URL: urlWith('verify-full', name) });
   expect(loadConfig(controlPlaneShape, url('ca.crt')).SEMBLANCE_POSTGRES_URL).toContain('ca.crt');

@@ -55,7 +55,11 @@ export async function listOffered(catalogue: VoiceCatalogue, only?: string): Pro
     const preview = previews.get(soundOf(voice));
     const { id, name, description, model } = voice;
     return {
-      ...{ id, name, description, source, model },
+      id,
+      name,
+      description,
+      source,
+      model,
       previewMadeAt: preview?.made_at?.toISOString(),
       previewError: preview?.made_at ? undefined : (preview?.last_error ?? undefined),
     };

@@ -62,7 +62,10 @@ function chore(
   retryMs = 60_000,
 ) {
   return createPreviewChore({
-    ...{ database: db.database, objects, voices, logger },
+    database: db.database,
+    objects,
+    voices,
+    logger,
     agents: { list: () => agents, hasSynced: true },
     pace: { retryMs },
     ask: async (address, definition, signal) => {

@@ -20,8 +20,13 @@ import { soundOf } from './catalogue.ts';
 import { findVoice } from './find-voice.ts';
 
 const OWN: VoiceDefinition = {
-  ...{ id: 'own-voice', name: 'Own', description: 'The voice of a test.' },
-  ...{ pitch_hz: { low: 100, high: 150 }, formant_shift: 1.1, timbre: [{ hz: 200, db: 2 }], model: 'my-rvc' },
+  id: 'own-voice',
+  name: 'Own',
+  description: 'The voice of a test.',
+  pitch_hz: { low: 100, high: 150 },
+  formant_shift: 1.1,
+  timbre: [{ hz: 200, db: 2 }],
+  model: 'my-rvc',
 };
 
 let system: TestSystem;
@@ -67,8 +72,13 @@ describe('voices of the service', () => {
   test('are those of files until one is added, found at once and removed again', async () => {
     expect(await ids()).toEqual([...files.keys()]);
     const shown = {
-      ...{ voice_id: 'own-voice', name: 'Own', description: 'The voice of a test.', source: 'added' },
-      ...{ model: 'my-rvc', preview_made_at: null, preview_error: null },
+      voice_id: 'own-voice',
+      name: 'Own',
+      description: 'The voice of a test.',
+      source: 'added',
+      model: 'my-rvc',
+      preview_made_at: null,
+      preview_error: null,
     };
     expect(await add(OWN)).toEqual({ code: 0, answer: shown });
     expect(await ids()).toEqual([...files.keys(), 'own-voice'].sort());
@@ -91,7 +101,8 @@ describe('voices of the service', () => {
     const listed = (await admin('voice', 'list')).answer;
     expect(listed).toHaveLength(files.size);
     expect(listed.find((voice: { voice_id: string }) => voice.voice_id === 'calm-alto')).toMatchObject({
-      ...{ name: 'Another', source: 'added' },
+      name: 'Another',
+      source: 'added',
     });
     await admin('voice', 'remove', '--voice', 'calm-alto');
     expect(await find('calm-alto')).toEqual(voiceDefinition(shipped));
@@ -122,13 +133,15 @@ describe('voices of the service', () => {
     for (const name of ['\u001b[2J', 'a\nb', 'x\0'])
       expect((await add({ ...OWN, name })).answer.error.code, name).toBe('invalid_input');
     expect((await add({ ...OWN, description: 'x'.repeat(70_000) })).answer.error).toMatchObject({
-      ...{ code: 'usage', message: expect.stringContaining('larger than 64 KiB') },
+      code: 'usage',
+      message: expect.stringContaining('larger than 64 KiB'),
     });
     expect((await admin('voice', 'add', '--file', join(folder, 'none'))).answer.error.code).toBe('usage');
     const removal = (id: string) => admin('voice', 'remove', '--voice', id);
     expect((await removal('none')).answer.error.code).toBe('not_found');
     expect((await removal('calm-alto')).answer.error).toMatchObject({
-      ...{ code: 'invalid_input', message: expect.stringContaining('that of a file') },
+      code: 'invalid_input',
+      message: expect.stringContaining('that of a file'),
     });
     expect(await ids()).toEqual([...files.keys()]);
   });

@@ -114,7 +114,9 @@ test('a watch tells the present state and every change of it, through whichever 
     const etaSeconds = progress === '41%' ? 7 : undefined;
     await setStatus(system, renderJob, {
       ...attempt,
-      ...{ progress, ...(etaSeconds ? { etaSeconds } : {}), conditions: ready('Running') },
+      progress,
+      ...(etaSeconds ? { etaSeconds } : {}),
+      conditions: ready('Running'),
     });
     for (const watch of watches) {
       const percent = Number.parseInt(progress, 10);

@@ -181,7 +181,9 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
   const submitStream = createMessageStream({ open: () => client.submitJobs() });
   const submitWithinMs = Math.max(timeoutMs, SUBMIT_TIMEOUT_MS);
   const submitTogether = createGather({
-    ...{ timeoutMs: submitWithinMs, most: SUBMITS, atOnce: SUBMITS_AT_ONCE },
+    timeoutMs: submitWithinMs,
+    most: SUBMITS,
+    atOnce: SUBMITS_AT_ONCE,
     send: submitStream.ask,
   });
   const submitAlone = asker(client.submitJob.bind(client), submitWithinMs);

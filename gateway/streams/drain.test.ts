@@ -85,7 +85,9 @@ describe('a gateway that is drained', () => {
     const closing = gateway.gateway.close();
     await expect.poll(() => client.texts.length).toBe(2);
     expect(JSON.parse(client.texts[1] ?? '')).toEqual({
-      ...{ type: 'ending', reason: 'gateway_draining', in_seconds: 600 },
+      type: 'ending',
+      reason: 'gateway_draining',
+      in_seconds: 600,
     });
     const refused = new StreamClient(second.url);
     expect((await refused.end()).code).toBe(1006);

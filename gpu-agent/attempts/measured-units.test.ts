@@ -17,7 +17,9 @@ async function measured(
   const parts: number[] = [];
   const result = { outputPath: '/out', contentType: '', units, stages: [], details: {} };
   const milliUnits = await measuredMilliUnits(capability, result, {
-    ...{ meter: by, signal: new AbortController().signal, logger: silentLogger() },
+    meter: by,
+    signal: new AbortController().signal,
+    logger: silentLogger(),
     onCorrection: () => corrections++,
     onMeasured: (fraction) => parts.push(fraction),
   });

@@ -140,7 +140,9 @@ async function fetchRenderStore(
   const by = { name: pool.known?.name ?? '', version: pool.known?.version ?? '' };
   const measure = () =>
     measuredMilliUnits(work.capability, result, {
-      ...{ meter: options.meter, signal, logger },
+      meter: options.meter,
+      signal,
+      logger,
       onCorrection: () => metrics.unitCorrections.inc({ capability: work.capability, engine: by.name }),
       onMeasured: progress.measuring,
     });

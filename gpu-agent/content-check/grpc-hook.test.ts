@@ -77,7 +77,10 @@ async function check(next: Answer[], { signal = idle, at = port, timeoutMs = PAT
   asked = [];
   answers = next;
   const hook = grpcHook({
-    ...{ url: `grpc://127.0.0.1:${at}`, token: 'secret', timeoutMs, pauseMs: 1 },
+    url: `grpc://127.0.0.1:${at}`,
+    token: 'secret',
+    timeoutMs,
+    pauseMs: 1,
     logger: silentLogger(),
   });
   const files = (['image', 'video'] as const).map((kind) => ({ role: kind, kind, path: join(dir, kind) }));
@@ -98,7 +101,10 @@ describe('a service that checks over gRPC', () => {
       {
         token: 'Bearer secret',
         subject: {
-          ...{ phase: Phase.PHASE_INPUT, job: 'job-1', capability: 'motion-control', parameters: { a: 'ü' } },
+          phase: Phase.PHASE_INPUT,
+          job: 'job-1',
+          capability: 'motion-control',
+          parameters: { a: 'ü' },
           files: [
             { role: 'image', kind: 'image', size: 8n, contentType: '' },
             { role: 'video', kind: 'video', size: BigInt(LARGE) },

@@ -87,7 +87,9 @@ async function ask(
 
 async function described(subject: CheckSubject) {
   const files = subject.files.map(async ({ role, path, kind, contentType = '' }) => ({
-    ...{ role, kind, contentType },
+    role,
+    kind,
+    contentType,
     size: BigInt((await stat(path)).size),
   }));
   return {

@@ -52,7 +52,10 @@ describe('a service that checks', () => {
       {
         headers: { authorization: 'Bearer secret' },
         request: {
-          ...{ version: 1, phase: 'input', job: 'job-1', capability: 'avatar' },
+          version: 1,
+          phase: 'input',
+          job: 'job-1',
+          capability: 'avatar',
           parameters: { script: 'Grüße' },
           files: [{ role: 'image', kind: 'image', size: 8, content_type: 'image/png' }],
         },

@@ -122,8 +122,11 @@ describe('a word list', () => {
 
   it('does not let through what it cannot compare', async () => {
     const subject = {
-      ...{ phase: 'input' as const, jobName: 'job', capability: 'avatar' as const },
-      ...{ parameters: { script: 'hello' }, files: [] },
+      phase: 'input' as const,
+      jobName: 'job',
+      capability: 'avatar' as const,
+      parameters: { script: 'hello' },
+      files: [],
     };
     const absent = wordList(join(dir, 'absent.txt'));
     await expect(absent.check(subject, new AbortController().signal)).rejects.toMatchObject({

@@ -71,7 +71,8 @@ async function checkedBy(env: NodeJS.ProcessEnv, change: Partial<LiveOptions> = 
   return { rig, claim, results, opened, state };
 }
 const asking = (more: NodeJS.ProcessEnv = {}) => ({
-  ...{ SEMBLANCE_CONTENT_CHECK: 'http', SEMBLANCE_CONTENT_CHECK_URL: service.url },
+  SEMBLANCE_CONTENT_CHECK: 'http',
+  SEMBLANCE_CONTENT_CHECK_URL: service.url,
   ...more,
 });
 
@@ -94,7 +95,11 @@ describe('what a live session is opened with', () => {
     expect(opened).toEqual([]);
     const [asked] = service.asked;
     expect(asked?.request).toEqual({
-      ...{ version: 1, phase: 'input', job: id, capability: CAPABILITY, parameters: { prompt: PROMPT } },
+      version: 1,
+      phase: 'input',
+      job: id,
+      capability: CAPABILITY,
+      parameters: { prompt: PROMPT },
       files: [{ role: 'face', kind: 'image', size: portrait.length }],
     });
     expect(asked?.files.face?.bytes.equals(portrait)).toBe(true);
@@ -148,8 +153,10 @@ describe('a session that a check rejects', () => {
     expect(opened).toEqual([]);
     await until(() => watch.of(id)?.state === SessionState.SESSION_STATE_ENDED, 'told of the end');
     expect(watch.of(id)).toMatchObject({
-      ...{ reason: EndReason.END_REASON_UNSPECIFIED, rejected: 'Not of this person.' },
-      ...{ streamedMs: 0n, converted: 0n },
+      reason: EndReason.END_REASON_UNSPECIFIED,
+      rejected: 'Not of this person.',
+      streamedMs: 0n,
+      converted: 0n,
     });
     expect(rig.live.sessions.held(CAPABILITY)).toBe(0);
     watch.cancel();

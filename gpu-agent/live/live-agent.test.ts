@@ -37,8 +37,13 @@ async function session(
   const ticket = randomBytes(32);
   const sessionId = newId('ses-');
   const request = ClaimSlotRequest.fromPartial({
-    ...{ sessionId, incarnation, capability, connectDeadlineSeconds: 60, maxDurationSeconds: 600 },
-    ...{ ticketSha256: createHash('sha256').update(ticket).digest(), settings },
+    sessionId,
+    incarnation,
+    capability,
+    connectDeadlineSeconds: 60,
+    maxDurationSeconds: 600,
+    ticketSha256: createHash('sha256').update(ticket).digest(),
+    settings,
   });
   await call(client.claimSlot.bind(client), request, { timeoutMs: 30_000 });
   const relay = openRelay(client, { sessionId, incarnation, ticket, requestId: '' });

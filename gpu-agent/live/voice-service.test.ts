@@ -43,7 +43,8 @@ async function decoded(wav: Uint8Array): Promise<Int16Array> {
   const path = join(directory, 'heard.wav');
   await writeFile(path, wav);
   const { stdout } = await run('ffmpeg', ['-v', 'error', '-i', path, '-f', 's16le', '-'], {
-    ...{ encoding: 'buffer', maxBuffer: 1 << 24 },
+    encoding: 'buffer',
+    maxBuffer: 1 << 24,
   });
   await rm(path);
   return new Int16Array(new Uint8Array(stdout).buffer);
@@ -96,7 +97,8 @@ describe('previews', () => {
     const { stdout } = await run('ffprobe', ['-v', 'error', '-show_format', '-of', 'json', path]);
     await rm(path);
     expect(JSON.parse(stdout).format.tags).toMatchObject({
-      ...{ encoder: 'Semblance 1.2.3', comment: expect.stringContaining('Made by an algorithm') },
+      encoder: 'Semblance 1.2.3',
+      comment: expect.stringContaining('Made by an algorithm'),
     });
   });
 
@@ -144,7 +146,9 @@ describe('the sound of a preview', () => {
 describe('the service', () => {
   const open = async (previews: Previews) => {
     const metrics = createAgentMetrics(new Registry(), {
-      ...{ slots: () => 0, slotsUsed: () => 0, unacknowledged: () => 0 },
+      slots: () => 0,
+      slotsUsed: () => 0,
+      unacknowledged: () => 0,
     });
     const service = createVoiceService({ previews, logger: silentLogger(), metrics });
     const server = await startGrpcServer({ listen: { host: '127.0.0.1', port: 0 }, services: [service] });
@@ -186,7 +190,8 @@ describe('the service', () => {
   it('says what is missing, and finds it once it is there', async () => {
     let there = false;
     const previews = createPreviews({
-      ...{ directory, generator: GENERATOR },
+      directory,
+      generator: GENERATOR,
       findTools: async () => (there ? findSpeechTools() : findSpeechTools('/nowhere')),
     });
     const { preview, close } = await open(previews);
@@ -220,7 +225,8 @@ describe('the service', () => {
   it('speaks with espeak-ng where there is no flite', async () => {
     const found = (await findSpeechTools()) as SpeechTools;
     const previews = createPreviews({
-      ...{ directory, generator: GENERATOR },
+      directory,
+      generator: GENERATOR,
       findTools: async () => ({ ...found, flite: undefined }),
     });
     const sound = await decoded(await previews.make(alto, NEVER));

@@ -53,7 +53,11 @@ export async function createAuthority(
   const name = 'CN=Semblance services of this machine, O=Semblance local stack';
   const own = await X509CertificateGenerator.createSelfSigned(
     {
-      ...{ serialNumber: serial(), name, keys, signingAlgorithm: KEY, ...validity(order) },
+      serialNumber: serial(),
+      name,
+      keys,
+      signingAlgorithm: KEY,
+      ...validity(order),
       extensions: [
         new BasicConstraintsExtension(true, 0, true),
         new KeyUsagesExtension(KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign, true),
@@ -70,8 +74,13 @@ export async function createAuthority(
       const names = order.names.map((value) => ({ type: isIP(value) ? 'ip' : 'dns', value }) as const);
       const issued = await X509CertificateGenerator.create(
         {
-          ...{ serialNumber: serial(), issuer: name, subject: `CN=${order.names[0]}` },
-          ...{ publicKey, signingKey: keys.privateKey, signingAlgorithm: KEY, ...validity(order) },
+          serialNumber: serial(),
+          issuer: name,
+          subject: `CN=${order.names[0]}`,
+          publicKey,
+          signingKey: keys.privateKey,
+          signingAlgorithm: KEY,
+          ...validity(order),
           extensions: [
             new BasicConstraintsExtension(false, undefined, true),
             new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),

@@ -150,7 +150,10 @@ async function run(
     await supervisor.start();
     const controlAddress = reachable(settings.listen.control);
     const account = await localAccount({
-      ...{ stateDir, controlAddress, adminToken: settings.adminToken, signal },
+      stateDir,
+      controlAddress,
+      adminToken: settings.adminToken,
+      signal,
       tlsDir: certificates?.['control-plane'],
     });
     signal.throwIfAborted();

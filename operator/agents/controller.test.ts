@@ -159,7 +159,11 @@ it('tells of the ordinary life of an agent by Normal events, and by a Warning wh
   const faults = new Map<string, string | undefined>();
   let state: LeaseState = 'held';
   const { controller, events, ended } = controllerOf({
-    ...{ agents, leases, faults, stateOf: () => state, retentionMs: 3_600_000 },
+    agents,
+    leases,
+    faults,
+    stateOf: () => state,
+    retentionMs: 3_600_000,
   });
   const told = async (name: string, ...expected: string[]) => {
     controller.touch(name);
@@ -217,7 +221,10 @@ it('does not overwrite with an older view of an agent what a later leader has wr
     { subresource: 'status' },
   );
   const { controller, events, writes, ended } = controllerOf({
-    ...{ agents, leases: new Map(), stateOf: () => 'held' as const, retentionMs: 3_600_000 },
+    agents,
+    leases: new Map(),
+    stateOf: () => 'held' as const,
+    retentionMs: 3_600_000,
   });
   controller.touch('one');
   await expect.poll(writes, { timeout: 20_000 }).toBeGreaterThan(1);

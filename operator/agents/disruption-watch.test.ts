@@ -24,7 +24,8 @@ beforeAll(async () => {
   const common = { client, namespace, logger: silentLogger(), registry: new Registry() };
   const pods = createReflector({ ...common, resource: POD_RESOURCE });
   watch = createDisruptionWatch({
-    ...{ ...common, pods },
+    ...common,
+    pods,
     agents: { get: (name) => known.get(name), list: () => [...known.values()] },
     onChanged: () => {},
   });

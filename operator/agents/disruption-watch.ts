@@ -41,7 +41,10 @@ export interface DisruptionWatch {
 export function createDisruptionWatch(options: DisruptionWatchOptions): DisruptionWatch {
   const { client, namespace, logger, registry, agents, pods, onChanged } = options;
   const nodes = createReflector<NodeObject>({
-    ...{ client, logger, registry, resource: NODE_RESOURCE },
+    client,
+    logger,
+    registry,
+    resource: NODE_RESOURCE,
     optional: { retryMs: options.deniedRetryMs ?? DENIED_RETRY_MS },
     handlers: { onAdd: nodeChanged, onUpdate: nodeChanged, onDelete: nodeChanged },
   });

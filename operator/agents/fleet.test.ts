@@ -24,7 +24,9 @@ function world(names: readonly string[]) {
   const set = (name: string, slots = 2) => {
     const status = { incarnation: `${name}-1`, address: '127.0.0.1:1', slots };
     agents.set(name, {
-      ...{ apiVersion: 'semblance.dev/v1alpha1', kind: 'GpuAgent', spec: {} },
+      apiVersion: 'semblance.dev/v1alpha1',
+      kind: 'GpuAgent',
+      spec: {},
       metadata: { name, uid: `uid of ${name}` },
       get status() {
         reads.count++;

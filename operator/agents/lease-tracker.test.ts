@@ -10,8 +10,10 @@ function world() {
   let stood = 0;
   let version = 100;
   const tracker = createLeaseTracker({
-    ...{ watch, find: (name) => leases.get(name) },
-    ...{ clock: () => now, lived: () => now - stood },
+    watch,
+    find: (name) => leases.get(name),
+    clock: () => now,
+    lived: () => now - stood,
   });
   const renew = (name: string, holderIdentity: string, leaseDurationSeconds = 8) => {
     const former = leases.get(name);

@@ -84,7 +84,13 @@ export function viewOf(options: ViewOptions): AgentView {
     }
   }
   return {
-    ...{ name: agent.metadata.name ?? '', incarnation, address, slots, costs, memory, memoryMib },
+    name: agent.metadata.name ?? '',
+    incarnation,
+    address,
+    slots,
+    costs,
+    memory,
+    memoryMib,
     live: new Map(live.map((each) => [each.name, { slots: each.slots, warming: each.warming ?? false }])),
     readiness: readinessOf(options),
   };

@@ -144,7 +144,9 @@ describe('an operator that ends', () => {
     await make(account, { name: 'default' }, {});
     // As Kubernetes leaves them while their nodes end what they run.
     const spec = {
-      ...{ ...podSpec, nodeName: 'node', terminationGracePeriodSeconds: 320 },
+      ...podSpec,
+      nodeName: 'node',
+      terminationGracePeriodSeconds: 320,
       automountServiceAccountToken: false,
     };
     const product = { 'app.kubernetes.io/part-of': 'semblance' };

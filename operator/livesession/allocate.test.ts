@@ -63,19 +63,28 @@ describe('an allocation', () => {
     expect(answer).toEqual({ agent: 'one', incarnation: agent.incarnation, address: agent.address });
     expect(agent.live.claims).toEqual([
       {
-        ...{ sessionId: 's-1', incarnation: agent.incarnation, capability: 'voice' },
+        sessionId: 's-1',
+        incarnation: agent.incarnation,
+        capability: 'voice',
         ticketSha256: Buffer.from(request.ticketSha256),
         settings: { voice: '{"id":"v"}' },
         inputs: {
           face: { url: 'http://objects.test/api/acc/face.jpg?signed', maxBytes: 45n * 1024n * 1024n },
         },
-        ...{ connectDeadlineSeconds: 60, maxDurationSeconds: 600, requestId: 'request-s-1' },
+        connectDeadlineSeconds: 60,
+        maxDurationSeconds: 600,
+        requestId: 'request-s-1',
       },
     ]);
     const session = await allocations.session('s-1');
     expect(session?.spec).toEqual({
-      ...{ capability: 'voice', agent: 'one', incarnation: agent.incarnation, account: 'acc-1' },
-      ...{ maxDurationSeconds: 600, connectDeadlineSeconds: 60, ttlSecondsAfterFinished: 600 },
+      capability: 'voice',
+      agent: 'one',
+      incarnation: agent.incarnation,
+      account: 'acc-1',
+      maxDurationSeconds: 600,
+      connectDeadlineSeconds: 60,
+      ttlSecondsAfterFinished: 600,
     });
     expect(session?.status?.phase).toBe('Bound');
     // What opens the session at the agent is nobody's to read.

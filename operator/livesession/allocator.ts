@@ -141,8 +141,15 @@ export function createAllocator(options: AllocatorOptions): Allocator {
       // agent for nobody. Once, whoever refuses it after that; one that finds none in the end counts as refused again.
       if (refused.size === 0) options.opens?.opened(capability, request.account);
       const asked = {
-        ...{ sessionId: session, incarnation: place.incarnation, capability, ticketSha256, settings, inputs },
-        ...{ connectDeadlineSeconds, maxDurationSeconds, requestId },
+        sessionId: session,
+        incarnation: place.incarnation,
+        capability,
+        ticketSha256,
+        settings,
+        inputs,
+        connectDeadlineSeconds,
+        maxDurationSeconds,
+        requestId,
       };
       try {
         if (await claim(place, asked, signal, traceparent)) return place;
@@ -161,9 +168,12 @@ export function createAllocator(options: AllocatorOptions): Allocator {
     const object = {
       metadata: { name, namespace, annotations: { [ALLOCATED_BY]: options.identity } },
       spec: {
-        ...{ capability: capability as LiveSession['spec']['capability'], agent, incarnation },
+        capability: capability as LiveSession['spec']['capability'],
+        agent,
+        incarnation,
         ...(account && { account }),
-        ...{ maxDurationSeconds, connectDeadlineSeconds },
+        maxDurationSeconds,
+        connectDeadlineSeconds,
       },
     };
     const { metadata } = await client.createForMetadata(LIVESESSION_RESOURCE, object, { signal });

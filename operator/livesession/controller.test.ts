@@ -45,26 +45,32 @@ it('does not undo with an older view of a session what a later leader has writte
   const book = createSlotBook({ onFreed() {}, onChanged() {} });
   book.bind(place, ref.name, 'voice', true);
   book.report(place, {
-    ...{ sessionId: ref.name, capability: 'voice', state: SessionState.SESSION_STATE_STREAMING, reason: 0 },
-    ...{
-      streamedMs: 9_000n,
-      received: 9n,
-      converted: 9n,
-      dropped: 0n,
-      goingAway: false,
-      fault: '',
-      rejected: '',
-    },
+    sessionId: ref.name,
+    capability: 'voice',
+    state: SessionState.SESSION_STATE_STREAMING,
+    reason: 0,
+    streamedMs: 9_000n,
+    received: 9n,
+    converted: 9n,
+    dropped: 0n,
+    goingAway: false,
+    fault: '',
+    rejected: '',
   });
   const logger = silentLogger();
   const link = {
-    ...{ ...place, address: '127.0.0.1:1', connected: true },
+    ...place,
+    address: '127.0.0.1:1',
+    connected: true,
     run: async () => {},
     claim: async () => undefined,
     end: async (session: string) => void ends.push(session),
   };
   const controller = createSessionController({
-    ...{ client, book, logger, registry: new Registry() },
+    client,
+    book,
+    logger,
+    registry: new Registry(),
     sessions: {
       get: () => copy,
       note(session) {

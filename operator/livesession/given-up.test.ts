@@ -43,7 +43,11 @@ function start() {
     },
   } as unknown as KubeClient;
   const allocator = createAllocator({
-    ...{ client, namespace: 'n', identity: 'operator-1', book, logger: silentLogger() },
+    client,
+    namespace: 'n',
+    identity: 'operator-1',
+    book,
+    logger: silentLogger(),
     // As a copy that is behind has them: what was deleted is still there.
     sessions: noted(),
     placer: {

@@ -44,7 +44,12 @@ export function createLiveLinks(options: LiveLinksOptions): LiveLinks {
     const stop = new AbortController();
     const over = AbortSignal.any([signal, stop.signal]);
     const link = createLiveLink({
-      ...{ agent, incarnation, address, logger, token: options.internalToken, tls: options.tls },
+      agent,
+      incarnation,
+      address,
+      logger,
+      token: options.internalToken,
+      tls: options.tls,
       claimTimeoutMs: options.claimTimeoutMs,
       onSnapshot(sessions, openedAt) {
         if (over.aborted) return;

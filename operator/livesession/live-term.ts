@@ -97,7 +97,12 @@ export function createLiveTerm(options: LiveTermOptions): LiveTerm {
   const placer = createPlacer({ book, candidate, onWaiting: metrics.waiting, mayGrow: pools?.mayGrow });
   const controller = createSessionController({ ...options, book, links, fateOf, metrics });
   const allocator = createAllocator({
-    ...{ ...options, book, placer, links, fateOf, metrics },
+    ...options,
+    book,
+    placer,
+    links,
+    fateOf,
+    metrics,
     client: options.allocationClient,
     opens: pools?.opens,
     onDoomed: (session) => controller.touch(session),

@@ -57,8 +57,11 @@ describe('a LiveSession', () => {
     const connected = await until('followed', phase('Connected'));
     expect(ready(connected)).toMatchObject({ status: 'True', reason: 'Connected', observedGeneration: 1 });
     agent.live.change('followed', {
-      ...{ state: SessionState.SESSION_STATE_STREAMING, streamedMs: 1_980n },
-      ...{ received: 100n, converted: 99n, dropped: 1n },
+      state: SessionState.SESSION_STATE_STREAMING,
+      streamedMs: 1_980n,
+      received: 100n,
+      converted: 99n,
+      dropped: 1n,
     });
     const streaming = await until('followed', phase('Streaming'));
     expect(streaming.status).toMatchObject({ streamedSeconds: 2, received: 100, converted: 99, dropped: 1 });
@@ -255,8 +258,13 @@ describe('an operator that takes over', () => {
 
     // As one that was killed between the claim and the LiveSession leaves it, and deletions that nobody saw.
     const link = createLiveLink({
-      ...{ agent: 'one', incarnation: agent.incarnation, address: agent.address, logger: silentLogger() },
-      ...{ onSnapshot() {}, onReport() {}, onDisconnected() {} },
+      agent: 'one',
+      incarnation: agent.incarnation,
+      address: agent.address,
+      logger: silentLogger(),
+      onSnapshot() {},
+      onReport() {},
+      onDisconnected() {},
     });
     const { account: _, ...asked } = allocationOf('half-done');
     const never = new AbortController();

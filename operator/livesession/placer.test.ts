@@ -18,7 +18,10 @@ function world(agents: Record<string, { slots: number; warming?: boolean; outloo
     { slots, warming = false, outlook = 'ready' as const }: (typeof agents)[string],
   ) =>
     void candidates.set(name, {
-      ...{ name, incarnation: `${name}-1`, address: `${name}:1`, outlook },
+      name,
+      incarnation: `${name}-1`,
+      address: `${name}:1`,
+      outlook,
       live: new Map([['voice', { slots, warming }]]),
     });
   for (const [name, agent] of Object.entries(agents)) set(name, agent);
@@ -43,7 +46,9 @@ function world(agents: Record<string, { slots: number; warming?: boolean; outloo
   ) =>
     placer
       .acquire({
-        ...{ session, capability: 'voice', signal: more.signal ?? never },
+        session,
+        capability: 'voice',
+        signal: more.signal ?? never,
         refused: new Set((more.refused ?? []).map((name) => placeKey(place(name)))),
         until: more.until ?? performance.now() + HOUR_MS,
       })

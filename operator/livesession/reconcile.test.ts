@@ -31,7 +31,11 @@ function sessionOf(
     apiVersion: 'semblance.dev/v1alpha1',
     kind: 'LiveSession',
     metadata: {
-      ...{ name: 's', namespace: 'ns', uid: 'u', generation: 1, creationTimestamp: ago(30) },
+      name: 's',
+      namespace: 'ns',
+      uid: 'u',
+      generation: 1,
+      creationTimestamp: ago(30),
       annotations: { [ALLOCATED_BY]: 'op' },
       ...more.metadata,
     },
@@ -41,23 +45,30 @@ function sessionOf(
 }
 
 const reportOf = (state: SessionState, more: Partial<SessionStatus> = {}): SessionStatus => ({
-  ...{
-    sessionId: 's',
-    capability: 'voice',
-    state,
-    streamedMs: 0n,
-    reason: 0,
-    goingAway: false,
-    fault: '',
-    rejected: '',
-  },
-  ...{ received: 0n, converted: 0n, dropped: 0n },
+  sessionId: 's',
+  capability: 'voice',
+  state,
+  streamedMs: 0n,
+  reason: 0,
+  goingAway: false,
+  fault: '',
+  rejected: '',
+  received: 0n,
+  converted: 0n,
+  dropped: 0n,
   ...more,
 });
 
 const holding = (report?: SessionStatus, more: Partial<Whereabouts> = {}): Whereabouts => ({
-  ...{ session: 's', place, capability: 'voice', claimed: false, bound: true, doomed: false, over: false },
-  ...{ report, fate: 'connected' },
+  session: 's',
+  place,
+  capability: 'voice',
+  claimed: false,
+  bound: true,
+  doomed: false,
+  over: false,
+  report,
+  fate: 'connected',
   ...more,
 });
 

@@ -10,17 +10,17 @@ const {
   SESSION_STATE_ENDED: ENDED,
 } = SessionState;
 const report = (sessionId: string, state: SessionState): SessionStatus => ({
-  ...{
-    sessionId,
-    capability: 'voice',
-    state,
-    streamedMs: 0n,
-    reason: 0,
-    goingAway: false,
-    fault: '',
-    rejected: '',
-  },
-  ...{ received: 0n, converted: 0n, dropped: 0n },
+  sessionId,
+  capability: 'voice',
+  state,
+  streamedMs: 0n,
+  reason: 0,
+  goingAway: false,
+  fault: '',
+  rejected: '',
+  received: 0n,
+  converted: 0n,
+  dropped: 0n,
 });
 
 function world() {

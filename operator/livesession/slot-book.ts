@@ -86,8 +86,15 @@ export function createSlotBook(options: SlotBookOptions): SlotBook {
     const key = keyOf(place);
     const known = entryOf(place, session);
     const entry: Entry = known ?? {
-      ...{ session, place, capability, claimed: false, bound: false, doomed: false, over: false },
-      ...{ report: undefined, confirmedAt: Number.NEGATIVE_INFINITY },
+      session,
+      place,
+      capability,
+      claimed: false,
+      bound: false,
+      doomed: false,
+      over: false,
+      report: undefined,
+      confirmedAt: Number.NEGATIVE_INFINITY,
     };
     const before = known !== undefined && isHeld(known);
     edit(entry);
@@ -194,16 +201,16 @@ export function createSlotBook(options: SlotBookOptions): SlotBook {
 /** What an agent that answered "held" would tell. */
 function held(sessionId: string, capability: string): SessionStatus {
   return {
-    ...{
-      sessionId,
-      capability,
-      state: SessionState.SESSION_STATE_CLAIMED,
-      streamedMs: 0n,
-      reason: 0,
-      goingAway: false,
-      fault: '',
-      rejected: '',
-    },
-    ...{ received: 0n, converted: 0n, dropped: 0n },
+    sessionId,
+    capability,
+    state: SessionState.SESSION_STATE_CLAIMED,
+    streamedMs: 0n,
+    reason: 0,
+    goingAway: false,
+    fault: '',
+    rejected: '',
+    received: 0n,
+    converted: 0n,
+    dropped: 0n,
   };
 }

@@ -133,7 +133,10 @@ it('while operators and agents are killed: no slot is held twice, and none is lo
   ]);
   try {
     const answers = await storm({
-      ...{ count: 150, clients: 40, holdMs: 20, agents: () => agents },
+      count: 150,
+      clients: 40,
+      holdMs: 20,
+      agents: () => agents,
       onAnswer: (done) => {
         const fault = at.get(done);
         if (fault) faults.push(fault());

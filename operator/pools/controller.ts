@@ -88,7 +88,10 @@ export function createPoolController(options: PoolControllerOptions): PoolContro
     const seen = of.map(observer.podOf);
     for (const pod of seen) if (isReady(pod)) faults.served(uid, pod.revision, pod.createdAt);
     return {
-      ...{ pool, revision, demand, pods: seen },
+      pool,
+      revision,
+      demand,
+      pods: seen,
       profile: profileOf(pool, revision, seen),
       hold: faults.holdOf(uid, revision),
       refused: refused.get(name) ?? new Set(),

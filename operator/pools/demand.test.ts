@@ -7,7 +7,11 @@ import { createRefusedOpens } from './refused-opens.ts';
 import { NO_DEMAND } from './types.ts';
 
 const bidder = (name: string, more: Partial<Bidder> = {}): Bidder => ({
-  ...{ name, profile: profileWith(), pods: [], max: 2, blocked: false },
+  name,
+  profile: profileWith(),
+  pods: [],
+  max: 2,
+  blocked: false,
   ...more,
 });
 const jobs = (count: number) => ({ ...NO_DEMAND, jobs: new Map([['face-swap', count]]) });
@@ -120,7 +124,10 @@ describe('what one agent holds', () => {
       live: [{ name: 'voice', slots: 9 }],
     });
     expect(profileOf(seen, 'new', [])).toMatchObject({
-      ...{ slots: 5, live: new Map([['voice', 9]]), costs: new Map([['face-swap', 2]]), known: false },
+      slots: 5,
+      live: new Map([['voice', 9]]),
+      costs: new Map([['face-swap', 2]]),
+      known: false,
       capabilities: new Set(capabilities),
     });
     const told = profileOf(seen, 'new', [podOf('a', { agent: agentOf({ slots: 7 }) })]);
@@ -130,14 +137,12 @@ describe('what one agent holds', () => {
 
 describe('the word of pools', () => {
   const outlook = (more: Partial<Outlook>): Outlook => ({
-    ...{
-      pool: 'gpu',
-      capabilities: new Set(['voice']),
-      ready: 1,
-      desired: 1,
-      max: undefined,
-      fault: undefined,
-    },
+    pool: 'gpu',
+    capabilities: new Set(['voice']),
+    ready: 1,
+    desired: 1,
+    max: undefined,
+    fault: undefined,
     ...more,
   });
   const fault = { reason: 'ErrImagePull', message: 'gpu-a: no such image' };

@@ -18,11 +18,19 @@ let observer: Observer;
 beforeEach(() => {
   vi.useFakeTimers({ now: Date.parse(at(0)) });
   agent = {
-    ...{ apiVersion: 'semblance.dev/v1alpha1', kind: 'GpuAgent', metadata: { name: 'gpu-a' }, spec: {} },
+    apiVersion: 'semblance.dev/v1alpha1',
+    kind: 'GpuAgent',
+    metadata: { name: 'gpu-a' },
+    spec: {},
     status: { incarnation: 'i' },
   };
   view = {
-    ...{ name: 'gpu-a', incarnation: 'i', slots: 2, costs: new Map(), live: new Map(), address: '' },
+    name: 'gpu-a',
+    incarnation: 'i',
+    slots: 2,
+    costs: new Map(),
+    live: new Map(),
+    address: '',
     readiness: { ready: true, reason: 'Ready', message: '' },
   };
   used = 0;
@@ -169,7 +177,9 @@ describe('the Pod of an agent', () => {
     expect(revisionOf(turned)).toBe(revisionOf(pool));
     expect(revisionOf(poolOf({ template: { spec } }))).not.toBe(revisionOf(pool));
     expect(podOf(pool, 'n').metadata.labels).toMatchObject({
-      ...{ team: 'x', 'semblance.dev/pool': 'gpu', 'semblance.dev/revision': revisionOf(pool) },
+      team: 'x',
+      'semblance.dev/pool': 'gpu',
+      'semblance.dev/revision': revisionOf(pool),
     });
   });
 });

@@ -72,7 +72,10 @@ export function createObserver(options: ObserverOptions): Observer {
     return {
       ready: ready && podReady,
       outOfService: !ready && !drained && OUT_OF_SERVICE.has(reason),
-      ...{ slots: view.slots, used, costs: view.costs, drained },
+      slots: view.slots,
+      used,
+      costs: view.costs,
+      drained,
       live: new Map([...view.live].map(([of, { slots }]) => [of, { slots, used: sessions.get(of) ?? 0 }])),
       idleSince: idleSince.get(name),
     };
@@ -112,12 +115,10 @@ export function createObserver(options: ObserverOptions): Observer {
       const unreached = agent !== undefined && isPodReady(pod) ? unreachable(resource) : undefined;
       const failing = !agent?.ready && !agent?.outOfService && !agent?.drained && !unreached;
       return {
-        ...{
-          name,
-          uid,
-          revision: labels?.[REVISION_LABEL] ?? '',
-          createdAt: Date.parse(creationTimestamp) || 0,
-        },
+        name,
+        uid,
+        revision: labels?.[REVISION_LABEL] ?? '',
+        createdAt: Date.parse(creationTimestamp) || 0,
         terminating: deletionTimestamp !== undefined || removed.has(uid),
         end: endOf(pod),
         scheduled: at !== undefined,
@@ -194,7 +195,10 @@ export function profileOf(pool: AgentPool, revision: string, pods: readonly Pool
     ['full-live-swap', whole('SEMBLANCE_LIVE_VIDEO_SLOTS')],
   ]);
   return {
-    ...{ slots: whole('SEMBLANCE_AGENT_SLOTS'), costs, known: false, capabilities },
+    slots: whole('SEMBLANCE_AGENT_SLOTS'),
+    costs,
+    known: false,
+    capabilities,
     live: new Map([...live].filter(([each]) => capabilities.has(each) && isLive(each))),
   };
 }

@@ -18,7 +18,8 @@ export interface Outlook {
 export function outlookOf(snapshot: PoolSnapshot, { desired, kept }: Plan): Outlook {
   const { pool, profile } = snapshot;
   return {
-    ...{ pool: pool.metadata.name ?? '', desired },
+    pool: pool.metadata.name ?? '',
+    desired,
     capabilities: new Set(
       [...profile.capabilities].filter((each) => isLive(each) || rendersPerAgent(profile, each) > 0),
     ),

@@ -21,14 +21,20 @@ afterEach(async () => {
 const foreign = (name: string, owner?: NonNullable<ObjectMeta['ownerReferences']>[number]) =>
   harness.client.create(POD_RESOURCE, {
     metadata: {
-      ...{ name, namespace: harness.namespace, labels: { [POOL_LABEL]: 'gpu' } },
+      name,
+      namespace: harness.namespace,
+      labels: { [POOL_LABEL]: 'gpu' },
       ...(owner && { ownerReferences: [owner] }),
     },
     spec: template().spec,
   });
 const ownedBy = ({ metadata }: AgentPool, more: { uid?: string; controller?: boolean } = {}) => ({
-  ...{ apiVersion: 'semblance.dev/v1alpha1', kind: 'AgentPool', name: 'gpu' },
-  ...{ uid: metadata.uid ?? '', controller: true, ...more },
+  apiVersion: 'semblance.dev/v1alpha1',
+  kind: 'AgentPool',
+  name: 'gpu',
+  uid: metadata.uid ?? '',
+  controller: true,
+  ...more,
 });
 const names = async () => {
   const { items } = await harness.client.list(POD_RESOURCE, { namespace: harness.namespace });

@@ -96,7 +96,11 @@ describe('never more Pods than are wanted', () => {
     const blind = { byIndex: () => [], get: () => undefined, note() {}, resync: async () => {} };
     let passes = 0;
     const controller = createPoolController({
-      ...{ client, namespace, pools, logger, registry },
+      client,
+      namespace,
+      pools,
+      logger,
+      registry,
       pods: blind as unknown as Reflector<Pod>,
       agents: { get: () => undefined } as unknown as Reflector<GpuAgent>,
       fleet: { viewOf: () => expect.unreachable() },

@@ -18,7 +18,8 @@ beforeEach(async () => {
   tools = poolTools(harness);
   runs = [];
   kubelet = await startFakeKubelet(harness, {
-    ...{ slots: 1, live: { voice: 2 } },
+    slots: 1,
+    live: { voice: 2 },
     script: (run) => void runs.push(run),
   });
 });
@@ -122,7 +123,8 @@ describe('a pool that scales by work', () => {
     await tools.until('gpu', stands(0));
     expect(kubelet.made).toHaveLength(2);
     expect((await tools.get('gpu')).status?.perAgent).toMatchObject({
-      ...{ slots: 1, renders: [{ name: 'face-swap-image', slots: 1 }] },
+      slots: 1,
+      renders: [{ name: 'face-swap-image', slots: 1 }],
       live: [{ name: 'voice', slots: 2 }],
     });
   });

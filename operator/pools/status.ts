@@ -41,7 +41,9 @@ export function statusOf(snapshot: PoolSnapshot, plan: Plan, names: readonly str
     updatedReplicas: present.length - old.length,
     busyReplicas: present.filter((pod) => workOn(pod) > 0).length,
     drainingReplicas: present.filter(isDraining).length,
-    ...{ slots, slotsUsed, slotsWaiting },
+    slots,
+    slotsUsed,
+    slotsWaiting,
     selector: `${POOL_LABEL}=${pool.metadata.name}`,
     currentRevision:
       old.length === 0 && creating.length === 0 ? revision : (pool.status?.currentRevision ?? revision),
@@ -57,7 +59,8 @@ export function statusOf(snapshot: PoolSnapshot, plan: Plan, names: readonly str
     if (best.length === 0) return pool.status?.perAgent ? { perAgent: pool.status.perAgent } : {};
     return {
       perAgent: {
-        ...{ revision, slots: of.profile.slots },
+        revision,
+        slots: of.profile.slots,
         renders: [...of.profile.costs].map(([name, each]) => ({ name, slots: each })),
         live: [...of.profile.live].map(([name, each]) => ({ name, slots: each })),
       },
@@ -74,7 +77,9 @@ function readiness(snapshot: PoolSnapshot, { desired, kept }: Plan): Told {
       ? ` None offers ${missing.join(', ')}, which spec.capabilities names.`
       : '';
   const say = (status: Told['status'], reason: string, message: string): Told => ({
-    ...{ status, reason, message: `${message}${note}` },
+    status,
+    reason,
+    message: `${message}${note}`,
     observedGeneration: pool.metadata.generation ?? 0,
   });
   if (desired === 0) {

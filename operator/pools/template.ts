@@ -50,7 +50,9 @@ export function podOf(pool: AgentPool, name: string): Omit<Pod, 'apiVersion' | '
   const podSpec = podSpecOf(pool);
   return {
     metadata: {
-      ...{ name, namespace: pool.metadata.namespace, annotations: { ...metadata?.annotations } },
+      name,
+      namespace: pool.metadata.namespace,
+      annotations: { ...metadata?.annotations },
       labels: {
         'app.kubernetes.io/component': 'agent',
         ...metadata?.labels,
@@ -59,8 +61,12 @@ export function podOf(pool: AgentPool, name: string): Omit<Pod, 'apiVersion' | '
       },
       ownerReferences: [
         {
-          ...{ apiVersion: 'semblance.dev/v1alpha1', kind: 'AgentPool', controller: true },
-          ...{ name: pool.metadata.name ?? '', uid: pool.metadata.uid ?? '', blockOwnerDeletion: true },
+          apiVersion: 'semblance.dev/v1alpha1',
+          kind: 'AgentPool',
+          controller: true,
+          name: pool.metadata.name ?? '',
+          uid: pool.metadata.uid ?? '',
+          blockOwnerDeletion: true,
         },
       ],
     },

@@ -61,8 +61,16 @@ export function createAttempts(options: AttemptsOptions): Attempts {
     const { name = '', namespace = '' } = job.metadata;
     const { capability, parameters = {}, activeDeadlineSeconds: deadlineSeconds = 3_600 } = job.spec;
     const request = {
-      ...{ ref, jobName: name, namespace, incarnation: needed(link, job).incarnation },
-      ...{ capability, parameters, inputs, sinks, deadlineSeconds, requestId: name },
+      ref,
+      jobName: name,
+      namespace,
+      incarnation: needed(link, job).incarnation,
+      capability,
+      parameters,
+      inputs,
+      sinks,
+      deadlineSeconds,
+      requestId: name,
     };
     for (let tries = 1; ; tries++) {
       const refusal = await needed(link, job).start(request, signal, traceparent);

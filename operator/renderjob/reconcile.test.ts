@@ -208,7 +208,11 @@ describe('reconcile', () => {
     const { actions, status } = decide(jobOf(before), { placement: { agent: 'two', incarnation: 'i9' } });
     expect(actions[0]).toMatchObject({ hold: true, event: { reason: 'Assigned' } });
     expect(status).toMatchObject({
-      ...{ attempt: 3, agent: 'two', agentIncarnation: 'i9', interruptions: 1, observedGeneration: 3 },
+      attempt: 3,
+      agent: 'two',
+      agentIncarnation: 'i9',
+      interruptions: 1,
+      observedGeneration: 3,
     });
     for (const field of ['queuePosition', 'queueLength', 'progress', 'startTime', 'stage'])
       expect(status).not.toHaveProperty(field);

@@ -64,7 +64,8 @@ describe('an output', () => {
     const huge = report(SUCCEEDED, {
       output: {
         ...output,
-        ...{ engine: 'e'.repeat(500), sha256Hex: 'f'.repeat(500) },
+        engine: 'e'.repeat(500),
+        sha256Hex: 'f'.repeat(500),
         stages: Array.from({ length: 99 }, () => ({
           name: 'n'.repeat(99),
           milliseconds: -3.7,

@@ -102,7 +102,9 @@ describe('accounts share the slots', () => {
       ['video', 2],
     ]);
     const cluster = simulate({
-      ...{ slots: 2, costs, secondsOf: ({ capability }) => (capability === 'video' ? 30 : 10) },
+      slots: 2,
+      costs,
+      secondsOf: ({ capability }) => (capability === 'video' ? 30 : 10),
       jobs: [...jobsOf('photos', 900), ...jobsOf('videos', 100, { capability: 'video' })],
     });
     cluster.place();

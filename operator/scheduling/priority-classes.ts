@@ -54,7 +54,10 @@ export interface PriorityClasses {
 export function createPriorityClasses(options: PriorityClassesOptions): PriorityClasses {
   const { client, logger, registry, onChanged } = options;
   const classes = createReflector<PriorityClass>({
-    ...{ client, logger, registry, resource: PRIORITYCLASS_RESOURCE },
+    client,
+    logger,
+    registry,
+    resource: PRIORITYCLASS_RESOURCE,
     handlers: { onAdd: onChanged, onUpdate: onChanged, onDelete: onChanged },
   });
   return {

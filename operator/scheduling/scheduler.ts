@@ -145,7 +145,9 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
   function countedOn(view: AgentView): ScheduledAgent {
     const { slots: used, memoryMib: memoryUsed } = takenOn(view);
     return {
-      ...{ ...view, used, memoryUsed },
+      ...view,
+      used,
+      memoryUsed,
       get paused() {
         return fleet.isPaused(view.name);
       },

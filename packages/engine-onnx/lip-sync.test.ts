@@ -47,16 +47,21 @@ it.each([
 ] as const)('Lip Sync through wav2lip: a face %s', async (_, change, spoken) => {
   const picture = await readPicture(ADMIRAL);
   const scene: Scene = {
-    ...{ picture, frames: 16, view: (i) => ({ x: 255 + i / 4, y: 190, zoom: 1 }) },
+    picture,
+    frames: 16,
+    view: (i) => ({ x: 255 + i / 4, y: 190, zoom: 1 }),
     change: (rgb, frame) => frame >= 6 && frame < 9 && change(rgb),
   };
   const video = media.path(`${change.name}.mp4`);
   await makeClip(media.media, { path: video, ...SIZE, scenes: [scene] });
   const engine = await rig.engine([{ contract: 'wav2lip_96', bytes: tinyWav2lip() }]);
   const { details } = await engine.render({
-    ...{ capability: 'lip-sync', parameters: {}, outputDir: await rig.outputDir() },
+    capability: 'lip-sync',
+    parameters: {},
+    outputDir: await rig.outputDir(),
     inputs: { video, audio: await media.make('sine.wav', '-f lavfi -i sine=440:d=0.64') },
-    ...{ signal: new AbortController().signal, onProgress: () => undefined },
+    signal: new AbortController().signal,
+    onProgress: () => undefined,
   });
   expect(details).toMatchObject({ frames: 16, frames_with_face: spoken });
 });

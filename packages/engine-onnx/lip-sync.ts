@@ -46,7 +46,11 @@ export async function lipSync(parts: LipParts, request: RenderRequest): Promise<
   const frameUs = 1e6 / Math.max(1, picture.frameRate);
   const outputPath = join(outputDir, 'output.mp4');
   const writer = await media.openWriter({
-    ...{ path: outputPath, ...size, color: picture.color, frameRate: picture.frameRate, signal },
+    path: outputPath,
+    ...size,
+    color: picture.color,
+    frameRate: picture.frameRate,
+    signal,
     audio: { path: audio },
   });
   const mel = new MelReader(media.decodeAudio(audio, { sampleRate: SAMPLE_RATE, signal }));

@@ -77,7 +77,12 @@ function wall(frames: number): Scene {
 async function clip(name: string, scenes: readonly Scene[], more: { audio?: string } = {}): Promise<string> {
   const path = media.path(name);
   await makeClip(media.media, {
-    ...{ path, width: 288, height: 288, scenes, noise: 0, ...more },
+    path,
+    width: 288,
+    height: 288,
+    scenes,
+    noise: 0,
+    ...more,
     timeUs: (i) => i * 40_000 + (i % 3) * 7_000,
   });
   return path;
@@ -96,8 +101,12 @@ async function transfer(
   } = {},
 ): Promise<RenderResult> {
   return engine.render({
-    ...{ capability: 'motion-control', inputs, parameters: {}, outputDir: await rig.outputDir() },
-    ...{ signal: new AbortController().signal, onProgress: () => undefined },
+    capability: 'motion-control',
+    inputs,
+    parameters: {},
+    outputDir: await rig.outputDir(),
+    signal: new AbortController().signal,
+    onProgress: () => undefined,
     ...more,
   });
 }
@@ -145,7 +154,9 @@ describe('Motion Transfer through LivePortrait', () => {
     expect(result).toMatchObject({
       contentType: 'video/mp4',
       details: {
-        ...{ frames: SHOWN + GONE + 2, width: 512 + 2 * WIDER, height: 512 },
+        frames: SHOWN + GONE + 2,
+        width: 512 + 2 * WIDER,
+        height: 512,
         detector: 'onnx scrfd_2.5g',
         outline: 'builtin facemesh',
         tracker: 'builtin facemesh',
@@ -304,7 +315,10 @@ function seenBy(face: typeof FACE): typeof FACE {
   const { x, y, width, height, five } = face;
   return {
     ...face,
-    ...{ x: (x + WIDER) * factor, y: y * factor, width: width * factor, height: height * factor },
+    x: (x + WIDER) * factor,
+    y: y * factor,
+    width: width * factor,
+    height: height * factor,
     five: five.map((point) => ({ x: (point.x + WIDER) * factor, y: point.y * factor })),
   };
 }

@@ -62,7 +62,11 @@ export async function motionTransfer(parts: MotionParts, request: RenderRequest)
   const track = await follow(work, driver, info, video);
   const outputPath = join(request.outputDir, 'output.mp4');
   const writer = await media.openWriter({
-    ...{ path: outputPath, ...size, color: COLOR, signal, frameRate: video.frameRate },
+    path: outputPath,
+    ...size,
+    color: COLOR,
+    signal,
+    frameRate: video.frameRate,
     ...(info.audio ? { audio: { path: driver } } : {}),
   });
   try {

@@ -36,8 +36,11 @@ it('Video Swap through the models knows a person again after a cut, and leaves a
     { contract: 'hyperswap_1a_256', bytes: tinySwapper({ size: 256, batch: 'n' }) },
   ]);
   const { details } = await engine.render({
-    ...{ capability: 'face-swap', inputs: { video, face: rig.face }, parameters: {} },
-    ...{ outputDir: await rig.outputDir(), signal: new AbortController().signal },
+    capability: 'face-swap',
+    inputs: { video, face: rig.face },
+    parameters: {},
+    outputDir: await rig.outputDir(),
+    signal: new AbortController().signal,
     onProgress: () => undefined,
   });
   // Of the last shot nobody is swapped: she is not in it.

@@ -53,7 +53,11 @@ export async function videoSwap(
   const tracker = new FaceTracker(finder, video.color, checkpoint, recogniser);
   const outputPath = join(outputDir, 'output.mp4');
   const writer = await media.openWriter({
-    ...{ path: outputPath, ...size, color: video.color, signal, frameRate: video.frameRate },
+    path: outputPath,
+    ...size,
+    color: video.color,
+    signal,
+    frameRate: video.frameRate,
     ...(info.audio ? { audio: { path: inputs.video } } : {}),
   });
   const counts = { frames: 0, swapped: 0, faces: 0 };

@@ -98,8 +98,12 @@ async function render(
   } = {},
 ) {
   return engine.render({
-    ...{ capability, inputs, parameters: {}, outputDir: await rig.outputDir() },
-    ...{ signal: new AbortController().signal, onProgress: () => undefined },
+    capability,
+    inputs,
+    parameters: {},
+    outputDir: await rig.outputDir(),
+    signal: new AbortController().signal,
+    onProgress: () => undefined,
     ...more,
   });
 }
@@ -174,7 +178,10 @@ describe('Video Swap through the models', () => {
     const abort = new AbortController();
     const outputDir = await rig.outputDir();
     const ending = engine.render({
-      ...{ capability: 'face-swap', inputs: { video: clip, face: rig.face }, parameters: {}, outputDir },
+      capability: 'face-swap',
+      inputs: { video: clip, face: rig.face },
+      parameters: {},
+      outputDir,
       signal: abort.signal,
       onProgress: (fraction) => {
         if (fraction > 0.3) abort.abort(new Error('changed his mind'));
@@ -241,7 +248,12 @@ describe('Lip Sync through wav2lip', () => {
     if (!video) throw new Error('no video');
     const { width, height, color, frameRate } = video;
     const writer = await media.media.openWriter({
-      ...{ path: standing, width, height, color, frameRate, signal: media.signal },
+      path: standing,
+      width,
+      height,
+      color,
+      frameRate,
+      signal: media.signal,
     });
     const [first, middle, last] = [0, 15, 29];
     const frames = await media.frames(clip);

@@ -36,7 +36,9 @@ beforeAll(async () => {
   // Of a server that is named by its address this client checks no more than that it is `localhost`.
   url = (await natsUrl(folder, port)).replace('nats:', 'tls:').replace('@127.0.0.1', '@localhost');
   const configuration = natsConfiguration({
-    ...{ listen: `127.0.0.1:${port}`, storeDir: file('store'), durable: false },
+    listen: `127.0.0.1:${port}`,
+    storeDir: file('store'),
+    durable: false,
     password: new URL(url).password,
   });
   await writeFile(

@@ -37,7 +37,13 @@ export function createLauncher(base: Omit<Launcher, 'start' | 'patient'>): Launc
     ...base,
     async start(program, args, { signal, wallSec, limits, feed = false }) {
       const tool = await startTool({
-        ...{ tools: base.tools, program, args, guard: base.guard, nice: base.nice, signal, feed },
+        tools: base.tools,
+        program,
+        args,
+        guard: base.guard,
+        nice: base.nice,
+        signal,
+        feed,
         limits: { cpuSec: 120, memoryMib: base.memoryMib, fileMib: 1, ...limits },
       });
       const timer = wallSec === undefined ? undefined : setTimeout(() => tool.kill(), wallSec * 1000);

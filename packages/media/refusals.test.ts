@@ -35,15 +35,13 @@ async function fate(path: string, media = rig.media): Promise<string | number> {
 }
 /** A kind of pixels that each encoder takes. */
 const PIXELS: Readonly<Record<string, string>> = {
-  ...{
-    png: 'rgb24',
-    bmp: 'bgr24',
-    gif: 'rgb8',
-    tiff: 'rgb24',
-    mjpeg: 'yuvj420p',
-    cinepak: 'rgb24',
-    flv: 'yuv420p',
-  },
+  png: 'rgb24',
+  bmp: 'bgr24',
+  gif: 'rgb8',
+  tiff: 'rgb24',
+  mjpeg: 'yuvj420p',
+  cinepak: 'rgb24',
+  flv: 'yuv420p',
 };
 const text = async (name: string, content: string | Buffer) => {
   await writeFile(rig.path(name), content);

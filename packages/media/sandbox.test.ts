@@ -37,7 +37,10 @@ async function run(
   await writeFile(ffmpeg, `#!/bin/bash\n${script}\n`);
   await chmod(ffmpeg, 0o700);
   return startTool({
-    ...{ tools: { ...tools, ffmpeg }, program: 'ffmpeg', args: ['one', 'two words'], guard },
+    tools: { ...tools, ffmpeg },
+    program: 'ffmpeg',
+    args: ['one', 'two words'],
+    guard,
     limits: { cpuSec: 60, memoryMib: 512, fileMib: 1, ...more.limits },
     nice: more.nice,
     signal: more.signal ?? new AbortController().signal,
@@ -98,7 +101,10 @@ describe('a tool', () => {
     const tool = await run('while :; do :; done', { limits: { cpuSec: 1 } });
     expect(await tool.exited).toMatchObject({ signal: 'SIGXCPU', ended: 'cpu' });
     const encoder = await startTool({
-      ...{ tools, program: 'ffmpeg', guard, signal: new AbortController().signal },
+      tools,
+      program: 'ffmpeg',
+      guard,
+      signal: new AbortController().signal,
       args: '-v error -f lavfi -i testsrc2=s=1280x720 -c:v libx264 -f null -'.split(' '),
       limits: { cpuSec: 1, memoryMib: 2_048, fileMib: 1 },
     });
@@ -143,7 +149,10 @@ describe('a tool', () => {
     const refusing: Guard = { ...guard, watch: () => Promise.reject(new Error('spawn EMFILE')) };
     const ran = join(dir, 'ran');
     const started = startTool({
-      ...{ tools, program: 'ffmpeg', args: ['-version', ran], guard: refusing },
+      tools,
+      program: 'ffmpeg',
+      args: ['-version', ran],
+      guard: refusing,
       limits: { cpuSec: 60, memoryMib: 512, fileMib: 1 },
       signal: new AbortController().signal,
     });

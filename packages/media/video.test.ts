@@ -194,7 +194,10 @@ describe('colours', () => {
     expect((await rig.frames(file)).map(numberOf)).toEqual([0, 1, 2]);
     const { streams } = await rig.ffprobe(rig.path('tags.mp4'), '-show_streams');
     expect(streams[0]).toMatchObject({
-      ...{ color_range: range, color_space: space, color_primaries: primaries, color_transfer: transfer },
+      color_range: range,
+      color_space: space,
+      color_primaries: primaries,
+      color_transfer: transfer,
     });
     expect((await rig.frames(rig.path('tags.mp4'))).map(numberOf)).toEqual([0, 1, 2]);
   });

@@ -21,7 +21,12 @@ beforeEach(async () => {
 });
 
 const options = (more: Partial<WriterOptions> = {}): WriterOptions => ({
-  ...{ path: `${dir}/output.mp4`, width: 64, height: 48, color: COLOR, frameRate: 25, signal: rig.signal },
+  path: `${dir}/output.mp4`,
+  width: 64,
+  height: 48,
+  color: COLOR,
+  frameRate: 25,
+  signal: rig.signal,
   ...more,
 });
 const picture = (luma: number, width = 64, height = 48) =>

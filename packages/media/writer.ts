@@ -120,7 +120,11 @@ class Mp4Writer implements VideoWriter {
       if (exit.code !== 0) throw notEncoded(exit);
       const lastFrameUs = Math.max(1_000, Math.round(endUs) - this.lastUs);
       const measured = await finishFile(this.kit, {
-        ...{ video: this.parts.video, to: this.parts.whole, frames: this.frames, lastFrameUs, signal },
+        video: this.parts.video,
+        to: this.parts.whole,
+        frames: this.frames,
+        lastFrameUs,
+        signal,
         sound: this.sound && { ...this.sound, path: this.options.audio?.path ?? '' },
       });
       await rename(this.parts.whole, path);

@@ -201,8 +201,14 @@ export function fromRgbFactors(frame: Pick<VideoFrame, 'width' | 'height'>, colo
   const vScale = cSpan / 255 / (2 * (1 - kr));
   return {
     y0,
-    ...{ yr: kr * yScale, yg: kg * yScale, yb: kb * yScale },
-    ...{ ur: -kr * uScale, ug: -kg * uScale, ub: (1 - kb) * uScale },
-    ...{ vr: (1 - kr) * vScale, vg: -kg * vScale, vb: -kb * vScale },
+    yr: kr * yScale,
+    yg: kg * yScale,
+    yb: kb * yScale,
+    ur: -kr * uScale,
+    ug: -kg * uScale,
+    ub: (1 - kb) * uScale,
+    vr: (1 - kr) * vScale,
+    vg: -kg * vScale,
+    vb: -kb * vScale,
   };
 }

@@ -86,7 +86,9 @@ test.each([
 
 test('a store that is no other server is not waited for', () => {
   const store = openObjectStore({
-    ...{ url: 'http://gateway:8080', signingKey: Buffer.alloc(16), publicUrl: 'http://unused.test' },
+    url: 'http://gateway:8080',
+    signingKey: Buffer.alloc(16),
+    publicUrl: 'http://unused.test',
   });
   expect(checkAtStart(store, silentLogger()).ready).toEqual({});
 });

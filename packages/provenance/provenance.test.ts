@@ -215,7 +215,10 @@ describe('marking', () => {
     await copyFile(sampleOf('mp4 with its index last').file, path);
     const reason = new Error('stopped');
     const marking = signing.mark({
-      ...{ path, contentType: 'video/mp4', capability: 'face-swap', inputs: {} },
+      path,
+      contentType: 'video/mp4',
+      capability: 'face-swap',
+      inputs: {},
       engine: GENERATOR,
       signal: AbortSignal.abort(reason),
     });

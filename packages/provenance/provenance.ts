@@ -141,7 +141,13 @@ async function write(mark: MarkOptions, marked: string, making: Making): Promise
   const { binding } = container;
   const draft = draftManifest(
     {
-      ...{ contentType, instanceId, generator, engine, digitalSourceType, action, binding },
+      contentType,
+      instanceId,
+      generator,
+      engine,
+      digitalSourceType,
+      action,
+      binding,
       ingredients: await ingredientsOf(mark, origin),
     },
     credential,

@@ -37,7 +37,9 @@ describe('a signer', () => {
       });
       const { png } = await makeSamples(dir);
       const marked = await provenance.mark({
-        ...{ path: png?.file ?? '', contentType: 'image/png', capability: 'face-swap-image' },
+        path: png?.file ?? '',
+        contentType: 'image/png',
+        capability: 'face-swap-image',
         engine: { name: 'builtin', version: '1' },
         inputs: { image: PORTRAIT, face: PORTRAIT },
         signal: new AbortController().signal,

@@ -79,7 +79,11 @@ export function openEspeak(
   let started: Promise<{ tool: Tool; reader: ByteReader }> | undefined;
   const start = async () => {
     const tool = await startProgram({
-      ...{ file: python, isolate: tools.isolate, guard, signal, feed: true },
+      file: python,
+      isolate: tools.isolate,
+      guard,
+      signal,
+      feed: true,
       limits: { ...LIMITS, cpuSec: 600 },
       args: [...ESPEAK_ARGS, voice, ...manner],
     });

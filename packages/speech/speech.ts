@@ -123,7 +123,8 @@ async function append(
     if (start >= end) continue;
     const times = { start: base + start, end: base + Math.min(until, end) };
     phones.push({
-      ...{ sound, ...times },
+      sound,
+      ...times,
       ...(sound && VOWELS.has(sound)
         ? { loudness: loudness(even, start * sampleRate, until * sampleRate) }
         : {}),

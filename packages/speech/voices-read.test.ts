@@ -10,12 +10,31 @@ import { WRITINGS } from './writings.ts';
 
 /** A word in each writing system, and another for a language that has not all of its letters. */
 const WORDS: Readonly<Record<string, string>> = {
-  ...{ Cyrillic: 'мама', Greek: 'μαμα', Arabic: 'سالام', Hebrew: 'שלום', Armenian: 'մամա' },
-  ...{ Georgian: 'მამა', Ethiopic: 'ሰላም', Han: '你好', Hiragana: 'こんにちは' },
-  ...{ Katakana: 'カメラ', Bopomofo: 'ㄇㄚ', Hangul: '한국', Thai: 'มานี', Myanmar: 'မာမာ' },
-  ...{ Sinhala: 'මම', Devanagari: 'नमक', Bengali: 'নমক', Gurmukhi: 'ਮਕਾਨ', Gujarati: 'મકાન' },
+  Cyrillic: 'мама',
+  Greek: 'μαμα',
+  Arabic: 'سالام',
+  Hebrew: 'שלום',
+  Armenian: 'մամա',
+  Georgian: 'მამა',
+  Ethiopic: 'ሰላም',
+  Han: '你好',
+  Hiragana: 'こんにちは',
+  Katakana: 'カメラ',
+  Bopomofo: 'ㄇㄚ',
+  Hangul: '한국',
+  Thai: 'มานี',
+  Myanmar: 'မာမာ',
+  Sinhala: 'මම',
+  Devanagari: 'नमक',
+  Bengali: 'নমক',
+  Gurmukhi: 'ਮਕਾਨ',
+  Gujarati: 'મકાન',
   'shn Myanmar': 'မႂ်ႇသုင်',
-  ...{ Oriya: 'ମନ', Tamil: 'மனம்', Telugu: 'మనం', Kannada: 'ಮನ', Malayalam: 'മനം' },
+  Oriya: 'ମନ',
+  Tamil: 'மனம்',
+  Telugu: 'మనం',
+  Kannada: 'ಮನ',
+  Malayalam: 'മനം',
 };
 /** Names of Chinese letters, which the page about Avatar tells of. */
 const SPELLED = ['ja Han'];

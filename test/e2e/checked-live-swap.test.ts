@@ -26,7 +26,8 @@ beforeAll(async () => {
       SEMBLANCE_CONTENT_CHECK: 'hash-list,word-list',
       SEMBLANCE_CONTENT_WORD_LIST: words,
       SEMBLANCE_CONTENT_HASH_LIST: hashes,
-      ...{ SEMBLANCE_LIVE_VIDEO_SLOTS: '1', SEMBLANCE_LIVE_VOICE_SLOTS: '1' },
+      SEMBLANCE_LIVE_VIDEO_SLOTS: '1',
+      SEMBLANCE_LIVE_VOICE_SLOTS: '1',
     },
   });
   stack = stackAt(running.file);

@@ -32,7 +32,10 @@ async function writesAt(kubeconfigPath: string): Promise<Record<string, number>>
   const { server = '', 'certificate-authority-data': ca = '' } = config.clusters[0]?.cluster ?? {};
   const { hostname: host, port } = new URL(server);
   const text = await httpGet({
-    ...{ host, port: Number(port), path: '/metrics', ca: Buffer.from(ca, 'base64') },
+    host,
+    port: Number(port),
+    path: '/metrics',
+    ca: Buffer.from(ca, 'base64'),
     headers: { authorization: `Bearer ${config.users[0]?.user.token}` },
     signal: AbortSignal.timeout(30_000),
   });
@@ -108,7 +111,8 @@ it('writes nothing while nothing changes: two operators, a control plane, agents
     );
     await harness.agentUntil('real', ({ status }) => !isReady(status));
     await harness.agent({
-      ...{ name: 'busy', slots: 1 },
+      name: 'busy',
+      slots: 1,
       script: (run) => void (run.request.jobName === 'over' && run.succeed()),
     });
     await harness.job('over');

@@ -28,8 +28,11 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 
 const TOKEN = 'the-token-of-this-test';
 const OWN = {
-  ...{ id: 'own-voice', name: 'Own', description: 'The voice of a test.' },
-  ...{ pitch_hz: { low: 118, high: 165 }, formant_shift: 1 },
+  id: 'own-voice',
+  name: 'Own',
+  description: 'The voice of a test.',
+  pitch_hz: { low: 118, high: 165 },
+  formant_shift: 1,
 };
 
 let system: TestSystem;
@@ -42,7 +45,8 @@ beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'semblance-voices-'));
   const slots = { slots: () => 0, slotsUsed: () => 0, unacknowledged: () => 0 };
   const service = createVoiceService({
-    ...{ logger, metrics: createAgentMetrics(new Registry(), slots) },
+    logger,
+    metrics: createAgentMetrics(new Registry(), slots),
     previews: createPreviews({ directory, generator: { name: 'Semblance', version: '1' } }),
   });
   agent = await startGrpcServer({
@@ -80,7 +84,9 @@ test('every voice can be heard once an agent is ready, and one that is added soo
   await system.kube.apply(GPUAGENT_RESOURCE, { metadata, spec: {} });
   const ready = { reason: 'Ready', message: '', lastTransitionTime: new Date().toISOString() };
   const status = {
-    ...{ address: `127.0.0.1:${agent.port}`, slots: 1, live: [{ name: 'voice', slots: 2 }] },
+    address: `127.0.0.1:${agent.port}`,
+    slots: 1,
+    live: [{ name: 'voice', slots: 2 }],
     conditions: [{ type: 'Ready', status: 'True', ...ready }],
   };
   await system.kube.apply(GPUAGENT_RESOURCE, { metadata, status } as never, { subresource: 'status' });

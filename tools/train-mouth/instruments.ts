@@ -64,8 +64,13 @@ export const pads: Wordless = (seconds, random) => {
         const hz = hzOf(base + step + detune);
         const wave = harmonics(hz, exponent, odd);
         play(out, {
-          ...{ start, seconds: length * 1.1, gain: 0.05, hz: () => hz, attack: between(random, 0.02, 0.3) },
-          ...{ decay: 9, shape: (phase, t) => wave(phase) * (1 - depth * (0.5 + 0.5 * sine(rate * t))) },
+          start,
+          seconds: length * 1.1,
+          gain: 0.05,
+          hz: () => hz,
+          attack: between(random, 0.02, 0.3),
+          decay: 9,
+          shape: (phase, t) => wave(phase) * (1 - depth * (0.5 + 0.5 * sine(rate * t))),
         });
       }
   }
@@ -84,14 +89,24 @@ export const arpeggio: Wordless = (seconds, random) => {
     const hz = hzOf(root + bar + (pick(random, [0, 4, 7, 12, 16, 19]) as number));
     const wave = harmonics(hz, exponent, odd);
     play(out, {
-      ...{ start, seconds: step * between(random, 0.7, 2), gain: 0.12, hz: () => hz, shape: wave },
-      ...{ attack: 0.004, decay: between(random, 0.06, 0.5) },
+      start,
+      seconds: step * between(random, 0.7, 2),
+      gain: 0.12,
+      hz: () => hz,
+      shape: wave,
+      attack: 0.004,
+      decay: between(random, 0.06, 0.5),
     });
     if (i % 4 !== 0) continue;
     const low = hzOf(root + bar - 12);
     play(out, {
-      ...{ start, seconds: step * 4, gain: 0.25, hz: () => low, shape: harmonics(low, 1.5, false) },
-      ...{ attack: 0.01, decay: 0.5 },
+      start,
+      seconds: step * 4,
+      gain: 0.25,
+      hz: () => low,
+      shape: harmonics(low, 1.5, false),
+      attack: 0.01,
+      decay: 0.5,
     });
   }
   return out;
@@ -108,13 +123,13 @@ export const bass: Wordless = (seconds, random) => {
     const hz = hzOf(root + pick(random, scale));
     const slide = random() < 0.2 ? between(random, 0.8, 1.2) : 1;
     play(out, {
-      ...{
-        start,
-        seconds: step * between(random, 0.6, 1.8),
-        gain: 0.3,
-        shape: harmonics(hz, exponent, false),
-      },
-      ...{ hz: (t) => hz * slide ** Math.min(1, t / step), attack: 0.006, decay: between(random, 0.15, 1) },
+      start,
+      seconds: step * between(random, 0.6, 1.8),
+      gain: 0.3,
+      shape: harmonics(hz, exponent, false),
+      hz: (t) => hz * slide ** Math.min(1, t / step),
+      attack: 0.006,
+      decay: between(random, 0.15, 1),
     });
   }
   return out;
@@ -204,7 +219,12 @@ export const bells: Wordless = (seconds, random) => {
     if (random() < 0.15) continue;
     const hz = hzOf(root + pick(random, scale));
     play(out, {
-      ...{ start, seconds: decay * 2, gain: 0.2, hz: () => hz, attack: 0.003, decay },
+      start,
+      seconds: decay * 2,
+      gain: 0.2,
+      hz: () => hz,
+      attack: 0.003,
+      decay,
       shape: (phase, t) =>
         Math.sin(2 * Math.PI * phase + index * Math.exp(-t / decay) * Math.sin(2 * Math.PI * phase * ratio)),
     });
@@ -227,7 +247,11 @@ export const melody: Wordless = (seconds, random) => {
       const [from, slide] = [last, random() < 0.3 ? 0.08 : 0.005];
       const wave = harmonics(hz, exponent, odd);
       play(out, {
-        ...{ start, seconds: length * 1.02, gain: 0.25, attack: between(random, 0.01, 0.08), decay: 4 },
+        start,
+        seconds: length * 1.02,
+        gain: 0.25,
+        attack: between(random, 0.01, 0.08),
+        decay: 4,
         hz: (t) => hz * (from / hz) ** Math.max(0, 1 - t / slide) * (1 + depth * sine(rate * t)),
         shape: (phase) => wave(phase) + breath * normal(random),
       });
@@ -299,16 +323,29 @@ export const machines: Wordless = (seconds, random) => {
   const swing = kind === 1 ? between(random, 0.2, 0.6) : 0.03;
   const wave = harmonics(hz, kind === 1 ? 2 : 0.8, false);
   play(out, {
-    ...{ start: 0, seconds, gain: 0.2, attack: 0.01, decay: 99 },
-    ...{
-      hz: (t) => hz * (1 + swing * sine(rate * t)),
-      shape: (phase) => wave(phase) + 0.05 * normal(random),
-    },
+    start: 0,
+    seconds,
+    gain: 0.2,
+    attack: 0.01,
+    decay: 99,
+    hz: (t) => hz * (1 + swing * sine(rate * t)),
+    shape: (phase) => wave(phase) + 0.05 * normal(random),
   });
   return out;
 };
 
 /** By name, for measures. */
 export const WORDLESS: Readonly<Record<string, Wordless>> = {
-  ...{ chords: music, pads, arpeggio, bass, drums, strings, bells, melody, wah, band, noise, machines },
+  chords: music,
+  pads,
+  arpeggio,
+  bass,
+  drums,
+  strings,
+  bells,
+  melody,
+  wah,
+  band,
+  noise,
+  machines,
 };

@@ -9,7 +9,10 @@ import { trainNetwork } from './network.ts';
 
 const VOICES = [TRAINING_VOICES[0], TRAINING_VOICES[5]] as (typeof TRAINING_VOICES)[number][];
 const brief = (random: Random) => ({
-  ...{ hidden: 8, epochs: 2, stride: 4, rate: 1e-3 },
+  hidden: 8,
+  epochs: 2,
+  stride: 4,
+  rate: 1e-3,
   random,
   log: () => undefined,
 });

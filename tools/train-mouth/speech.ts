@@ -52,7 +52,10 @@ function open({ program, name, speed, pitch }: Voice, options: SynthesiserOption
   return program === 'flite'
     ? openFlite(name, options, { stretch: (speed ?? 100) / 100 })
     : openEspeak(name, options, {
-        ...{ rate: speed ?? 165, pitch: pitch ?? 50, endPause: false, reading: AS_TRAINED },
+        rate: speed ?? 165,
+        pitch: pitch ?? 50,
+        endPause: false,
+        reading: AS_TRAINED,
       });
 }
 

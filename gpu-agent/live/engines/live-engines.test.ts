@@ -51,7 +51,10 @@ describe('the live engines of an agent', () => {
       SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: '320',
     });
     const stream = await engines[0]?.open({
-      ...{ settings: {}, inputs: {}, signal: new AbortController().signal, onFailed: () => {} },
+      settings: {},
+      inputs: {},
+      signal: new AbortController().signal,
+      onFailed: () => {},
     });
     expect(stream?.firstFrame).toBe('{"sample_rate":16000,"chunk_frames":320}');
     expect(stream?.maxMessageBytes).toBe(32_000);

@@ -30,7 +30,13 @@ function rig(delivery: Delivery, maxMessageBytes = 1_000) {
   });
   let sequence = 0n;
   return {
-    ...{ pump, log, conversions, sends, refused, counts, failures },
+    pump,
+    log,
+    conversions,
+    sends,
+    refused,
+    counts,
+    failures,
     push: (length = 10) => pump.push(++sequence, new Uint8Array(length)),
     /** Converts and sends what is at hand, until nothing is. */
     async runDry() {

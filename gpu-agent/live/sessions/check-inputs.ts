@@ -42,7 +42,9 @@ export function inputChecker(
     const parameters: Record<string, string> = prompt === undefined ? {} : { prompt };
     const subject = { phase: 'input' as const, jobName, capability, parameters, files };
     await contentChecks.assertAllowed(subject, {
-      ...{ signal, logger, withinMs },
+      signal,
+      logger,
+      withinMs,
       instead({ message }) {
         // A picture that cannot be read is worn by nobody.
         const unusable = Object.keys(inputs).map((role) => [role, message]);

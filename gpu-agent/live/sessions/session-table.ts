@@ -185,7 +185,10 @@ export function createSessionTable(limits: SessionTableLimits = DEFAULT_SESSION_
       forgetTold(at);
       const { id, capability, ticketSha256, connectDeadlineMs, maxDurationMs } = claim;
       const entry: Entry = {
-        ...{ id, capability, connectDeadlineMs, maxDurationMs },
+        id,
+        capability,
+        connectDeadlineMs,
+        maxDurationMs,
         // A copy, since what came may be a small part of a buffer that would be kept with it.
         ticketSha256: new Uint8Array(ticketSha256),
         state: 'claimed',

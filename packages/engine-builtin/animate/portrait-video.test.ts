@@ -26,7 +26,12 @@ afterAll(() => threads.close());
 function poseAt(i: number): Pose {
   const open = 0.1 + 0.1 * Math.sin(i);
   return {
-    ...{ roll: 0.2 * Math.sin(i / 2), yaw: 0.3 * Math.cos(i / 3), pitch: 0.1, dx: 0.05, dy: 0, scale: 1.05 },
+    roll: 0.2 * Math.sin(i / 2),
+    yaw: 0.3 * Math.cos(i / 3),
+    pitch: 0.1,
+    dx: 0.05,
+    dy: 0,
+    scale: 1.05,
     expression: {
       lips: shapeLips(portrait.rig.lips, { open, spread: 0.3, round: 0 }),
       eyes: [0.5, 0.5],

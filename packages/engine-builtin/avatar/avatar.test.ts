@@ -79,7 +79,12 @@ describe('Avatar', () => {
     const result = await speakPortrait(
       { image: ADMIRAL, script: SCRIPT, shorterSide: 480, outputDir: await outputDir() },
       {
-        ...{ media, finder, speech, signal, checkpoint: () => undefined, onProgress: () => undefined },
+        media,
+        finder,
+        speech,
+        signal,
+        checkpoint: () => undefined,
+        onProgress: () => undefined,
         onFrame: (_seconds, { open, rest, closed }, { expression }, { rig: { gaps } }) => {
           const seen = rest * (gaps[4] as number) + (1 - rest) * open;
           told.push({ open: seen, closed, eyes: expression.eyes?.[0] ?? 1 });
@@ -127,7 +132,10 @@ describe('Avatar', () => {
     ];
     expect(await readFile(first.outputPath)).toEqual(await readFile(second.outputPath));
     expect(first.details).toMatchObject({
-      ...{ width: 512, height: 512, voice: 'espeak-ng/de', other_voices: 'espeak-ng/cmn-latn-pinyin' },
+      width: 512,
+      height: 512,
+      voice: 'espeak-ng/de',
+      other_voices: 'espeak-ng/cmn-latn-pinyin',
       left_out: 'ក (Khmer)',
     });
     expect(first.contentType).toBe('video/mp4');

@@ -38,7 +38,9 @@ export const renderAvatar: Renderer = async ({ inputs, parameters, outputDir }, 
   if (!found.available) throw new RenderError('processing_failed', `Nothing can be spoken: ${found.reason}.`);
   return speakPortrait(
     {
-      ...{ image, script, outputDir },
+      image,
+      script,
+      outputDir,
       voiceId: parameters.voice_id,
       language: parameters.language,
       shorterSide:
@@ -85,23 +87,26 @@ export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise
   try {
     const speech = await timed('speech', () =>
       speakScript({
-        ...{ script: job.script, voiceId: job.voiceId, language: job.language, tools: tools.speech, signal },
-        ...{ path: sound, directory: job.outputDir },
+        script: job.script,
+        voiceId: job.voiceId,
+        language: job.language,
+        tools: tools.speech,
+        signal,
+        path: sound,
+        directory: job.outputDir,
         onProgress: (fraction) => onProgress(SPEECH_PART * fraction, 'speech'),
       }),
     );
     const { width, height } = portrait;
     const frames = Math.ceil(speech.seconds * FRAME_RATE);
     const writer = await media.openWriter({
-      ...{
-        path: outputPath,
-        width,
-        height,
-        color: COLOR,
-        signal,
-        frameRate: FRAME_RATE,
-        audio: { path: sound },
-      },
+      path: outputPath,
+      width,
+      height,
+      color: COLOR,
+      signal,
+      frameRate: FRAME_RATE,
+      audio: { path: sound },
     });
     const drawn = new PortraitVideo(portrait, { threads: drawThreads(), writer }, (done) => {
       onProgress(SPEECH_PART + (0.95 - SPEECH_PART) * (done / frames), 'animate');

@@ -35,12 +35,15 @@ export async function readCharacterFace(
   const side = 2 * Math.max(32, Math.round((REACH * radius) / scale));
   const { head } = skeleton;
   const crop: CropTransform = {
-    ...{ scale, angle: 0 },
+    scale,
+    angle: 0,
     originX: head.x - (scale * side) / 2,
     originY: head.y - (scale * side) / 2,
   };
   const part: Picture = {
-    ...{ width: side, height: side, channels: 3 },
+    width: side,
+    height: side,
+    channels: 3,
     data: new Uint8Array(Uint8ClampedArray.from(cropRgb(picture, crop, side, side).data).buffer),
   };
   checkpoint();

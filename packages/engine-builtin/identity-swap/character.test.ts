@@ -28,10 +28,15 @@ async function read(erasedRows: number) {
     .toFile(path);
   const searched: Picture[] = [];
   const points = Array.from({ length: 33 }, (_, i) => ({
-    ...{ x: i % 2 ? 60 : 40, y: 20 + i, z: 0, visibility: 1, presence: 1 },
+    x: i % 2 ? 60 : 40,
+    y: 20 + i,
+    z: 0,
+    visibility: 1,
+    presence: 1,
   }));
   const person = {
-    ...{ score: 1, points },
+    score: 1,
+    points,
     mask: { side: 2, data: new Uint8Array(4), region: { x: 50, y: 50, size: 100, angle: 0 } },
     next: { x: 50, y: 50, size: 100, angle: 0 },
   } as Person;

@@ -105,7 +105,11 @@ export function cutOut(
     return planesOf(data, width, height);
   };
   return {
-    ...{ width, height, crop, skeleton, reach },
+    width,
+    height,
+    crop,
+    skeleton,
+    reach,
     cutAlong: cutOf(skeleton, bounds.bottom),
     whole: toPlanes(solid),
     armless: toPlanes(armless),

@@ -102,7 +102,9 @@ function put(from: BytePlane, to: BytePlane, left: number, top: number): void {
 function firstLevel({ whole, armless }: Cutout, layers: readonly Layer[]): Level {
   return {
     // Heads are put into it: not into the cut-out itself.
-    ...{ factor: 1, whole, armless: copied(armless) },
+    factor: 1,
+    whole,
+    armless: copied(armless),
     layers: layers.map(({ from, alpha }) => {
       const luma = bytes(alpha);
       return { from, luma, chroma: shrunk(luma) };

@@ -74,8 +74,12 @@ export class ExpressionFollower {
       motion && {
         ...motion,
         // Of the turn the still has some already; place, size and roll are those of the body's points.
-        ...{ yaw: motion.yaw - TURN_GAIN.yaw * this.#still.yaw, roll: 0 },
-        ...{ pitch: motion.pitch - TURN_GAIN.pitch * this.#still.pitch, dx: 0, dy: 0, scale: 1 },
+        yaw: motion.yaw - TURN_GAIN.yaw * this.#still.yaw,
+        roll: 0,
+        pitch: motion.pitch - TURN_GAIN.pitch * this.#still.pitch,
+        dx: 0,
+        dy: 0,
+        scale: 1,
       },
       ptsUs,
     );

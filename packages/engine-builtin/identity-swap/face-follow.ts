@@ -81,7 +81,9 @@ export class PersonFaceFollower {
     if (box.right - box.left < LEAST_WIDTH || box.bottom - box.top < LEAST_WIDTH) return undefined;
     const step = Math.max(1, Math.ceil((2 * reach) / MOST_SEARCHED));
     return nearestFace(this.#finder, toRgb(frame, box, step), {
-      ...{ box, step, at },
+      box,
+      step,
+      at,
       checkpoint: this.#checkpoint,
     });
   }

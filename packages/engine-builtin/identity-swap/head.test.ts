@@ -36,7 +36,8 @@ beforeAll(async () => {
   const picture: Picture = { width: W, height: H, channels: 3, data: rgb };
   const person = figurePerson(figurePoints(stance), mask, W, H);
   const cutout = cutOut(picture, person, {
-    ...{ size: 300, colors: { range: 'tv', space: 'bt709' } },
+    size: 300,
+    colors: { range: 'tv', space: 'bt709' },
     checkpoint: () => undefined,
   });
   const [face] = await finder.findUpright(picture, 40, () => undefined);

@@ -83,7 +83,13 @@ export class HeadPainter {
     // The cut-out's colours go on beyond its edge: all that moves is opaque, and its matte moves along.
     const opaque = new Uint8Array(0);
     this.portrait = withRig({
-      ...{ width, height, frame: place, shape, still, box, background: planes },
+      width,
+      height,
+      frame: place,
+      shape,
+      still,
+      box,
+      background: planes,
       alpha: { luma: opaque, chroma: opaque },
       surround: { opaque: movingOf(shape), soft: new Uint16Array(0) },
     });

@@ -107,7 +107,12 @@ async function redCharacter(head = admiral): Promise<string> {
 }
 
 const walking = (frames: number): Clip => ({
-  ...{ width: W, height: H, frames, rate: 20, dress: BLUE_SHIRT, head: astronaut },
+  width: W,
+  height: H,
+  frames,
+  rate: 20,
+  dress: BLUE_SHIRT,
+  head: astronaut,
   stance: walker(W, H),
 });
 
@@ -161,7 +166,9 @@ describe('Identity Swap', { timeout: 120_000 }, () => {
     const subject = await subjectOf(faces, ASTRONAUT, 0, 400);
     // The part of the driver's motion with turns, then talk.
     await writeDriver(rig.media, subject, 'animator', {
-      ...{ path: video, frameRate: 15, seconds: 2.8 },
+      path: video,
+      frameRate: 15,
+      seconds: 2.8,
       at: (t) => (t < 1.4 ? 1.2 + 1.6 * t : 5.6 + (t - 1.4)),
     });
     const { details, outputPath } = await swap(video, ADMIRAL);

@@ -74,7 +74,12 @@ export async function identitySwap(
   const outputPath = join(job.outputDir, 'output.mp4');
   const memory = new FrameMemory();
   const writer = await media.openWriter({
-    ...{ path: outputPath, ...size, color: video.color, signal, frameRate: video.frameRate, memory },
+    path: outputPath,
+    ...size,
+    color: video.color,
+    signal,
+    frameRate: video.frameRate,
+    memory,
     ...(info.audio ? { audio: { path: job.video } } : {}),
   });
   const scene = new SceneVideo(

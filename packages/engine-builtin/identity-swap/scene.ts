@@ -238,7 +238,9 @@ export class Scene {
       this.#asked = wanted;
       const own = alpha ? { own: alpha } : {};
       this.#cutout = cutOut(picture, person, {
-        ...{ size: wanted, colors: this.#colors, checkpoint: this.#checkpoint },
+        size: wanted,
+        colors: this.#colors,
+        checkpoint: this.#checkpoint,
         ...own,
       });
       this.#drawer = undefined;

@@ -80,7 +80,12 @@ export function skeletonOf(points: readonly BodyPoint[]): Skeleton {
   const radius = headRadius({ head, shoulders });
   const nose = sub(at(BODY.nose), ears);
   return {
-    ...{ hips, shoulders, hipSide, shoulderSide, limbs, head },
+    hips,
+    shoulders,
+    hipSide,
+    shoulderSide,
+    limbs,
+    head,
     turn: { x: cross(down, nose) / -radius, y: dot(down, nose) / radius },
     headDown: down,
     noseSeen: at(BODY.nose).seen,

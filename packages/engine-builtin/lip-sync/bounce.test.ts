@@ -31,7 +31,10 @@ async function play(times: readonly number[], untilMs: number, held = 100, endMs
   const source = video(times);
   const shown: [number, number][] = [];
   const frames = bounce({
-    ...{ decode: source.decode, untilUs: untilMs * 1000, frameUs: 40_000, held },
+    decode: source.decode,
+    untilUs: untilMs * 1000,
+    frameUs: 40_000,
+    held,
     endUs: endMs === undefined ? undefined : endMs * 1000,
   });
   for await (const { frame, startUs } of frames) shown.push([frame.data[0] as number, startUs / 1000]);

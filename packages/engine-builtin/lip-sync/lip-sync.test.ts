@@ -35,8 +35,12 @@ beforeAll(async () => {
   if (!tools.available) throw new Error(tools.reason);
   voice = rig.path('voice.wav');
   await speakScript({
-    ...{ script: 'My father bought a big map of Panama.', voiceId: 'slt', path: voice },
-    ...{ directory: rig.dir, tools, signal: rig.signal },
+    script: 'My father bought a big map of Panama.',
+    voiceId: 'slt',
+    path: voice,
+    directory: rig.dir,
+    tools,
+    signal: rig.signal,
   });
   head = await rig.make('head.mp4', `${HEAD} -t 1.6`);
 }, 90_000);
@@ -98,7 +102,12 @@ describe('Lip Sync', () => {
     if (!video) throw new Error('no video');
     const { width, height, color } = video;
     const writer = await rig.media.openWriter({
-      ...{ path: clip, width, height, color, frameRate: 25, signal: rig.signal },
+      path: clip,
+      width,
+      height,
+      color,
+      frameRate: 25,
+      signal: rig.signal,
     });
     for (const frame of moving) await writer.write(frame);
     await writer.finish(1_400_000);
@@ -196,8 +205,12 @@ describe('a machine without ffmpeg', () => {
       const directory = await mkdtemp(join(tmpdir(), 'semblance-lip-sync-'));
       await expect(
         bare.render({
-          ...{ capability: 'lip-sync', inputs: { video: head, audio: voice }, parameters: {} },
-          ...{ outputDir: directory, signal: rig.signal, onProgress: () => undefined },
+          capability: 'lip-sync',
+          inputs: { video: head, audio: voice },
+          parameters: {},
+          outputDir: directory,
+          signal: rig.signal,
+          onProgress: () => undefined,
         }),
       ).rejects.toMatchObject({ code: 'processing_failed' });
       await rm(directory, { recursive: true });

@@ -87,7 +87,10 @@ describe('a video that is played backwards in parts', { timeout: 60_000 }, () =>
 describe('a decoder that is entered in the middle', () => {
   const FRAME = { width: 2, height: 2 };
   const frame = (index: number, from = 0): VideoFrame => ({
-    ...{ ...FRAME, index: index - from, ptsUs: index * 1e6, data: new Uint8Array(6).fill(index) },
+    ...FRAME,
+    index: index - from,
+    ptsUs: index * 1e6,
+    data: new Uint8Array(6).fill(index),
   });
   const asked: (number | undefined)[] = [];
   const playWith = async (enter: (from: number) => Iterable<VideoFrame>) => {

@@ -56,7 +56,8 @@ describe('character packs', () => {
     expect([...all.keys()]).toEqual(['admiral', 'astronaut', 'pirate']);
     expect(all.get('admiral')?.name).toBe('Another admiral');
     expect(all.get('pirate')).toEqual({
-      ...{ id: 'pirate', ...GOOD },
+      id: 'pirate',
+      ...GOOD,
       portrait: join(directory, 'pirate', 'portrait.png'),
     });
   });

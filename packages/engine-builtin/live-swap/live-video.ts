@@ -52,7 +52,10 @@ export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readon
   const entry = options.entry ?? new URL('./live-thread.ts', import.meta.url);
   const unwantedMs = options.unwantedMs ?? LONGEST.unwanted;
   const slots: Slot[] = Array.from({ length: options.slots }, () => ({
-    ...{ ready: undefined, thread: undefined, warm: false, taken: false },
+    ready: undefined,
+    thread: undefined,
+    warm: false,
+    taken: false,
   }));
   let closed = false;
 

@@ -83,7 +83,10 @@ describe('Motion Transfer', { timeout: 120_000 }, () => {
     const seconds = 3;
     // The part of the driver's motion with roll and yaw, then talk.
     await writeDriver(rig.media, subject, 'animator', {
-      ...{ path: driver, frameRate: 20, seconds, audio: sound },
+      path: driver,
+      frameRate: 20,
+      seconds,
+      audio: sound,
       at: (t) => (t < 1.8 ? 0.6 + 1.6 * t : 5.6 + (t - 1.8)),
     });
     const fractions: number[] = [];
@@ -113,7 +116,9 @@ describe('Motion Transfer', { timeout: 120_000 }, () => {
     const driver = rig.path('camera.mp4');
     const size = { width: 360, height: 360 };
     await makeClip(rig.media, {
-      ...{ path: driver, ...size, timeUs },
+      path: driver,
+      ...size,
+      timeUs,
       scenes: [turning(24), uniform(8), turning(12)],
     });
     const still = join(directory, 'odd.png');

@@ -71,7 +71,12 @@ export async function transferMotion(
   const outputPath = join(job.outputDir, 'output.mp4');
   const { width, height } = portrait;
   const writer = await media.openWriter({
-    ...{ path: outputPath, width, height, color: COLOR, signal, frameRate: video.frameRate },
+    path: outputPath,
+    width,
+    height,
+    color: COLOR,
+    signal,
+    frameRate: video.frameRate,
     ...(info.audio ? { audio: { path: job.driver } } : {}),
   });
   const drawn = new PortraitVideo(portrait, { threads: drawThreads(), writer }, (frames) => {

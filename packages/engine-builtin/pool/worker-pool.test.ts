@@ -109,7 +109,8 @@ describe('worker pool', () => {
 
   it('says of a thread that ran out of memory that it did', async () => {
     const eater = new Worker('const held = []; for (;;) held.push(new Array(1e5).fill(0));', {
-      ...{ eval: true, resourceLimits: { maxOldGenerationSizeMb: 16 } },
+      eval: true,
+      resourceLimits: { maxOldGenerationSizeMb: 16 },
     });
     const [error] = await once(eater, 'error');
     expect(threadEnd('a render thread', error, 1).message).toBe('a render thread ended (out of memory)');

@@ -175,8 +175,13 @@ export class WorkerPool {
   #warmUpAgain(slot: Slot): void {
     const nothing = () => undefined;
     this.#start(slot, {
-      ...{ work: undefined, signal: new AbortController().signal, settled: false },
-      ...{ onProgress: nothing, resolve: nothing, reject: nothing, onAbort: nothing },
+      work: undefined,
+      signal: new AbortController().signal,
+      settled: false,
+      onProgress: nothing,
+      resolve: nothing,
+      reject: nothing,
+      onAbort: nothing,
     });
   }
 

@@ -19,8 +19,13 @@ function reliefAt(light: number): Relief {
   const other = [even(180), even(140), even(120)] as const;
   const own = [even(180 * light), even(140 * light), even(120 * light)] as const;
   const { values } = matchLight({
-    ...{ own, other, weight: even(1), edge: even(0), rim: even(0) },
-    ...{ faceWidth: SIZE, relief: 1 },
+    own,
+    other,
+    weight: even(1),
+    edge: even(0),
+    rim: even(0),
+    faceWidth: SIZE,
+    relief: 1,
   });
   const at = (Math.floor(values.height / 2) * values.width + Math.floor(values.width / 2)) * values.fields;
   return { broad: values.data[at + LIGHT.relief] as number, fine: values.data[at + LIGHT.fine] as number };
@@ -70,8 +75,13 @@ describe('the light of a swap', () => {
       [even(18), even(14), even(12)] as const,
     ];
     const { values } = matchLight({
-      ...{ own, other, weight: even(1), edge: even(0), rim: even(0) },
-      ...{ faceWidth: SIZE, relief: 1 },
+      own,
+      other,
+      weight: even(1),
+      edge: even(0),
+      rim: even(0),
+      faceWidth: SIZE,
+      relief: 1,
     });
     const at = (Math.floor(values.height / 2) * values.width + Math.floor(values.width / 2)) * values.fields;
     const light = values.data.slice(at, at + LIGHT.count);

@@ -145,7 +145,10 @@ function drawOwn(
   const luma = frame.width * frame.height;
   const size = { width: before.width, height: before.height };
   draw(1, {
-    ...{ data, from: before.luma, stride: frame.width, ...size },
+    data,
+    from: before.luma,
+    stride: frame.width,
+    ...size,
     at: before.y * frame.width + before.x,
   });
   const stride = frame.width >> 1;

@@ -46,9 +46,18 @@ function layer(place: (x: number, y: number) => [number, number], more: Partial<
   const frame = { width, height, data };
   const places = new PlaceRow(map, 20);
   return {
-    ...{ frame, places, most: 20, spans: spansOf(map), scale: SCALE, black: 16, size, texture: texture() },
+    frame,
+    places,
+    most: 20,
+    spans: spansOf(map),
+    scale: SCALE,
+    black: 16,
+    size,
+    texture: texture(),
     before: copyOf(frame, { x: 0, y: 0, width, height }),
-    ...{ opacity: 1, gain: 1, grain: 0 },
+    opacity: 1,
+    gain: 1,
+    grain: 0,
     ...more,
   };
 }

@@ -49,7 +49,14 @@ export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): voi
     const most = (3 * from.size) / 1.6 / faceWidth;
     const places = new PlaceRow(map, most);
     const layer = {
-      ...{ frame, before, texture, places, most, spans, scale, black },
+      frame,
+      before,
+      texture,
+      places,
+      most,
+      spans,
+      scale,
+      black,
       opacity: drawing.opacity,
       gain: gainOf(frame, drawing, black),
       size: from.size,

@@ -109,7 +109,10 @@ function inverseOf(width: number, height: number, color: Colors) {
   const redOfV = (1 - kr) / vr;
   const kg = 1 - kr - kb;
   return {
-    ...{ y0: y0 * y1, y1, redOfV, blueOfU },
+    y0: y0 * y1,
+    y1,
+    redOfV,
+    blueOfU,
     greenOfU: (-kb * blueOfU) / kg,
     greenOfV: (-kr * redOfV) / kg,
   };

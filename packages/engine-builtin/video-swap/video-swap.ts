@@ -69,7 +69,12 @@ export async function videoSwap(
   const memory = new FrameMemory();
   const outputPath = join(job.outputDir, 'output.mp4');
   const writer = await media.openWriter({
-    ...{ path: outputPath, ...size, color: video.color, signal, frameRate: video.frameRate, memory },
+    path: outputPath,
+    ...size,
+    color: video.color,
+    signal,
+    frameRate: video.frameRate,
+    memory,
     ...(info.audio ? { audio: { path: job.video } } : {}),
   });
   let swap: SwapFrames | undefined;

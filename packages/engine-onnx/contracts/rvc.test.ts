@@ -106,8 +106,11 @@ describe('models of voices compute what they compute', () => {
       dims: values.length === 1 ? [1] : [1, values.length],
     });
     const { audio } = await pool.run('my-voice', {
-      ...{ feats: { data: new Float32Array(4 * 256), dims: [1, 4, 256] }, p_len: numbers([4]) },
-      ...{ pitch: numbers(pitch), pitchf: numbers(hz), sid: numbers([1]) },
+      feats: { data: new Float32Array(4 * 256), dims: [1, 4, 256] },
+      p_len: numbers([4]),
+      pitch: numbers(pitch),
+      pitchf: numbers(hz),
+      sid: numbers([1]),
     });
     let turns = 0;
     const wanted = Array.from({ length: 4 * 320 }, (_, i) => {

@@ -35,7 +35,9 @@ const options = z.strictObject({
 
 function voice(name: string, width: number, needs: string): Contract {
   const whole = (role: string, dims: readonly Dim[], more: Partial<TensorSpec> = {}): TensorSpec => ({
-    ...{ name: role, types: ['int64'], dims },
+    name: role,
+    types: ['int64'],
+    dims,
     ...more,
   });
   const inputs = [
@@ -46,7 +48,12 @@ function voice(name: string, width: number, needs: string): Contract {
     whole('sid', [1]),
   ];
   return {
-    ...{ name, stage: VOICE, several: true, traits: {}, options, needs: [needs] },
+    name,
+    stage: VOICE,
+    several: true,
+    traits: {},
+    options,
+    needs: [needs],
     tensors({ sample_rate: rate = 0 }) {
       const samples = open((FRAMES * rate) / 100);
       return {

@@ -8,12 +8,15 @@ const COLOR = { range: 'tv', space: 'bt709', primaries: 'bt709', transfer: 'bt70
 const SIZE = 512;
 
 const still: Picture = {
-  ...{ width: 400, height: 300, channels: 3 },
+  width: 400,
+  height: 300,
+  channels: 3,
   data: Uint8Array.from({ length: 400 * 300 * 3 }, (_, i) => 60 + (Math.floor(i / 3) % 400) / 4),
 };
 /** Red grows to the right, green downwards. */
 const drawn: RgbImage = {
-  ...{ width: SIZE, height: SIZE },
+  width: SIZE,
+  height: SIZE,
   data: Float32Array.from({ length: SIZE * SIZE * 3 }, (_, i) => {
     const pixel = Math.floor(i / 3);
     return [(pixel % SIZE) / 4, Math.floor(pixel / SIZE) / 4 + 80, 30][i % 3] as number;

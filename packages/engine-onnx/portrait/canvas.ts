@@ -136,8 +136,12 @@ function placesOf(part: Picture, crop: CropTransform, cropSize: number, mask: Pa
   const across = Math.min(MOST_TAPS, Math.max(1, Math.round(1 / crop.scale)));
   const taps = across * across;
   const places = {
-    ...{ pixels: new Uint32Array(count), shares: new Float32Array(count), touched, taps },
-    ...{ at: new Uint32Array(count * taps), right: new Float32Array(count * taps) },
+    pixels: new Uint32Array(count),
+    shares: new Float32Array(count),
+    touched,
+    taps,
+    at: new Uint32Array(count * taps),
+    right: new Float32Array(count * taps),
     down: new Float32Array(count * taps),
   };
   const inside = (value: number): number => Math.min(cropSize - 1, Math.max(0, value - 0.5));

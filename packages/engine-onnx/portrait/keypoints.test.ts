@@ -21,7 +21,10 @@ function turned(angles: Partial<typeof LEVEL>, [x, y, z]: readonly [number, numb
 function motion(seed: number, more: Partial<HeadMotion> = {}): HeadMotion {
   const [pitch = 0, yaw = 0, roll = 0] = noise(3, seed).map((value) => 20 * value);
   return {
-    ...{ pitch, yaw, roll, scale: 1.2 + 0.01 * (seed % 10) },
+    pitch,
+    yaw,
+    roll,
+    scale: 1.2 + 0.01 * (seed % 10),
     translation: noise(3, seed + 1),
     expression: noise(63, seed + 2).map((value) => 0.05 * value),
     points: noise(63, seed + 3),
@@ -57,7 +60,10 @@ describe('key points', () => {
     points.set([0.5, -0.25, 0.125]);
     const expression = new Float32Array(63).fill(0.01);
     const found = keyPointsOf({
-      ...{ ...LEVEL, scale: 2, points, expression },
+      ...LEVEL,
+      scale: 2,
+      points,
+      expression,
       translation: Float32Array.of(0.3, 0.4, 0.5),
     });
     expectClose(found.slice(0, 6), [1.32, -0.08, 0.27, 0.32, 0.42, 0.02]);

@@ -137,7 +137,11 @@ async function words(dir: string): Promise<string> {
   if (!tools.available) throw new Error(`these tests need the Debian package flite: ${tools.reason}`);
   const path = join(dir, 'words.wav');
   await speakScript({
-    ...{ script: WORDS, voiceId: 'slt', path, directory: dir, tools },
+    script: WORDS,
+    voiceId: 'slt',
+    path,
+    directory: dir,
+    tools,
     signal: AbortSignal.timeout(60_000),
   });
   return path;

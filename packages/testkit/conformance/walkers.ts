@@ -20,7 +20,12 @@ export async function walkers(dir: string): Promise<{ inputs: Inputs; bad: reado
     (name) => join(dir, name),
   ) as [string, string, string, string];
   const clip: Clip = {
-    ...{ width: WIDTH, height: HEIGHT, frames: 30, rate: 15, dress: BLUE_SHIRT, head: astronaut },
+    width: WIDTH,
+    height: HEIGHT,
+    frames: 30,
+    rate: 15,
+    dress: BLUE_SHIRT,
+    head: astronaut,
     stance: walker(WIDTH, HEIGHT),
   };
   const rig = await openMediaRig();

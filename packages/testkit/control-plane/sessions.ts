@@ -23,7 +23,11 @@ export interface TestOpening {
 export async function reserveSession(sql: Sql, accountId: string, opening: TestOpening = {}) {
   const { capability = 'voice', minutes = 1, id = newSessionId(), token = id } = opening;
   const request = {
-    ...{ session: id, account: accountId, capability, inputs: [], minutes },
+    session: id,
+    account: accountId,
+    capability,
+    inputs: [],
+    minutes,
     token_sha256: sha256(token).toString('hex'),
     ticket: randomBytes(32).toString('hex'),
   };

@@ -139,7 +139,8 @@ export async function startScriptedSidecar(socket: string, options: ScriptedOpti
         // Hands the input on, and says of it what it was told to say.
         await copyFile(join(root, inputs.video ?? ''), join(out, 'out.mp4'));
         return void result(call, {
-          ...{ outputFile: 'out.mp4', contentType: 'video/mp4' },
+          outputFile: 'out.mp4',
+          contentType: 'video/mp4',
           units: { unit: 'second', milliUnits: BigInt(parameters.milliseconds ?? 0) },
         });
       case 'inputs':

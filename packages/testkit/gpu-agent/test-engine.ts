@@ -86,7 +86,8 @@ async function render(request: RenderRequest): Promise<RenderResult> {
     case 'no-process':
       throw new RenderError('unsupported_format', 'The file is damaged.', {
         cause: Object.assign(new Error('spawn /usr/bin/tool EAGAIN'), {
-          ...{ code: 'EAGAIN', syscall: 'spawn /usr/bin/tool' },
+          code: 'EAGAIN',
+          syscall: 'spawn /usr/bin/tool',
         }),
       });
     case 'no-file':

@@ -28,7 +28,8 @@ parentPort.on('message', ({ type, id, work }) => {
 
 export function createThreadEngine({ threads }: EngineOptions): Engine {
   const pool = new WorkerPool({
-    ...{ threads, onCrash: () => {} },
+    threads,
+    onCrash: () => {},
     entry: new URL(`data:text/javascript,${encodeURIComponent(THREAD)}`),
   });
   return {

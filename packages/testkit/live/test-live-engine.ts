@@ -32,8 +32,12 @@ export function createTestLiveEngine(change: { slots?: number; delivery?: LiveEn
       firstFrame: '{"width":640,"height":480,"fps":25,"codec":"jpeg"}',
       format: {
         kind: 'picture',
-        ...{ width: 640, height: 480, fps: 25, codec: 'jpeg' },
-        ...{ maxSide: 1280, maxPixels: 1280 * 720 },
+        width: 640,
+        height: 480,
+        fps: 25,
+        codec: 'jpeg',
+        maxSide: 1280,
+        maxPixels: 1280 * 720,
       },
       maxMessageBytes: 2 * 1024 * 1024,
       async transform(message) {

@@ -13,7 +13,8 @@ export function toneModels(
     names: new Set([TONE_MODEL]),
     of: () => ({
       voice: {
-        ...{ name: TONE_MODEL, options: { sample_rate: RATE } },
+        name: TONE_MODEL,
+        options: { sample_rate: RATE },
         inputs: ['feats', 'p_len', 'pitch', 'pitchf', 'sid'].map((role) => ({ role, dims: [1] })),
       },
       content: { name: 'content', options: {}, inputs: [{ role: 'sound', dims: [1, 1] }] },

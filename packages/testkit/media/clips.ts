@@ -54,7 +54,11 @@ export async function openMediaRig(options: Omit<MediaOptions, 'tools'> = {}): P
   const { signal } = new AbortController();
   const path = (name: string) => join(dir, name);
   return {
-    ...{ dir, tools, media, signal, path },
+    dir,
+    tools,
+    media,
+    signal,
+    path,
     withOptions(other) {
       const made = createMedia({ tools, ...other });
       others.push(made);

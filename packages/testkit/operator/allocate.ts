@@ -11,8 +11,14 @@ import {
 
 export function allocationOf(session: string, more: Partial<AllocateRequest> = {}): AllocateRequest {
   return {
-    ...{ sessionId: session, capability: 'voice', account: 'acc-1', maxDurationSeconds: 600 },
-    ...{ connectDeadlineSeconds: 60, settings: {}, inputs: {}, requestId: `request-${session}` },
+    sessionId: session,
+    capability: 'voice',
+    account: 'acc-1',
+    maxDurationSeconds: 600,
+    connectDeadlineSeconds: 60,
+    settings: {},
+    inputs: {},
+    requestId: `request-${session}`,
     ticketSha256: randomBytes(32),
     ...more,
   };

@@ -37,7 +37,10 @@ export function jobOf(
 
 /** Of an attempt; one that is only assigned has not been written to have begun. */
 export const bound = (phase: RenderJobStatus['phase'], more: RenderJobStatus = {}): RenderJobStatus => ({
-  ...{ phase, attempt: 2, agent: 'one', agentIncarnation: 'i1' },
+  phase,
+  attempt: 2,
+  agent: 'one',
+  agentIncarnation: 'i1',
   ...(phase === 'Assigned' ? {} : { startTime: ago(5) }),
   ...more,
 });
@@ -61,8 +64,14 @@ export const {
   ATTEMPT_STATE_FAILED: FAILED,
 } = AttemptState;
 export const output = {
-  ...{ key: 'out/u1/2.jpg', contentType: 'image/jpeg', sizeBytes: 10n, sha256Hex: '' },
-  ...{ unit: 'image', milliUnits: 1000n, stages: [], engine: 'e/1' },
+  key: 'out/u1/2.jpg',
+  contentType: 'image/jpeg',
+  sizeBytes: 10n,
+  sha256Hex: '',
+  unit: 'image',
+  milliUnits: 1000n,
+  stages: [],
+  engine: 'e/1',
 };
 
 /** What is decided, in short: action types, and of a status its phase and the reason of its condition. */

@@ -283,11 +283,17 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
     await by.apply(GPUAGENT_RESOURCE, { metadata, spec: {} });
     const { memoryMib, renderMemoryMib } = options;
     const capabilities = (options.capabilities ?? [CAPABILITY]).map((each) => ({
-      ...{ name: each, slots: 1 },
+      name: each,
+      slots: 1,
       ...(renderMemoryMib !== undefined && { memoryMib: renderMemoryMib }),
     }));
     const own = {
-      ...{ incarnation, address: `127.0.0.1:${server.port}`, node: 'test', version: '1', slots, draining },
+      incarnation,
+      address: `127.0.0.1:${server.port}`,
+      node: 'test',
+      version: '1',
+      slots,
+      draining,
       engines: [{ name: 'scripted', version: '1', capabilities }],
       ...(memoryMib !== undefined && { memoryMib }),
       ...(saidLive.length > 0 && { live: saidLive }),
@@ -297,7 +303,11 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
 
   const ending = new AbortController();
   const lease = createLeaseKeeper({
-    ...{ client, namespace, name, holder: incarnation, logger },
+    client,
+    namespace,
+    name,
+    holder: incarnation,
+    logger,
     durationSeconds: leaseSeconds,
     renewEveryMs: options.renewEveryMs ?? 2_000,
     fenceAfterMs: leaseSeconds * 1000 - 1_500,

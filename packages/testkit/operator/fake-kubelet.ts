@@ -54,7 +54,9 @@ export async function startFakeKubelet(harness: Harness, agent: AgentOfPod): Pro
   let most = 0;
 
   const condition = (type: string, status: string, more: object = {}) => ({
-    ...{ type, status, lastTransitionTime: new Date().toISOString() },
+    type,
+    status,
+    lastTransitionTime: new Date().toISOString(),
     ...more,
   });
   const say = (name: string, status: object) =>
@@ -124,7 +126,11 @@ export async function startFakeKubelet(harness: Harness, agent: AgentOfPod): Pro
     },
   };
   const reflector = createReflector<Pod>({
-    ...{ client, resource: POD_RESOURCE, namespace, labelSelector: POOL_LABEL, logger: silentLogger() },
+    client,
+    resource: POD_RESOURCE,
+    namespace,
+    labelSelector: POOL_LABEL,
+    logger: silentLogger(),
     handlers: {
       onAdd(pod) {
         const { name = '' } = pod.metadata;

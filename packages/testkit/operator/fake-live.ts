@@ -109,7 +109,13 @@ export function createFakeLive(options: FakeLiveOptions): FakeLive {
     ledger?.entries.push(entry);
     const state = SessionState.SESSION_STATE_CLAIMED;
     const told = {
-      ...{ sessionId, capability, state, streamedMs: 0n, received: 0n, converted: 0n, dropped: 0n },
+      sessionId,
+      capability,
+      state,
+      streamedMs: 0n,
+      received: 0n,
+      converted: 0n,
+      dropped: 0n,
       reason: EndReason.END_REASON_UNSPECIFIED,
       goingAway: false,
       fault: '',

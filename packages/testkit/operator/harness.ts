@@ -102,13 +102,17 @@ export async function createHarness(kube?: Awaited<ReturnType<typeof testKube>>)
     objects,
     async operator(overrides = {}) {
       const started = await startOperator({
-        ...{ kubeconfigPath, namespace, objects, logger },
+        kubeconfigPath,
+        namespace,
+        objects,
+        logger,
         identity: `operator-${++serial}`,
         healthListen: { host: '127.0.0.1', port: 0 },
         // Held through what a machine that stands still costs; released at once when an operator ends.
         election: { leaseDurationMs: 60_000, renewDeadlineMs: 50_000, retryPeriodMs: 500 },
         // So are sessions that are being allocated, slots that are asked for.
-        ...{ waitForSlotMs: 8_000, claimTimeoutMs: 8_000 },
+        waitForSlotMs: 8_000,
+        claimTimeoutMs: 8_000,
         ...overrides,
       });
       operators.push(started);
@@ -154,7 +158,10 @@ export async function createHarness(kube?: Awaited<ReturnType<typeof testKube>>)
       const states: RenderJob[] = [];
       const keep = (job: RenderJob) => void states.push(job);
       const reflector = createReflector<RenderJob>({
-        ...{ client, resource: RENDERJOB_RESOURCE, namespace, logger },
+        client,
+        resource: RENDERJOB_RESOURCE,
+        namespace,
+        logger,
         handlers: { onAdd: keep, onUpdate: keep },
       });
       watching.push(reflector.run(ending.signal));

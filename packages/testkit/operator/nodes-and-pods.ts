@@ -96,7 +96,8 @@ export async function restrictedKubeconfig(options: {
 
   const { CoreV1Api } = await import('@kubernetes/client-node');
   const { status } = await config.makeApiClient(CoreV1Api).createNamespacedServiceAccountToken({
-    ...{ name, namespace },
+    name,
+    namespace,
     body: { spec: { audiences: [], expirationSeconds: 3_600 } },
   });
   const text = parse(await readFile(kubeconfigPath, 'utf8')) as { users: { user: object }[] };

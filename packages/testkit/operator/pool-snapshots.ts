@@ -13,7 +13,8 @@ export const secondsAgo = (seconds: number): number => NOW - seconds * 1000;
 
 export function poolOf(spec: Partial<AgentPool['spec']> = {}, status?: AgentPoolStatus): AgentPool {
   return {
-    ...{ apiVersion: 'semblance.dev/v1alpha1', kind: 'AgentPool' },
+    apiVersion: 'semblance.dev/v1alpha1',
+    kind: 'AgentPool',
     metadata: { name: 'gpu', namespace: 'ns', uid: 'pool-uid', generation: 1 },
     spec: { template: { spec: { containers: [{ name: 'agent', image: 'agent:1' }] } }, ...spec },
     ...(status && { status }),
@@ -23,7 +24,11 @@ export function poolOf(spec: Partial<AgentPool['spec']> = {}, status?: AgentPool
 /** A ready agent without work, idle since it was made, unless said otherwise. */
 export function agentOf(more: Partial<PoolAgent> = {}): PoolAgent {
   return {
-    ...{ ready: true, outOfService: false, slots: 2, used: 0, drained: undefined },
+    ready: true,
+    outOfService: false,
+    slots: 2,
+    used: 0,
+    drained: undefined,
     costs: new Map([['face-swap', 1]]),
     live: new Map(),
     idleSince: secondsAgo(3_600),
@@ -39,9 +44,18 @@ export const drained = (why: 'ScaleDown' | 'RollingUpdate', more: Partial<PoolAg
 /** A Pod with a ready agent unless said otherwise. */
 export function podOf(name: string, more: Partial<PoolPod> = {}): PoolPod {
   return {
-    ...{ name, uid: `uid-${name}`, revision: 'new', createdAt: secondsAgo(3_700) },
-    ...{ terminating: false, end: undefined, scheduled: true, unreadySince: undefined, obstacle: undefined },
-    ...{ deleteFirst: false, served: true, agent: agentOf() },
+    name,
+    uid: `uid-${name}`,
+    revision: 'new',
+    createdAt: secondsAgo(3_700),
+    terminating: false,
+    end: undefined,
+    scheduled: true,
+    unreadySince: undefined,
+    obstacle: undefined,
+    deleteFirst: false,
+    served: true,
+    agent: agentOf(),
     ...more,
   };
 }
@@ -58,7 +72,10 @@ export const starting = (name: string, more: Partial<PoolPod> = {}): PoolPod =>
 
 export function profileWith(more: Partial<Profile> = {}): Profile {
   return {
-    ...{ slots: 2, costs: new Map([['face-swap', 1]]), live: new Map(), known: true },
+    slots: 2,
+    costs: new Map([['face-swap', 1]]),
+    live: new Map(),
+    known: true,
     capabilities: new Set(['face-swap']),
     ...more,
   };
@@ -66,9 +83,14 @@ export function profileWith(more: Partial<Profile> = {}): Profile {
 
 export function snapshotWith(more: Partial<PoolSnapshot> = {}): PoolSnapshot {
   return {
-    ...{ pool: poolOf(), revision: 'new', pods: [], profile: profileWith(), now: NOW },
+    pool: poolOf(),
+    revision: 'new',
+    pods: [],
+    profile: profileWith(),
+    now: NOW,
     demand: NO_DEMAND,
-    ...{ hold: undefined, refused: new Set<string>() },
+    hold: undefined,
+    refused: new Set<string>(),
     ...more,
   };
 }
@@ -102,7 +124,8 @@ export const auto = (
     desiredReplicas === undefined ? undefined : { desiredReplicas },
   );
 export const jobs = (count: number, passedOver = 0) => ({
-  ...{ jobs: new Map([['face-swap', count]]), passedOver: new Map([['face-swap', passedOver]]) },
+  jobs: new Map([['face-swap', count]]),
+  passedOver: new Map([['face-swap', passedOver]]),
   opens: new Map(),
 });
 export const opens = (count: number) => ({ ...NO_DEMAND, opens: new Map([['voice', count]]) });

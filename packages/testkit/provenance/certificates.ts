@@ -54,7 +54,11 @@ export async function certificates() {
   const signingAlgorithm = KEYS['P-256'];
   const certificate = await X509CertificateGenerator.createSelfSigned(
     {
-      ...{ name, keys, notBefore, notAfter, signingAlgorithm },
+      name,
+      keys,
+      notBefore,
+      notAfter,
+      signingAlgorithm,
       extensions: [
         new BasicConstraintsExtension(true, undefined, true),
         new KeyUsagesExtension(KeyUsageFlags.keyCertSign, true),
@@ -72,7 +76,10 @@ export async function certificates() {
       const subject = `CN=Signer, O=${organization}`;
       const issued = await X509CertificateGenerator.create(
         {
-          ...{ subject, notBefore, signingAlgorithm, issuer: wanted.selfSigned ? subject : name },
+          subject,
+          notBefore,
+          signingAlgorithm,
+          issuer: wanted.selfSigned ? subject : name,
           notAfter: new Date(Date.now() + days * DAY_MS),
           publicKey: own.publicKey,
           signingKey: by.privateKey,

@@ -77,7 +77,9 @@ export function apiOf({ baseUrl, apiKey }: { baseUrl: string; apiKey?: string })
       headers.set('authorization', `Bearer ${apiKey}`);
     }
     const init = {
-      ...{ method, headers, redirect: 'manual' as const },
+      method,
+      headers,
+      redirect: 'manual' as const,
       ...(options.body === undefined ? {} : { body: options.body as RequestInit['body'] }),
     };
     return askFairly(async () => readAnswer(await fetch(`${baseUrl}${path}`, init)), isFailure);

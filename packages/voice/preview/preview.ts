@@ -97,7 +97,8 @@ export function createPreviews(options: PreviewsOptions): Previews {
         const sound = await inThread({ speech: { samples, sampleRate }, voice }, limited);
         const software = `${generator.name} ${generator.version}`;
         const xmp = xmpPacket({
-          ...{ digitalSourceType: GENERATED, creatorTool: software },
+          digitalSourceType: GENERATED,
+          creatorTool: software,
           instanceId: `xmp:iid:${randomUUID()}`,
         });
         return encodeWav(sound, PREVIEW_RATE, { software, comment: COMMENT, xmp });

@@ -25,7 +25,10 @@ afterAll(() => rig.close());
 async function open(...given: GivenModel[]): Promise<ModelVoices> {
   const models = await openModelVoices(
     {
-      ...{ modelDir: await rig.make(given), providers: ['cpu'], devices: [0], threads: 1 },
+      modelDir: await rig.make(given),
+      providers: ['cpu'],
+      devices: [0],
+      threads: 1,
       say: () => undefined,
     },
     AbortSignal.timeout(60_000),
@@ -39,7 +42,9 @@ async function open(...given: GivenModel[]): Promise<ModelVoices> {
 const speaking = (model: string, voice = alto): Voice => ({ ...voice, model });
 const start = (models: ModelVoices, model: string, sampleRate = RATE, signal = NEVER) =>
   new RvcConverter({
-    ...{ sampleRate, voice: speaking(model), models: models.of(model) },
+    sampleRate,
+    voice: speaking(model),
+    models: models.of(model),
     run: (name, feeds) => models.run(name, feeds, signal),
   });
 

@@ -202,7 +202,9 @@ describe('the mel bands of RMVPE', () => {
 
 describe('the pitch of a source', () => {
   const model = (name: string, ...roles: string[]) => ({
-    ...{ name, options: {}, inputs: roles.map((role) => ({ role, dims: [1, 64] })) },
+    name,
+    options: {},
+    inputs: roles.map((role) => ({ role, dims: [1, 64] })),
   });
   const run = () => Promise.reject(new Error('not in this test'));
 

@@ -30,7 +30,11 @@ export async function enginesAlone(
       await mkdir(tempDir, { recursive: true });
       const engine = await startEngineProcess({
         setup: { source: engineSource('builtin'), options: { threads: 1 } },
-        ...{ tempDir, logger: silentLogger(), warmUpTimeoutMs: 120_000, cancelGraceMs: 1_000, signal },
+        tempDir,
+        logger: silentLogger(),
+        warmUpTimeoutMs: 120_000,
+        cancelGraceMs: 1_000,
+        signal,
       });
       engines.push(engine);
       await promisify(execFile)('taskset', ['-acp', String(core), String(engine.pid)]);

@@ -119,7 +119,8 @@ async function measure({ stack, say }: BenchContext, wanted: readonly WorkName[]
         ours: `${figure(bare.two)} s`,
         peer: `${figure(bare.one)} s (one engine)`,
         ratio: (bare.two / bare.one).toFixed(3),
-        ...{ goal: '', met: '' },
+        goal: '',
+        met: '',
       });
     }
     return {
@@ -179,7 +180,8 @@ async function photoWork({ api }: Account): Promise<Work> {
     api.upload({ filename: 'face.png', bytes: await readFile(FACE) }),
   ]);
   return {
-    ...{ name: 'Photo Swaps', count: PHOTOS },
+    name: 'Photo Swaps',
+    count: PHOTOS,
     submit: () => api.swap({ image_key, face_key }),
     sample: { capability: 'face-swap-image', inputs: { image: BASE, face: FACE } },
   };

@@ -15,7 +15,11 @@ let holdMs = 0;
 const started: FakeAgent[] = [];
 for (let i = 0; i < Number(agents); i++) {
   const agent = await startFakeAgent({
-    ...{ kubeconfigPath, namespace, name: `agent-${i}`, slotLedger, lax: true },
+    kubeconfigPath,
+    namespace,
+    name: `agent-${i}`,
+    slotLedger,
+    lax: true,
     live: { voice: Number(slots) },
     script() {},
   });

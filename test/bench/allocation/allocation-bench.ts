@@ -87,8 +87,12 @@ function createBare(client: KubeClient, namespace: string, n: number): Promise<u
   return client.createForMetadata(LIVESESSION_RESOURCE, {
     metadata: { name: `session-${n}`, namespace, annotations: { 'semblance.dev/allocated-by': 'bench' } },
     spec: {
-      ...{ capability: 'voice', agent: `agent-${n % AGENTS}`, incarnation: '0123456789ab' },
-      ...{ account, maxDurationSeconds, connectDeadlineSeconds },
+      capability: 'voice',
+      agent: `agent-${n % AGENTS}`,
+      incarnation: '0123456789ab',
+      account,
+      maxDurationSeconds,
+      connectDeadlineSeconds,
     },
   });
 }

@@ -130,11 +130,19 @@ async function measureRun(
   const result = await speakPortrait(
     { image, script, voiceId, outputDir: directory },
     {
-      ...{ media, finder, speech, signal, checkpoint: () => undefined, onProgress: () => undefined },
+      media,
+      finder,
+      speech,
+      signal,
+      checkpoint: () => undefined,
+      onProgress: () => undefined,
       onFrame: (seconds, mouth, pose, { rig }) => {
         const rest = rig.gaps[4] as number;
         told.push({
-          ...{ seconds, mouth, yaw: pose.yaw, eyes: pose.expression.eyes?.[0] ?? 1 },
+          seconds,
+          mouth,
+          yaw: pose.yaw,
+          eyes: pose.expression.eyes?.[0] ?? 1,
           open: mouth.rest * rest + (1 - mouth.rest) * mouth.open,
         });
       },
@@ -174,7 +182,11 @@ async function measureRun(
     seen.eyes,
   );
   const row = (name: string, ours: string, goal = '', met = true): Row => ({
-    ...{ name: `${label}: ${name}`, ours, peer: '', ratio: '', goal },
+    name: `${label}: ${name}`,
+    ours,
+    peer: '',
+    ratio: '',
+    goal,
     met: goal === '' ? '' : met ? 'met' : 'not met',
   });
   return {

@@ -132,7 +132,13 @@ async function measureScene(
 ): Promise<{ outcome: Outcome; rows: Buffer[][] }> {
   const { name, width, height, resolution, camera } = scene;
   const clip: Clip = {
-    ...{ width, height, frames: FRAMES, rate: RATE, dress: BLUE_SHIRT, head, stance: walker(width, height) },
+    width,
+    height,
+    frames: FRAMES,
+    rate: RATE,
+    dress: BLUE_SHIRT,
+    head,
+    stance: walker(width, height),
     ...(camera ? { camera } : {}),
   };
   const video = join(directory, 'walk.mp4');
@@ -141,8 +147,11 @@ async function measureScene(
   await writeCharacter(character, ...scene.character);
   const start = performance.now();
   const result = await identitySwap({ video, character, resolution, outputDir: directory }, media, {
-    ...{ people: finder, finder: faces, signal: new AbortController().signal },
-    ...{ checkpoint: () => undefined, onProgress: () => undefined },
+    people: finder,
+    finder: faces,
+    signal: new AbortController().signal,
+    checkpoint: () => undefined,
+    onProgress: () => undefined,
   });
   const seconds = (performance.now() - start) / 1000;
   const measured = { mask: [] as number[], silhouette: [] as number[], background: [] as number[] };
@@ -166,8 +175,11 @@ async function measureScene(
   const peer = await encodeAlone(tools, video, join(directory, 'peer.mp4'));
   await rename(result.outputPath, join(outDir, `identity-swap-${name.replaceAll(/[ ,]+/g, '-')}.mp4`));
   const outcome: Outcome = {
-    ...{ name, ...measured, swapped: Number(result.details.frames_with_swap) },
-    ...{ framesPerSecond: FRAMES / seconds, peer: FRAMES / peer },
+    name,
+    ...measured,
+    swapped: Number(result.details.frames_with_swap),
+    framesPerSecond: FRAMES / seconds,
+    peer: FRAMES / peer,
   };
   return { outcome, rows: [before, after] };
 }
@@ -190,8 +202,11 @@ async function measureHead({ media, finder, faces, directory, outDir }: Tools): 
     outputDir: directory,
   } as const;
   const { outputPath } = await identitySwap(job, media, {
-    ...{ people: finder, finder: faces, signal: new AbortController().signal },
-    ...{ checkpoint: () => undefined, onProgress: () => undefined },
+    people: finder,
+    finder: faces,
+    signal: new AbortController().signal,
+    checkpoint: () => undefined,
+    onProgress: () => undefined,
   });
   const [a, b] = [await measureVideo(media, faces, video), await measureVideo(media, faces, outputPath)];
   await rename(outputPath, join(outDir, 'identity-swap-head.mp4'));

@@ -51,7 +51,11 @@ export async function runLiveRelayBench({ say }: Pick<BenchContext, 'say'>): Pro
     const ticket = randomBytes(32);
     const names = { sessionId: newId('ses-'), incarnation: ready.incarnation };
     const request = ClaimSlotRequest.fromPartial({
-      ...{ ...names, capability: 'voice', settings, connectDeadlineSeconds: 60, maxDurationSeconds: 600 },
+      ...names,
+      capability: 'voice',
+      settings,
+      connectDeadlineSeconds: 60,
+      maxDurationSeconds: 600,
       ticketSha256: createHash('sha256').update(ticket).digest(),
     });
     await call(agent.claimSlot.bind(agent), request, { timeoutMs: 10_000 });

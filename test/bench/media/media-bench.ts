@@ -94,12 +94,12 @@ async function compare(tools: MediaTools, media: OpenMedia, dir: string, clip: C
       atLeast: 0.5,
     }),
     ratioRow({
-      ...{
-        name: `${clip.name}: decode, encode, measure`,
-        ours: best.transcodeOurs,
-        peer: best.transcodeAlone,
-      },
-      ...{ unit: 'frames/s', peerName, atLeast: 0.6 },
+      name: `${clip.name}: decode, encode, measure`,
+      ours: best.transcodeOurs,
+      peer: best.transcodeAlone,
+      unit: 'frames/s',
+      peerName,
+      atLeast: 0.6,
     }),
   ];
 }

@@ -71,7 +71,10 @@ async function peakOf(video: string, seconds: number, dir: string): Promise<Peak
   await mkdir(join(dir, 'out'), { recursive: true });
   const engine = await startEngineProcess({
     setup: { source: engineSource('builtin'), options: { threads: 1 } },
-    ...{ tempDir: dir, logger: silentLogger(), warmUpTimeoutMs: 120_000, cancelGraceMs: 1_000 },
+    tempDir: dir,
+    logger: silentLogger(),
+    warmUpTimeoutMs: 120_000,
+    cancelGraceMs: 1_000,
     signal: new AbortController().signal,
   });
   const warm = mibOf(engine.pid);

@@ -163,7 +163,9 @@ async function measureRun(
   ) as Outcome['r'];
   const frames = DRIVER_SEC * RATE;
   const outcome: Outcome = {
-    ...{ label, r, identity },
+    label,
+    r,
+    identity,
     judged: {
       driver: correlation(mouths.driver, mouths.output),
       told: correlation(
@@ -231,12 +233,16 @@ function sectionOf(outcomes: readonly Outcome[], outDir: string): Section {
   }
   for (const { label, framesPerSecond, cpuMsPerFrame, peer } of outcomes) {
     const row = ratioRow({
-      ...{ name: `${label}: ${HEIGHT}p`, ours: framesPerSecond, peer, unit: 'frames/s' },
-      ...{ peerName: 'ffmpeg decodes and encodes alone', atLeast: 0 },
+      name: `${label}: ${HEIGHT}p`,
+      ours: framesPerSecond,
+      peer,
+      unit: 'frames/s',
+      peerName: 'ffmpeg decodes and encodes alone',
+      atLeast: 0,
     });
     rows.push({ ...row, goal: '≥ 25 frames/s', met: framesPerSecond >= 25 ? 'met' : 'not met' });
     const ours = `${figure(cpuMsPerFrame)} ms a frame`;
-    rows.push({ ...{ name: `${label}: CPU without ffmpeg`, ours }, peer: '', ratio: '', goal: '', met: '' });
+    rows.push({ name: `${label}: CPU without ffmpeg`, ours, peer: '', ratio: '', goal: '', met: '' });
   }
   return {
     title: 'Motion Transfer',

@@ -29,7 +29,12 @@ async function have(count: number): Promise<void> {
     while (next < count) {
       const name = `agent-${String(next++).padStart(4, '0')}`;
       const agent = await startFakeAgent({
-        ...{ kubeconfigPath, namespace, name, client, script, slots: Number(slots) },
+        kubeconfigPath,
+        namespace,
+        name,
+        client,
+        script,
+        slots: Number(slots),
         leaseSeconds: Number(leaseSeconds),
         renewEveryMs: Number(leaseSeconds) * 250,
       });

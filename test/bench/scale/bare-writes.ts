@@ -60,10 +60,17 @@ function succeeded(job: RenderJob): JobSnapshot {
   const report: AttemptStatus = {
     ref: { jobUid: job.metadata.uid ?? '', attempt: 1 },
     state: AttemptState.ATTEMPT_STATE_SUCCEEDED,
-    ...{ progress: 1, stage: '', startedAtMs: BigInt(Date.now()) },
+    progress: 1,
+    stage: '',
+    startedAtMs: BigInt(Date.now()),
     output: {
-      ...{ key: outputKey(job, 1, 'image/jpeg') ?? '', contentType: 'image/jpeg', sizeBytes: 1234n },
-      ...{ sha256Hex: 'ab'.repeat(32), unit: 'image', milliUnits: 1000n, engine: 'scripted/1' },
+      key: outputKey(job, 1, 'image/jpeg') ?? '',
+      contentType: 'image/jpeg',
+      sizeBytes: 1234n,
+      sha256Hex: 'ab'.repeat(32),
+      unit: 'image',
+      milliUnits: 1000n,
+      engine: 'scripted/1',
       stages: [{ name: 'swap', milliseconds: 12.5, engine: '' }],
     },
   };
@@ -76,8 +83,12 @@ function writeEvent(client: KubeClient, job: RenderJob, note: string): Promise<u
   return client.create(EVENT_RESOURCE, {
     metadata: { name: `${name}.${randomBytes(8).toString('hex')}`, namespace },
     eventTime: microTime(),
-    ...{ type: 'Normal', reason: 'Assigned', action: 'Bind', note },
+    type: 'Normal',
+    reason: 'Assigned',
+    action: 'Bind',
+    note,
     regarding: { apiVersion: job.apiVersion, kind: job.kind, namespace, name, uid, resourceVersion },
-    ...{ reportingController: 'semblance.dev/operator', reportingInstance: 'bench' },
+    reportingController: 'semblance.dev/operator',
+    reportingInstance: 'bench',
   });
 }

@@ -15,7 +15,9 @@ const SECONDS = 20;
 /** From when a job was to be created until an agent was asked to begin it, at an even rate, with free slots. */
 export async function runDispatchBench(context: BenchContext): Promise<Section> {
   const setting = await startSetting(context, {
-    ...{ namespace: 'bench-dispatch', slots: SLOTS, renderMs: RENDER_MS },
+    namespace: 'bench-dispatch',
+    slots: SLOTS,
+    renderMs: RENDER_MS,
   });
   const rows: Row[] = [];
   try {

@@ -82,7 +82,12 @@ export async function startSetting({ stack }: BenchContext, options: SettingOpti
     };
     const operator = await start('bench');
     return {
-      ...{ client, namespace, operator, metric, close, agentsPid: agents.pid },
+      client,
+      namespace,
+      operator,
+      metric,
+      close,
+      agentsPid: agents.pid,
       async agents(count) {
         await agents.ask(`agents ${count}`);
         await eventually(

@@ -100,8 +100,20 @@ for (let at = 0; taken < minutes * MINUTE; ) {
 }
 
 const figures: OneHourFigures = {
-  ...{ voice: VOICE, minutes, taken, given, clicks, least, most, memory, inUse, cpu },
-  ...{ firstClicks, lastClicks, firstSpeech, lastSpeech },
+  voice: VOICE,
+  minutes,
+  taken,
+  given,
+  clicks,
+  least,
+  most,
+  memory,
+  inUse,
+  cpu,
+  firstClicks,
+  lastClicks,
+  firstSpeech,
+  lastSpeech,
 };
 console.log(JSON.stringify(figures));
 

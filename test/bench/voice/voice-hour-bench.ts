@@ -64,12 +64,16 @@ function rowsOf(figures: OneHourFigures): Row[] {
       met: given === taken,
     }),
     limitRow({
-      ...{ name: 'growth of resident memory from minute 5 to the end', unit: 'MB' },
-      ...{ ours: growth(memory), limit: 4 },
+      name: 'growth of resident memory from minute 5 to the end',
+      unit: 'MB',
+      ours: growth(memory),
+      limit: 4,
     }),
     limitRow({
-      ...{ name: 'growth of memory in use', unit: 'MB' },
-      ...{ ours: growth(inUse), limit: 1 },
+      name: 'growth of memory in use',
+      unit: 'MB',
+      ours: growth(inUse),
+      limit: 1,
     }),
     row('processor time of the last ten minutes', {
       ours: `${figure(end)} s`,

@@ -210,7 +210,9 @@ test('a pool that cannot start agents says why; a HorizontalPodAutoscaler scales
   const { spec } = await poolOf('image');
   await expect(
     kubectl.apply({
-      ...{ apiVersion: 'semblance.dev/v1alpha1', kind: 'AgentPool', metadata: { name: 'turned' } },
+      apiVersion: 'semblance.dev/v1alpha1',
+      kind: 'AgentPool',
+      metadata: { name: 'turned' },
       spec: { autoscaling: { minReplicas: 3, maxReplicas: 2 }, template: spec.template },
     }),
   ).rejects.toThrow(/minReplicas is at most maxReplicas/);

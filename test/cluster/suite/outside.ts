@@ -60,7 +60,9 @@ export async function startOutside(listen: string, nameOf: (server: string) => s
     const s3 = await startS3Server();
     closing.push(s3.stop);
     const client = new S3Client({
-      ...{ region: 'us-east-1', endpoint: s3.endpoint, forcePathStyle: true },
+      region: 'us-east-1',
+      endpoint: s3.endpoint,
+      forcePathStyle: true,
       credentials: S3_CREDENTIALS,
     });
     closing.push(async () => client.destroy());

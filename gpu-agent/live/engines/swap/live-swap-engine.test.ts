@@ -49,15 +49,17 @@ describe('a picture that is not to be opened', () => {
         },
         close: async () => {},
       }),
-      ...{ characters: ['astronaut'], logger: silentLogger(), onChange() {}, onCrash() {} },
+      characters: ['astronaut'],
+      logger: silentLogger(),
+      onChange() {},
+      onCrash() {},
     });
     const { firstFrame } = await engine.open({
-      ...{
-        settings: { prompt: 'use api/uploads/face-1' },
-        inputs: {},
-        unusable: { face: 'It is no picture.' },
-      },
-      ...{ signal: new AbortController().signal, onFailed() {} },
+      settings: { prompt: 'use api/uploads/face-1' },
+      inputs: {},
+      unusable: { face: 'It is no picture.' },
+      signal: new AbortController().signal,
+      onFailed() {},
     });
     expect(looks).toEqual([{ kind: 'own' }]);
     expect(JSON.parse(firstFrame)).toMatchObject({ note: 'Your own face is kept: It is no picture.' });

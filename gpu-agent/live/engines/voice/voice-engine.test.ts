@@ -33,7 +33,11 @@ afterEach(() => engine.close());
 
 function create(hungMs = 60_000, openModels?: () => Promise<ModelVoices>): void {
   engine = createVoiceEngine({
-    ...{ slots: 4, sampleRate: RATE, chunkFrames: 960, logger: silentLogger(), onChange() {} },
+    slots: 4,
+    sampleRate: RATE,
+    chunkFrames: 960,
+    logger: silentLogger(),
+    onChange() {},
     onCrash: () => crashes++,
     ...(openModels ? { openModels } : {}),
     threads: { hungMs },
@@ -48,7 +52,9 @@ async function start(hungMs?: number): Promise<void> {
 const open = (by: Voice) =>
   engine.open({
     settings: { voice: JSON.stringify(voiceDefinition(by)) },
-    ...{ inputs: {}, signal: NEVER, onFailed() {} },
+    inputs: {},
+    signal: NEVER,
+    onFailed() {},
   });
 
 describe('an agent without models', () => {

@@ -13,7 +13,9 @@ export async function warmUpConversion(signal: AbortSignal): Promise<void> {
   const converter = createVoiceConverter({
     sampleRate: RATE,
     voice: {
-      ...{ id: 'warm-up', name: 'warm-up', description: 'heard by nobody' },
+      id: 'warm-up',
+      name: 'warm-up',
+      description: 'heard by nobody',
       pitchHz: { low: 205, high: 290 },
       formantShift: 1.17,
       timbre: [

@@ -78,11 +78,9 @@ export function walker(width: number, height: number): (t: number) => Stance {
   return (t) => {
     const step = Math.sin(t * 5);
     return {
-      ...{
-        x: width * (0.24 + 0.13 * t),
-        y: height * 0.965 - Math.abs(step) * 0.008 * height,
-        height: 0.9 * height,
-      },
+      x: width * (0.24 + 0.13 * t),
+      y: height * 0.965 - Math.abs(step) * 0.008 * height,
+      height: 0.9 * height,
       arms: [
         0.25 + 0.25 * step,
         0.2 + 0.35 * step,
@@ -104,7 +102,12 @@ export function walker(width: number, height: number): (t: number) => Stance {
 export async function writeClip(media: Media, clip: Clip, path: string, audio?: string): Promise<void> {
   const { width, height, rate, frames } = clip;
   const writer = await media.openWriter({
-    ...{ path, width, height, color: COLOR, frameRate: rate, signal: new AbortController().signal },
+    path,
+    width,
+    height,
+    color: COLOR,
+    frameRate: rate,
+    signal: new AbortController().signal,
     ...(audio ? { audio: { path: audio } } : {}),
   });
   const data = new Uint8Array((width * height * 3) / 2);

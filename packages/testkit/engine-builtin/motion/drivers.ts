@@ -106,7 +106,10 @@ export async function writeDriver(
   const { picture, face } = subject;
   const { width, height } = picture;
   const writer = await media.openWriter({
-    ...{ path: options.path, width, height, frameRate: options.frameRate },
+    path: options.path,
+    width,
+    height,
+    frameRate: options.frameRate,
     color: { range: 'tv', space: 'bt709', primaries: 'bt709', transfer: 'bt709' },
     signal: new AbortController().signal,
     ...(options.audio ? { audio: { path: options.audio } } : {}),

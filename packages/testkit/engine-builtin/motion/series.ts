@@ -28,7 +28,13 @@ export async function measureVideo(
   const info = await media.probe(path, 'video', signal);
   const tracker = new FaceTracker(finder, () => undefined, 'both-ways');
   const series: Series & { missing: number } = {
-    ...{ ptsUs: [], roll: [], yaw: [], pitch: [], dx: [], aperture: [], eyes: [] },
+    ptsUs: [],
+    roll: [],
+    yaw: [],
+    pitch: [],
+    dx: [],
+    aperture: [],
+    eyes: [],
     missing: 0,
   };
   let reference: DriverReference | undefined;

@@ -43,7 +43,12 @@ export async function makeClip(media: Media, clip: Clip): Promise<WrittenVideo> 
   const { signal } = new AbortController();
   const timeUs = clip.timeUs ?? ((frame: number) => frame * 40_000);
   const writer = await media.openWriter({
-    ...{ path, width, height, color: COLOR, signal, frameRate: 25 },
+    path,
+    width,
+    height,
+    color: COLOR,
+    signal,
+    frameRate: 25,
     ...(audio ? { audio: { path: audio } } : {}),
   });
   const noise = new Noise(clip.noise ?? 2.5);

@@ -92,7 +92,14 @@ export function pageRig() {
     rig,
     /** That of the test which runs. */
     page: () => page,
-    ...{ status, figure, isOpen, opened, choosePictures, chooseFile },
-    ...{ startStreaming, expectOver, expectNoSession },
+    status,
+    figure,
+    isOpen,
+    opened,
+    choosePictures,
+    chooseFile,
+    startStreaming,
+    expectOver,
+    expectNoSession,
   };
 }
