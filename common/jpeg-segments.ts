@@ -11,7 +11,7 @@ export const START_OF_SCAN = 0xda;
 const START_OF_IMAGE = 0xffd8;
 const END_OF_IMAGE = 0xd9;
 /** Cameras write a dozen, with a few filling bytes. A picture of markers alone would keep its reader busy. */
-const MOST_MARKERS = 1_000;
+const MAX_MARKERS = 1_000;
 
 /**
  * Segments of a JPEG from its beginning (ITU-T T.81, B.1.1), up to the first that is damaged, the end of the picture or
@@ -20,7 +20,7 @@ const MOST_MARKERS = 1_000;
 export function* jpegSegments(picture: Buffer): Generator<JpegSegment> {
   if (picture.length < 4 || picture.readUInt16BE(0) !== START_OF_IMAGE) return;
   let at = 2;
-  for (let markers = 0; markers < MOST_MARKERS && at + 4 <= picture.length; markers++) {
+  for (let markers = 0; markers < MAX_MARKERS && at + 4 <= picture.length; markers++) {
     if (picture[at] !== 0xff) return;
     const marker = picture[at + 1] as number;
     // Any marker may have bytes 0xff before it.

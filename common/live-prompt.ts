@@ -38,9 +38,9 @@ const ARTICLE =
 const OWN = /^(?:keep (?:me|my (?:own )?face)(?: as (?:i am|it is))?|my own face|no (?:swap|change)|none)$/u;
 /** What a character pack may have for an id. */
 export const CHARACTER_ID = /^[a-z0-9][a-z0-9-]{0,63}$/;
-const MOST_WORDS = 4;
+const MAX_WORDS = 4;
 /** As the API has it, Unicode code points. */
-const MOST_CHARACTERS = 2000;
+const MAX_CHARACTERS = 2000;
 
 const KEPT = 'Your own face is kept';
 
@@ -51,8 +51,8 @@ const KEPT = 'Your own face is kept';
  * @param known ids of the characters there are; without them any id is taken, and whoever opens the stream finds out
  */
 export function readPrompt(prompt: string | null | undefined, known?: Iterable<string>): Look {
-  if (prompt && prompt.length > MOST_CHARACTERS && [...prompt].length > MOST_CHARACTERS)
-    return own(`the prompt is longer than ${MOST_CHARACTERS.toLocaleString('en')} characters.`);
+  if (prompt && prompt.length > MAX_CHARACTERS && [...prompt].length > MAX_CHARACTERS)
+    return own(`the prompt is longer than ${MAX_CHARACTERS.toLocaleString('en')} characters.`);
   // Marks that are not seen (zero-width, direction) come along with copied text.
   const text = (prompt ?? '')
     .replace(/\p{Cf}/gu, '')
@@ -103,5 +103,5 @@ function namesAsked(plain: string): string[] {
   const name = words && ARTICLE.exec(words.replace(/[ ,]+please$/u, ''))?.[1];
   if (!name || /^(?:the|an?)$/.test(name)) return [];
   const parts = name.split(' ');
-  return parts.length > MOST_WORDS ? [] : [parts.join('-')];
+  return parts.length > MAX_WORDS ? [] : [parts.join('-')];
 }

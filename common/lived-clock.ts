@@ -1,6 +1,6 @@
 /** How often it looks, and how much of a pause between two looks counts at most. */
 const EVERY_MS = 250;
-const MOST_MS = 2 * EVERY_MS;
+const MAX_MS = 2 * EVERY_MS;
 
 /** Milliseconds that this process has lived through. */
 export interface LivedClock {
@@ -20,10 +20,10 @@ export function createLivedClock(clock: () => number = () => performance.now()):
   let stoodMs = 0;
   return {
     everyMs: EVERY_MS,
-    now: () => Math.min(clock(), lookedAt + MOST_MS) - stoodMs,
+    now: () => Math.min(clock(), lookedAt + MAX_MS) - stoodMs,
     look() {
       const at = clock();
-      stoodMs += Math.max(0, at - lookedAt - MOST_MS);
+      stoodMs += Math.max(0, at - lookedAt - MAX_MS);
       lookedAt = at;
     },
   };

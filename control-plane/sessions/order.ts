@@ -34,8 +34,8 @@ export interface SessionOrder {
   readonly inputs: readonly { readonly role: string; readonly key: string; readonly kind: string }[];
 }
 
-const MOST_MINUTES: Readonly<Record<string, number>> = { voice: 120, 'full-live-swap': 240 };
-const MOST_PROMPT = 2_000;
+const MAX_MINUTES: Readonly<Record<string, number>> = { voice: 120, 'full-live-swap': 240 };
+const MAX_PROMPT = 2_000;
 const TICKET_BYTES = 32;
 
 export function sha256(of: string | Buffer): Buffer {
@@ -51,8 +51,8 @@ const NO_VOICE = { role: 'voice', key: '', kind: 'voice' };
 /** @throws ApiError invalid_input: a field that is wrong whatever there is */
 export async function orderOf(voices: VoiceCatalogue, wish: SessionWish): Promise<SessionOrder> {
   const { capability, durationMinutes: minutes, prompt, voiceId } = wish;
-  const most = MOST_MINUTES[capability];
-  if (!Object.hasOwn(MOST_MINUTES, capability) || most === undefined)
+  const most = MAX_MINUTES[capability];
+  if (!Object.hasOwn(MAX_MINUTES, capability) || most === undefined)
     throw new ApiError('invalid_input', 'There is no such session capability.');
   if (!Number.isInteger(minutes) || minutes < 1 || minutes > most)
     throw new ApiError('invalid_input', `\`duration_minutes\` is a whole number from 1 to ${most}.`);
@@ -72,8 +72,8 @@ async function voiceOf(voices: VoiceCatalogue, id: string | undefined): Promise<
 }
 
 function lookOf(prompt: string): Details {
-  if ((prompt.length > MOST_PROMPT && [...prompt].length > MOST_PROMPT) || !isStorable(prompt))
-    throw new ApiError('invalid_input', `\`prompt\` is text of at most ${MOST_PROMPT} characters.`);
+  if ((prompt.length > MAX_PROMPT && [...prompt].length > MAX_PROMPT) || !isStorable(prompt))
+    throw new ApiError('invalid_input', `\`prompt\` is text of at most ${MAX_PROMPT} characters.`);
   const look = readPrompt(prompt);
   const inputs = look.kind === 'upload' ? [{ role: 'face', key: look.fileKey, kind: 'image' }] : [];
   return { settings: { prompt }, inputs };

@@ -14,7 +14,7 @@ const KINDS: Partial<Record<MediaKind, string>> = {
 };
 
 /** Objects that one sweep fails to delete before it gives up. */
-const MOST_FAILURES = 5;
+const MAX_FAILURES = 5;
 
 /** What every key of an upload begins with; no other object's does. */
 const KEY_PREFIX = 'api/up-';
@@ -111,7 +111,7 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
         await objects.delete(fileKey);
         return true;
       } catch (err) {
-        if (++failures >= MOST_FAILURES) throw err;
+        if (++failures >= MAX_FAILURES) throw err;
         logger.warn({ err, fileKey }, 'delete failed');
         return false;
       }

@@ -17,11 +17,11 @@ import { offeredVoices, soundOf } from './catalogue.ts';
 export const PREVIEWS_PREFIX = 'voices/';
 const CONTENT_TYPE = 'audio/wav';
 /** Far more than four seconds take. */
-const MOST_BYTES = 1 << 20;
+const MAX_BYTES = 1 << 20;
 /** Longest pause after failures of one preview. */
-const MOST_RETRY_MS = 3_600_000;
+const MAX_RETRY_MS = 3_600_000;
 /** Agents asked for one preview before it is put off. */
-const MOST_AGENTS = 3;
+const MAX_AGENTS = 3;
 const CALL_MS = 70_000;
 /** A round ends after so long, so that its lease need not be longer. */
 const ROUND_MS = 120_000;
@@ -83,11 +83,11 @@ export function createPreviewChore(options: PreviewsOptions): Chore {
   async function askAgents(voice: Voice, signal: AbortSignal): Promise<Uint8Array> {
     const definition = JSON.stringify(voiceDefinition(voice));
     let failure: unknown = new Error('no agent is ready to carry voices');
-    for (const address of shuffled(readyForVoice(agents.list())).slice(0, MOST_AGENTS)) {
+    for (const address of shuffled(readyForVoice(agents.list())).slice(0, MAX_AGENTS)) {
       try {
         const wav = await ask(address, definition, signal);
         if (isWav(wav)) return wav;
-        throw new Error(`what the agent at ${address} sent is no WAV file of ${MOST_BYTES} bytes at most`);
+        throw new Error(`what the agent at ${address} sent is no WAV file of ${MAX_BYTES} bytes at most`);
       } catch (error) {
         signal.throwIfAborted();
         failure = error;
@@ -109,7 +109,7 @@ export function createPreviewChore(options: PreviewsOptions): Chore {
 
   async function putOff(sound: string, attempts: number, error: unknown): Promise<void> {
     const reason = describeError(error).replaceAll('\0', '').slice(0, 500);
-    const seconds = backoffMs(attempts, retryMs, MOST_RETRY_MS) / 1_000;
+    const seconds = backoffMs(attempts, retryMs, MAX_RETRY_MS) / 1_000;
     await sql`
       update voice_previews set attempts = attempts + 1, last_error = ${reason},
                                 due_at = now() + ${seconds} * interval '1 second'
@@ -119,7 +119,7 @@ export function createPreviewChore(options: PreviewsOptions): Chore {
   return {
     name: 'voice previews',
     everySeconds: everyMs / 1_000,
-    leaseSeconds: (ROUND_MS + CALL_MS * MOST_AGENTS) / 1_000,
+    leaseSeconds: (ROUND_MS + CALL_MS * MAX_AGENTS) / 1_000,
     async work(signal) {
       const bySound = await wanted();
       if (!agents.hasSynced || readyForVoice(agents.list()).length === 0) return { made: 0 };
@@ -128,7 +128,7 @@ export function createPreviewChore(options: PreviewsOptions): Chore {
         select sound, attempts from voice_previews
         where object_key is null
           and (due_at <= now()
-               or due_at > now() + least(${MOST_RETRY_MS}::float8, ${retryMs}::float8 * 2 ^ least(attempts, 30))
+               or due_at > now() + least(${MAX_RETRY_MS}::float8, ${retryMs}::float8 * 2 ^ least(attempts, 30))
                                    * interval '1 millisecond')
           and sound = any(${[...bySound.keys()]}::text[])
         order by attempts, sound`;
@@ -169,7 +169,7 @@ function shuffled<T>(items: readonly T[]): T[] {
 
 function isWav(bytes: Uint8Array): boolean {
   const name = (at: number) => Buffer.from(bytes.subarray(at, at + 4)).toString('latin1');
-  return bytes.length > 44 && bytes.length <= MOST_BYTES && name(0) === 'RIFF' && name(8) === 'WAVE';
+  return bytes.length > 44 && bytes.length <= MAX_BYTES && name(0) === 'RIFF' && name(8) === 'WAVE';
 }
 
 function askOverGrpc(token: string | undefined, tls: Tls | undefined): AskForPreview {

@@ -11,7 +11,7 @@ import { isStorable, type Transaction } from '../storage/sql.ts';
 import { listOffered } from './list-voices.ts';
 
 /** Most voices that may be added by command. */
-const MOST_ADDED = 500;
+const MAX_ADDED = 500;
 
 /** What the service owner may do to the voices. @param files voices of files, which no command removes */
 export function createVoiceChanges(files: ReadonlyMap<string, Voice>) {
@@ -27,8 +27,8 @@ export function createVoiceChanges(files: ReadonlyMap<string, Voice>) {
       const [before] = await tx<{ definition: Record<string, unknown> }[]>`
         select definition from voices where id = ${voice.id}`;
       const [count] = await tx<{ added: number }[]>`select count(*)::int as added from voices`;
-      if (!before && (count?.added ?? 0) >= MOST_ADDED)
-        throw new ApiError('invalid_input', `There are ${MOST_ADDED} added voices, which is the most.`);
+      if (!before && (count?.added ?? 0) >= MAX_ADDED)
+        throw new ApiError('invalid_input', `There are ${MAX_ADDED} added voices, which is the most.`);
       await tx`
         insert into voices (id, definition) values (${voice.id}, ${tx.json(definition)}::jsonb)
         on conflict (id) do update set definition = excluded.definition, added_at = now()`;

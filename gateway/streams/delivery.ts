@@ -5,7 +5,7 @@ interface Mark {
 }
 
 /** Clients give up a server that sends pings faster than they can answer; `ws` does at 60. */
-const MOST_MARKS = 20;
+const MAX_MARKS = 20;
 
 /**
  * How much of what was sent the client has not read yet. What the kernel has taken is not read: megabytes wait there,
@@ -48,7 +48,7 @@ export class Delivery {
 
   #mark(now: number): number | undefined {
     // Until the first pong one ping is enough to find out whether there will be any.
-    if (this.#marks.length >= (this.#confirmed ? MOST_MARKS : 1)) return undefined;
+    if (this.#marks.length >= (this.#confirmed ? MAX_MARKS : 1)) return undefined;
     if (this.#sent - (this.#marks.at(-1)?.sent ?? this.#read) < this.#every) return undefined;
     this.#marks.push({ sent: this.#sent, at: now });
     return this.#from + this.#marks.length - 1;

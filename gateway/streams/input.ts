@@ -35,14 +35,14 @@ export interface Input {
 }
 
 /** However small they are, messages cost. */
-const MOST_MESSAGES = 1_000;
+const MAX_MESSAGES = 1_000;
 /**
  * Times the bound, while it is the client that does not read: 12 s of sound. It has 10 s to read again, in which it may
  * well go on speaking.
  */
-const MOST_WHILE_HELD = 6;
+const MAX_WHILE_HELD = 6;
 /** Pictures that the transport has not taken yet. */
-const MOST_UNWRITTEN = 2;
+const MAX_UNWRITTEN = 2;
 
 /**
  * Sound is never left out: what the agent has not answered is bounded, and at the bound the client's socket is not read
@@ -61,7 +61,7 @@ function createSoundInput({ ws, relay, format, output, unread }: InputOptions): 
   let answeredAt = 0;
   const written = () => {};
   const isOver = (times: number) =>
-    unanswered.units >= format.mostUnanswered * times || unanswered.messages >= MOST_MESSAGES * times;
+    unanswered.units >= format.mostUnanswered * times || unanswered.messages >= MAX_MESSAGES * times;
   return {
     dropped: 0,
     push(data, now) {
@@ -70,7 +70,7 @@ function createSoundInput({ ws, relay, format, output, unread }: InputOptions): 
       if (!isOver(1) || pausedAt !== undefined) return true;
       // That it reads again is known by its pongs, which come behind its media: with both ways stopped nothing would ever
       // go on. So what it says meanwhile is kept, which is bounded by how fast it may speak.
-      if (output.isHoldingRelay) return !isOver(MOST_WHILE_HELD);
+      if (output.isHoldingRelay) return !isOver(MAX_WHILE_HELD);
       pausedAt = now;
       heldMs = output.heldMs(now);
       ws.pause();
@@ -105,7 +105,7 @@ function createPictureInput({ relay, format, clock }: InputOptions): Input {
   let heldAt = 0;
   let dropped = 0;
   let answeredAt = 0;
-  const hasRoom = () => unwritten < MOST_UNWRITTEN && unanswered.messages < format.mostUnanswered;
+  const hasRoom = () => unwritten < MAX_UNWRITTEN && unanswered.messages < format.mostUnanswered;
   const written = () => {
     unwritten--;
     sendNewest(clock());

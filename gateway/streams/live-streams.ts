@@ -53,7 +53,7 @@ const TICK_MS = 1_000;
 /** An agent that prepares its engine only now, and fetches a face for it. */
 const READY_MS = 10_000;
 /** Handshakes under way; what is beyond is refused at once. */
-const MOST_HANDSHAKES = 1_000;
+const MAX_HANDSHAKES = 1_000;
 
 /** Every socket of a live session at this gateway, the one timer that they share, and their reports. */
 export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
@@ -107,7 +107,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
   async function connect(request: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
     const handshake = beginHandshake({ request, socket, logger, metrics });
     if (closing || drainEndsAt !== undefined) return refuseEnding(handshake);
-    if (handshakes >= MOST_HANDSHAKES)
+    if (handshakes >= MAX_HANDSHAKES)
       return handshake.refuse('at_capacity', 'Too many connections are being made; connect again shortly.');
     handshakes++;
     try {

@@ -25,7 +25,7 @@ export interface MediaFormat {
  * away for 7 s brings what was said in 13.
  */
 const START_MS = 2_000;
-const MOST_MS = 20_000;
+const MAX_MS = 20_000;
 /** Clocks of sound cards and cameras are not ours. */
 const VOICE_RATE = 1.01;
 const PICTURE_RATE = 1.5;
@@ -52,7 +52,7 @@ function voice({ sampleRate }: VoiceFormat): MediaFormat {
     faultOf: (data) => (data.length % 2 === 0 ? undefined : 'a message has half a sample'),
     unitsOf: (data) => data.length,
     durationMs: (data) => data.length / perMs,
-    allowance: { perMs: perMs * VOICE_RATE, start: START_MS * perMs, most: MOST_MS * perMs },
+    allowance: { perMs: perMs * VOICE_RATE, start: START_MS * perMs, most: MAX_MS * perMs },
     tooFast: `more than ${sampleRate} samples a second`,
     mostUnanswered: SOUND_MS * perMs,
     mostUnread: SOUND_MS * perMs,
@@ -71,7 +71,7 @@ function pictures(format: PictureFormat): MediaFormat {
     allowance: {
       perMs: perMs * PICTURE_RATE,
       start: Math.ceil(START_MS * perMs),
-      most: Math.ceil(MOST_MS * perMs),
+      most: Math.ceil(MAX_MS * perMs),
     },
     tooFast: `more than ${fps} pictures a second`,
     mostUnanswered: Math.ceil(START_MS * perMs),

@@ -4,13 +4,13 @@ import type { WebSocket } from 'ws';
  * Most pongs kept as asked for: more pings than are ever on their way. A client may answer several by one pong, and must
  * not gather a flood from those that it left out.
  */
-const MOST_AWAITED = 64;
+const MAX_AWAITED = 64;
 
 /**
  * Most pongs on their way out. Of pings that come beyond them only the newest is answered, as RFC 6455 (5.5.3) allows: a
  * client that does not read its pongs cannot make them pile up.
  */
-const MOST_UNWRITTEN = 64;
+const MAX_UNWRITTEN = 64;
 
 /** The pings of one socket, either way, and which of the pongs that come they asked for. */
 export class Pings {
@@ -25,7 +25,7 @@ export class Pings {
 
   /** The client sent a ping. `ws` would answer it by itself, and cut a client off for the 61st of a burst. */
   answer(data: Buffer): void {
-    if (this.#unwritten >= MOST_UNWRITTEN) {
+    if (this.#unwritten >= MAX_UNWRITTEN) {
       this.#newest = data;
       return;
     }
@@ -39,7 +39,7 @@ export class Pings {
   }
 
   send(text = ''): void {
-    this.#awaited = Math.min(MOST_AWAITED, this.#awaited + 1);
+    this.#awaited = Math.min(MAX_AWAITED, this.#awaited + 1);
     this.#ws.ping(text);
   }
 

@@ -33,16 +33,16 @@ export interface Reporter {
 /** The control plane stores about a thousand in the time that a message may take. */
 const MAX_BATCH = 500;
 /** A control plane that is down for ten minutes, and ten sessions a second that end meanwhile. */
-const MOST_OWED = 6_000;
+const MAX_OWED = 6_000;
 /** Until the first session says otherwise. */
 const EVERY_MS = 2_000;
-const [LEAST_EVERY_MS, MOST_EVERY_MS] = [100, 30_000];
+const [LEAST_EVERY_MS, MAX_EVERY_MS] = [100, 30_000];
 
 /**
  * Reports of all sessions of this gateway, together, and one message at a time: so a final report is never overtaken by
  * an older one. What could not be sent goes along with the next.
  */
-export function createReporter({ send, logger, mostOwed = MOST_OWED }: ReporterOptions): Reporter {
+export function createReporter({ send, logger, mostOwed = MAX_OWED }: ReporterOptions): Reporter {
   /** Those that go on, and how often each wants to be told of. */
   const open = new Map<Reported, number>();
   let everyMs = EVERY_MS;
@@ -61,7 +61,7 @@ export function createReporter({ send, logger, mostOwed = MOST_OWED }: ReporterO
    * when it connected, so none is to be told of less often than it was told then.
    */
   function interval(): number {
-    let least = MOST_EVERY_MS;
+    let least = MAX_EVERY_MS;
     for (const wantedMs of open.values()) least = Math.min(least, wantedMs);
     if (open.size > 0) everyMs = Math.max(LEAST_EVERY_MS, least);
     return everyMs;

@@ -16,7 +16,7 @@ const CLOSE_TIMEOUT_MS = 2_000;
  * Frames of one message. Messages are counted when they are whole, so this is what bounds frames: `ws` would take 16,384,
  * empty ones, too. Libraries that cut messages do so at 4 KiB and more.
  */
-const MOST_PIECES = 256;
+const MAX_PIECES = 256;
 
 /** Of what `ws` closes by itself, for want of a reason of its own. */
 const REASONS: Readonly<Record<number, string>> = {
@@ -51,7 +51,7 @@ export function createSocketServers(closeTimeoutMs = CLOSE_TIMEOUT_MS) {
         perMessageDeflate: false,
         autoPong: false,
         maxPayload,
-        maxFragments: MOST_PIECES,
+        maxFragments: MAX_PIECES,
         closeTimeout: closeTimeoutMs,
         WebSocket: StreamSocket,
       } as ConstructorParameters<typeof WebSocketServer>[0]);

@@ -32,7 +32,7 @@ export const STREAM_PACE: StreamPace = { ping: 10_000, silence: 20_000, idle: 30
 const MESSAGES = { perMs: 0.5, start: 1_000, most: 2_000 };
 
 /** Messages in a row that the agent could not read, after which the client is told that none of them can be. */
-const MOST_UNREADABLE = 50;
+const MAX_UNREADABLE = 50;
 
 export interface StreamOptions {
   readonly sessionId: string;
@@ -281,8 +281,8 @@ export class Stream implements Reported {
     if (this.#ended) return;
     this.#input.answered(sequence, this.#o.clock());
     this.#unreadable++;
-    if (++this.#unreadableInARow < MOST_UNREADABLE) return;
-    this.end({ name: 'invalid_payload', text: `${MOST_UNREADABLE} messages in a row could not be read` });
+    if (++this.#unreadableInARow < MAX_UNREADABLE) return;
+    this.end({ name: 'invalid_payload', text: `${MAX_UNREADABLE} messages in a row could not be read` });
   }
 
   /** Timers and the clock of the meter are both monotonic; one that fires early is set again. */

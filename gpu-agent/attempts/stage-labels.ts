@@ -1,5 +1,5 @@
 /** Names of stages told apart for one capability: more than the builtin engine and the owner's models have together. */
-const MOST_NAMES = 60;
+const MAX_NAMES = 60;
 const OTHER = 'other';
 
 /**
@@ -7,7 +7,7 @@ const OTHER = 'other';
  * for the life of the process, and one that names a stage after a frame would fill its memory: the names that come first
  * are told apart, and what comes later is `other`.
  */
-export function createStageLabels(most = MOST_NAMES): (capability: string, stage: string) => string {
+export function createStageLabels(most = MAX_NAMES): (capability: string, stage: string) => string {
   const known = new Map<string, Set<string>>();
   return (capability, stage) => {
     const names = known.get(capability) ?? new Set();

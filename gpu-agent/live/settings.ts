@@ -7,14 +7,14 @@ import { whole } from '../whole-number.ts';
 /** Eight conversions take a seventh of a core, transport included: most of it is left to renders. */
 const VOICE_SLOTS_PER_CORE = 8;
 /** One thread relays and converts them all: so many, 1 % of a core each in such a crowd, leave a third of it. */
-const MOST_VOICE_SLOTS = 64;
+const MAX_VOICE_SLOTS = 64;
 /** What a live swap takes of memory, its thread and codecs included. */
 export const LIVE_SWAP_MIB = 300;
 /** Memory with which there is room for one of them beside everything else that an agent of `builtin` does. */
 const ONE_LIVE_SWAP_MIB = 2_304;
 const MAX_SLOTS = 1_024;
 /** Half of what a gateway takes from a client, which may hold to what it is told and be uneven about it. */
-const MOST_MESSAGES_A_SECOND = 250;
+const MAX_MESSAGES_A_SECOND = 250;
 
 /** Variables of the environment that concern live sessions. */
 export const liveShape = {
@@ -47,14 +47,14 @@ export function liveSettings(
   { cores, memoryMib }: { readonly cores: number; readonly memoryMib: number },
 ): LiveSettings {
   const { SEMBLANCE_LIVE_VOICE_RATE: rate, SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: chunk } = config;
-  const least = Math.ceil(rate / MOST_MESSAGES_A_SECOND);
+  const least = Math.ceil(rate / MAX_MESSAGES_A_SECOND);
   if (chunk < least || chunk > rate) {
     throw new ConfigError(
       `The environment is not usable:\n  SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: must be from ${least} to ${rate} where SEMBLANCE_LIVE_VOICE_RATE is ${rate}`,
     );
   }
   return {
-    voiceSlots: config.SEMBLANCE_LIVE_VOICE_SLOTS ?? Math.min(MOST_VOICE_SLOTS, VOICE_SLOTS_PER_CORE * cores),
+    voiceSlots: config.SEMBLANCE_LIVE_VOICE_SLOTS ?? Math.min(MAX_VOICE_SLOTS, VOICE_SLOTS_PER_CORE * cores),
     videoSlots: config.SEMBLANCE_LIVE_VIDEO_SLOTS ?? videoSlotsOf(cores, memoryMib),
     voiceRate: rate,
     voiceChunkFrames: chunk,

@@ -3,7 +3,7 @@ import { EngineInterruptedError } from './engine.ts';
 /** Of the machine and not of the work: no space, no files, no processes, no memory, a disk that cannot be read. */
 const EXHAUSTED: readonly unknown[] = ['ENOSPC', 'EDQUOT', 'EMFILE', 'ENFILE', 'EAGAIN', 'ENOMEM', 'EIO'];
 /** Of causes that go round in a circle, so many are looked at. */
-const MOST_CAUSES = 10;
+const MAX_CAUSES = 10;
 
 /**
  * The fault of the moment behind an error, where a call to the system failed for want of something that the machine
@@ -12,7 +12,7 @@ const MOST_CAUSES = 10;
  */
 export function exhausted(error: unknown): EngineInterruptedError | undefined {
   let at = error;
-  for (let depth = 0; at instanceof Error && depth < MOST_CAUSES; depth++, at = at.cause) {
+  for (let depth = 0; at instanceof Error && depth < MAX_CAUSES; depth++, at = at.cause) {
     const { code, syscall } = at as NodeJS.ErrnoException;
     if (typeof syscall !== 'string' || !EXHAUSTED.includes(code)) continue;
     // Of a program that could not be started, its path follows.

@@ -18,7 +18,7 @@ import {
 /** Lifetime of the links it follows itself: one request, and clocks that differ by minutes. */
 const OWN_LINK_SECONDS = LONGEST_INTERNAL_SECONDS / 2;
 /** What an S3 API takes as one object; the interface has no limit of its own. */
-const MOST_BYTES = 5 * 2 ** 40;
+const MAX_BYTES = 5 * 2 ** 40;
 
 const page = z.object({
   objects: z.array(
@@ -60,7 +60,7 @@ export class GatewayStore extends LinkSigner implements ObjectStore {
     checkKey(key);
     const { contentType, signal } = options;
     signal?.throwIfAborted();
-    const link = this.#link({ method: 'PUT', key, contentType, maxBytes: MOST_BYTES });
+    const link = this.#link({ method: 'PUT', key, contentType, maxBytes: MAX_BYTES });
     const counted = { sizeBytes: 0 };
     try {
       const answer = await this.#http.send('PUT', link, {

@@ -8,9 +8,9 @@ import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
 import { ObjectStoreError } from './store.ts';
 
 /** A page of a list of the longest keys there can be is shorter. */
-const MOST_ANSWER_BYTES = 4 * 1024 * 1024;
+const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 /** More at once wait for one of these to end. */
-const MOST_SOCKETS = 64;
+const MAX_SOCKETS = 64;
 
 export interface Answer {
   readonly status: number;
@@ -40,7 +40,7 @@ export class HttpExchange {
     this.#origin = options.origin;
     this.#idleMs = options.idleMs;
     const secure = options.origin.startsWith('https:');
-    const settings = { keepAlive: false, maxSockets: MOST_SOCKETS };
+    const settings = { keepAlive: false, maxSockets: MAX_SOCKETS };
     this.#agent = secure ? new HttpsAgent(settings) : new HttpAgent(settings);
     this.#request = secure ? requestHttps : requestHttp;
   }
@@ -70,7 +70,7 @@ export class HttpExchange {
           response.on('data', (part: Buffer) => {
             parts.push(part);
             length += part.length;
-            if (length > MOST_ANSWER_BYTES) fail(new Error('its answer is too long'));
+            if (length > MAX_ANSWER_BYTES) fail(new Error('its answer is too long'));
           });
           response.on('error', fail);
           response.on('end', () => {

@@ -12,9 +12,9 @@ import {
 } from './synthesiser.ts';
 import { ESPEAK_ARGS } from './tools.ts';
 
-const MOST_HEAD = 4 << 20;
+const MAX_HEAD = 4 << 20;
 /** Samples of one passage: what the script cuts off at, and one more piece. */
-const MOST_SAMPLES = 48_000 * 610;
+const MAX_SAMPLES = 48_000 * 610;
 
 /** espeak-ng tells of a stop when lips or tongue let go; its closure is the silence before. Seconds. */
 const STOP_LEAD: Readonly<Record<string, number>> = {
@@ -122,12 +122,12 @@ async function readAnswer(reader: ByteReader, reading: PhonemeReading): Promise<
   const bytes: number[] = [];
   for (;;) {
     const byte = await reader.byte();
-    if (byte === undefined || bytes.length > MOST_HEAD) return undefined;
+    if (byte === undefined || bytes.length > MAX_HEAD) return undefined;
     if (byte === 0x0a) break;
     bytes.push(byte);
   }
   const head = JSON.parse(Buffer.from(bytes).toString('utf8')) as Head;
-  if (!(head.samples >= 0 && head.samples <= MOST_SAMPLES)) return undefined;
+  if (!(head.samples >= 0 && head.samples <= MAX_SAMPLES)) return undefined;
   const samples = new Int16Array(head.samples);
   if (!(await reader.fill(new Uint8Array(samples.buffer)))) return undefined;
   return { sampleRate: head.rate, samples, phones: phonesOf(head, reading) };

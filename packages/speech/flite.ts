@@ -15,7 +15,7 @@ import {
 } from './synthesiser.ts';
 
 /** More than flite says of any passage's sounds. */
-const MOST_OUTPUT = 1 << 20;
+const MAX_OUTPUT = 1 << 20;
 
 /**
  * Speaks English with flite: a process for each passage, text in by a file.
@@ -39,7 +39,7 @@ export function openFlite(
       tool.stdout.setEncoding('utf8');
       for await (const piece of tool.stdout) {
         said += piece;
-        if (said.length > MOST_OUTPUT) tool.kill();
+        if (said.length > MAX_OUTPUT) tool.kill();
       }
       const exit = await tool.exited;
       signal.throwIfAborted();

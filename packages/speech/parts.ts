@@ -23,7 +23,7 @@ export interface SharedScript {
 const WORDS = /[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}'’]|\u200C|\u200D)*/gu;
 const LETTER = /[\p{L}\p{N}]/u;
 /** As many are named in a message. */
-const MOST_NAMED = 5;
+const MAX_NAMED = 5;
 
 /** A row of letters of one writing system. */
 interface Run {
@@ -131,8 +131,8 @@ function unreadable(words: readonly string[]): RenderError {
   const writings = new Set(
     words.map((word) => nameOf([...word].find((sign) => writingOfLetter(sign) !== undefined) ?? word)),
   );
-  const named = words.slice(0, MOST_NAMED).map((word) => `"${[...word].slice(0, 40).join('')}"`);
-  const more = words.length > MOST_NAMED ? ` and ${words.length - MOST_NAMED} more` : '';
+  const named = words.slice(0, MAX_NAMED).map((word) => `"${[...word].slice(0, 40).join('')}"`);
+  const more = words.length > MAX_NAMED ? ` and ${words.length - MAX_NAMED} more` : '';
   return new RenderError(
     'processing_failed',
     `No voice here reads the writing of a part of the script: ${[...writings].join(', ')} (${named.join(', ')}${more}). ` +

@@ -6,7 +6,7 @@ import type { Synthesiser, SynthesiserOptions, Utterance } from './synthesiser.t
 import { type Voice, voiceId } from './voices.ts';
 
 /** Synthesisers that are kept: a script may go from voice to voice at every word. */
-const MOST_KEPT = 3;
+const MAX_KEPT = 3;
 
 /** Keeps the synthesisers of the voices that spoke last. */
 export class Speaker {
@@ -24,7 +24,7 @@ export class Speaker {
     this.#kept.delete(id);
     this.#kept.set(id, synthesiser);
     const [oldest] = this.#kept.keys();
-    if (this.#kept.size > MOST_KEPT && oldest !== undefined) {
+    if (this.#kept.size > MAX_KEPT && oldest !== undefined) {
       await this.#kept.get(oldest)?.close();
       this.#kept.delete(oldest);
     }

@@ -39,7 +39,7 @@ const WORDS: Readonly<Record<string, string>> = {
 /** Names of Chinese letters, which the page about Avatar tells of. */
 const SPELLED = ['ja Han'];
 /** The name of a letter takes more, and its number in Unicode more than twice as many. */
-const MOST_SOUNDS_A_LETTER = 4;
+const MAX_SOUNDS_A_LETTER = 4;
 
 let tools: SpeechTools;
 let python: string;
@@ -67,7 +67,7 @@ describe('a voice of espeak-ng', () => {
     const word = WORDS[`${voice} ${writing}`] ?? (WORDS[writing] as string);
     const said = sounds(voice, word);
     expect(said.length, said.join(' ')).toBeGreaterThanOrEqual(word.length / 2);
-    const spelled = said.includes('(en)') || said.length > MOST_SOUNDS_A_LETTER * word.length;
+    const spelled = said.includes('(en)') || said.length > MAX_SOUNDS_A_LETTER * word.length;
     expect(spelled, said.join(' ')).toBe(SPELLED.includes(`${voice} ${writing}`));
   });
 
@@ -82,7 +82,7 @@ describe('a voice of espeak-ng', () => {
   ])('%s spells %s, and is not said to read it', (voice, writing) => {
     const word = WORDS[writing] as string;
     const said = sounds(voice, word);
-    expect(said.includes('(en)') || said.length > MOST_SOUNDS_A_LETTER * word.length).toBe(true);
+    expect(said.includes('(en)') || said.length > MAX_SOUNDS_A_LETTER * word.length).toBe(true);
     expect(reads({ program: 'espeak-ng', name: voice }, word[0] as string)).toBe(false);
   });
 

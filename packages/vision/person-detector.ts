@@ -18,7 +18,7 @@ const REACH = 6;
 /** Two sights whose points differ by less than this share of the body's reach are of the same person. */
 const AGREEMENT = 0.2;
 /** More people are not looked at, however many were seen. */
-const MOST_PEOPLE = 4;
+const MAX_PEOPLE = 4;
 /** The network's circle around a person leaves no room; the landmark network was trained with some. */
 const MARGIN = 1.25;
 
@@ -76,7 +76,7 @@ export function decodePeople(scores: Float32Array, boxes: Float32Array): Sight[]
   });
   let rest = sights.sort((a, b) => b.score - a.score);
   const people: Sight[] = [];
-  while (rest.length > 0 && people.length < MOST_PEOPLE) {
+  while (rest.length > 0 && people.length < MAX_PEOPLE) {
     const best = rest[0] as Sight;
     people.push(average(rest.filter((other) => agree(best, other))));
     rest = rest.filter((other) => !agree(best, other));

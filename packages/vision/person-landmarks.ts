@@ -6,7 +6,7 @@ import { cropRgb, type Point, squareCrop, toPicture } from './picture.ts';
 
 const SIZE = 256;
 /** Of how many rows and columns of picture pixels a crop pixel is the mean, at most: more cost time and change nothing. */
-const MOST_TAPS = 3;
+const MAX_TAPS = 3;
 const HEAT_SIZE = 64;
 /** Points of the network: those of the body, two that place the next crop, and four that say nothing. */
 const ALL_POINTS = 39;
@@ -26,7 +26,7 @@ export class PersonFitter {
 
   async fit(picture: Picture, region: SquareRegion): Promise<Person> {
     const crop = squareCrop(region, region.size, region.angle, SIZE);
-    const { data } = cropRgb(picture, crop, SIZE, SIZE, MOST_TAPS);
+    const { data } = cropRgb(picture, crop, SIZE, SIZE, MAX_TAPS);
     for (let i = 0; i < data.length; i++) data[i] = (data[i] as number) / 255;
     const outputs = await this.#session.run({
       [this.#session.inputNames[0] ?? '']: new Tensor('float32', data, [1, SIZE, SIZE, 3]),

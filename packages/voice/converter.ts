@@ -13,7 +13,7 @@ const LOUDNESS_SEC = 0.3;
 /** What the voice is held to before there is much of it: its own power, as if for a while at this level. */
 const PRIOR_POWER = 1e-4;
 /** Farthest that loudness is corrected, as a factor. */
-const MOST_GAIN = 2;
+const MAX_GAIN = 2;
 
 export interface VoiceConverterOptions {
   /** Samples a second, from {@link LOWEST_RATE} to {@link HIGHEST_RATE}. */
@@ -140,7 +140,7 @@ class Stream {
     this.#sumIn = 0;
     this.#sumOut = 0;
     const gain = Math.sqrt(this.#powerIn / this.#powerOut);
-    this.#shifter.gain = Math.min(MOST_GAIN, Math.max(1 / MOST_GAIN, gain));
+    this.#shifter.gain = Math.min(MAX_GAIN, Math.max(1 / MAX_GAIN, gain));
   }
 }
 

@@ -12,7 +12,7 @@ const KNOWN_SEC = 0.4;
 /** Beyond the target range intonation is flattened, into this many semitones at most. */
 const KNEE_SEMITONES = 3;
 /** Farther the pitch is not moved: grains would be repeated or left out too often. */
-export const MOST_RATIO = 3.6;
+export const MAX_RATIO = 3.6;
 
 /** Moves a speaker's pitch to a target range: his own running median to its middle, with his intonation around it. */
 export class SpeakerPitch {
@@ -61,7 +61,7 @@ export class SpeakerPitch {
     const beyond = Math.abs(away) - this.#half;
     const knee = KNEE_SEMITONES / 12;
     const kept = beyond <= 0 ? away : Math.sign(away) * (this.#half + knee * Math.tanh(beyond / knee));
-    return Math.min(MOST_RATIO, Math.max(1 / MOST_RATIO, 2 ** (this.#middle + kept - octave)));
+    return Math.min(MAX_RATIO, Math.max(1 / MAX_RATIO, 2 ** (this.#middle + kept - octave)));
   }
 
   #medianNow(): number {

@@ -10,7 +10,7 @@ import { PDQ_SIDE, type PdqHash, pdqHashes } from './pdq.ts';
 /** One frame of a video is looked at in each of these. */
 const EVERY_US = 1_000_000;
 /** Pixels of the largest picture that is opened. Of what callers send, larger ones than engines take are refused before. */
-const MOST_PIXELS = 200_000_000;
+const MAX_PIXELS = 200_000_000;
 
 const CHUNK = 256 * 1024;
 
@@ -70,7 +70,7 @@ async function openMedia(): Promise<OpenMedia> {
 async function ofPicture(path: string): Promise<Fingerprint> {
   try {
     // As forgiving as engines are.
-    const { data, info } = await sharp(path, { failOn: 'error', limitInputPixels: MOST_PIXELS })
+    const { data, info } = await sharp(path, { failOn: 'error', limitInputPixels: MAX_PIXELS })
       .autoOrient()
       .resize(PDQ_SIDE, PDQ_SIDE, { fit: 'inside', withoutEnlargement: true })
       .flatten({ background: '#ffffff' })

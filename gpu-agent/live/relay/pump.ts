@@ -1,8 +1,8 @@
 import { BadMessageError, type Delivery } from '@semblance/engine-api/live-engine';
 
 /** Messages that wait to be converted, and their bytes, at which the sender is made to wait (`every`). */
-const MOST_WAITING = 8;
-const MOST_WAITING_BYTES = 256 * 1024;
+const MAX_WAITING = 8;
+const MAX_WAITING_BYTES = 256 * 1024;
 
 export interface PumpOptions {
   readonly delivery: Delivery;
@@ -50,7 +50,7 @@ export function createPump(options: PumpOptions): Pump {
   let stopped = false;
 
   const isFull = (share: number) =>
-    waiting.length >= MOST_WAITING * share || waitingBytes >= MOST_WAITING_BYTES * share;
+    waiting.length >= MAX_WAITING * share || waitingBytes >= MAX_WAITING_BYTES * share;
 
   function take(): Message | undefined {
     const message = waiting.shift();

@@ -9,7 +9,7 @@ const SHOWS_INSIDE = 0.08;
 const UPPER_GAPS = [0, 0.132, 0.236, 0.352, 0.46, 0.57];
 const LOWER_GAPS = [0, 0.084, 0.175, 0.28, 0.39, 0.5];
 /** Most that is seen of the upper and lower teeth beyond the lips, in IOD (9 and 4 mm at 63 mm). */
-const MOST_SHOWN = { upper: 0.14, lower: 0.06 };
+const MAX_SHOWN = { upper: 0.14, lower: 0.06 };
 /** Least that is seen of the upper ones in a mouth that is wide open (2.5 mm). */
 const LEAST_SHOWN = 0.04;
 
@@ -86,8 +86,7 @@ export class MouthInside {
       const tongue = smoothstep(0, 0.09, oy - tongueTop) * smoothstep(0.1, 0.22, gap) * (1 - across ** 3);
       mixInto(out, this.#tongue, 0.75 * tongue * hollow);
       const low = tooth(ox - middle, LOWER_GAPS, 0.012);
-      const lowerTop =
-        Math.max(lowerEdge, bottomY - MOST_SHOWN.lower) + 0.06 * across * across + low.rounding;
+      const lowerTop = Math.max(lowerEdge, bottomY - MAX_SHOWN.lower) + 0.06 * across * across + low.rounding;
       const lowerTeeth = smoothstep(-0.012, 0.012, oy - lowerTop) * (1 - smoothstep(0.65, 0.95, across));
       mixShaded(out, this.#teeth, 0.75 * shade * low.light, lowerTeeth * (this.#showsInside ? 0.75 : 0.85));
       if (this.#showsInside) {
@@ -102,7 +101,7 @@ export class MouthInside {
       } else {
         const high = tooth(ox - middle, UPPER_GAPS, 0.016);
         const least = topY + LEAST_SHOWN * smoothstep(0.1, 0.25, gap);
-        const edge = Math.min(Math.max(upperEdge, least), topY + MOST_SHOWN.upper);
+        const edge = Math.min(Math.max(upperEdge, least), topY + MAX_SHOWN.upper);
         const upperTeeth =
           smoothstep(-0.012, 0.012, edge - 0.05 * across * across - high.rounding - oy) *
           (1 - smoothstep(0.7, 1, across));

@@ -17,7 +17,7 @@ const SEARCH_SIDE = 1280;
 const LEAST_EMPTY = 0.05;
 
 /** Largest size of a body that is drawn from a picture, heights of the frame. */
-export const MOST_OF_FRAME = 0.7;
+export const MAX_OF_FRAME = 0.7;
 /** A picture that is this much larger than it is drawn is made smaller. */
 const LEAST_SHRUNK = 1.3;
 
@@ -69,7 +69,7 @@ export async function readCharacter(
  */
 export async function fittedTo(character: Character, frameHeight: number): Promise<Character> {
   const { picture, person, alpha, face } = character;
-  const by = skeletonOf(person.points).size / (MOST_OF_FRAME * frameHeight);
+  const by = skeletonOf(person.points).size / (MAX_OF_FRAME * frameHeight);
   if (by < LEAST_SHRUNK || picture.data instanceof Uint16Array) return character;
   const width = Math.max(1, Math.round(picture.width / by));
   const height = Math.max(1, Math.round(picture.height / by));

@@ -15,7 +15,7 @@ const NEAR = 1.3;
 /** Narrower faces say nothing of their expression, pixels. */
 const LEAST_WIDTH = 26;
 /** More pixels than this to a side are not searched. */
-const MOST_SEARCHED = 512;
+const MAX_SEARCHED = 512;
 /** Longest wait between two searches, frames. */
 const MAX_WAIT = 8;
 
@@ -79,7 +79,7 @@ export class PersonFaceFollower {
       bottom: Math.min(frame.height, Math.ceil(at.y + reach)),
     };
     if (box.right - box.left < LEAST_WIDTH || box.bottom - box.top < LEAST_WIDTH) return undefined;
-    const step = Math.max(1, Math.ceil((2 * reach) / MOST_SEARCHED));
+    const step = Math.max(1, Math.ceil((2 * reach) / MAX_SEARCHED));
     return nearestFace(this.#finder, toRgb(frame, box, step), {
       box,
       step,

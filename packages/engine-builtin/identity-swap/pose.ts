@@ -23,7 +23,7 @@ const DEPTH = 0.5;
 /** How much longer than its own (at the scale it is drawn in) a bone may get. */
 const STRETCH: Readonly<Record<'arm' | 'leg', number>> = { arm: 1.35, leg: 1.6 };
 /** Farthest that a nose is moved over its face, radii of the head: beyond it shows sides that no picture has. */
-const MOST_TURN = { x: 0.28, y: 0.14 } as const;
+const MAX_TURN = { x: 0.28, y: 0.14 } as const;
 /** A nose stands out farther than the face around it, which follows this much of its way. */
 const TURN_SHARE = 0.6;
 /** A nose that its finder believes in less than this tells no length of a neck. */
@@ -117,8 +117,8 @@ export class Poser {
     const own = this.#own.turn;
     const [x, y] = this.#turns.filter(
       [
-        clamp(TURN_SHARE * (mirror * of.turn.x - own.x), -MOST_TURN.x, MOST_TURN.x),
-        clamp(TURN_SHARE * (of.turn.y - own.y), -MOST_TURN.y, MOST_TURN.y),
+        clamp(TURN_SHARE * (mirror * of.turn.x - own.x), -MAX_TURN.x, MAX_TURN.x),
+        clamp(TURN_SHARE * (of.turn.y - own.y), -MAX_TURN.y, MAX_TURN.y),
       ],
       ptsUs,
     );

@@ -6,7 +6,7 @@ import type { Planes } from '../animate/openings.ts';
 import { planesOf } from '../animate/yuv.ts';
 import { mouthScaleOf } from '../motion-transfer/mouth-scale.ts';
 import type { Colors } from '../video-swap/frame-part.ts';
-import { type Character, MOST_OF_FRAME } from './character.ts';
+import { type Character, MAX_OF_FRAME } from './character.ts';
 import { ClothesDyer } from './clothes.ts';
 import { type Cutout, cutOut } from './cutout.ts';
 import { CharacterDrawer } from './draw.ts';
@@ -24,7 +24,7 @@ import { toned, toneFor } from './tone.ts';
 /** Frames that are looked at before one of them is drawn: what they show of the background serves it, too. */
 const AHEAD = 40;
 /** A person who is not seen for no longer than this is drawn on the way from where it was to where it is again. */
-const MOST_BRIDGED = 15;
+const MAX_BRIDGED = 15;
 /** Around the mask, in sizes of the body: what is background for certain, and what is replaced along with the person. */
 const NEAR = 0.045;
 const HOLE = [0.018, 0.05] as const;
@@ -128,7 +128,7 @@ export class Scene {
 
   #seenLately(index: number): boolean {
     const recent = this.#waiting.findLast(({ person }) => person)?.frame.index ?? this.#last?.index;
-    return recent !== undefined && index - recent <= 2 * MOST_BRIDGED;
+    return recent !== undefined && index - recent <= 2 * MAX_BRIDGED;
   }
 
   /** Draws the oldest frame. @returns whether there was one */
@@ -151,7 +151,7 @@ export class Scene {
   #bridged(index: number): Person | undefined {
     const before = this.#last;
     const after = this.#waiting.find(({ person }) => person);
-    if (!before || !after?.person || after.frame.index - before.index > MOST_BRIDGED + 1) return undefined;
+    if (!before || !after?.person || after.frame.index - before.index > MAX_BRIDGED + 1) return undefined;
     return between(before.person, after.person, (index - before.index) / (after.frame.index - before.index));
   }
 
@@ -233,7 +233,7 @@ export class Scene {
   /** The cut-out, about as large as it is drawn; made again when that is far off. */
   #cutoutFor(size: number, frame: Planes, distance: Plane): Cutout {
     const { picture, person, alpha } = this.#character;
-    const wanted = Math.min(1.25 * size, MOST_OF_FRAME * this.#size.height);
+    const wanted = Math.min(1.25 * size, MAX_OF_FRAME * this.#size.height);
     if (!this.#cutout || wanted > 1.4 * this.#asked) {
       this.#asked = wanted;
       const own = alpha ? { own: alpha } : {};

@@ -6,7 +6,7 @@ import type { Cutout } from './cutout.ts';
 const LIGHT_SHARE = 0.3;
 const CAST_SHARE = 0.35;
 const GAIN = [0.85, 1.12] as const;
-const MOST_CAST = 6;
+const MAX_CAST = 6;
 /** The light parts of a person tell the light that falls on it. */
 const LIGHT_RANK = 0.93;
 
@@ -46,8 +46,8 @@ export function toneFor(cutout: Cutout, frame: Planes, distance: Plane): Tone {
   const light = (rank(person) - 16) / Math.max(1, rank(own) - 16);
   return {
     gain: person.length && own.length ? Math.min(GAIN[1], Math.max(GAIN[0], light ** LIGHT_SHARE)) : 1,
-    u: count ? bounded(CAST_SHARE * (u / count - 128), MOST_CAST) : 0,
-    v: count ? bounded(CAST_SHARE * (v / count - 128), MOST_CAST) : 0,
+    u: count ? bounded(CAST_SHARE * (u / count - 128), MAX_CAST) : 0,
+    v: count ? bounded(CAST_SHARE * (v / count - 128), MAX_CAST) : 0,
   };
 }
 

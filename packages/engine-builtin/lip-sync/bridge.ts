@@ -7,8 +7,8 @@ import type { TrackedFrame } from './steady-face.ts';
 /** Correlation with the face as it was last or next seen from which a frame counts as showing it. */
 const LIKE = 0.55;
 /** A face that moved or grew further while it was lost is another one: shares of its width. */
-const MOST_SHIFT = 0.9;
-const MOST_GROWTH = 0.35;
+const MAX_SHIFT = 0.9;
+const MAX_GROWTH = 0.35;
 
 /** A face that was seen, and the brightness under its mesh before anything was drawn. */
 interface Seen {
@@ -48,7 +48,7 @@ export async function* bridged(frames: AsyncIterable<TrackedFrame>): AsyncGenera
 
 function* between(lost: readonly TrackedFrame[], before: Seen, after: Seen): Generator<TrackedFrame> {
   const [a, b] = [before.face, after.face];
-  if (shift(a, b) > MOST_SHIFT || growth(a, b) > MOST_GROWTH) {
+  if (shift(a, b) > MAX_SHIFT || growth(a, b) > MAX_GROWTH) {
     yield* lost;
     return;
   }

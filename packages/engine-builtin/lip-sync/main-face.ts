@@ -10,8 +10,8 @@ import { LONGEST_GAP } from '../video-swap/track.ts';
 /** Below this the mesh no longer lies on a face. */
 const KEEP_SCORE = 0.5;
 /** A mesh that moved or grew further than this since the face was last seen lies on something else: share of the width. */
-const MOST_SHIFT = 0.45;
-const MOST_GROWTH = 0.35;
+const MAX_SHIFT = 0.45;
+const MAX_GROWTH = 0.35;
 /** Correlation with the face as it was last seen below which something lies before it: the mesh network sees it still. */
 const LEAST_LIKE = 0.4;
 /** A face found further than this from where it was lost, in widths of it and its growth, is another one. */
@@ -76,7 +76,7 @@ export class MainFace {
     const last = this.#last;
     if (!last || this.#missing > LONGEST_GAP) return undefined;
     const face = await this.#fit(frame, last);
-    if (!shows(face) || shift(face, last) > MOST_SHIFT || growth(face, last) > MOST_GROWTH) return undefined;
+    if (!shows(face) || shift(face, last) > MAX_SHIFT || growth(face, last) > MAX_GROWTH) return undefined;
     return likeness(brightnessUnder(frame, face.points), this.#look) < LEAST_LIKE ? undefined : face;
   }
 

@@ -17,7 +17,7 @@ const ORIENTATION = 0x0112;
  * Most passes over a progressive picture. Encoders make about ten; a small file with thousands would keep a decoder busy
  * for minutes.
  */
-const MOST_SCANS = 50;
+const MAX_SCANS = 50;
 
 /**
  * Reads what a JPEG says of itself, before anything is decoded.
@@ -68,7 +68,7 @@ function checkScans(bytes: Buffer, from: number): void {
   let scans = 0;
   // Within a scan 0xff is always followed by 0 or by the number of a restart.
   for (let at = from; at >= 0; at = bytes.indexOf(SCAN, at + 2)) {
-    if (++scans > MOST_SCANS) throw badFrame('The picture has too many scans.');
+    if (++scans > MAX_SCANS) throw badFrame('The picture has too many scans.');
   }
 }
 

@@ -23,7 +23,7 @@ const FADE_MS = 200;
 /** How long a face that was lost is drawn where it ought to be, as far as the picture looks like it. */
 const BRIDGED_MS = 200;
 /** People remembered of those who come and go: a stream has no end. */
-const MOST_PEOPLE = 200;
+const MAX_PEOPLE = 200;
 
 interface Seen {
   readonly mesh: SteadyMesh;
@@ -48,7 +48,7 @@ export class LiveFaces {
   #thoroughMs = Number.NEGATIVE_INFINITY;
 
   constructor(finder: FaceFinder, recogniser: () => Promise<FaceRecogniser>) {
-    const people = new People(MOST_PEOPLE);
+    const people = new People(MAX_PEOPLE);
     this.#tracker = new FaceTracker(finder, JPEG_COLORS, () => undefined, recogniser, people);
   }
 

@@ -21,7 +21,7 @@ const AGAIN_MS = 320;
 /** Time over which the light of an analysis gives way to that of the next. */
 const BLEND_MS = 240;
 /** Widths of faces that the source is kept ready for. */
-const MOST_WIDTHS = 4;
+const MAX_WIDTHS = 4;
 
 /** What is known of one face that is swapped. */
 interface Shown {
@@ -55,7 +55,7 @@ export class LiveSwaps {
 
   /** @param beside the thread that analyses while frames are drawn */
   constructor(source: SwapSource, beside: SwapThreads) {
-    this.#prepared = preparer(source, MOST_WIDTHS);
+    this.#prepared = preparer(source, MAX_WIDTHS);
     this.#beside = beside;
     this.#render = beside.begin(source);
     this.#parts = new FaceParts(source.points);

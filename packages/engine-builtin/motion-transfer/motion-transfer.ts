@@ -23,7 +23,7 @@ export const DRIVER_SIDE = 720;
 /** Frames with a face from which the driver's rest is judged before the first is drawn. */
 const NEUTRAL_FRAMES = 15;
 /** Frames without a face that are waited for one; from then on they show the still. */
-const MOST_WAITING = 240;
+const MAX_WAITING = 240;
 
 export const COLOR: ColorTags = { range: 'tv', space: 'bt709', primaries: 'bt709', transfer: 'bt709' };
 
@@ -163,7 +163,7 @@ class Animation {
     } else this.unseen++;
     this.#waiting.push({ ptsUs, motion: points ? this.#reference?.measure(points) : undefined });
     const known = this.#retargeter !== undefined || this.#seen >= NEUTRAL_FRAMES;
-    if (known || this.#waiting.length >= MOST_WAITING) await this.#drawAll();
+    if (known || this.#waiting.length >= MAX_WAITING) await this.#drawAll();
   }
 
   /** Draws the rest, and waits until all is written. */

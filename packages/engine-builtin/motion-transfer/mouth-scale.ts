@@ -7,7 +7,7 @@ import { DriverReference } from './measure.ts';
 
 const OPENINGS = [0, 0.05, 0.1, 0.16, 0.24, 0.34, 0.46];
 /** The mesh is trusted this far against what was drawn. */
-const MOST_CHANGE = 1.5;
+const MAX_CHANGE = 1.5;
 
 /** How a portrait's mouth is seen; openings in IOD, at the middle. */
 export interface MouthScale {
@@ -65,7 +65,7 @@ export function mouthScaleOf(seen: readonly number[]): MouthScale {
     const [a, b] = [seen[k - 1] as number, seen[k] as number];
     const [from, to] = [OPENINGS[k - 1] as number, OPENINGS[k] as number];
     const t = Math.min(1.5, (gap - a) / (b - a));
-    return Math.min(from + (to - from) * t, gap * MOST_CHANGE);
+    return Math.min(from + (to - from) * t, gap * MAX_CHANGE);
   };
   return { closed, openFor };
 }

@@ -26,7 +26,7 @@ const LEAST_MOVE = 0.02;
  */
 const RIM = 0.14;
 const RIM_PIXELS = 1.2;
-const MOST_RIM = 0.45;
+const MAX_RIM = 0.45;
 /** Lips that are no further apart touch, IOD. */
 const LEAST_GAP = 0.006;
 /** The mesh follows a chin less than all the way. */
@@ -152,7 +152,7 @@ function texturePlaces(axes: FaceFrame, own: Float32Array, gap: number): Float32
       (out[a] as number) - (out[b] as number),
       (out[a + 1] as number) - (out[b + 1] as number),
     );
-    const rim = apart * Math.min(MOST_RIM, RIM + RIM_PIXELS / Math.max(1, thick));
+    const rim = apart * Math.min(MAX_RIM, RIM + RIM_PIXELS / Math.max(1, thick));
     for (const [ring, share] of [
       [innermost, rim],
       [next, rim * 0.5],

@@ -13,11 +13,11 @@ export type FromFrameThread<Answer> =
   | { readonly type: 'failed'; readonly job: number; readonly message: string };
 
 /** More threads than this would wait for the one that gives them work, or for the encoder. */
-const MOST_THREADS = 3;
+const MAX_THREADS = 3;
 
 /** One thread for each core but that of whoever gives them work, as far as more are of use. */
 export function frameThreadCount(): number {
-  return Math.min(MOST_THREADS, Math.max(1, availableParallelism() - 1));
+  return Math.min(MAX_THREADS, Math.max(1, availableParallelism() - 1));
 }
 
 interface Waiting<Answer> {

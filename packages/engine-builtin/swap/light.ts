@@ -61,9 +61,9 @@ const INNER_RELIEF_LIMITS = [1, 1.25] as const;
  * How many times deeper relief may get relative to the light, in a fifth of the source's light and in a third of it or
  * more: more than that, and a face in the dark has black shadows.
  */
-const MOST_CONTRAST = [1.4, 1.9] as const;
+const MAX_CONTRAST = [1.4, 1.9] as const;
 /** The same of fine relief: in weak light deeper pores and wrinkles look like a crust. */
-const MOST_FINE_CONTRAST = 1.1;
+const MAX_FINE_CONTRAST = 1.1;
 const GAIN_LIMITS = [0.03, 3] as const;
 const BALANCE_LIMITS = [0.3, 3] as const;
 
@@ -110,7 +110,7 @@ export function matchLight(inputs: LightInputs): LightField {
     const ratio = (ownLevel + 3) / (otherLevel + 3);
     const gain = clamp(ratio, GAIN_LIMITS);
     const deeper = smoothstep(0.2, 0.35, ratio);
-    const most = ratio * (MOST_CONTRAST[0] + (MOST_CONTRAST[1] - MOST_CONTRAST[0]) * deeper);
+    const most = ratio * (MAX_CONTRAST[0] + (MAX_CONTRAST[1] - MAX_CONTRAST[0]) * deeper);
     const inside = Math.min(
       most,
       clamp(gain * Math.max(inputs.relief, INNER_RELIEF_LIMITS[0]), INNER_RELIEF_LIMITS),
@@ -120,7 +120,7 @@ export function matchLight(inputs: LightInputs): LightField {
     const o = i * fields;
     data[o + LIGHT.gain] = gain;
     data[o + LIGHT.relief] = relief;
-    data[o + LIGHT.fine] = Math.min(relief, ratio * MOST_FINE_CONTRAST);
+    data[o + LIGHT.fine] = Math.min(relief, ratio * MAX_FINE_CONTRAST);
     data[o + LIGHT.middle] = level(narrow.other, i);
     data[o + LIGHT.sourceLevel] = otherLevel;
     data[o + LIGHT.redGain] = balance(colour, 0, i);

@@ -5,7 +5,7 @@ import type { WarpMap } from '@semblance/vision/plane/warp-map';
 /** Width of the surroundings that count as the light of a place, as a share of the face's. */
 const LIGHT_AROUND = 0.08;
 /** Most by which a colour is made lighter to fit the place it comes to. */
-const MOST_GAIN = 2.5;
+const MAX_GAIN = 2.5;
 
 /** What takes the place of the hidden parts of a face, on the coarse grid of its patch. */
 export interface MirrorImage {
@@ -45,7 +45,7 @@ export function showOtherSide(image: RgbImage, { share, map, light }: MirrorImag
       sampleRgb(image, mx / scale, my / scale, rgb);
       for (let c = 0; c < 3; c++) {
         const level = light[c] as Plane;
-        const gain = Math.min(MOST_GAIN, (sample(level, gx, gy) + 2) / (sample(level, mx, my) + 2));
+        const gain = Math.min(MAX_GAIN, (sample(level, gx, gy) + 2) / (sample(level, mx, my) + 2));
         const was = data[o + c] as number;
         data[o + c] = was + ((rgb[c] as number) * gain - was) * part;
       }

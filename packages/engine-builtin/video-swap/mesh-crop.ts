@@ -3,7 +3,7 @@ import type { CropSource } from '@semblance/vision/face-mesh';
 import type { Colors, Frame } from './frame-part.ts';
 
 /** Most samples of brightness for one pixel of a crop, in both directions. */
-const MOST_TAPS = 2;
+const MAX_TAPS = 2;
 
 /** Places in a frame are counted in parts of a pixel: 16 bits of fraction. */
 const ONE = 1 << 16;
@@ -19,7 +19,7 @@ export function cropsOfFrame({ width, height, data }: Frame, color: Colors): Cro
   const u: PlanePart = { data, at: uAt, width: width >> 1, height: height >> 1 };
   const v: PlanePart = { ...u, at: uAt + uAt / 4 };
   return (crop, size, out = new Float32Array(size * size * 3)) => {
-    const taps = Math.min(MOST_TAPS, Math.max(1, Math.round(crop.scale)));
+    const taps = Math.min(MAX_TAPS, Math.max(1, Math.round(crop.scale)));
     const cos = Math.cos(crop.angle) * crop.scale;
     const sin = Math.sin(crop.angle) * crop.scale;
     const by = y1 / (taps * taps);

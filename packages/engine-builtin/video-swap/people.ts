@@ -12,7 +12,7 @@ const OTHER = 0.5;
 /** How much more one of several faces must be like a person than the rest, to be taken for it below {@link SAME}. */
 const LEAD = 0.1;
 /** Descriptions kept of one person. */
-const MOST_LOOKS = 6;
+const MAX_LOOKS = 6;
 
 /** Someone seen in the video. */
 export interface Person {
@@ -85,7 +85,7 @@ export class People {
 
   /** Remembers another look of a person: from another side, in another light. */
   learn(person: Person, look: Float32Array): void {
-    if (person.looks.length < MOST_LOOKS) person.looks.push(look);
+    if (person.looks.length < MAX_LOOKS) person.looks.push(look);
   }
 
   /** Someone who is swapped and could not be told from others before. */

@@ -13,8 +13,8 @@ import { LONGEST_GAP, type PlacedFace, Track } from './track.ts';
 /** Below this the mesh no longer lies on a face. */
 const KEEP_SCORE = 0.5;
 /** A mesh that moved or grew further from where it was expected than this lies on something else: shares of the width. */
-const MOST_SHIFT = 0.45;
-const MOST_GROWTH = 0.35;
+const MAX_SHIFT = 0.45;
+const MAX_GROWTH = 0.35;
 /** Two meshes nearer than this lie on one face. */
 const SAME_PLACE = 0.4;
 /** Smallest width of a face that is looked for, as a share of the frame's shorter side. */
@@ -180,7 +180,7 @@ export class FaceTracker {
     this.#checkpoint();
     const face = await this.#finder.refitFrom(cropsOfFrame(frame, this.#color), expected);
     if (face.score < KEEP_SCORE || Math.abs(yaw(face)) > MAX_YAW) return undefined;
-    if (distance(face, expected) > MOST_SHIFT || growth(face, expected) > MOST_GROWTH) return undefined;
+    if (distance(face, expected) > MAX_SHIFT || growth(face, expected) > MAX_GROWTH) return undefined;
     return face;
   }
 

@@ -18,7 +18,7 @@ import { FaceTracker } from './tracker.ts';
  */
 const RUN = 20;
 const SHORT_RUN = 10;
-const MOST_HELD = 1920 * 1088;
+const MAX_HELD = 1920 * 1088;
 /** Frames that may be decoded while others are followed. */
 const DECODED_AHEAD = 8;
 
@@ -64,7 +64,7 @@ export async function videoSwap(
   if (!video) throw new RenderError('unsupported_format', 'The video has no picture.');
   const size = outputSize(video, job.shorterSide);
   const colors: Colors = video.color;
-  const longest = size.width * size.height > MOST_HELD ? SHORT_RUN : RUN;
+  const longest = size.width * size.height > MAX_HELD ? SHORT_RUN : RUN;
   const tracker = new FaceTracker(finder, colors, checkpoint, recogniser);
   const memory = new FrameMemory();
   const outputPath = join(job.outputDir, 'output.mp4');

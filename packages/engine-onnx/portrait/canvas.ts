@@ -9,7 +9,7 @@ import type { PasteMask } from '../vision/paste.ts';
 /** What of a crop is left to the still at its edge, and how wide the fade inside of it is, shares of its side. */
 const MARGIN = 0.02;
 const FEATHER = 0.1;
-const MOST_TAPS = 8;
+const MAX_TAPS = 8;
 
 /** Part of a still with a drawn crop put into it. */
 export interface Pasted {
@@ -133,7 +133,7 @@ function placesOf(part: Picture, crop: CropTransform, cropSize: number, mask: Pa
   );
   const touched = Uint8Array.from(field, (value) => (value > 0 ? 255 : 0));
   const count = touched.reduce((sum, value) => sum + (value > 0 ? 1 : 0), 0);
-  const across = Math.min(MOST_TAPS, Math.max(1, Math.round(1 / crop.scale)));
+  const across = Math.min(MAX_TAPS, Math.max(1, Math.round(1 / crop.scale)));
   const taps = across * across;
   const places = {
     pixels: new Uint32Array(count),

@@ -144,7 +144,7 @@ export async function connectVoice(
         const due = startedAt + (chunk + 1) * chunkMs;
         // Speech that nobody took down is lost: more than the gateway allows at once is never caught up on.
         const late = performance.now() - due;
-        if (late > MOST_LATE_MS) startedAt += late;
+        if (late > MAX_LATE_MS) startedAt += late;
         await delay(Math.max(0, due - performance.now()), undefined, { signal }).catch(() => {});
       }
     },
@@ -184,7 +184,7 @@ export function settledSession(api: Api, id: string): Promise<SessionCharge> {
 }
 
 /** How far behind real time a client catches up. */
-const MOST_LATE_MS = 1_000;
+const MAX_LATE_MS = 1_000;
 
 /** One chunk of a tone, from a sample on. */
 function tone({ sample_rate, chunk_frames }: VoiceClient['format'], from: number): Buffer {
