@@ -16,6 +16,7 @@ import { createEnginePools } from './engines/engine-pools.ts';
 import { createEngineSet } from './engines/engine-set.ts';
 // For the threads of live sessions, which could not set it themselves.
 import '@semblance/vision/models/no-telemetry';
+import { raceAbort } from '@semblance/common/async/abort';
 import { VERSION } from '@semblance/common/version';
 import type { LiveEngine } from '@semblance/engine-api/live-engine';
 import { createMedia, findMediaTools } from '@semblance/media/media';
@@ -299,7 +300,7 @@ async function startParts(
     await running.catch(() => {});
   });
   const firstReady = Promise.any(pools.map((pool) => pool.firstReady()));
-  await aborting(signal, Promise.race([firstReady, failed]));
+  await raceAbort(signal, Promise.race([firstReady, failed]));
   await Promise.race([registration.settled(signal), failed]);
   logger.info({ incarnation, address, slots: engines.capacity, healthPort: health.port }, 'registered');
 
@@ -327,14 +328,4 @@ function failIf(condition: boolean, reason: string): void {
 
 function bracketed(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
-}
-
-/** The promise, or the signal's reason when that aborts first. */
-function aborting<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason);
-    if (signal.aborted) return onAbort();
-    signal.addEventListener('abort', onAbort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
-  });
 }

@@ -11,10 +11,11 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
+import { afterAbort } from '@semblance/common/async/abort';
 import { photoSwap } from './demo/photo-swap.ts';
 import { attachOrStart } from './demo/stack.ts';
 import { stateFolder } from './stack/handle.ts';
-import { aborted, describeFailure, endOnSignal, shown } from './stack/terminal.ts';
+import { describeFailure, endOnSignal, shown } from './stack/terminal.ts';
 import { findTool } from './toolchain/toolchain.ts';
 
 const say = (line: string) => void process.stdout.write(`${line}\n`);
@@ -69,7 +70,7 @@ try {
 
   if (stop && values.keep) {
     say('\nThe stack stays up (--keep) until Ctrl-C.');
-    await aborted(ending);
+    await afterAbort(ending);
   } else if (stop) {
     say('\nStopping the stack. `npm start` keeps one up; what this one holds is found again by the next.');
   }

@@ -1,7 +1,9 @@
 /** `npm start`: the whole of Semblance in the foreground, until Ctrl-C. */
+
+import { afterAbort } from '@semblance/common/async/abort';
 import { handleFile } from './stack/handle.ts';
 import { startStack } from './stack/stack.ts';
-import { aborted, describeFailure, endOnSignal, eventPrinter, shown } from './stack/terminal.ts';
+import { describeFailure, endOnSignal, eventPrinter, shown } from './stack/terminal.ts';
 import { progressPrinter } from './toolchain/progress.ts';
 import { findTool } from './toolchain/toolchain.ts';
 
@@ -31,7 +33,7 @@ Semblance is up after ${((Date.now() - startedAt) / 1000).toFixed(1)} s.
 
 Ctrl-C ends everything; what it holds stays for the next start.`);
 
-  await aborted(ending);
+  await afterAbort(ending);
   say('\nStopping.');
   await stack.stop();
   say('Stopped; nothing is left running.');

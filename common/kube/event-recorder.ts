@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
+import { pause } from '../async/backoff.ts';
 import { describeError } from '../errors.ts';
 import type { Logger } from '../logging.ts';
-import { pause } from './backoff.ts';
 import type { KubeClient } from './client.ts';
 import { isKubeError } from './errors.ts';
 import { EVENT_RESOURCE, type KubeEvent, type KubeObject, microTime } from './resources.ts';

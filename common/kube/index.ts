@@ -1,4 +1,3 @@
-export * from './backoff.ts';
 export { boundClient } from './bound-client.ts';
 export * from './client.ts';
 export { isKubeError, KubeError, type KubeErrorCode } from './errors.ts';
@@ -11,4 +10,3 @@ export { counter, gauge, histogram } from './metrics.ts';
 export { isNamespaceGoing } from './namespace.ts';
 export { createReflector, type Reflector, type ReflectorOptions } from './reflector.ts';
 export * from './resources.ts';
-export { createWorkQueue, type WorkQueue, type WorkQueueOptions } from './work-queue.ts';

@@ -1,7 +1,7 @@
 import { Registry } from 'prom-client';
+import { jittered, pause } from '../async/backoff.ts';
 import { describeError } from '../errors.ts';
 import type { Logger } from '../logging.ts';
-import { jittered, pause } from './backoff.ts';
 import type { KubeClient } from './client.ts';
 import { isKubeError } from './errors.ts';
 import { createFence } from './fence.ts';

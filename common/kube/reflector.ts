@@ -1,7 +1,7 @@
 import { Registry } from 'prom-client';
+import { createBackoff, jittered, pause } from '../async/backoff.ts';
 import { describeError } from '../errors.ts';
 import type { Logger } from '../logging.ts';
-import { createBackoff, jittered, pause } from './backoff.ts';
 import type { KubeClient, Selection } from './client.ts';
 import { isKubeError, KubeError } from './errors.ts';
 import { createHandlerSet, type Handlers } from './handlers.ts';

@@ -1,4 +1,5 @@
-import { createWorkQueue, type Reflector } from '@semblance/common/kube/index';
+import { createWorkQueue } from '@semblance/common/async/work-queue';
+import type { Reflector } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
 import type { AgentPool } from '@semblance/crds/gen/agentpools';
 import type { GpuAgent } from '@semblance/crds/gen/gpuagents';

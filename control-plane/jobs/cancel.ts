@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { createWorkQueue } from '@semblance/common/async/work-queue';
 import { describeError } from '@semblance/common/errors';
-import { createWorkQueue, isKubeError, type KubeClient, type Reflector } from '@semblance/common/kube/index';
+import { isKubeError, type KubeClient, type Reflector } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
 import { RENDERJOB_RESOURCE, type RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { Database } from '../storage/database.ts';

@@ -1,3 +1,4 @@
+import { createWorkQueue } from '@semblance/common/async/work-queue';
 import {
   AGENT_CLEANUP_FINALIZER,
   hasFinalizer,
@@ -5,7 +6,7 @@ import {
   SETTLEMENT_FINALIZER,
   withoutFinalizers,
 } from '@semblance/common/finalizers';
-import { createWorkQueue, isKubeError, type KubeClient, type Reflector } from '@semblance/common/kube/index';
+import { isKubeError, type KubeClient, type Reflector } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
 import { RENDERJOB_RESOURCE, type RenderJob } from '@semblance/crds/gen/renderjobs';
 

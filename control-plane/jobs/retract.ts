@@ -1,4 +1,4 @@
-import { createWorkQueue } from '@semblance/common/kube/index';
+import { createWorkQueue } from '@semblance/common/async/work-queue';
 import type { Logger } from '@semblance/common/logging';
 import type { Database } from '../storage/database.ts';
 import type { Canceller } from './cancel.ts';

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { createWorkQueue } from '@semblance/common/async/work-queue';
 import { describeError } from '@semblance/common/errors';
-import { createWorkQueue, type KubeClient, type Reflector } from '@semblance/common/kube/index';
+import type { KubeClient, Reflector } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
 import { RENDERJOB_RESOURCE, type RenderJob } from '@semblance/crds/gen/renderjobs';
 import { createBatcher } from '../storage/batcher.ts';

@@ -1,3 +1,5 @@
+import { backoffMs, jittered } from '@semblance/common/async/backoff';
+import { createBell } from '@semblance/common/async/bell';
 import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import type { Database } from '../storage/database.ts';
@@ -153,7 +155,7 @@ export function createOutbox<Contexts extends Record<TaskKind, unknown>>(
     /** Debts have been left to the table, and not all of them have been claimed since. */
     let behind = false;
     let left = 0;
-    const alarm = createAlarm();
+    const alarm = createBell();
 
     function fill(queue: { waiting: Handed[]; running: number }): void {
       if (queue === claimed && performance.now() > claimedUntil) claimed.waiting.length = 0;
@@ -236,30 +238,6 @@ export function createOutbox<Contexts extends Record<TaskKind, unknown>>(
   };
 }
 
-/** A wait that another may end; ringing while nobody waits ends the next one. */
-function createAlarm() {
-  let rung = false;
-  let end = () => {};
-  return {
-    ring(): void {
-      rung = true;
-      end();
-    },
-    wait(milliseconds: number): Promise<void> {
-      return new Promise((resolve) => {
-        const timer = setTimeout(() => end(), milliseconds);
-        end = () => {
-          clearTimeout(timer);
-          rung = false;
-          end = () => {};
-          resolve();
-        };
-        if (rung) end();
-      });
-    },
-  };
-}
-
 function defaultBackoff(attempts: number): number {
-  return Math.min(3_000, 250 * 2 ** Math.min(attempts, 6)) * (0.75 + Math.random() / 2);
+  return jittered(backoffMs(attempts, 250, 3_000));
 }

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { createWorkQueue } from '@semblance/common/async/work-queue';
 import { describeError } from '@semblance/common/errors';
-import { createWorkQueue, type KubeClient, type Reflector } from '@semblance/common/kube/index';
+import type { KubeClient, Reflector } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
 import { LIVESESSION_RESOURCE, type LiveSession } from '@semblance/crds/gen/livesessions';
 import type { Database } from '../storage/database.ts';

@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
+import { backoffMs } from '@semblance/common/async/backoff';
 import { describeError } from '@semblance/common/errors';
 import { call, createClient } from '@semblance/common/grpc/client';
 import type { Tls } from '@semblance/common/grpc/tls/tls';
-import { backoffMs, type Reflector } from '@semblance/common/kube/index';
+import type { Reflector } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
 import { type Voice, voiceDefinition } from '@semblance/common/voices/voice';
 import type { GpuAgent } from '@semblance/crds/gen/gpuagents';

@@ -1,5 +1,6 @@
 import { Resolver } from 'node:dns/promises';
 import { isIP } from 'node:net';
+import { raceAbort } from '@semblance/common/async/abort';
 import { describeError } from '@semblance/common/errors';
 import { Agent, buildConnector, request } from 'undici';
 import { type AddressGuard, checkPort } from './addresses.ts';
@@ -62,7 +63,7 @@ export function createSender({ guard, timeoutMs = 10_000, lookup = resolve }: Se
 
   async function pickAddress(hostname: string): Promise<string> {
     const limit = AbortSignal.any([closing.signal, AbortSignal.timeout(timeoutMs)]);
-    const addresses = isIP(hostname) ? [hostname] : await unlessAborted(lookup(hostname, limit), limit);
+    const addresses = isIP(hostname) ? [hostname] : await raceAbort(limit, lookup(hostname, limit));
     const [first] = addresses;
     if (first === undefined) throw new Error(`${hostname} has no address`);
     // One forbidden address is enough to refuse the name: it says what the name is for.
@@ -81,9 +82,9 @@ export function createSender({ guard, timeoutMs = 10_000, lookup = resolve }: Se
         const target = new URL(url);
         checkPort(target.port);
         // undici heeds the signal only once the request has a connection: the limit must hold before that too.
-        const answer = await unlessAborted(
-          request(target, { method: 'POST', body, headers, dispatcher: agent, signal }),
+        const answer = await raceAbort(
           signal,
+          request(target, { method: 'POST', body, headers, dispatcher: agent, signal }),
         );
         const { statusCode: status, body: said } = answer;
         // What it says does not matter; a little is read, for a moment, so that the connection can be used again.
@@ -130,14 +131,4 @@ export async function resolve(
   } finally {
     signal.removeEventListener('abort', cancel);
   }
-}
-
-/** What the work answers, or the signal's reason as soon as that is aborted, whatever becomes of the work. */
-function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const cut = () => reject(signal.reason);
-    if (signal.aborted) cut();
-    signal.addEventListener('abort', cut, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', cut));
-  });
 }

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { createBell } from '@semblance/common/async/bell';
 import { describeError } from '@semblance/common/errors';
 import { jobRecord } from '@semblance/common/job-record';
 import type { Logger } from '@semblance/common/logging';
@@ -167,7 +168,7 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
       }
       // While there is more to do than room for it, every place that becomes free asks for more.
       await delay(MIN_PAUSE_MS);
-      if (!signal.aborted) await bell.rung(pollMs);
+      if (!signal.aborted) await bell.wait(pollMs);
     }
   }
 
@@ -195,32 +196,6 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
       ]);
       await Promise.allSettled(running);
       await sender.close();
-    },
-  };
-}
-
-/** Wakes one who waits whenever it is rung; a ring while nobody waits is for the next who does. */
-function createBell() {
-  let rang = false;
-  let wake = () => {};
-  return {
-    ring() {
-      rang = true;
-      wake();
-    },
-    /** Waits for a ring, or so long. */
-    async rung(milliseconds: number): Promise<void> {
-      if (!rang) {
-        await new Promise<void>((resolve) => {
-          const timer = setTimeout(resolve, milliseconds);
-          wake = () => {
-            clearTimeout(timer);
-            resolve();
-          };
-        });
-      }
-      rang = false;
-      wake = () => {};
     },
   };
 }

@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import { deadline } from '@semblance/common/async/abort';
 import { ApiError, describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import type { MediaKind as Kind } from '@semblance/engine-api/capabilities';
@@ -85,7 +86,7 @@ async function store(
   });
   const { contentType } = file;
   let stored: { sizeBytes: number };
-  const end = endOf(options.signal, lastMoment - performance.now());
+  const end = deadline(options.signal, lastMoment - performance.now(), 'the object store took too long');
   try {
     const source = Readable.from(file.bytes, { objectMode: false, highWaterMark: READ_AHEAD_BYTES });
     stored = await options.store.put(fileKey, source, { contentType, signal: end.signal });
@@ -103,22 +104,6 @@ async function store(
       throw error.code === 'not_found' ? tooLate(error) : error;
     });
   return { url, sizeBytes };
-}
-
-/** A signal that is aborted with another one, or after `ms`; to be released when nobody needs it any more. */
-function endOf(signal: AbortSignal, ms: number) {
-  const own = new AbortController();
-  const follow = () => own.abort(signal.reason);
-  if (signal.aborted) follow();
-  signal.addEventListener('abort', follow, { once: true });
-  const timer = setTimeout(() => own.abort(new Error('the object store took too long')), ms);
-  return {
-    signal: own.signal,
-    release() {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', follow);
-    },
-  };
 }
 
 /** The reservation and the bytes would be swept in the end; this does it now. */

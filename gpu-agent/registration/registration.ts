@@ -1,4 +1,5 @@
 import type { V1OwnerReference } from '@kubernetes/client-node';
+import { backoffMs, jittered } from '@semblance/common/async/backoff';
 import { describeError } from '@semblance/common/errors';
 import { createLeaseKeeper, createReflector, type KubeClient } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
@@ -160,7 +161,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
         if (signal.aborted) break;
         failures++;
         logger.warn({ reason: describeError(error) }, `cannot register ${name}; trying again`);
-        await sleep(signal, Math.min(5_000, 200 * 2 ** Math.min(failures, 10)) * (0.5 + Math.random() / 2));
+        await sleep(signal, jittered(backoffMs(failures, 200, 5_000)));
       }
     }
   }

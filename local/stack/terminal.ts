@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { isAbsolute, relative } from 'node:path';
 import type { SupervisorEvent } from '../supervisor.ts';
 
@@ -21,11 +20,6 @@ export function endOnSignal(): AbortSignal {
     });
   }
   return ending.signal;
-}
-
-/** Resolves when the signal is aborted, at once when it is already. */
-export async function aborted(signal: AbortSignal): Promise<void> {
-  if (!signal.aborted) await once(signal, 'abort');
 }
 
 /** Tells a person when a service serves, ends, and serves again. */

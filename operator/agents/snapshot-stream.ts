@@ -1,6 +1,6 @@
 import type { ClientReadableStream } from '@grpc/grpc-js';
+import { createBackoff } from '@semblance/common/async/backoff';
 import { describeError } from '@semblance/common/errors';
-import { createBackoff } from '@semblance/common/kube/index';
 
 /** No snapshot within this time of opening the stream: open it again. */
 const SNAPSHOT_TIMEOUT_MS = 5_000;

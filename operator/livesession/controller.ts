@@ -1,5 +1,5 @@
+import { createWorkQueue } from '@semblance/common/async/work-queue';
 import {
-  createWorkQueue,
   type EventRecorder,
   isKubeError,
   type KubeClient,

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
+import { createWorkQueue } from '@semblance/common/async/work-queue';
 import {
-  createWorkQueue,
   type EventRecorder,
   isKubeError,
   type KubeClient,

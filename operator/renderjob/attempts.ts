@@ -1,5 +1,5 @@
+import { jittered, pause } from '@semblance/common/async/backoff';
 import { describeError } from '@semblance/common/errors';
-import { jittered, pause } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
 import { annotatedTrace } from '@semblance/common/tracing/traceparent';
 import { inSpan } from '@semblance/common/tracing/tracing';

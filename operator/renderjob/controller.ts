@@ -1,10 +1,7 @@
+import { raceAbort } from '@semblance/common/async/abort';
+import { createWorkQueue } from '@semblance/common/async/work-queue';
 import { describeError } from '@semblance/common/errors';
-import {
-  createWorkQueue,
-  type EventRecorder,
-  isKubeError,
-  type Reflector,
-} from '@semblance/common/kube/index';
+import { type EventRecorder, isKubeError, type Reflector } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
 import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { ObjectStore } from '@semblance/objects/store';
@@ -130,7 +127,7 @@ export function createJobController(options: JobControllerOptions): JobControlle
     try {
       const keys = lost.flatMap((attempt) => outputKeys(job, attempt));
       // A store that does not answer holds up no one who takes over: whoever leads then does it again.
-      await unlessAborted(Promise.all(keys.map((key) => objects.delete(key))), signal);
+      await raceAbort(signal, Promise.all(keys.map((key) => objects.delete(key))));
     } catch (error) {
       if (must) throw error;
       logger.warn(
@@ -188,18 +185,4 @@ export function createJobController(options: JobControllerOptions): JobControlle
       return queue.depth;
     },
   };
-}
-
-/** @throws the signal's reason when it aborts first */
-async function unlessAborted<T>(task: Promise<T>, signal: AbortSignal): Promise<T> {
-  const over = new AbortController();
-  const aborted = new Promise<never>((_, reject) => {
-    if (signal.aborted) reject(signal.reason);
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true, signal: over.signal });
-  });
-  try {
-    return await Promise.race([task, aborted]);
-  } finally {
-    over.abort();
-  }
 }

@@ -1,4 +1,5 @@
-import { createWorkQueue, type Reflector } from '@semblance/common/kube/index';
+import { createWorkQueue } from '@semblance/common/async/work-queue';
+import type { Reflector } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
 import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { Registry } from 'prom-client';

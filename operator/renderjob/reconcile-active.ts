@@ -1,4 +1,4 @@
-import { backoffMs } from '@semblance/common/kube/index';
+import { backoffMs } from '@semblance/common/async/backoff';
 import { AttemptState } from '@semblance/proto/semblance/agent/v1/agent';
 import type { JobSnapshot } from './job-snapshot.ts';
 import { began, etaOf, failureOf, isNewsOfTime, outputOf, percent } from './report.ts';

@@ -1,10 +1,10 @@
+import { pause } from '@semblance/common/async/backoff';
 import { describeError } from '@semblance/common/errors';
 import {
   createReflector,
   isKubeError,
   type KubeClient,
   type KubeObject,
-  pause,
   type ResourceDescriptor,
 } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';

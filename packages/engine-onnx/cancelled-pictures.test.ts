@@ -1,3 +1,4 @@
+import { raceAbort } from '@semblance/common/async/abort';
 import type { RenderRequest } from '@semblance/engine-api/engine';
 import type { Picture } from '@semblance/engine-api/picture';
 import type * as PictureFile from '@semblance/vision/image/picture-file';
@@ -5,7 +6,6 @@ import type { BasePicture } from '@semblance/vision/image/picture-file';
 import { expect, it, vi } from 'vitest';
 import { motionTransfer } from './motion-transfer.ts';
 import { photoSwap } from './photo-swap.ts';
-import { untilCancelled } from './until-cancelled.ts';
 import { videoSwap } from './video-swap.ts';
 
 const { base, picture, stuck } = vi.hoisted(() => {
@@ -15,7 +15,7 @@ const { base, picture, stuck } = vi.hoisted(() => {
 });
 
 /** Pictures whose decoding or encoding takes for ever, as far as a cancel can wait. */
-vi.mock('../builtin/image/picture-file.ts', async (original) => ({
+vi.mock('@semblance/vision/image/picture-file', async (original) => ({
   ...(await original<typeof PictureFile>()),
   readFace: async (path: string) => (path === 'stuck' ? stuck() : picture),
   readShown: async (path: string) => (path === 'stuck' ? stuck() : picture),
@@ -58,10 +58,10 @@ it.each<[string, Record<string, string>, string, (request: RenderRequest) => Pro
 
 it('work that is waited for until a cancel is itself otherwise, and its late failure is nobody’s', async () => {
   const { signal } = new AbortController();
-  expect(await untilCancelled(signal, Promise.resolve(7))).toBe(7);
-  await expect(untilCancelled(signal, Promise.reject(new Error('damaged')))).rejects.toThrow('damaged');
+  expect(await raceAbort(signal, Promise.resolve(7))).toBe(7);
+  await expect(raceAbort(signal, Promise.reject(new Error('damaged')))).rejects.toThrow('damaged');
   const late = Promise.withResolvers<never>();
-  const waiting = untilCancelled(AbortSignal.abort(new Error('enough')), late.promise);
+  const waiting = raceAbort(AbortSignal.abort(new Error('enough')), late.promise);
   late.reject(new Error('of no interest'));
   await expect(waiting).rejects.toThrow('enough');
 });

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { raceAbort } from '@semblance/common/async/abort';
 import { RenderError, type RenderRequest, type RenderResult } from '@semblance/engine-api/engine';
 import type { Picture } from '@semblance/engine-api/picture';
 import { FaceTracker } from '@semblance/engine-builtin/motion-transfer/face-tracker';
@@ -22,7 +23,6 @@ import {
 import type { HeadMotion } from './portrait/keypoints.ts';
 import { DRAWN_SIZE, LivePortrait, SEEN_SIZE, type SeenStill } from './portrait/live-portrait.ts';
 import { type Models, StageLog } from './stages/models.ts';
-import { untilCancelled } from './until-cancelled.ts';
 import type { VideoParts } from './video-swap.ts';
 import { outlineMask } from './vision/face-mask.ts';
 
@@ -114,7 +114,7 @@ export async function motionTransfer(parts: MotionParts, request: RenderRequest)
 /** Finds the face of the still, and shows it to the networks. */
 async function prepare({ swap, request, log }: Work, portrait: LivePortrait, image: string) {
   const { signal } = request;
-  const picture = await untilCancelled(signal, readStill(image));
+  const picture = await raceAbort(signal, readStill(image));
   const [face] = await swap.findFaces(picture, signal, log);
   if (!face)
     throw new RenderError('face_not_detected', 'No face was found in the character picture (image_key).');

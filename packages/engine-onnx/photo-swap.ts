@@ -1,5 +1,6 @@
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { raceAbort } from '@semblance/common/async/abort';
 import { RenderError, type RenderRequest, type RenderResult } from '@semblance/engine-api/engine';
 import {
   CONTENT_TYPES,
@@ -10,7 +11,6 @@ import {
 } from '@semblance/vision/image/picture-file';
 import type { FaceSwap } from './face-swap.ts';
 import { StageLog } from './stages/models.ts';
-import { untilCancelled } from './until-cancelled.ts';
 
 /**
  * Puts the most prominent face of one picture onto the faces of another and writes the result as
@@ -30,7 +30,7 @@ export async function photoSwap(swap: FaceSwap, request: RenderRequest): Promise
   step(0, 'decode');
   const { face, image } = inputs;
   const [source, base] = await log.own('decode', () =>
-    untilCancelled(signal, Promise.all([readFace(face), readBase(image)])),
+    raceAbort(signal, Promise.all([readFace(face), readBase(image)])),
   );
   step(0.15, 'detect');
   const identity = await swap.identify(source, signal, log);
@@ -43,7 +43,7 @@ export async function photoSwap(swap: FaceSwap, request: RenderRequest): Promise
     throw new RenderError('face_not_detected', 'No face was found in the base image (image_key).');
   }
   step(0.8, 'encode');
-  const file = await log.own('encode', () => untilCancelled(signal, encodeBase(base)));
+  const file = await log.own('encode', () => raceAbort(signal, encodeBase(base)));
   step(0.95, 'write');
   const outputPath = join(outputDir, `output.${EXTENSIONS[base.format]}`);
   const partial = `${outputPath}.part`;

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { raceAbort } from '@semblance/common/async/abort';
 import { RenderError, type RenderRequest, type RenderResult } from '@semblance/engine-api/engine';
 import { FaceTracker } from '@semblance/engine-builtin/video-swap/tracker';
 import { outputSize } from '@semblance/media/size';
@@ -8,7 +9,6 @@ import type { FaceRecogniser } from '@semblance/vision/face-recogniser';
 import { readFace } from '@semblance/vision/image/picture-file';
 import type { FaceSwap, Identity } from './face-swap.ts';
 import { StageLog } from './stages/models.ts';
-import { untilCancelled } from './until-cancelled.ts';
 import { editAround } from './vision/frame-edit.ts';
 
 /** Frames followed at a time, as the tracker wants it. */
@@ -41,7 +41,7 @@ export async function videoSwap(
   const log = new StageLog();
   const checkpoint = (): void => signal.throwIfAborted();
   onProgress(0, 'face');
-  const picture = await untilCancelled(signal, readFace(inputs.face));
+  const picture = await raceAbort(signal, readFace(inputs.face));
   const identity = await swap.identify(picture, signal, log);
   if (!identity)
     throw new RenderError('face_not_detected', 'No face was found in the face picture (face_key).');

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { backoffMs } from '@semblance/common/async/backoff';
 import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import { natsOptions } from '@semblance/common/nats-url';
@@ -278,7 +279,7 @@ async function handle(message: JsMsg, { handler, signal }: ConsumeOptions): Prom
     message.ack();
   } catch (error) {
     if (error instanceof RedeliverLater) message.nak(error.delayMs);
-    else message.nak(Math.min(30_000, 250 * 2 ** Math.min(message.info.deliveryCount, 7)));
+    else message.nak(backoffMs(message.info.deliveryCount, 250, 30_000));
   }
 }
 

@@ -12,7 +12,7 @@ const HOOK = `data:text/javascript,${encodeURIComponent(`
   import { registerHooks } from 'node:module';
   registerHooks({
     resolve(specifier, context, next) {
-      if (specifier.endsWith('common/service.ts')) process.kill(process.pid, 'SIGTERM');
+      if (specifier === '@semblance/common/service') process.kill(process.pid, 'SIGTERM');
       return next(specifier, context);
     },
   });`)}`;

@@ -1,6 +1,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { backoffMs, jittered } from '@semblance/common/async/backoff';
 import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import { DeviceGoneError, deviceFaultOf, missingDevice } from '@semblance/engine-api/device-fault';
@@ -74,7 +75,7 @@ const DEVICE_CHECK_MS = 1_000;
 
 /** 0.1 s after the first crash, doubled up to 30 s, so that a broken engine does not eat the node. */
 function defaultRestartDelay(failures: number): number {
-  return Math.min(30_000, 100 * 2 ** Math.min(failures - 1, 20)) * (0.75 + Math.random() / 2);
+  return jittered(backoffMs(failures - 1, 100, 30_000));
 }
 
 /**

@@ -1,3 +1,4 @@
+import { raceAbort } from '@semblance/common/async/abort';
 import type { EngineInterruptedError } from '@semblance/engine-api/engine';
 import type { Character } from './characters.ts';
 import { StreamThread } from './stream-thread.ts';
@@ -116,7 +117,7 @@ export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readon
     let thread: StreamThread;
     try {
       // While its thread gets warm nothing is opened that would have to be closed again.
-      thread = await unlessAborted(ready(slot), signal);
+      thread = await (signal ? raceAbort(signal, ready(slot)) : ready(slot));
       await openIn(thread, face, signal);
     } catch (error) {
       free();
@@ -156,7 +157,8 @@ export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readon
     },
     async warmUp(signal) {
       if (closed) throw new LiveVideoError('closed', 'Live video was closed.');
-      await unlessAborted(Promise.all(slots.map(ready)), signal);
+      const all = Promise.all(slots.map(ready));
+      await (signal ? raceAbort(signal, all) : all);
     },
     open,
     async close() {
@@ -213,21 +215,5 @@ class Stream implements LiveVideoStream {
     // A thread that died has no stream any more.
     await this.#thread.ask({ type: 'close' }, LONGEST.close).catch(() => undefined);
     this.#free();
-  }
-}
-
-/** Rejects with the signal's reason as soon as it is aborted. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (!signal) return work;
-  let abort = (): void => undefined;
-  const aborted = new Promise<never>((_resolve, reject) => {
-    abort = () => reject(signal.reason);
-    if (signal.aborted) abort();
-    else signal.addEventListener('abort', abort, { once: true });
-  });
-  try {
-    return await Promise.race([work, aborted]);
-  } finally {
-    signal.removeEventListener('abort', abort);
   }
 }

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { backoffMs } from '@semblance/common/async/backoff';
 import { describeError } from '@semblance/common/errors';
 import { readPrompt } from '@semblance/common/live-prompt';
 import type { Logger } from '@semblance/common/logging';
@@ -145,5 +146,5 @@ function lookOf(
 const keptFor = (why: string) => `Your own face is kept: ${why}`;
 
 function retryDelayMs(failures: number): number {
-  return Math.min(LONGEST_PAUSE_MS, 500 * 2 ** Math.min(failures - 1, 10));
+  return backoffMs(failures - 1, 500, LONGEST_PAUSE_MS);
 }

@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads';
+import { backoffMs } from '@semblance/common/async/backoff';
 import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import { Standstill } from '@semblance/common/standstill';
@@ -289,5 +290,5 @@ export class VoiceThreads {
 }
 
 function restartDelayMs(failures: number): number {
-  return Math.min(LONGEST_PAUSE_MS, 100 * 2 ** Math.min(failures - 1, 10));
+  return backoffMs(failures - 1, 100, LONGEST_PAUSE_MS);
 }

@@ -2,7 +2,7 @@ import { Registry } from 'prom-client';
 import { describeError } from '../errors.ts';
 import type { Logger } from '../logging.ts';
 import { backoffMs, jittered } from './backoff.ts';
-import { counter, gauge, histogram } from './metrics.ts';
+import { counter, gauge, histogram } from '../kube/metrics.ts';
 
 /** Longest delay a timer takes. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
