@@ -16,6 +16,7 @@ import { createOperatorMetrics } from './metrics.ts';
 import { createPoolController } from './pools/controller.ts';
 import type { Pod } from './pools/pod.ts';
 import type { PoolController } from './pools/pool-controller.ts';
+import { isTerminal } from './renderjob/attempt-state.ts';
 import { createJobController } from './renderjob/controller.ts';
 import { createFactStore } from './renderjob/facts.ts';
 import { createOrphans } from './renderjob/orphans.ts';
@@ -119,7 +120,7 @@ export function createTerm(options: TermOptions): Term {
         if (!report.ref) return;
         const { jobUid, attempt } = report.ref;
         orphans.consider(agent, incarnation, jobUid, attempt);
-        if (report.state >= 2) {
+        if (isTerminal(report.state)) {
           controller.ended(jobUid);
           scheduler.touch();
         } else controller.touch(jobUid);

@@ -1,4 +1,5 @@
 import type { AttemptStatus } from '@semblance/proto/semblance/agent/v1/agent';
+import { isTerminal } from './attempt-state.ts';
 import type { AttemptFacts } from './types.ts';
 
 interface Entry {
@@ -75,7 +76,7 @@ export function createFactStore(): FactStore {
       if (!jobUid || !attempt) return;
       // An end is final: a late report of progress does not undo it.
       const before = store.get(jobUid, attempt, agent, incarnation).report;
-      if (before && before.state >= 2 && report.state < 2) return;
+      if (before && isTerminal(before.state) && !isTerminal(report.state)) return;
       const { heardAt = Date.now() } = store.get(jobUid, attempt, agent, incarnation);
       store.learn(jobUid, attempt, agent, incarnation, { report, heardAt });
     },
@@ -91,7 +92,7 @@ export function createFactStore(): FactStore {
           ...known.facts,
           startAccepted: undefined,
           heardAt: undefined,
-          report: report && report.state >= 2 ? report : undefined,
+          report: report && isTerminal(report.state) ? report : undefined,
         };
       }
       for (const report of reports) {

@@ -4,6 +4,7 @@ import type { Logger } from '@semblance/common/logging';
 import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { Registry } from 'prom-client';
 import type { Fleet } from '../agents/fleet.ts';
+import { isTerminal } from './attempt-state.ts';
 import type { FactStore } from './facts.ts';
 import { attemptOf, isFinished } from './status.ts';
 
@@ -55,7 +56,7 @@ export function createOrphans(options: OrphansOptions): Orphans {
     if (state === 'ours' || state === 'future') return;
     const ref = { jobUid: uid, attempt };
     const { report } = facts.get(uid, attempt, agent, incarnation);
-    if (!report || report.state < 2) {
+    if (!report || !isTerminal(report.state)) {
       logger.info({ agent, ...ref }, 'stopping an attempt that no RenderJob asks for');
       await link.stop(ref, 'no RenderJob asks for it', signal);
       facts.learn(uid, attempt, agent, incarnation, { stopped: true });

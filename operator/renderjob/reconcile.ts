@@ -1,5 +1,6 @@
 import { hasFinalizer, leavesNothingBehind, SETTLEMENT_FINALIZER } from '@semblance/common/finalizers';
 import type { RenderJob } from '@semblance/crds/gen/renderjobs';
+import { isTerminal } from './attempt-state.ts';
 import type { JobSnapshot } from './job-snapshot.ts';
 import { decideActive } from './reconcile-active.ts';
 import {
@@ -69,11 +70,11 @@ function decideDeleted(snapshot: JobSnapshot): Decision {
 
 /** Evidence that the present attempt is over and can never come back. */
 export function hasEnded({ facts, fate }: Pick<JobSnapshot, 'facts' | 'fate'>): boolean {
-  return fate === 'replaced' || fate === 'lost' || facts.stopped === true || isTerminal(facts);
+  return fate === 'replaced' || fate === 'lost' || facts.stopped === true || reportsEnd(facts);
 }
 
-function isTerminal({ report }: AttemptFacts): boolean {
-  return report !== undefined && report.state >= 2;
+function reportsEnd({ report }: AttemptFacts): boolean {
+  return report !== undefined && isTerminal(report.state);
 }
 
 /** The control plane, which keeps it too, takes our finalizer off with its own. */

@@ -2,6 +2,7 @@ import type { Reflector } from '@semblance/common/kube/index';
 import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { Fleet } from '../agents/fleet.ts';
 import type { AgentView } from '../agents/view.ts';
+import { isTerminal } from '../renderjob/attempt-state.ts';
 import type { FactStore } from '../renderjob/facts.ts';
 import { attemptOf, isActive, isFinished, isWaiting, retryAt } from '../renderjob/status.ts';
 import type { Placement, WaitingReason } from '../renderjob/types.ts';
@@ -213,7 +214,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       if (job.status?.agentIncarnation !== incarnation) continue;
       const { report, stopped } = facts.get(uid, attempt, name, incarnation);
       // What has ended has freed its slots, whether or not the resource says so yet.
-      if (stopped || (report && report.state >= 2)) continue;
+      if (stopped || (report && isTerminal(report.state))) continue;
       take(job.spec.capability);
     }
     for (const uid of assumedOn.get(name) ?? []) {
