@@ -15,7 +15,7 @@ export interface EnginesSeenOptions {
 
 /**
  * Gives a capability its engine when a GpuAgent that offers it is first seen; what was never offered answers
- * `capability_unavailable`. Nothing takes it away again: see migration 0014.
+ * `capability_unavailable`. Nothing takes it away again: see table capabilities.
  *
  * A pool that starts its agents when work for them waits stands for them: else that work would never be let in.
  */

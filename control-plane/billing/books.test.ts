@@ -121,7 +121,7 @@ test('thousands of operations at once, with connections cut at random: the books
       2,
       async () => {
         await db.sql`update sessions set reported_at = now() - interval '1 hour' where id = ${anySession()} and ended_at is null`;
-        await db.sql`select * from expire_sessions(3600, null)`;
+        await db.sql`select * from expire_sessions(3600, null, null, null)`;
       },
     ],
     estimate: [2, () => estimate(db.sql, anyAccount().submission(), false)],

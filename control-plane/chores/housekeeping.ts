@@ -49,7 +49,7 @@ export async function keepHouse(options: HousekeepingOptions, signal: AbortSigna
 
   // None waits for another to succeed: one object that cannot be deleted keeps nothing else from going.
   const sweeps: readonly (() => Promise<unknown>)[] = [
-    // What is due only ahead of a clock that was set back; see migration 0023.
+    // What is due only ahead of a clock that was set back (bring_forward).
     () => database.sql`select bring_forward()`,
     () => removeOldKeys(database.sql),
     () => removeOldTraces(database.sql),

@@ -163,7 +163,7 @@ test('a connection needs the token, in time', async () => {
   const { id: opening } = await reserveSession(db.sql, accountId);
   await expect(connect(opening)).rejects.toMatchObject({ code: 'not_found' });
   await db.sql`update sessions set connect_by = now() - interval '1 second' where id = ${id}`;
-  await db.sql`select * from expire_sessions(0, null)`;
+  await db.sql`select * from expire_sessions(0, null, null, null)`;
   await expect(connect(id)).rejects.toMatchObject({ code: 'not_found' });
 });
 
@@ -176,7 +176,7 @@ test('what nobody ends ends by itself: a hanging opening, no connection, no repo
   ]);
   await report([told(silent, 3_000)]);
   const expire = async (heard: number) =>
-    (await db.sql<{ session: string }[]>`select session from expire_sessions(${heard}, null)`).map(
+    (await db.sql<{ session: string }[]>`select session from expire_sessions(${heard}, null, null, null)`).map(
       ({ session }) => session,
     );
   const mine = [hangs, waits, silent];
@@ -223,7 +223,7 @@ test('an end that a report, a sweep and a deletion bring at the same moment is o
     ...ids.map((id) => report([told(id, 2_000, { ended: true, reason: 'session_limit_reached' })])),
     ...ids.map((id) => db.sql`select settle_session(${id}, 'cancelled', null)`),
     ...ids.map((id) => report([told(id, 3_000)])),
-    ...Array.from({ length: 5 }, () => db.sql`select * from expire_sessions(3600, null)`),
+    ...Array.from({ length: 5 }, () => db.sql`select * from expire_sessions(3600, null, null, null)`),
     report([...ids].reverse().map((id) => told(id, 2_000, { ended: true }))),
   ]);
   const rows = await db.sql<{ streamed_ms: bigint; charged_micros: bigint; transfers: number }[]>`

@@ -295,7 +295,7 @@ test('a process that dies between block and slot: given up by its age, and whoev
   await expect.poll(() => operator.asked.length).toBe(1);
   expect(await booked(accountId)).toEqual({ reserved: 600_000n, states: ['opening'] });
   await db.sql`update sessions set asked_at = now() - interval '31 seconds' where account_id = ${accountId}`;
-  await db.sql`select * from expire_sessions(0, null)`;
+  await db.sql`select * from expire_sessions(0, null, null, null)`;
   expect(await booked(accountId)).toEqual({ reserved: 0n, states: ['refused'] });
   answer();
   await expect(opening).rejects.toMatchObject({ code: 'capacity_unavailable' });

@@ -79,7 +79,7 @@ function lookOf(prompt: string): Details {
   return { settings: { prompt }, inputs };
 }
 
-/** What became of an order in its transaction; see migration 0015. */
+/** What became of an order in its transaction. */
 export interface OpenOutcome {
   readonly outcome: string;
   readonly detail: string | null;

@@ -54,7 +54,7 @@ export interface ReportsOptions {
   readonly onEnded?: (facts: EndedFacts) => void;
 }
 
-/** Takes in what gateways say of their sessions, all of a message in one transaction; see migration 0015. */
+/** Takes in what gateways say of their sessions, all of a message in one transaction. */
 export function createReports({ database: { sql }, now, onEnded }: ReportsOptions) {
   return async function report(reports: readonly SessionReport[]): Promise<SessionVerdict[]> {
     if (reports.length === 0) return [];

@@ -44,7 +44,7 @@ export interface Migrated {
 const MARK = /^-- compatible-from: (\d{4})$/;
 
 /**
- * The oldest schema whose releases may run on what a migration makes, by its first line, `-- compatible-from: 0016`.
+ * The oldest schema whose releases may run on what a migration makes, by its first line, `-- compatible-from: 0012`.
  * Without such a line it is its own: no release from before it may.
  * @throws Error when the line is one that was meant and is none
  */

@@ -1,4 +1,4 @@
--- The books: double entry, append-only, in micro-dollars. docs/books.md explains them.
+-- The books: double entry, append-only, in micro-dollars. docs/guide/owner/books.md explains them.
 
 -- Balances of an account's four ledger accounts, kept by the trigger on ledger_transfers and by nothing else.
 create table account_balances (
@@ -11,8 +11,11 @@ create table account_balances (
   topped_up_micros bigint not null default 0 check (topped_up_micros between 0 and 9007199254740991),
   -- Set aside by open sessions: counts in admission, is no entry in the books.
   reserved_micros bigint not null default 0 check (reserved_micros >= 0),
+  -- Holds that wait for their resolution, which are the jobs in flight: a job is written with its hold, and settled with
+  -- the capture or the release of it.
+  holds_open int not null default 0 check (holds_open >= 0),
   constraint books_balance check (available_micros + held_micros + spent_micros = topped_up_micros)
-) with (fillfactor = 50);
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 
 -- Each row moves one amount from `debit` to `credit`, so debits equal credits whatever is written.
 --   top_up     funding   → available   money came in
@@ -21,6 +24,7 @@ create table account_balances (
 --   excess     held      → available   what the hold had beyond the charge
 --   shortfall  available → revenue     what the charge had beyond the hold
 --   release    held      → available   the job failed: all of it
+--   session    available → revenue     a live session ended: the charge
 create table ledger_transfers (
   id bigint generated always as identity primary key,
   account_id text not null references account_balances,
@@ -31,6 +35,9 @@ create table ledger_transfers (
   -- The hold that this resolves.
   hold_id bigint references ledger_transfers,
   job_id text,
+  -- The session that this charges, at its end and without a hold: its block was set aside for it. The reference to
+  -- sessions is made with that table.
+  session_id text,
   -- Names a top-up, so that one sent twice is booked once.
   reference text,
   created_at timestamptz not null default now(),
@@ -40,18 +47,23 @@ create table ledger_transfers (
     ('capture', 'held', 'revenue'),
     ('excess', 'held', 'available'),
     ('shortfall', 'available', 'revenue'),
-    ('release', 'held', 'available')
+    ('release', 'held', 'available'),
+    ('session', 'available', 'revenue')
   )),
   constraint resolution_names_its_hold
     check ((kind in ('capture', 'excess', 'shortfall', 'release')) = (hold_id is not null)),
-  constraint hold_names_its_job check (kind = 'top_up' or job_id is not null),
+  constraint hold_names_its_job check ((kind in ('top_up', 'session')) = (job_id is null)),
+  constraint charge_names_its_session check ((kind = 'session') = (session_id is not null)),
+  constraint session_charge_moves_something check (kind <> 'session' or amount_micros > 0),
   constraint top_up_moves_something check (kind <> 'top_up' or amount_micros > 0)
 );
 create index ledger_transfers_by_account on ledger_transfers (account_id, id);
+
 -- A hold is resolved once: captured or released, never both; with at most one excess and one shortfall.
 create unique index ledger_hold_resolved_once
   on ledger_transfers (hold_id, (case kind when 'release' then 'capture' else kind end)) where hold_id is not null;
 create unique index ledger_top_up_once on ledger_transfers (account_id, reference) where reference is not null;
+create unique index ledger_session_charged_once on ledger_transfers (session_id) where session_id is not null;
 
 -- Charges by UTC day, so that the spend of a year is a sum of days. Derived from ledger_transfers by its trigger.
 create table spend_days (
@@ -63,10 +75,11 @@ create table spend_days (
 
 -- The two postings of each transfer: what an account sums to is what it holds; all postings sum to zero.
 create view ledger_entries as
-  select id as transfer_id, account_id, debit as ledger_account, -amount_micros as amount_micros, kind, job_id, created_at
+  select id as transfer_id, account_id, debit as ledger_account, -amount_micros as amount_micros, kind, job_id, created_at,
+         session_id
     from ledger_transfers
   union all
-  select id, account_id, credit, amount_micros, kind, job_id, created_at from ledger_transfers;
+  select id, account_id, credit, amount_micros, kind, job_id, created_at, session_id from ledger_transfers;
 
 create function ledger_apply() returns trigger language plpgsql as $$
 begin
@@ -78,7 +91,9 @@ begin
       + case when new.credit = 'held' then new.amount_micros else 0 end
       - case when new.debit = 'held' then new.amount_micros else 0 end,
     spent_micros = spent_micros + case when new.credit = 'revenue' then new.amount_micros else 0 end,
-    topped_up_micros = topped_up_micros + case when new.debit = 'funding' then new.amount_micros else 0 end
+    topped_up_micros = topped_up_micros + case when new.debit = 'funding' then new.amount_micros else 0 end,
+    -- A hold is resolved by one capture or one release; ledger_hold_resolved_once sees to it.
+    holds_open = holds_open + case new.kind when 'hold' then 1 when 'capture' then -1 when 'release' then -1 else 0 end
   where account_id = new.account_id;
   if new.credit = 'revenue' then
     insert into spend_days as d (account_id, day, spent_micros)
@@ -107,3 +122,86 @@ end $$;
 create trigger hold_needs_cover before update on account_balances for each row
   when (new.held_micros > old.held_micros and new.available_micros - new.reserved_micros < 0)
   execute function hold_needs_cover();
+
+-- Blocks that open sessions have set aside. No entries in the books: nothing is debited until a session is settled.
+create table reservations (
+  -- Names what it is for: a session's id.
+  id text primary key,
+  account_id text not null references account_balances,
+  amount_micros bigint not null check (amount_micros > 0),
+  reserved_at timestamptz not null default now(),
+  released_at timestamptz
+);
+create index reservations_open on reservations (account_id) where released_at is null;
+
+-- The last line of defence, as hold_needs_cover is for holds. A reservation may come to exceed what is available later:
+-- a shortfall is collected whatever is reserved.
+create function reservation_needs_cover() returns trigger language plpgsql as $$
+begin
+  raise exception 'a reservation on account % would leave % of available micro-dollars', new.account_id,
+    new.available_micros - new.reserved_micros using errcode = 'check_violation', constraint = 'reservation_needs_cover';
+end $$;
+create trigger reservation_needs_cover before update on account_balances for each row
+  when (new.reserved_micros > old.reserved_micros and new.available_micros - new.reserved_micros < 0)
+  execute function reservation_needs_cover();
+
+-- What is reserved follows the blocks. Blocks are released once and otherwise left as they are.
+create function reservations_apply() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    if new.released_at is not null then
+      raise exception 'a block begins unreleased' using errcode = 'restrict_violation';
+    end if;
+    update account_balances set reserved_micros = reserved_micros + new.amount_micros where account_id = new.account_id;
+  elsif tg_op = 'DELETE' or old.released_at is not null or new.released_at is null
+      or (new.id, new.account_id, new.amount_micros, new.reserved_at)
+         is distinct from (old.id, old.account_id, old.amount_micros, old.reserved_at) then
+    raise exception 'a block is released once and never changed' using errcode = 'restrict_violation';
+  else
+    update account_balances set reserved_micros = reserved_micros - old.amount_micros where account_id = old.account_id;
+  end if;
+  return null;
+end $$;
+create trigger reservations_apply after insert or update or delete on reservations
+  for each row execute function reservations_apply();
+create trigger reservations_no_truncate before truncate on reservations
+  for each statement execute function table_is_append_only();
+
+create type reserve_outcome as (
+  -- reserved; already (under this id, whatever has become of it since); insufficient_balance; conflict (the id is taken
+  -- by another account or another amount)
+  outcome text,
+  -- What could be reserved before this call.
+  available_micros bigint
+);
+
+-- Sets a block aside for as long as it is open. Said again it changes nothing.
+create function reserve_block(p_id text, p_account text, p_amount bigint) returns reserve_outcome language plpgsql as $$
+declare
+  v_available bigint;
+  v_before reservations;
+begin
+  select b.available_micros - b.reserved_micros into strict v_available
+    from account_balances b where b.account_id = p_account for no key update;
+  select * into v_before from reservations r where r.id = p_id;
+  if not found then
+    if v_available < p_amount then return row('insufficient_balance', v_available)::reserve_outcome; end if;
+    -- The lock is on the account: another one may take the id between the look and the write.
+    insert into reservations (id, account_id, amount_micros) values (p_id, p_account, p_amount) on conflict (id) do nothing;
+    if found then return row('reserved', v_available)::reserve_outcome; end if;
+    select * into strict v_before from reservations r where r.id = p_id;
+  end if;
+  return row(case when (v_before.account_id, v_before.amount_micros) = (p_account, p_amount) then 'already' else 'conflict' end,
+             v_available)::reserve_outcome;
+end $$;
+
+-- Gives a block free. True: by this call; false: it was before, or there is none.
+create function release_block(p_id text) returns boolean language plpgsql as $$
+declare
+  v_account text := (select r.account_id from reservations r where r.id = p_id);
+begin
+  -- In the order in which everything else locks: the account first.
+  perform 1 from account_balances b where b.account_id = v_account for no key update;
+  update reservations set released_at = now() where id = p_id and released_at is null;
+  return found;
+end $$;

@@ -5,7 +5,11 @@ create table capabilities (
   -- The service owner's switch.
   switched_on boolean not null default true,
   -- An engine that can do it is part of this installation. Without one the capability is off whatever the switch says.
-  has_engine boolean not null default false
+  has_engine boolean not null default false,
+  -- Since an agent that offers it was first seen. The capability keeps its engine while agents come and go: their absence
+  -- makes jobs wait, not submits fail. To take a capability back there is the owner's switch. Photo Swap has it from the
+  -- beginning, because every agent's builtin engine does it.
+  engine_seen_at timestamptz
 );
 insert into capabilities (name, has_engine) values
   ('character-swap', false),
@@ -16,6 +20,13 @@ insert into capabilities (name, has_engine) values
   ('lip-sync', false),
   ('full-live-swap', false),
   ('voice', false);
+
+-- Notes capabilities that an agent offers; returns those that had no engine before. Names unknown here change nothing.
+create function note_engines(p_names text[]) returns setof text language sql as $$
+  update capabilities set has_engine = true, engine_seen_at = now()
+    where name = any(p_names) and engine_seen_at is null
+    returning name
+$$;
 
 -- Append-only: a change is a new row, and a job keeps the version it was quoted by. An account's own rates come before
 -- the public ones (account_id null); of each the newest that is in effect.

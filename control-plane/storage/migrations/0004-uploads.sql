@@ -18,3 +18,4 @@ create table uploads (
 );
 create index uploads_unfinished on uploads (reserved_at) where completed_at is null;
 create index uploads_by_account on uploads (account_id, file_key);
+create index uploads_by_age on uploads (completed_at) where completed_at is not null;

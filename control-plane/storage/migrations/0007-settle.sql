@@ -1,21 +1,41 @@
--- Cancelling a job.
+-- How a job goes on and ends: its work begins, it is cancelled, and the one transaction that settles it.
 
--- Set once, when its owner cancelled it. From then on it can end in one way only: cancelled, free of charge.
-alter table jobs add column cancel_requested_at timestamptz;
+-- A job's work has begun. Statuses only move forward: null when it is not queued any more, or has been cancelled.
+create function begin_job(p_job text, p_uid text) returns bigint language sql as $$
+  with begun as (
+    update jobs j set status = 'processing', processing_at = now(),
+                      renderjob_uid = coalesce(j.renderjob_uid, p_uid), renderjob_at = coalesce(j.renderjob_at, now())
+    where j.id = p_job and j.status = 'queued' and j.cancel_requested_at is null
+      and (j.renderjob_uid is null or j.renderjob_uid = p_uid)
+    returning j.id
+  )
+  insert into outbox (kind, job_id, status) select 'event', id, 'processing' from begun returning id
+$$;
 
--- The moment the job was admitted, which is under the lock of its account, rather than the moment its transaction
--- began: so the entries of an account stand in the order in which they became visible, and no two share a moment.
-alter table jobs alter column created_at set default clock_timestamp();
+create type settle_outcome as (
+  -- settled; already (it was before, as `status` says); fenced (the result is of another RenderJob); unknown (no such
+  -- job); unbillable (the output is measured in another unit than the job is priced in, or is more than any work makes)
+  outcome text,
+  status text,
+  charged_micros bigint,
+  shortfall_micros bigint,
+  event_task bigint,
+  -- The reason that was recorded with a settlement; null when there is none to give.
+  reason text
+);
 
--- The reason that was recorded with a settlement; null when there is none to give.
-alter type settle_outcome add attribute reason text;
+-- The most thousandths of a unit that one job can be charged for: 100 images, a day of seconds or minutes. What
+-- measures more was measured wrongly.
+create function most_milli_units(unit text) returns bigint language sql immutable strict as $$
+  select case unit when 'image' then 100000 when 'second' then 86400000 when 'minute' then 1440000 end::bigint
+$$;
 
 -- Ends a job: resolves its hold, states the outcome and owes the event, once, whoever calls how often.
 -- A job whose owner cancelled it ends as cancelled, whatever outcome is brought.
 -- p_uid: the RenderJob that brought the outcome; one that is not the job's own has no say.
 -- p_output: {key, content_type, size_bytes, sha256, engine, unit, milli_units} of a success, else null. p_at null: now.
 -- Only `settled` has written anything.
-create or replace function settle_job(
+create function settle_job(
   p_job text, p_uid text, p_output jsonb, p_error_code text, p_error_message text, p_reason text, p_at timestamptz
 ) returns settle_outcome language plpgsql as $$
 declare
@@ -75,17 +95,32 @@ begin
   return row('settled', v_status, v_charge, greatest(v_charge - v_job.hold_micros, 0), v_task, p_reason)::settle_outcome;
 end $$;
 
--- A job's work has begun. Statuses only move forward: null when it is not queued any more, or has been cancelled.
-create or replace function begin_job(p_job text, p_uid text) returns bigint language sql as $$
-  with begun as (
-    update jobs j set status = 'processing', processing_at = now(),
-                      renderjob_uid = coalesce(j.renderjob_uid, p_uid), renderjob_at = coalesce(j.renderjob_at, now())
-    where j.id = p_job and j.status = 'queued' and j.cancel_requested_at is null
-      and (j.renderjob_uid is null or j.renderjob_uid = p_uid)
-    returning j.id
-  )
-  insert into outbox (kind, job_id, status) select 'event', id, 'processing' from begun returning id
-$$;
+-- Ends a batch of jobs in one transaction; see settle_job. First every job is locked, in the order of ids, then the
+-- money of each moves in the order of accounts: no two of these, nor one and a settlement by itself, can wait for each
+-- other.
+-- p_requests: [{job, uid, output, error_code, error_message, reason, at}]
+create function settle_jobs(p_requests jsonb) returns table (place bigint, result settle_outcome)
+language plpgsql as $$
+declare
+  v_id text;
+  v_request record;
+begin
+  for v_id in select r ->> 'job' from jsonb_array_elements(p_requests) r order by 1 loop
+    perform 1 from jobs j where j.id = v_id for no key update;
+  end loop;
+  for v_request in
+    select q.* from rows from (
+      jsonb_to_recordset(p_requests) as (job text, uid text, output jsonb, error_code text, error_message text,
+                                         reason text, at timestamptz)
+    ) with ordinality as q(job, uid, output, error_code, error_message, reason, at, place)
+    order by (select j.account_id from jobs j where j.id = q.job), q.place
+  loop
+    place := v_request.place;
+    result := settle_job(v_request.job, v_request.uid, nullif(v_request.output, 'null'), v_request.error_code,
+                         v_request.error_message, v_request.reason, v_request.at);
+    return next;
+  end loop;
+end $$;
 
 create type cancel_outcome as (
   -- unknown (no such job of this account), ended (before this call), repeated (cancelled before, not yet ended),

@@ -31,7 +31,9 @@ create table deliveries (
   ended_at timestamptz,
   constraint ended_when_not_pending check ((state = 'pending') = (ended_at is null))
 ) with (fillfactor = 70);
-create index deliveries_due on deliveries (due_at) where state = 'pending';
+
+-- What is due is looked for origin by origin, so that however much waits for one hides nothing that waits for another.
+create index deliveries_pending_by_origin on deliveries (origin, due_at) where state = 'pending';
 create index deliveries_by_account on deliveries (account_id, id desc);
 
 -- Append-only.
@@ -48,17 +50,14 @@ create index delivery_attempts_by_delivery on delivery_attempts (delivery_id, id
 create trigger delivery_attempts_no_change before update or delete on delivery_attempts
   for each row execute function table_is_append_only();
 
--- Small tables with a fast turnover are swept often, or their indexes grow.
-alter table outbox set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
-alter table rate_windows set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
-alter table account_balances set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+-- The transaction that settles a job with a callback owes its delivery. The origin is cut to what an index takes: a host
+-- whose name is longer keeps no job from ending.
 
--- The transaction that settles a job with a callback owes its delivery.
 create function owe_delivery() returns trigger language plpgsql as $$
 begin
   insert into deliveries (id, job_id, account_id, event, url, origin)
   values (replace(new.id, 'job-', 'dlv-'), new.id, new.account_id, 'job.' || new.status, new.callback_url,
-          lower(substring(new.callback_url from '^[^/]*//[^/?#]*')));
+          left(lower(substring(new.callback_url from '^[^/]*//[^/?#]*')), 512));
   return null;
 end $$;
 create trigger jobs_owe_delivery after update of settled_at on jobs

@@ -1,15 +1,5 @@
 -- Live sessions: what is opened, how far it has streamed, and the one charge at its end.
 
-alter table settings
-  -- The shortest session that a balance may open when it does not cover the minutes asked for.
-  add column session_shortest_seconds int not null default 5 check (session_shortest_seconds between 1 and 60),
-  -- Time from the opening until somebody must have connected.
-  add column session_connect_seconds int not null default 60 check (session_connect_seconds between 5 and 3600),
-  -- How often a gateway tells how far its sessions are, and the silence after which one is settled as it stands.
-  add column session_report_seconds int not null default 2 check (session_report_seconds between 1 and 60),
-  add column session_report_timeout_seconds int not null default 15 check (session_report_timeout_seconds between 5 and 600),
-  add constraint session_reports_before_timeout check (session_report_timeout_seconds >= 3 * session_report_seconds);
-
 -- A rate per minute × milliseconds of stream, rounded half up to a micro-dollar, as price_of rounds.
 create function price_of_stream(rate_micros bigint, streamed_ms bigint) returns bigint language sql immutable strict as $$
   select div(rate_micros::numeric * streamed_ms + 30000, 60000)::bigint
@@ -31,6 +21,8 @@ create table sessions (
   connect_by timestamptz,
   connected_at timestamptz,
   reported_at timestamptz,
+  -- The silence that ends the session, as it was when its gateway was told how often to report. Null: nobody has connected.
+  report_timeout_seconds int,
   ended_at timestamptz,
   -- Of the token the client connects with. The token itself is nowhere.
   token_sha256 bytea not null check (length(token_sha256) = 32),
@@ -75,42 +67,8 @@ create table sessions (
 create index sessions_open on sessions (account_id, id) where ended_at is null;
 create index sessions_by_account on sessions (account_id, created_at, id);
 
--- The charge of a session: from what is available, at its end, without a hold. Its block was set aside for it.
-alter table ledger_transfers
-  add column session_id text references sessions,
-  drop constraint known_transfer,
-  drop constraint hold_names_its_job,
-  add constraint known_transfer check ((kind, debit, credit) in (
-    ('top_up', 'funding', 'available'),
-    ('hold', 'available', 'held'),
-    ('capture', 'held', 'revenue'),
-    ('excess', 'held', 'available'),
-    ('shortfall', 'available', 'revenue'),
-    ('release', 'held', 'available'),
-    ('session', 'available', 'revenue')
-  )),
-  add constraint hold_names_its_job check ((kind in ('top_up', 'session')) = (job_id is null)),
-  add constraint charge_names_its_session check ((kind = 'session') = (session_id is not null)),
-  add constraint session_charge_moves_something check (kind <> 'session' or amount_micros > 0);
-create unique index ledger_session_charged_once on ledger_transfers (session_id) where session_id is not null;
-
-create or replace view ledger_entries as
-  select id as transfer_id, account_id, debit as ledger_account, -amount_micros as amount_micros, kind, job_id, created_at,
-         session_id
-    from ledger_transfers
-  union all
-  select id, account_id, credit, amount_micros, kind, job_id, created_at, session_id from ledger_transfers;
-
--- Every billed call. A session that is not open yet, or was refused, has no moment and is in no range.
-create or replace view usage_entries as
-  select id, account_id, capability, status, coalesce(charged_micros, 0) as charged_micros, reason, created_at from jobs
-  union all
-  select id, account_id, capability, status, coalesce(charged_micros, 0), reason, created_at from sessions;
-
--- As for jobs. One that was refused is no call that was made.
-create trigger sessions_count_usage after update of ended_at on sessions
-  for each row when (old.ended_at is null and new.ended_at is not null and new.created_at is not null)
-  execute function count_usage();
+-- The charge of a session names it.
+alter table ledger_transfers add foreign key (session_id) references sessions;
 
 -- How many more sessions the platform takes; as platform_room does for jobs.
 create function session_room() returns int language plpgsql as $$
@@ -213,11 +171,15 @@ end $$;
 -- Locks sessions that are there, in the order of ids, then the balances of their accounts, in theirs: the order of all
 -- that writes.
 create function lock_sessions(p_ids text[]) returns void language plpgsql as $$
+declare
+  v_id text;
 begin
-  perform 1 from sessions s where s.id = any(p_ids) order by s.id for no key update;
-  perform 1 from account_balances b
-    where b.account_id in (select s.account_id from sessions s where s.id = any(p_ids))
-    order by b.account_id for no key update;
+  for v_id in select i from unnest(p_ids) i order by 1 loop
+    perform 1 from sessions s where s.id = v_id for no key update;
+  end loop;
+  for v_id in select distinct (select s.account_id from sessions s where s.id = i) from unnest(p_ids) i order by 1 loop
+    perform 1 from account_balances b where b.account_id = v_id for no key update;
+  end loop;
 end $$;
 
 -- The slots of a batch are held: the sessions are open. False: one was given up before, and is to give its slot back.
@@ -310,17 +272,18 @@ end $$;
 create function report_sessions(p_reports jsonb, p_at timestamptz)
 returns table (place bigint, session text, is_over boolean, over_reason text, result end_outcome) language plpgsql as $$
 declare
+  v_id text;
   v_report record;
   v_session sessions;
 begin
-  perform 1 from sessions s where s.id in (select e ->> 'session' from jsonb_array_elements(p_reports) e)
-    order by s.id for no key update;
+  for v_id in select e ->> 'session' from jsonb_array_elements(p_reports) e order by 1 loop
+    perform 1 from sessions s where s.id = v_id for no key update;
+  end loop;
   for v_report in
     select q.* from rows from (
       jsonb_to_recordset(p_reports) as (session text, connection text, streamed_ms bigint, ended boolean, reason text)
     ) with ordinality as q(session, connection, streamed_ms, ended, reason, place)
-    left join sessions s on s.id = q.session
-    order by s.account_id, q.place
+    order by (select s.account_id from sessions s where s.id = q.session), q.place
   loop
     place := v_report.place;
     session := v_report.session;
@@ -347,21 +310,45 @@ begin
 end $$;
 
 -- Ends what nobody will end any more: an opening whose process is gone, one that nobody connected to, one that no gateway
--- speaks of. p_heard_seconds: for how long reports could have been taken in without a gap; silence before that says nothing.
-create function expire_sessions(p_heard_seconds float8, p_at timestamptz)
-returns table (session text, result end_outcome) language plpgsql as $$
+-- speaks of.
+-- Ends what nobody will end any more: an opening whose process is gone, one that nobody connected to, one that no gateway
+-- speaks of. A clock of the database that is set, forwards or back, ends no session that goes on, and keeps none that does
+-- not. A session has the longer of the silence it was connected with and the present one.
+-- p_heard_seconds: for how long reports could have been taken in without a gap; silence before that says nothing.
+-- p_latest: what the clock can show at most unless it was set forwards; whatever it shows, it is not later. Null: not known.
+-- p_unset_seconds: how long ago the clock was set forwards. Until as much time has passed as each has, nothing that waits
+-- is late: what was written before cannot be compared with the clock. Null: never.
+create function expire_sessions(p_heard_seconds float8, p_at timestamptz, p_latest timestamptz, p_unset_seconds float8)
+returns table (session text, result end_outcome) language plpgsql set enable_seqscan = off as $$
 declare
   v_due record;
+  v_now timestamptz := least(now(), p_latest);
+  v_unset float8 := coalesce(p_unset_seconds, 'infinity');
+  -- Statements that began after this one may have been written already.
+  v_soon timestamptz := now() + interval '2 seconds';
 begin
+  -- What is still to come was written before the clock was set back, and begins now.
+  update sessions s set
+      asked_at = case s.state when 'opening' then now() else s.asked_at end,
+      connect_by = case s.state when 'open' then now() + s.connect_seconds * interval '1 second' else s.connect_by end,
+      reported_at = case s.state when 'connected' then now() else s.reported_at end
+    where s.id = any(array(
+      select d.id from sessions d
+      where d.ended_at is null and (
+        (d.state = 'opening' and d.asked_at > v_soon)
+        or (d.state = 'open' and d.connect_by > v_soon + d.connect_seconds * interval '1 second')
+        or (d.state = 'connected' and d.reported_at > v_soon))
+      order by d.id limit 1000 for no key update of d skip locked));
   for v_due in
     select s.id, s.state from sessions s
     where s.id = any(array(
       select d.id from sessions d cross join settings t
+        cross join lateral (select greatest(d.report_timeout_seconds, t.session_report_timeout_seconds) as silence) k
       where d.ended_at is null and (
-        (d.state = 'opening' and d.asked_at < now() - interval '30 seconds')
-        or (d.state = 'open' and d.connect_by < now())
-        or (d.state = 'connected' and p_heard_seconds >= t.session_report_timeout_seconds
-            and d.reported_at < now() - t.session_report_timeout_seconds * interval '1 second'))
+        (d.state = 'opening' and v_unset >= 30 and d.asked_at < v_now - interval '30 seconds')
+        or (d.state = 'open' and v_unset >= d.connect_seconds and d.connect_by < v_now)
+        or (d.state = 'connected' and p_heard_seconds >= k.silence
+            and d.reported_at < v_now - k.silence * interval '1 second'))
       order by d.id limit 200 for no key update of d skip locked))
     order by s.account_id, s.id
   loop
@@ -375,117 +362,3 @@ begin
     return next;
   end loop;
 end $$;
-
--- As before, with the sessions under way.
-create or replace function usage_summary(p_account text, p_from timestamptz, p_to timestamptz)
-returns table (capability text, succeeded bigint, failed bigint, in_flight bigint, spent_micros bigint)
-language plpgsql stable as $$
-declare
-  -- The whole hours are [v_first, v_end); in a range within one hour there are none.
-  v_end timestamptz := usage_hour(p_to);
-  v_first timestamptz := case when usage_hour(p_from) = p_from then p_from else usage_hour(p_from) + interval '1 hour' end;
-begin
-  return query
-  with counted as (
-    select u.capability, u.succeeded, u.failed, 0::bigint as in_flight, u.spent_micros
-      from usage_hours u where u.account_id = p_account and u.hour >= v_first and u.hour < v_end
-    union all
-    select e.capability, (e.status = 'succeeded')::int, (e.status = 'failed')::int, 0, e.charged_micros
-      from usage_entries e
-      where e.account_id = p_account and e.status in ('succeeded', 'failed')
-        and e.created_at >= p_from and e.created_at < least(v_first, p_to)
-    union all
-    select e.capability, (e.status = 'succeeded')::int, (e.status = 'failed')::int, 0, e.charged_micros
-      from usage_entries e
-      where e.account_id = p_account and e.status in ('succeeded', 'failed')
-        and e.created_at >= greatest(v_first, v_end) and e.created_at < p_to
-    union all
-    select j.capability, 0, 0, 1, 0
-      from jobs j
-      where j.account_id = p_account and j.settled_at is null and j.created_at >= p_from and j.created_at < p_to
-    union all
-    select s.capability, 0, 0, 1, 0
-      from sessions s
-      where s.account_id = p_account and s.ended_at is null and s.created_at >= p_from and s.created_at < p_to
-  )
-  select c.capability, sum(c.succeeded)::bigint, sum(c.failed)::bigint, sum(c.in_flight)::bigint, sum(c.spent_micros)::bigint
-    from counted c group by c.capability;
-end $$;
-
--- As before, with what sessions have to do with money.
-create or replace function ledger_faults(p_account text) returns table (fault text, expected numeric, found numeric)
-language sql stable as $$
-  with booked as (
-    select coalesce(sum(amount_micros) filter (where ledger_account = 'available'), 0) as available,
-           coalesce(sum(amount_micros) filter (where ledger_account = 'held'), 0) as held,
-           coalesce(sum(amount_micros) filter (where ledger_account = 'revenue'), 0) as spent,
-           -coalesce(sum(amount_micros) filter (where ledger_account = 'funding'), 0) as topped_up
-      from ledger_entries where account_id = p_account
-  ), holds as (
-    select h.id, h.job_id, h.amount_micros,
-           count(r.id) filter (where r.kind in ('capture', 'release')) as resolutions,
-           coalesce(sum(r.amount_micros) filter (where r.debit = 'held'), 0) as resolved,
-           coalesce(sum(r.amount_micros) filter (where r.credit = 'revenue'), 0) as charged
-      from ledger_transfers h left join ledger_transfers r on r.hold_id = h.id
-      where h.account_id = p_account and h.kind = 'hold' group by h.id
-  ), ended as (
-    select usage_hour(created_at) as hour, capability, count(*) filter (where status = 'succeeded') as succeeded,
-           count(*) filter (where status = 'failed') as failed, sum(charged_micros) as spent
-      from usage_entries where account_id = p_account and status in ('succeeded', 'failed') and created_at is not null group by 1, 2
-  ), blocks as (
-    select s.id as session, s.ended_at, s.max_cost_micros, r.id as block, r.amount_micros, r.released_at
-      from (select * from sessions where account_id = p_account) s
-      full join (select * from reservations where account_id = p_account) r on r.id = s.id
-  ), checks(fault, expected, found) as (
-    select 'available balance', available, (select available_micros::numeric from account_balances where account_id = p_account) from booked
-    union all
-    select 'held balance', held, (select held_micros from account_balances where account_id = p_account) from booked
-    union all
-    select 'spent balance', spent, (select spent_micros from account_balances where account_id = p_account) from booked
-    union all
-    select 'topped up balance', topped_up, (select topped_up_micros from account_balances where account_id = p_account) from booked
-    union all
-    select 'reserved balance', coalesce(sum(r.amount_micros), 0), (select reserved_micros from account_balances where account_id = p_account)
-      from reservations r where r.account_id = p_account and r.released_at is null
-    union all
-    select 'open blocks of no session', 0, count(*) from blocks where session is null and released_at is null
-    union all
-    select 'blocks that outlive their session, or sessions their block', 0, count(*) from blocks
-      where session is not null and max_cost_micros > 0
-        and (block is null or amount_micros <> max_cost_micros or (ended_at is null) <> (released_at is null))
-    union all
-    select 'sessions charged other than booked', 0, count(*)
-      from (select * from sessions where account_id = p_account) s
-      full join (select * from ledger_transfers where account_id = p_account and kind = 'session') t on t.session_id = s.id
-      where coalesce(s.charged_micros, 0) <> coalesce(t.amount_micros, 0)
-    union all
-    select 'spend by day', spent, (select coalesce(sum(spent_micros), 0) from spend_days where account_id = p_account) from booked
-    union all
-    select 'hours of usage counted wrongly', 0, count(*)
-      from ended e full join (select * from usage_hours where account_id = p_account) u using (hour, capability)
-      where (e.succeeded, e.failed, e.spent) is distinct from (u.succeeded, u.failed, u.spent_micros)
-    union all
-    select 'pending holds', held, (select coalesce(sum(amount_micros), 0) from holds where resolutions = 0) from booked
-    union all
-    select 'holds resolved other than once and in full', 0, count(*) from holds
-      where resolutions > 1 or resolved <> case resolutions when 0 then 0 else amount_micros end
-    union all
-    select 'jobs without their hold', 0, count(*) from jobs j left join holds h on h.id = j.hold_id and h.job_id = j.id
-      where j.account_id = p_account and h.id is null
-    union all
-    select 'holds without their job', 0, count(*) from holds h left join jobs j on j.hold_id = h.id and j.id = h.job_id
-      where j.id is null
-    union all
-    select 'holds that outlive their job, or jobs their hold', 0, count(*) from jobs j join holds h on h.id = j.hold_id
-      where j.account_id = p_account and (j.settled_at is not null) <> (h.resolutions = 1)
-    union all
-    select 'jobs charged other than booked', 0, count(*) from jobs j join holds h on h.id = j.hold_id
-      where j.account_id = p_account and coalesce(j.charged_micros, 0) <> h.charged
-    union all
-    select 'sum of the whole ledger', 0, coalesce(sum(amount_micros), 0) from ledger_entries
-    union all
-    select 'sum of all stored balances', 0,
-           coalesce(sum(available_micros + held_micros + spent_micros - topped_up_micros), 0) from account_balances
-  )
-  select * from checks where expected is distinct from found
-$$;

@@ -1,0 +1,65 @@
+-- What becomes of files that nobody may use any more, and the samples of voices.
+
+-- Objects to be deleted from the store. A file leaves `uploads` or its job and comes here in one transaction: from then
+-- on nothing can use it. The row goes, and one of `media_deletions` comes, once the object is gone.
+create table media_removals (
+  object_key text primary key,
+  kind text not null check (kind in ('upload', 'output', 'orphan')),
+  account_id text references accounts,
+  job_id text,
+  size_bytes bigint not null,
+  -- retention, owner, admin
+  removed_by text not null check (removed_by in ('retention', 'owner', 'admin')),
+  -- The owner's key id; of an admin the name as stated.
+  actor text,
+  removed_at timestamptz not null default now(),
+  due_at timestamptz not null default now(),
+  attempts int not null default 0,
+  last_error text
+);
+create index media_removals_due on media_removals (due_at);
+
+-- Append-only.
+create table media_deletions (
+  id bigint generated always as identity primary key,
+  object_key text not null,
+  kind text not null,
+  account_id text,
+  job_id text,
+  size_bytes bigint not null,
+  removed_by text not null,
+  actor text,
+  removed_at timestamptz not null,
+  deleted_at timestamptz not null default now()
+);
+create index media_deletions_by_account on media_deletions (account_id, id desc);
+create trigger media_deletions_no_change before update or delete on media_deletions
+  for each row execute function table_is_append_only();
+create trigger media_deletions_no_truncate before truncate on media_deletions
+  for each statement execute function table_is_append_only();
+
+-- Those that the service owner added by command. One takes the place of a file's with the same id.
+create table voices (
+  id text primary key,
+  -- As its file had it.
+  definition jsonb not null,
+  added_at timestamptz not null default now()
+);
+
+-- One synthesised sample for each way to sound, whichever voices sound so. An object that no row names any more is an
+-- orphan, and goes with them.
+create table voice_previews (
+  -- SHA-256, in hex, of what decides on the sound.
+  sound text primary key,
+  -- null: it is not made yet.
+  object_key text unique,
+  made_at timestamptz,
+  -- While it is not made: when it is tried, how often it was, and why that failed.
+  due_at timestamptz not null default now(),
+  attempts int not null default 0,
+  last_error text,
+  -- Last time that a process offered a voice which sounds so.
+  wanted_at timestamptz not null default now(),
+  check ((object_key is null) = (made_at is null))
+);
+create index voice_previews_due on voice_previews (due_at) where object_key is null;
