@@ -7,7 +7,7 @@ const SAMPLES = 40;
 
 /**
  * What usage reads cost an account with a long history: a million calls over a year, behind the whole stack. The rows
- * are written past the triggers, with their counters by the statement of the migration that introduced them.
+ * are written past the triggers, and their counters are summed up in one statement.
  */
 export async function runLongHistoryBench({ stack, say }: BenchContext): Promise<Section> {
   const { api, accountId } = await stack.newAccount({ balanceUsd: 1 });
