@@ -101,6 +101,6 @@ function nowhere(kind: string): string {
     '  --containerd SOCKET   on the node itself, as root (or SEMBLANCE_CONTAINERD_SOCKET)',
     ...found.map((path) => `                        there is ${path}`),
     `  --kind NAME           a cluster of kind (or SEMBLANCE_KIND_CLUSTER); ${kind}`,
-    'For a registry of yours, "npm run images:build", then tag and push them: docs/install.md',
+    'For a registry of yours, "npm run images:build", then tag and push them: docs/guide/platform/install.md',
   ].join('\n');
 }

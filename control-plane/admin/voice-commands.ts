@@ -24,7 +24,7 @@ export const VOICE_COMMANDS: readonly Command[] = [
         name: 'file',
         value: 'F',
         required: true,
-        help: 'its definition, JSON, as docs/live-voice.md has it',
+        help: 'its definition, JSON, as docs/reference/capabilities/live-voice.md has it',
       },
     ],
     async run(flags, calls) {

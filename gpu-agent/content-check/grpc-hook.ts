@@ -30,7 +30,7 @@ const AGAIN: readonly number[] = [
   status.DEADLINE_EXCEEDED,
 ];
 
-/** Asks a service of the owner over gRPC; docs/content-check.md has the contract. */
+/** Asks a service of the owner over gRPC; docs/guide/owner/content-check.md has the contract. */
 export function grpcHook(options: GrpcHookOptions): ContentCheck {
   const { protocol, host } = new URL(options.url);
   const secure = protocol === 'grpcs:' ? credentials.createSsl() : credentials.createInsecure();

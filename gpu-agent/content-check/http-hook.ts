@@ -22,7 +22,7 @@ const Answer = z.discriminatedUnion('verdict', [
   z.object({ verdict: z.literal('reject'), reason: z.string().optional() }),
 ]);
 
-/** Asks a service of the owner; docs/content-check.md has the contract. */
+/** Asks a service of the owner; docs/guide/owner/content-check.md has the contract. */
 export function httpHook(options: HttpHookOptions): ContentCheck {
   const dispatcher = new Agent({
     // In undici 8.12 a request aborted on an HTTP/2 connection can leave its client looping for ever.

@@ -19,7 +19,7 @@ const EXAMPLE = join(import.meta.dirname, '../../packages/engine-sidecar/python/
 const ROUGH = join(import.meta.dirname, '../../packages/testkit/engine-sidecar/rough_engine.py');
 const SERVICE_TEST = join(import.meta.dirname, '../../packages/testkit/engine-sidecar/service_test.py');
 const SERVE_TEST = join(import.meta.dirname, '../../packages/testkit/engine-sidecar/serve_test.py');
-const PAGE = join(import.meta.dirname, '../../docs/engines.md');
+const PAGE = join(import.meta.dirname, '../../docs/guide/engine-author/engines.md');
 const CLI = join(import.meta.dirname, '../conformance/cli.ts');
 /** The first time, packages are installed. */
 const START_MS = 300_000;

@@ -2,7 +2,7 @@ import type { Capability } from './capabilities.ts';
 
 /**
  * What every engine keeps to. proto/semblance/engine/v1 says the same to engines that are programs of their own, and
- * docs/engines.md says it in prose; engines/conformance checks it.
+ * docs/guide/engine-author/engines.md says it in prose; engines/conformance checks it.
  */
 
 /** What one input may be at most; absent: no limit of the engine's own. Over a limit is `input_too_large`. */

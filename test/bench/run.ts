@@ -1,12 +1,13 @@
 /**
  * `npm run bench`: every figure the project promises, measured on this machine over a stack of its own. Prints a table a
- * section and writes all of them to bench-out/report.md, beside the pictures some sections make.
+ * section and writes it to reports/<section>.md; the pictures that some sections make go to bench-out/.
  *
  * Arguments choose sections by name (`npm run bench -- jobs photo-swap`); without any, all run. The exit status says
  * whether everything could be measured, not whether every goal was met: that depends on the machine.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { describeError } from '@semblance/common/errors';
 import { stackAt } from '@semblance/testkit/stack/stack';
 import { root, startStackProcess } from '@semblance/testkit/stack/stack-process';
 import { formatSection, machineLine } from './lib/report.ts';
@@ -102,9 +103,9 @@ if (unknown.length) {
 
 const outDir = join(root, 'bench-out');
 await mkdir(outDir, { recursive: true });
-const report = [`# Benchmarks\n`, `${machineLine()}\n`];
+const reportsDir = join(root, 'reports');
 const say = (line: string) => void process.stderr.write(`${line}\n`);
-console.log(report.join('\n'));
+console.log(`# Benchmarks\n\n${machineLine()}\n`);
 
 const ending = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -118,16 +119,19 @@ try {
   const context: BenchContext = { stack: stackAt(running.file), outDir, say };
   for (const [name, runs] of Object.entries(wanted.length ? known : SECTIONS)) {
     if (wanted.length && !wanted.includes(name)) continue;
+    const parts: string[] = [];
     for (const run of runs) {
       if (ending.signal.aborted) break;
-      failed += await measure(name, run, context);
+      const { text, measured } = await measure(name, run, context);
+      parts.push(text);
+      if (!measured) failed++;
     }
+    // A part alone is for whoever works on it: the report of its section stays.
+    if (Object.hasOwn(SECTIONS, name) && !ending.signal.aborted) await writeReport(name, parts);
   }
 } finally {
   await running.close();
 }
-await writeFile(join(outDir, 'report.md'), `${report.join('\n')}\n`);
-say(`written to ${join(outDir, 'report.md')}`);
 process.exitCode = failed || ending.signal.aborted ? 1 : 0;
 
 /** The engine alone, in this process: what the rest of the system adds is in the other sections. */
@@ -149,23 +153,30 @@ async function photoSwap({ outDir, say }: BenchContext): Promise<Section> {
   };
 }
 
-/** Runs one section and adds it to the report. Returns 1 when it could not be measured. */
-async function measure(name: string, run: Run, context: BenchContext): Promise<number> {
+/** Runs a part of a section and prints its tables; a part that fails is told of in its place. */
+async function measure(
+  name: string,
+  run: Run,
+  context: BenchContext,
+): Promise<{ text: string; measured: boolean }> {
   try {
     const made = await Promise.race([run(context), aborted()]);
-    for (const section of [made].flat() as Section[]) {
-      const text = formatSection(section);
-      report.push(text);
-      console.log(text);
-    }
-    return 0;
+    const text = ([made].flat() as Section[]).map(formatSection).join('\n');
+    console.log(text);
+    return { text, measured: true };
   } catch (error) {
     const why = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    const text = `## ${name}\n\nNot measured: ${why}\n`;
-    report.push(text);
-    console.log(text);
-    return 1;
+    console.log(`## ${name}\n\nNot measured: ${why}\n`);
+    return { text: `## ${name}\n\nNot measured: ${describeError(error)}\n`, measured: false };
   }
+}
+
+async function writeReport(name: string, parts: readonly string[]): Promise<void> {
+  const path = join(reportsDir, `${name}.md`);
+  const day = new Date().toISOString().slice(0, 10);
+  const head = `# Report: ${name}\n\nMeasured on ${day}: ${machineLine()}.\nAgain by \`npm run bench -- ${name}\`.\n`;
+  await writeFile(path, `${head}\n${parts.join('\n')}`);
+  say(`written to ${path}`);
 }
 
 function aborted(): Promise<never> {

@@ -284,9 +284,9 @@ describe('Voice Swap', () => {
     expect(await stack.admin('delivery', 'list', { account: account.accountId })).toEqual([]);
   });
 
-  test('the client in docs/live-sessions.md', async () => {
+  test('the client in docs/guide/integrator/live-sessions.md', async () => {
     const account = await stack.newAccount();
-    const docs = await readFile(join(root, 'docs/live-sessions.md'), 'utf8');
+    const docs = await readFile(join(root, 'docs/guide/integrator/live-sessions.md'), 'utf8');
     const [, code = ''] = /```js\n(.*?)```/s.exec(docs) ?? [];
     const folder = await mkdtemp(join(tmpdir(), 'semblance-client-'));
     try {

@@ -249,7 +249,7 @@ describe('nothing secret is written down', () => {
 
 describe('metrics', () => {
   const SERVICES = ['gateway', 'control-plane', 'operator', 'gpu-agent'] as const;
-  const documented = tableOf(readFileSync(join(root, 'docs/operations.md'), 'utf8'));
+  const documented = tableOf(readFileSync(join(root, 'docs/reference/metrics.md'), 'utf8'));
   const scrape = async (service: string) => {
     const ports = JSON.parse(readFileSync(join(running.stateDir, 'ports.json'), 'utf8'));
     const response = await fetch(`http://127.0.0.1:${ports[`${service}-health`]}/metrics`);
@@ -258,7 +258,7 @@ describe('metrics', () => {
   };
   const namesIn = (text: string) => [...text.matchAll(/^# TYPE (\S+) /gm)].map((match) => match[1] as string);
 
-  test.each(SERVICES)('docs/operations.md lists what the %s has, and nothing it has not', async (service) => {
+  test.each(SERVICES)('docs/reference/metrics.md lists what the %s has, and nothing it has not', async (service) => {
     const names = namesIn(await scrape(service));
     const listed = documented.filter((row) => row.services.includes(service)).map(({ name }) => name);
     expect(listed.length).toBeGreaterThan(5);

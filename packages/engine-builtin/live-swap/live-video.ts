@@ -45,7 +45,7 @@ interface Slot {
   taken: boolean;
 }
 
-/** Swaps faces in streams of pictures, each stream in a thread of its own. See docs/live-video.md. */
+/** Swaps faces in streams of pictures, each stream in a thread of its own. See docs/reference/capabilities/live-video.md. */
 export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readonly threadIds: number[] } {
   const { characters, onCrash } = options;
   const [first] = characters.values();

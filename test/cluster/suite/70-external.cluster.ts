@@ -67,7 +67,7 @@ async function name(server: string, { port }: Server): Promise<void> {
   });
 }
 
-/** As docs/install.md has it. */
+/** As docs/guide/platform/install.md has it. */
 async function secret(of: string, entries: Record<string, string>): Promise<void> {
   await kubectl(['delete', 'secret', `own-${of}`, '--ignore-not-found']);
   const literals = Object.entries(entries).map(([key, value]) => `--from-literal=${key}=${value}`);

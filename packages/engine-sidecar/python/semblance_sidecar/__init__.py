@@ -1,4 +1,4 @@
-"""Makes a Python model an engine of Semblance: subclass Engine, then call serve(). See docs/engines.md."""
+"""Makes a Python model an engine of Semblance: subclass Engine, then call serve(). See docs/guide/engine-author/engines.md."""
 
 from .contract import Capability, Engine, Job, Limits, RenderError, Result
 from .server import serve
