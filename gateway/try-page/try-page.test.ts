@@ -34,7 +34,7 @@ describe('GET /try', () => {
     expect(page.headers.get('content-security-policy')).toMatch(/^default-src 'none'; script-src 'self';/);
     const html = await page.text();
     const links = [...html.matchAll(/(?:href|src)="([^"]+)"/g)].map(([, link]) => String(link));
-    expect(links).toEqual(['try/style.css', 'try/main.js']);
+    expect(links).toEqual(['try/icon.svg', 'try/style.css', 'try/main.js']);
     for (const link of links) expect((await fetch(`${t.base}/${link}`)).status).toBe(200);
   });
 
