@@ -1,0 +1,41 @@
+#!/bin/sh
+# Swaps a face between two pictures: photo-swap.sh BASE.jpg FACE.jpg OUT.jpg, with BASE and KEY in the environment.
+set -eu
+[ $# -eq 3 ] || { echo "usage: $0 BASE.jpg FACE.jpg OUT.jpg" >&2; exit 2; }
+: "${BASE:?the address of the API}" "${KEY:?an API key}"
+
+# Prints an answer of the API. An error is told in the words of the service.
+call() {
+  answer=$(curl -sS -w '\n%{http_code}' -H "Authorization: Bearer $KEY" "$@")
+  body=${answer%
+*}
+  case ${answer##*
+} in
+    2*) printf '%s' "$body" ;;
+    *) echo "refused: $(printf '%s' "$body" | field message)" >&2; return 1 ;;
+  esac
+}
+
+# A text field of a flat JSON document. With jq installed: jq -r .NAME
+field() { sed -n "s/.*\"$1\" *: *\"\([^\"]*\)\".*/\1/p"; }
+
+image_key=$(call -F "file=@$1" "$BASE/uploads" | field file_key)
+face_key=$(call -F "file=@$2" "$BASE/uploads" | field file_key)
+
+# The same Idempotency-Key sent twice makes one job and one charge.
+idempotency_key=$(date +%s)-$$
+job=$(call -H 'Content-Type: application/json' -H "Idempotency-Key: $idempotency_key" \
+  -d "{\"image_key\": \"$image_key\", \"face_key\": \"$face_key\"}" "$BASE/face-swap-image" | field id)
+echo "submitted $job"
+
+while :; do
+  record=$(call "$BASE/jobs/$job")
+  case $(printf '%s' "$record" | field status) in
+    succeeded) break ;;
+    failed) echo "failed: $(printf '%s' "$record" | field message)" >&2; exit 1 ;;
+  esac
+  # A key may make 60 requests a minute.
+  sleep 2
+done
+curl -sSf -o "$3" "$(printf '%s' "$record" | field output_url)"
+echo "written to $3"
