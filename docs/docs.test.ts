@@ -71,7 +71,7 @@ describe('pages', () => {
 });
 
 describe('decisions', () => {
-  const decisions = pages.filter((page) => /^docs\/adr\/\d{4}-/.test(page));
+  const decisions = pages.filter((page) => /^docs\/adr\/\d{4}-/.test(page)).sort();
 
   it.each(decisions)('%s has its number, a status, a context, a decision and its consequences', (page) => {
     const number = relative('docs/adr', page).slice(0, 4);

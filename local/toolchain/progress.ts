@@ -5,8 +5,16 @@ export type Progress = {
   /** Its number among all that has to be built, from 1. */
   step: number;
   steps: number;
-  phase: 'planned' | 'waiting' | 'downloading' | 'compiling' | 'linking' | 'built';
-  /** Packages, or modules while downloading. */
+  phase:
+    | 'planned'
+    | 'fetching'
+    | 'no-download'
+    | 'waiting'
+    | 'downloading'
+    | 'compiling'
+    | 'linking'
+    | 'built';
+  /** Packages; modules while downloading; bytes while fetching. */
   done: number;
   /** 0 while unknown. */
   total: number;
@@ -26,6 +34,12 @@ export function describeProgress(progress: Progress): string {
   switch (phase) {
     case 'planned':
       return `Building, once for all: ${detail}. With two idle cores all of them take five to eight minutes.`;
+    case 'fetching': {
+      const [have, all] = [done, total].map((bytes) => (bytes / 2 ** 20).toFixed(1));
+      return `Downloading ${name}: ${have}${total > 0 ? ` of ${all}` : ''} MiB, ${elapsed}`;
+    }
+    case 'no-download':
+      return `Building from source: ${detail}`;
     case 'waiting':
       return `Waiting for ${name}: ${detail ?? 'another process builds it'}`;
     case 'downloading':
@@ -71,10 +85,11 @@ export function progressPrinter(
     const key = `${progress.what} ${progress.phase}`;
     if (stream.isTTY) {
       // A plan is written once and may wrap; what is rewritten must fit the line.
-      const shown =
-        progress.phase === 'planned' ? line : line.slice(0, Math.max(20, (stream.columns ?? 80) - 1));
+      const shown = ['planned', 'no-download'].includes(progress.phase)
+        ? line
+        : line.slice(0, Math.max(20, (stream.columns ?? 80) - 1));
       stream.write(
-        `\r\u001B[2K${shown}${progress.phase === 'built' || progress.phase === 'planned' ? '\n' : ''}`,
+        `\r\u001B[2K${shown}${['built', 'planned', 'no-download'].includes(progress.phase) ? '\n' : ''}`,
       );
       return;
     }

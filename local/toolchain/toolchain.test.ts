@@ -39,7 +39,8 @@ function program(path: string, body: string): string {
 
 /** An environment of folders that exist only here; the shell's own tools stay reachable. */
 function environment(extra: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
-  return { PATH: join(folder, 'bin'), SEMBLANCE_CACHE_DIR: join(folder, 'cache'), ...extra };
+  const cache = join(folder, 'cache');
+  return { PATH: join(folder, 'bin'), SEMBLANCE_CACHE_DIR: cache, SEMBLANCE_TOOLCHAIN: 'build', ...extra };
 }
 
 const apiserver = (version: string) => `echo Kubernetes v${version}`;

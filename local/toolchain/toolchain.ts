@@ -2,8 +2,9 @@ import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { findOnPath } from '@semblance/common/process/find-on-path';
 import { buildTools } from './build.ts';
+import { downloadTools, NoDownloadError } from './download.ts';
 import type { Report } from './progress.ts';
-import { cachedPath, checkVersion, TOOLS, ToolchainError, type ToolName } from './tools.ts';
+import { cachedPath, checkVersion, releasedPath, TOOLS, ToolchainError, type ToolName } from './tools.ts';
 
 export type Found = { path: string; from: 'KUBEBUILDER_ASSETS' | 'PATH' | 'cache' };
 
@@ -29,12 +30,13 @@ export async function findTool(tool: ToolName, env: NodeJS.ProcessEnv): Promise<
     await checkVersion(tool, onPath);
     return { path: onPath, from: 'PATH' };
   }
-  const cached = cachedPath(tool, env);
-  return isExecutable(cached) ? { path: cached, from: 'cache' } : undefined;
+  const cached = [cachedPath(tool, env), releasedPath(tool, env)].find(isExecutable);
+  return cached === undefined ? undefined : { path: cached, from: 'cache' };
 }
 
 /**
- * Paths of the tools, each found or, once for all projects of this user, built from Go modules.
+ * Paths of the tools, each found or, once for all projects of this user, downloaded as its project releases it, or built
+ * from Go modules. `SEMBLANCE_TOOLCHAIN=build` downloads nothing, `=download` builds nothing.
  *
  * @param options.report told what is built, how far it is and how long it takes
  * @throws ToolchainError `tool_missing` with the ways out when something is missing and there is no Go
@@ -54,24 +56,56 @@ export async function resolveTools<Name extends ToolName>(
     }),
   );
   if (missing.length > 0) {
-    const go = findOnPath('go', env.PATH);
-    if (!go) throw nothingFound(missing);
     // In the order of TOOLS, which is the order from quick to slow.
     const wanted = (Object.keys(TOOLS) as ToolName[]).filter((name) =>
       (missing as ToolName[]).includes(name),
     );
-    await buildTools({ tools: wanted, go, env, report, signal });
-    for (const name of missing) paths[name] = cachedPath(name, env);
+    const { released, why } = await downloaded(wanted, env, report, signal);
+    const rest = wanted.filter((name) => !released.includes(name));
+    if (rest.length > 0) {
+      const go = env.SEMBLANCE_TOOLCHAIN === 'download' ? undefined : findOnPath('go', env.PATH);
+      if (!go) throw nothingFound(rest, why);
+      await buildTools({ tools: rest, go, env, report, signal });
+    }
+    for (const name of missing)
+      paths[name] = released.includes(name) ? releasedPath(name, env) : cachedPath(name, env);
   }
   return paths as Record<Name, string>;
 }
 
-function nothingFound(missing: readonly ToolName[]): ToolchainError {
+/** What could be downloaded, and why no more. */
+async function downloaded(
+  tools: readonly ToolName[],
+  env: NodeJS.ProcessEnv,
+  report: Report,
+  signal: AbortSignal | undefined,
+): Promise<{ released: readonly ToolName[]; why?: string }> {
+  if (env.SEMBLANCE_TOOLCHAIN === 'build') return { released: [] };
+  try {
+    return { released: await downloadTools({ tools, env, report, ...(signal && { signal }) }) };
+  } catch (error) {
+    if (!(error instanceof NoDownloadError)) throw error;
+    const what = tools.join(', ');
+    report({
+      what,
+      step: 1,
+      steps: 1,
+      phase: 'no-download',
+      done: 0,
+      total: 0,
+      elapsedMs: 0,
+      detail: error.message,
+    });
+    return { released: tools.filter((tool) => isExecutable(releasedPath(tool, env))), why: error.message };
+  }
+}
+
+function nothingFound(missing: readonly ToolName[], why?: string): ToolchainError {
   const names = [...missing].sort().join(', ');
   const one = missing.length === 1;
   return new ToolchainError(
     'tool_missing',
-    `${names} ${one ? 'was' : 'were'} not found, and there is no Go to build ${one ? 'it' : 'them'} with. One of:
+    `${names} ${one ? 'was' : 'were'} not found, and there is no Go to build ${one ? 'it' : 'them'} with.${why ? `\nNothing was downloaded: ${why}.` : ''} One of:
   1. Install Go 1.26 or newer (https://go.dev/dl) and run this again: what is missing is built once, into a cache.
   2. Put ${one ? 'it' : 'them'} into a folder and set KUBEBUILDER_ASSETS to it, or on PATH.
   3. Set KUBECONFIG to a cluster of your own (with SEMBLANCE_NATS_URL when nats-server is missing): no Kubernetes is

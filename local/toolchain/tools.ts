@@ -70,7 +70,7 @@ export const TOOLS: Record<ToolName, Tool> = {
 export class ToolchainError extends Error {
   override name = 'ToolchainError';
   readonly retryable = false;
-  readonly code: 'tool_missing' | 'tool_too_old' | 'tool_unusable' | 'build_failed';
+  readonly code: 'tool_missing' | 'tool_too_old' | 'tool_unusable' | 'build_failed' | 'download_refused';
   constructor(code: ToolchainError['code'], message: string, options?: ErrorOptions) {
     super(message, options);
     this.code = code;
@@ -107,6 +107,13 @@ export function cacheFolder(env: NodeJS.ProcessEnv): string {
 export function cachedPath(tool: ToolName, env: NodeJS.ProcessEnv): string {
   const platform = `${process.platform}-${process.arch}`;
   return join(cacheFolder(env), 'toolchain', platform, `${TOOLS[tool].module}-${pinnedVersion(tool)}`, tool);
+}
+
+/** Path of a tool that was downloaded in place of the version that would be built. */
+export function releasedPath(tool: ToolName, env: NodeJS.ProcessEnv): string {
+  const platform = `${process.platform}-${process.arch}`;
+  const folder = `${TOOLS[tool].module}-${pinnedVersion(tool)}`;
+  return join(cacheFolder(env), 'toolchain', platform, 'released', folder, tool);
 }
 
 /** Throws when the program cannot be run or is too old for this project; says where it was found. */
