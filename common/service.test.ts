@@ -77,6 +77,6 @@ describe('runService', () => {
     await service.ready;
     service.child.kill('SIGTERM');
     expect(await service.ended).toBe(1);
-    expect(service.output()).toContain('did not end within its grace');
+    expect(service.output()).toContain('did not end within the grace period');
   });
 });

@@ -27,7 +27,7 @@ export function runService(
     logger.info({ reason }, 'ending');
     // The grace is a last resort; unref'd so that a clean end is not held up by it.
     setTimeout(() => {
-      logger.error({ graceMs }, 'did not end within its grace');
+      logger.error({ graceMs }, 'did not end within the grace period');
       process.exit(1);
     }, graceMs).unref();
     ending.abort(new Error(reason));

@@ -159,7 +159,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     listen: options.listen,
     handler: app.callback(),
     upgrades: live,
-    onRefused: (refused) => logger.info(refused, 'no request that could be handled'),
+    onRefused: (refused) => logger.info(refused, 'cannot read a request'),
   });
   metrics.connections(server.connections);
   let wasConnected = false;

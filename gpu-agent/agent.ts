@@ -67,7 +67,7 @@ export interface Agent {
   /** host:port of the gRPC service, as announced. */
   readonly address: string;
   readonly healthPort: number;
-  /** Rejects when the agent cannot go on: another process took its name. */
+  /** Rejects when the agent must end: another process took its name. */
   readonly failed: Promise<never>;
   /**
    * Takes no new work, gives what runs `drainMs` to end, waits for results to be recorded, and ends: Lease released,
@@ -84,7 +84,9 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const started: (() => Promise<void>)[] = [];
   const undo = async () => {
     for (const end of started.toReversed()) {
-      await end().catch((error: unknown) => logger.error({ err: error }, 'a part did not end cleanly'));
+      await end().catch((error: unknown) =>
+        logger.error({ err: error }, 'a part of the agent did not end cleanly'),
+      );
     }
   };
   try {
@@ -140,7 +142,7 @@ async function startParts(
       void attempts.endAll(`the agent lost its lease: ${reason}`);
       void live.sessions.endAll({ reason: 'render_failed', message: 'the agent lost its lease' });
     },
-    onRestored: () => logger.info('the lease is held again'),
+    onRestored: () => logger.info('holding the Lease again'),
     onDrain(wanted) {
       if (!ending) drain(wanted);
     },
@@ -149,7 +151,7 @@ async function startParts(
   const tools = await (options.findMedia ?? findMediaTools)();
   const media = tools.available ? createMedia({ tools, threads: 1, nice: settings.renderNice }) : undefined;
   if (media) started.push(() => media.close());
-  if (!tools.available) logger.warn(`no capability that makes videos is offered: ${tools.reason}`);
+  if (!tools.available) logger.warn(`offering no capability that makes videos: ${tools.reason}`);
 
   const sources = options.engines ?? [
     ...settings.sidecars.map(sidecarSource),

@@ -24,10 +24,7 @@ export async function endWork(options: EndWorkOptions): Promise<void> {
   const pointless = new AbortController();
   void nobodyWaits(options).then((going) => {
     if (!going) return;
-    logger.info(
-      { namespace: settings.namespace },
-      'the namespace is being deleted: nobody waits for this work',
-    );
+    logger.info({ namespace: settings.namespace }, 'the namespace is being deleted: dropping the work');
     pointless.abort();
   });
   const within = (ms: number) => AbortSignal.any([AbortSignal.timeout(ms), pointless.signal]);
@@ -47,7 +44,7 @@ async function nobodyWaits({ kube, settings, logger }: EndWorkOptions): Promise<
     return await isNamespaceGoing(kube, settings.namespace);
   } catch (error) {
     // It may not look, or there is no API: it ends as with any other end.
-    logger.debug({ err: error }, `cannot tell whether the namespace is going: ${describeError(error)}`);
+    logger.debug({ err: error }, `cannot read the namespace: ${describeError(error)}`);
     return false;
   }
 }

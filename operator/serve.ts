@@ -86,7 +86,7 @@ async function releaseNamespace(kubeconfigPath: string | undefined, namespace: s
     await endWithNamespace({ client, namespace, logger });
   } catch (error) {
     // It may not look, or there is no API any more: it ends all the same.
-    logger.debug({ err: error }, `cannot tell whether the namespace is going: ${describeError(error)}`);
+    logger.debug({ err: error }, `cannot read the namespace: ${describeError(error)}`);
   } finally {
     await client.close();
   }

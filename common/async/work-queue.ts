@@ -1,8 +1,8 @@
 import { Registry } from 'prom-client';
 import { describeError } from '../errors.ts';
+import { counter, gauge, histogram } from '../kube/metrics.ts';
 import type { Logger } from '../logging.ts';
 import { backoffMs, jittered } from './backoff.ts';
-import { counter, gauge, histogram } from '../kube/metrics.ts';
 
 /** Longest delay a timer takes. */
 const MAX_TIMER_MS = 2 ** 31 - 1;

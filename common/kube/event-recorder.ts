@@ -127,7 +127,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
           await pause(1_000, signal);
           continue;
         }
-        logger.debug({ reason: describeError(error) }, 'an event was refused');
+        logger.debug({ reason: describeError(error) }, 'cannot record an event');
       }
       const at = waiting.indexOf(entry);
       if (at !== -1) waiting.splice(at, 1);

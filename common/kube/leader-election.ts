@@ -141,7 +141,8 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
     led.catch(() => {});
     try {
       const ended = await within(led, term, handOverMs);
-      if (!ended) logger.warn({ lease: name, afterMs: handOverMs }, 'handing over what has not ended yet');
+      if (!ended)
+        logger.warn({ lease: name, afterMs: handOverMs }, 'giving up the lead while some work has not ended');
     } finally {
       over.abort(new Error('the leader ended'));
       leadingGauge.set(0);

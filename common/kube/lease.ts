@@ -114,7 +114,7 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
   const fence = createFence({
     afterMs: options.fenceAfterMs,
     onFenced: (reason) => {
-      logger.error({ lease: name, reason }, 'fenced');
+      logger.error({ lease: name, reason }, 'lost the Lease: ending all work');
       options.onFenced(reason);
     },
     onRestored: options.onRestored,

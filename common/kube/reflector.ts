@@ -120,7 +120,7 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
     const onOpen = () => {
       lastActivity = performance.now();
       healthySince ??= lastActivity;
-      if (denied !== undefined) logger.info('may be watched now');
+      if (denied !== undefined) logger.info('can watch again');
       denied = undefined;
     };
     const selection = { namespace, labelSelector, fieldSelector };
@@ -170,11 +170,11 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
         metrics.missed.inc(missed.length + lingering.length);
         logger.warn(
           { missed: missed.length, lingering: lingering.length },
-          'a list found what the watch missed',
+          'the periodic list found objects that the watch missed',
         );
         relist();
       } catch (error) {
-        if (!signal.aborted) logger.warn({ reason: describeError(error) }, 'the periodic list failed');
+        if (!signal.aborted) logger.warn({ reason: describeError(error) }, 'cannot list');
       } finally {
         removed = undefined;
       }
@@ -206,7 +206,7 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
         const code = isKubeError(error) ? error.code : 'internal';
         metrics.failures.inc({ code });
         if (options.optional && code === 'forbidden') {
-          if (denied === undefined) logger.warn({ reason: describeError(error) }, 'may not be watched');
+          if (denied === undefined) logger.warn({ reason: describeError(error) }, 'cannot watch');
           denied = describeError(error);
           // What was read before may change unseen.
           mustList = true;

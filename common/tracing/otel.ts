@@ -68,7 +68,7 @@ export interface TracerOptions {
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** Loaded only when traces are sent. Sends OTLP over HTTP, in batches. @throws ConfigError */
+/** Loaded only when sending traces. Sends OTLP over HTTP, in batches. @throws ConfigError */
 export function openTracer({ service, logger, env }: TracerOptions): Tracer {
   complainTo(logger);
   const provider = new TracerProvider({

@@ -22,7 +22,7 @@ export async function startTracing(service: string, logger: Logger, env = proces
   if (!endpoint || env.OTEL_SDK_DISABLED === 'true') return;
   const { openTracer } = await import('./otel.ts');
   tracer = openTracer({ service, logger, env });
-  logger.info({ endpoint: originOf(endpoint) }, 'traces are sent');
+  logger.info({ endpoint: originOf(endpoint) }, 'sending traces');
 }
 
 /** Sends what is left and stops. */
@@ -31,7 +31,7 @@ export async function stopTracing(logger: Logger): Promise<void> {
   tracer = undefined;
   await open
     ?.close(FLUSH_MS)
-    .catch((error: unknown) => logger.warn(`the last spans were not sent: ${describeError(error)}`));
+    .catch((error: unknown) => logger.warn(`cannot send the last spans: ${describeError(error)}`));
 }
 
 /**

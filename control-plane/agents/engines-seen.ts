@@ -45,10 +45,7 @@ export function createEnginesSeen({ database, reflector, pools, logger }: Engine
     const rows = await database.fast<{ note_engines: string }[]>`select note_engines(${[name]}::text[])`;
     noted.add(name);
     if (rows.length > 0)
-      logger.info(
-        { capability: name },
-        'an agent, or a pool that starts agents, offers this capability for the first time',
-      );
+      logger.info({ capability: name }, 'an agent or a pool offers this capability for the first time');
   }
 
   return {

@@ -39,10 +39,7 @@ export function createRetractor({ database, canceller, logger }: RetractorOption
         { made: boolean }[]
       >`select retract_submit(${jobId}, ${accountId}) as made`;
       if (row?.made) {
-        logger.warn(
-          { jobId, accountId },
-          'a submit was carried out although it was answered as failed; cancelling',
-        );
+        logger.warn({ jobId, accountId }, 'cancelling a job whose submit was answered as failed');
         await canceller.cancel(accountId, jobId);
       }
       accounts.delete(jobId);

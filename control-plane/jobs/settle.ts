@@ -180,7 +180,7 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
         if (outcome !== 'unbillable') return outcome;
         fault = `its output is measured as ${output.milliUnits} thousandths of "${output.unit}"`;
       }
-      logger.error({ jobId: name, fault }, 'a succeeded RenderJob is failed');
+      logger.error({ jobId: name, fault }, 'failing a job although its RenderJob succeeded');
       return fail(name, uid, UNUSABLE, capability);
     },
   };

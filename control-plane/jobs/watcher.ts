@@ -180,7 +180,8 @@ export function createJobWatcher(options: JobWatcherOptions) {
       where j.id = any(${ids}::text[]) and j.settled_at is null and j.renderjob_uid is null
         and not exists (select 1 from outbox o where o.job_id = j.id and o.kind = 'renderjob')
       returning job_id`;
-    if (rows.length > 0) logger.error({ count: rows.length }, 'jobs without their debt of a RenderJob');
+    if (rows.length > 0)
+      logger.error({ count: rows.length }, 'found jobs that have no RenderJob and owe none');
   }
 
   const sweepOrWarn = (which?: { first: boolean }) =>

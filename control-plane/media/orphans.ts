@@ -77,7 +77,7 @@ export function createOrphans({ sql, objects, removals, logger, renderJobs }: Or
       if (!uids) throw new Error('it is not known which RenderJobs there are');
       const foreign = await notOurs();
       if (foreign) {
-        logger.error(`objects without a row are not looked for: ${foreign}`);
+        logger.error(`cannot look for objects without a row: ${foreign}`);
         return { listed: 0, orphans: 0, skipped: foreign };
       }
       const youngest = Date.now() - setting.seconds * 1_000;
@@ -100,7 +100,7 @@ export function createOrphans({ sql, objects, removals, logger, renderJobs }: Or
         }
       }
       await judge();
-      if (orphans > 0) logger.info({ listed, orphans }, 'objects without a row are deleted');
+      if (orphans > 0) logger.info({ listed, orphans }, 'deleting objects without a row');
       return { listed, orphans };
     },
   };

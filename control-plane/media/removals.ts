@@ -124,7 +124,7 @@ export function createRemovals({ database, objects, logger, onDeleted }: Removal
   /** A minute after the first failure, then twice as long each time, up to an hour. */
   async function putOff({ object_key: objectKey, attempts }: Claimed, error: unknown): Promise<void> {
     const reason = describeError(error).replaceAll('\0', '').slice(0, 500);
-    logger.warn({ objectKey, attempts }, `an object could not be deleted: ${reason}`);
+    logger.warn({ objectKey, attempts }, `cannot delete an object: ${reason}`);
     const seconds = Math.min(3_600, 60 * 2 ** Math.min(attempts - 1, 10));
     await sql`
       update media_removals set due_at = now() + ${seconds} * interval '1 second', last_error = ${reason}
@@ -141,7 +141,7 @@ export function createRemovals({ database, objects, logger, onDeleted }: Removal
           where object_key = any(${objectKeys}::text[]) and due_at <= now() returning object_key, attempts`;
         await carryOut(claimed);
       } catch (error) {
-        logger.warn(`files are deleted later: ${describeError(error)}`);
+        logger.warn(`cannot delete files, trying again later: ${describeError(error)}`);
       }
     },
 

@@ -88,7 +88,7 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
         // Whoever reads that nothing was billed, as after other failures, books it again.
         logger.error(
           { err: cause, accountId },
-          `a top-up is booked, and its account cannot be shown: ${describeError(cause)}`,
+          `booked a top-up, but cannot show its account: ${describeError(cause)}`,
         );
         const message =
           'The top-up is booked; do not send it again. The account could not be shown: ask for it later.';

@@ -82,7 +82,7 @@ export function createMessageStreams<Request, Result>(
       code = error instanceof ApiError ? error.code : 'internal_error';
       const refusal = refused(error);
       if (refusal.outcome.value.code === 'internal_error')
-        logger.error({ err: error, requestId, method }, `a message failed: ${describeError(error)}`);
+        logger.error({ err: error, requestId, method }, `cannot handle a message: ${describeError(error)}`);
       results = requests.map(() => refusal);
     }
     logger.debug({ requestId, method, code, requests: requests.length }, 'call');

@@ -51,7 +51,7 @@ export function submitTogether({ gate, submit, logger }: SubmitTogetherOptions) 
           if (refusal.outcome.value.code === 'internal_error')
             logger.error(
               { err: error, requestId: request.requestId, method: 'SubmitJobs' },
-              `a submit failed: ${describeError(error)}`,
+              `cannot handle a submit: ${describeError(error)}`,
             );
           return refusal;
         }

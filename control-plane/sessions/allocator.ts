@@ -116,7 +116,7 @@ export function createAllocator(options: AllocatorOptions): Allocator {
         if (performance.now() + PAUSE_MS >= until) {
           const { sessionId } = request;
           const why = last === undefined ? 'no operator leads' : describeError(last);
-          logger.warn({ sessionId }, `a session has no slot: ${why}`);
+          logger.warn({ sessionId }, `cannot get a slot for a session: ${why}`);
           const message = 'Live sessions cannot be placed at present. Try again.';
           // An attempt that was not answered may have been carried out.
           if (last === undefined) throw new ApiError('capacity_unavailable', message);

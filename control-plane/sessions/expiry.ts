@@ -57,7 +57,7 @@ export function createExpiry(options: ExpiryOptions) {
     const [first] = rows;
     if (first && clock.read(first.clock_ms, at, steady())) {
       heard.beginAnew();
-      logger.warn('the clock of the database was set forwards: sessions are given their time anew');
+      logger.warn('the clock of the database was set forwards: sessions get their time again');
     }
     heard.answered();
     const ended = rows.filter((row) => row.session !== null);
@@ -66,8 +66,8 @@ export function createExpiry(options: ExpiryOptions) {
       if (facts) {
         onEnded?.(facts);
         const { sessionId, reason } = facts;
-        logger.info({ sessionId, reason }, 'a session that nobody ended is settled as it stands');
-      } else logger.warn({ sessionId: row.session }, 'an opening that nobody finished is given up');
+        logger.info({ sessionId, reason }, 'settled a session that its gateway stopped reporting');
+      } else logger.warn({ sessionId: row.session }, 'refused a session whose opening was never finished');
     }
     return ended.length;
   }

@@ -176,9 +176,9 @@ test('what nobody ends ends by itself: a hanging opening, no connection, no repo
   ]);
   await report([told(silent, 3_000)]);
   const expire = async (heard: number) =>
-    (await db.sql<{ session: string }[]>`select session from expire_sessions(${heard}, null, null, null)`).map(
-      ({ session }) => session,
-    );
+    (
+      await db.sql<{ session: string }[]>`select session from expire_sessions(${heard}, null, null, null)`
+    ).map(({ session }) => session);
   const mine = [hangs, waits, silent];
   expect((await expire(3_600)).filter((id) => mine.includes(id))).toEqual([]);
   await db.sql`update sessions set asked_at = now() - interval '31 seconds' where id = ${hangs}`;

@@ -118,11 +118,13 @@ export function createOpener(options: OpenerOptions) {
   async function withdraw(sessionId: string, mayHaveSlot: boolean): Promise<void> {
     await refuse
       .submit(sessionId)
-      .catch((error) => logger.warn({ sessionId }, `an opening is given up later: ${describeError(error)}`));
+      .catch((error) =>
+        logger.warn({ sessionId }, `cannot refuse an opening now, the sweep will: ${describeError(error)}`),
+      );
     if (!mayHaveSlot) return;
     kube.delete(LIVESESSION_RESOURCE, { name: sessionId, namespace }).catch((error: unknown) => {
       if (!isKubeError(error, 'not_found'))
-        logger.warn({ sessionId }, `a slot is given free later: ${describeError(error)}`);
+        logger.warn({ sessionId }, `cannot free a slot now, the sweep will: ${describeError(error)}`);
     });
   }
 

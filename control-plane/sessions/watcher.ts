@@ -114,7 +114,7 @@ export function createSessionWatcher(options: SessionWatcherOptions) {
     over.delete(name);
     const facts = settled && endedBy(settled);
     if (!facts) return;
-    logger.info({ sessionId: name, reason: facts.reason }, 'a session is settled: its LiveSession is over');
+    logger.info({ sessionId: name, reason: facts.reason }, 'settled a session whose LiveSession is over');
     onEnded?.(facts);
   }
 
@@ -129,7 +129,7 @@ export function createSessionWatcher(options: SessionWatcherOptions) {
 
   async function withdraw(name: string, waitMs: number): Promise<{ requeueAfterMs: number } | undefined> {
     if (waitMs > 0) return { requeueAfterMs: waitMs };
-    logger.info({ sessionId: name }, 'a LiveSession is deleted: its session has ended, or is to end');
+    logger.info({ sessionId: name }, 'deleting a LiveSession whose session has ended or must end');
     await client.delete(LIVESESSION_RESOURCE, { name, namespace });
     return;
   }

@@ -161,10 +161,7 @@ export async function migrateWhenReachable(
       const { applied, ahead } = await migrate(url, migrations);
       if (applied.length > 0) logger.info({ applied }, 'migrated the database');
       if (ahead.length > 0)
-        logger.info(
-          { ahead },
-          'the schema of the database is of a newer release, and this one may run on it',
-        );
+        logger.info({ ahead }, 'the schema belongs to a newer release that allows this one');
       return;
     } catch (error) {
       if (error instanceof SchemaTooNewError || error instanceof MigrationChangedError) throw error;

@@ -87,7 +87,9 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
     const [row] = await sql<{ account_id: string; abandoned: boolean }[]>`
       select account_id, abandoned_at is not null as abandoned from uploads where file_key = ${fileKey}`;
     if (row && !(row.abandoned && row.account_id === accountId)) return;
-    await objects.delete(fileKey).catch((err) => logger.warn({ err, fileKey, requestId }, 'delete failed'));
+    await objects
+      .delete(fileKey)
+      .catch((err) => logger.warn({ err, fileKey, requestId }, 'cannot delete an upload'));
   }
 
   /**
@@ -112,7 +114,7 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
         return true;
       } catch (err) {
         if (++failures >= MAX_FAILURES) throw err;
-        logger.warn({ err, fileKey }, 'delete failed');
+        logger.warn({ err, fileKey }, 'cannot delete an upload');
         return false;
       }
     };

@@ -116,7 +116,7 @@ export function createWatchStreams({ gate, database, hub, logger }: WatchStreams
       return { code: error.code, message: error.message };
     logger.error(
       { err: error, requestId, jobId, method: 'WatchJobs' },
-      `a watch failed: ${describeError(error)}`,
+      `cannot handle a watch: ${describeError(error)}`,
     );
     return { code: 'internal_error', message: 'The service failed. Nothing is billed; try again.' };
   }

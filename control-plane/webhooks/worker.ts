@@ -89,7 +89,7 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
       await deliveries.record({ delivery, at, answer, pauseMs: backoffMs(delivery.attempts + 1) });
     } catch (error) {
       // The attempt was not recorded: when the lease runs out it is made again.
-      logger.warn({ delivery: id }, `a delivery was not recorded: ${describeError(error)}`);
+      logger.warn({ delivery: id }, `cannot record a delivery: ${describeError(error)}`);
     } finally {
       leave(stay);
     }
@@ -110,7 +110,7 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
     try {
       jobId = parseJobEvent(data).job_id;
     } catch (error) {
-      logger.warn(`an event is passed over: ${describeError(error)}`);
+      logger.warn(`skipping an event: ${describeError(error)}`);
       return;
     }
     // The poll looks at what there is room for before it claims anything.

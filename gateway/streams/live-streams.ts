@@ -176,7 +176,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
     wants: (request) => asksForSocket(request) && streamTarget(request.url) !== undefined,
     upgrade(request, socket, head) {
       connect(request, socket, head).catch((error: unknown) => {
-        logger.error({ err: error }, 'a socket could not be made');
+        logger.error({ err: error }, 'cannot make a socket');
         socket.destroy();
       });
     },
@@ -202,7 +202,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
       const text = 'the gateway is ending; open another session';
       for (const stream of [...streams]) stream.end({ name: 'going_away', text });
       const left = await reporter.close(withinMs);
-      if (left > 0) logger.warn({ owed: left }, 'ended before the reports of all sessions were taken');
+      if (left > 0) logger.warn({ owed: left }, 'ending although reports of sessions are still waiting');
       agents.close();
     },
   };

@@ -93,10 +93,11 @@ export function createReporter({ send, logger, mostOwed = MAX_OWED }: ReporterOp
         if (owed.length > 0) await sendOwed();
         if (progressDue) await sendProgress();
       }
-      if (failing) logger.info({ owed: owed.length }, 'reports of sessions are taken again');
+      if (failing) logger.info({ owed: owed.length }, 'sending reports of sessions again');
       failing = false;
     } catch (error) {
-      if (!failing) logger.warn({ owed: owed.length }, `reports of sessions wait: ${describeError(error)}`);
+      if (!failing)
+        logger.warn({ owed: owed.length }, `cannot send reports of sessions: ${describeError(error)}`);
       failing = true;
     }
   }
@@ -139,7 +140,7 @@ export function createReporter({ send, logger, mostOwed = MAX_OWED }: ReporterOp
       if (owed.length > mostOwed) {
         const lost = owed.shift();
         // The control plane settles it by what was reported while it ran.
-        logger.error({ session: lost?.sessionId }, 'a final report was given up: too many wait');
+        logger.error({ session: lost?.sessionId }, 'dropping a final report: too many are waiting');
       }
       if (!failing) void flush();
       schedule();

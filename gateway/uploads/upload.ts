@@ -114,7 +114,7 @@ async function giveUp(ctx: GatewayContext, reserved: BeginUploadResponse, option
   } catch (error) {
     options.logger.warn(
       { requestId: ctx.state.requestId, reason: describeError(error) },
-      'could not give up an upload; it will be swept',
+      'cannot give up an upload, the sweep will',
     );
   }
 }

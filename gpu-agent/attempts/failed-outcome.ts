@@ -17,7 +17,7 @@ export function failedOutcome(error: unknown, logger: Pick<Logger, 'info' | 'war
     return { state: error.outcome, failure: { code: 'processing_failed', message: error.message } };
   }
   if (error instanceof DeviceGoneError) {
-    logger.warn({ err: error }, `the attempt is given back: ${describeError(error)}`);
+    logger.warn({ err: error }, `giving the attempt back: ${describeError(error)}`);
     const message = 'The device that it ran on is gone.';
     return { state: 'stopped', failure: { code: 'processing_failed', message } };
   }

@@ -45,7 +45,7 @@ export async function measuredMilliUnits(
     options.onCorrection();
     options.logger.warn(
       { claimed: units.quantity, measured: measured / 1000, unit },
-      'the engine said something else of its output than was measured on it; the latter is charged',
+      'the engine and the measurement disagree about the output; the measurement is charged',
     );
   }
   return measured;

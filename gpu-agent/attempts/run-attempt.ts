@@ -70,7 +70,7 @@ export async function runAttempt(options: RunAttemptOptions): Promise<Outcome> {
     try {
       await remove?.();
     } catch (error) {
-      logger.error({ err: error }, `the attempt's files could not be removed: ${describeError(error)}`);
+      logger.error({ err: error }, `cannot remove the files of an attempt: ${describeError(error)}`);
     }
   }
 }

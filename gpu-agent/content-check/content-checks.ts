@@ -94,12 +94,15 @@ export async function createContentChecks({
       onResult(check.name, phase, 'failed');
       const failure = late?.aborted ? TOO_LATE(error) : asCheckError(error);
       if (!settings.allowUnchecked) throw failure;
-      log.warn({ check: check.name, phase, reason: describeError(failure) }, 'not checked, and let through');
+      log.warn(
+        { check: check.name, phase, reason: describeError(failure) },
+        'let the file through without a check',
+      );
       return;
     }
     onResult(check.name, phase, verdict.allowed ? 'allowed' : 'rejected');
     if (verdict.allowed) return;
-    log.warn({ check: check.name, phase, reason: verdict.reason }, 'the content check rejected it');
+    log.warn({ check: check.name, phase, reason: verdict.reason }, 'the content check rejected the work');
     throw new RenderError('content_rejected', verdict.reason);
   }
 

@@ -34,7 +34,7 @@ export async function verdictOf(
       if (!again) {
         throw new ContentCheckError(`the content check gave no verdict: ${reason}`, { cause: error });
       }
-      logger.warn({ reason, tried }, 'the content check gave no verdict; asking again');
+      logger.warn({ reason, tried }, 'the content check did not answer; asking again');
       await delay(pauseMs * 2 ** (tried - 1), undefined, { signal });
     }
   }

@@ -101,7 +101,7 @@ export async function createLive(options: LiveOptions): Promise<Live> {
       for (const { capability, warmUp } of engines) {
         warmUp(closing.signal).then(
           () => {
-            logger.info({ capability }, 'live sessions can be held');
+            logger.info({ capability }, 'ready for live sessions');
             onChange();
           },
           (error: unknown) => {

@@ -187,7 +187,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
     try {
       await publish(AbortSignal.timeout(2_000));
     } catch (error) {
-      logger.warn({ reason: describeError(error) }, `could not say that ${name} ends`);
+      logger.warn({ reason: describeError(error) }, `cannot state that ${name} is ending`);
     }
   }
 

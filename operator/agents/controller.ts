@@ -191,7 +191,7 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
     try {
       await client.delete(GPUAGENT_RESOURCE, { name, namespace }, { uid, resourceVersion, signal });
       if (lease) await removeLease(lease, signal);
-      logger.info({ agent: name }, 'removed an agent that has been gone for long');
+      logger.info({ agent: name }, 'deleted the GpuAgent of an agent that is long gone');
     } catch (error) {
       if (!isKubeError(error, 'conflict')) throw error;
     }

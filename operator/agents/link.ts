@@ -65,7 +65,7 @@ export function createAgentLink(options: LinkOptions): AgentLink {
       for (const attempt of attempts) options.onReport(attempt);
     },
     onDisconnected: options.onDisconnected,
-    onFault: (reason) => logger.debug({ agent, incarnation, reason }, 'no stream from the agent'),
+    onFault: (reason) => logger.debug({ agent, incarnation, reason }, 'cannot open the stream of the agent'),
   });
 
   return {

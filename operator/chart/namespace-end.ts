@@ -25,7 +25,7 @@ export async function endWithNamespace(options: {
   const released = await clearing.releaseAll(...OWN_RESOURCES);
   logger.info(
     { namespace, released, agents, gateways },
-    'the namespace is being deleted: nothing is kept in it any more',
+    'the namespace is being deleted: removing all finalizers',
   );
   return true;
 }

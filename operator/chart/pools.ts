@@ -89,6 +89,6 @@ async function apply({
       { namespace, name: metadata.name ?? '' },
       { signal, ...(metadata.uid ? { uid: metadata.uid } : {}) },
     );
-    logger.info({ pool: metadata.name }, 'deleted: the values name it no more');
+    logger.info({ pool: metadata.name }, 'deleted a pool that the values no longer name');
   }
 }

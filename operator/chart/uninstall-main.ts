@@ -28,6 +28,6 @@ try {
   });
   await client.close();
 } catch (error) {
-  logger.fatal({ err: error }, `not uninstalled: ${describeError(error)}`);
+  logger.fatal({ err: error }, `cannot uninstall: ${describeError(error)}`);
   process.exitCode = 1;
 }

@@ -57,13 +57,13 @@ export async function uninstall(options: UninstallOptions): Promise<number> {
     () => clearing.deleteAll(RENDERJOB_RESOURCE, LIVESESSION_RESOURCE),
     patience.workMs,
   );
-  if (work > 0) logger.warn({ left: work }, 'jobs or sessions were not let go in time');
+  if (work > 0) logger.warn({ left: work }, 'jobs or sessions still have finalizers at the end of the time');
 
   await clearing.deleteAll(AGENTPOOL_RESOURCE);
   const agents = async () =>
     (await clearing.deleteAll(AGENTPOOL_RESOURCE)) + (await clearing.list(PODS, podsOf('agent'))).length;
   if ((await clearing.until(agents, patience.agentsMs)) > 0) {
-    logger.warn('agents did not end in time and are ended');
+    logger.warn('deleting agents that did not end in time');
     await clearing.endPods(PODS, podsOf('agent'));
   }
 
@@ -72,7 +72,7 @@ export async function uninstall(options: UninstallOptions): Promise<number> {
   if (
     (await clearing.until(async () => (await clearing.list(PODS, services)).length, patience.servicesMs)) > 0
   ) {
-    logger.warn('services did not end in time and are ended');
+    logger.warn('deleting services that did not end in time');
     await clearing.endPods(PODS, services);
   }
 
@@ -87,6 +87,6 @@ export async function uninstall(options: UninstallOptions): Promise<number> {
   const released = await clearing.releaseAll(...OWN_RESOURCES);
   for (const name of leases)
     await client.delete(LEASE_RESOURCE, { namespace, name }, signal ? { signal } : {});
-  logger.info({ namespace, released }, 'the namespace is cleared of jobs, sessions, pools and agents');
+  logger.info({ namespace, released }, 'removed all jobs, sessions, pools and agents of the namespace');
   return released;
 }

@@ -115,7 +115,7 @@ export function createAllocator(options: AllocatorOptions): Allocator {
     }
     const { kind, message } = refusal;
     metrics.refused(kind);
-    logger.warn({ session: sessionId, ...place, kind, reason: message }, 'an agent gave no slot');
+    logger.warn({ session: sessionId, ...place, kind, reason: message }, 'the agent refused a slot');
     if (kind === 'unknown' && link) doom(place, sessionId, capability);
     else book.unclaim(place, sessionId);
     if (kind === 'busy') placer.pause(place.agent, BUSY_PAUSE_MS, capability);
@@ -187,11 +187,14 @@ export function createAllocator(options: AllocatorOptions): Allocator {
     { sessionId: name, capability }: AllocateRequest,
     signal: AbortSignal,
   ) {
-    logger.info({ session: name, ...place }, 'a session that nobody waits for any more is ended');
+    logger.info({ session: name, ...place }, 'ending a session that no caller waits for');
     doom(place, name, capability);
     await client.delete(LIVESESSION_RESOURCE, { namespace, name }, { signal }).catch((error: unknown) => {
       if (!isKubeError(error, 'not_found'))
-        logger.warn({ session: name }, `its LiveSession is left to the sweep: ${describeError(error)}`);
+        logger.warn(
+          { session: name },
+          `cannot delete a LiveSession, the sweep will: ${describeError(error)}`,
+        );
     });
   }
 
@@ -250,7 +253,7 @@ export function createAllocator(options: AllocatorOptions): Allocator {
           if (!givenUp.signal.aborted)
             logger.info(
               { session: sessionId, capability, reason: describeError(error) },
-              'no slot for a session',
+              'found no slot for a session',
             );
         },
       )

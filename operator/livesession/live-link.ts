@@ -70,7 +70,8 @@ export function createLiveLink(options: LiveLinkOptions): LiveLink {
       for (const session of sessions) options.onReport(session);
     },
     onDisconnected: options.onDisconnected,
-    onFault: (reason) => logger.debug({ agent, incarnation, reason }, 'no stream of live sessions'),
+    onFault: (reason) =>
+      logger.debug({ agent, incarnation, reason }, 'cannot open the stream of live sessions'),
   });
 
   return {

@@ -173,7 +173,7 @@ export function createPoolController(options: PoolControllerOptions): PoolContro
     const fine = now.status === 'True' || now.reason === 'AgentsStarting';
     const { reason, message } = now;
     recorder.event(pool, { type: fine ? 'Normal' : 'Warning', reason, action: 'Judge', note: message });
-    logger.info({ pool: pool.metadata.name, reason, message }, 'pool');
+    logger.info({ pool: pool.metadata.name, reason, message }, 'pool changed');
   }
 
   function look(snapshot: PoolSnapshot, plan: Plan): void {

@@ -118,7 +118,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
         if (link) learn({ acknowledged: true });
       } catch (error) {
         // It tells the result again when it is connected next, and is answered then.
-        logger.debug({ ...ref, reason: describeError(error) }, 'could not acknowledge a result');
+        logger.debug({ ...ref, reason: describeError(error) }, 'cannot acknowledge a result');
       }
     },
   };

@@ -132,7 +132,7 @@ export function createJobController(options: JobControllerOptions): JobControlle
       if (must) throw error;
       logger.warn(
         { job: job.metadata.name, reason: describeError(error) },
-        'outputs of attempts that lost may remain',
+        'cannot delete all outputs of attempts that lost',
       );
     }
   }

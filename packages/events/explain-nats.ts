@@ -35,7 +35,7 @@ export async function explainNats({ to, logger, done, onFault, signal }: Explain
       onFault(text);
       if (text !== said.text || performance.now() - said.at >= SAY_AGAIN_MS) {
         said = { text, at: performance.now() };
-        logger.warn(`not connected to NATS: ${text}`);
+        logger.warn(`cannot connect to NATS: ${text}`);
       }
       refusals.count(error, (error as { code?: string }).code === ErrorCode.AuthorizationViolation);
     }

@@ -37,7 +37,7 @@ export function checkAtStart(
     for (let said = { text: '', at: 0 }; ; ) {
       try {
         await check?.call(store, end.signal, ANSWER_MS);
-        if (said.text) logger.info('the object store can be used');
+        if (said.text) logger.info('the object store answers');
         fault = undefined;
         return;
       } catch (error) {
@@ -45,7 +45,7 @@ export function checkAtStart(
         fault = describeError(error);
         if (fault !== said.text || performance.now() - said.at >= SAY_AGAIN_MS) {
           said = { text: fault, at: performance.now() };
-          logger.warn(`the object store cannot be used yet: ${fault}`);
+          logger.warn(`cannot use the object store yet: ${fault}`);
         }
         refusals.count(error, error instanceof StoreFault && error.refused);
       }

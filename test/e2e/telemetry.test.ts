@@ -258,13 +258,16 @@ describe('metrics', () => {
   };
   const namesIn = (text: string) => [...text.matchAll(/^# TYPE (\S+) /gm)].map((match) => match[1] as string);
 
-  test.each(SERVICES)('docs/reference/metrics.md lists what the %s has, and nothing it has not', async (service) => {
-    const names = namesIn(await scrape(service));
-    const listed = documented.filter((row) => row.services.includes(service)).map(({ name }) => name);
-    expect(listed.length).toBeGreaterThan(5);
-    expect(listed.filter((name) => !names.includes(name))).toEqual([]);
-    expect(names.filter((name) => name.startsWith('semblance_') && !listed.includes(name))).toEqual([]);
-  });
+  test.each(SERVICES)(
+    'docs/reference/metrics.md lists what the %s has, and nothing it has not',
+    async (service) => {
+      const names = namesIn(await scrape(service));
+      const listed = documented.filter((row) => row.services.includes(service)).map(({ name }) => name);
+      expect(listed.length).toBeGreaterThan(5);
+      expect(listed.filter((name) => !names.includes(name))).toEqual([]);
+      expect(names.filter((name) => name.startsWith('semblance_') && !listed.includes(name))).toEqual([]);
+    },
+  );
 
   test('money is counted', async () => {
     const value = (text: string, name: string) => {

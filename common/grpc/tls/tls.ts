@@ -74,7 +74,7 @@ async function follow(options: TlsOptions<string>): Promise<Tls> {
       if (closed) return;
       if (!isSame(files, current)) {
         current = checkMaterial(files, nameOf(component));
-        logger.info({ notAfter: current.notAfter }, 'the certificate was renewed: new connections use it');
+        logger.info({ notAfter: current.notAfter }, 'renewed the certificate: new connections use it');
         for (const listener of listeners) listener(current);
       }
       fault = undefined;
@@ -84,7 +84,7 @@ async function follow(options: TlsOptions<string>): Promise<Tls> {
       fault = seen;
       logger.error(
         { err: error, dir, notAfter: current.notAfter },
-        `the certificate cannot be renewed, the former one stays in use: ${seen}`,
+        `cannot renew the certificate, the former one stays in use: ${seen}`,
       );
     }
   }

@@ -31,7 +31,7 @@ export function hashList(options: LookerProcessOptions): ContentCheck {
       return await shared.look(subject, signal);
     } catch (error) {
       if (!(error instanceof LookerEndedError) || closed) throw error;
-      logger.warn({ job: subject.jobName, reason: describeError(error) }, 'its files are looked at again');
+      logger.warn({ job: subject.jobName, reason: describeError(error) }, 'reading the hash lists again');
     }
     // In a process of its own: whichever file brings a decoder down does it alone.
     const own = start();

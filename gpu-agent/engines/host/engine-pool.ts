@@ -120,10 +120,7 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
   function lostDevice(reason: string): void {
     hadFault = true;
     deviceTrouble = reason;
-    logger.error(
-      { engine: name, reason },
-      'the device of the engine cannot be used; nothing of it is offered',
-    );
+    logger.error({ engine: name, reason }, 'cannot use the device of the engine; offering nothing of it');
     options.onChange?.();
   }
 
@@ -167,7 +164,8 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
         // The newest word counts: an engine that is a program of its own may come back as another version.
         engine = process.engine;
         trouble = undefined;
-        if (deviceTrouble !== undefined) logger.info({ engine: name }, 'the device of the engine is back');
+        if (deviceTrouble !== undefined)
+          logger.info({ engine: name }, 'the device of the engine works again');
         deviceTrouble = undefined;
         warm.add(process);
         const since = performance.now();

@@ -40,7 +40,7 @@ export async function createLiveEngines(options: {
         onCrash: () => onCrash('voice'),
       }),
     );
-  } else logger.info('no sessions of live voice are offered: SEMBLANCE_LIVE_VOICE_SLOTS is 0');
+  } else logger.info('offering no live voice: SEMBLANCE_LIVE_VOICE_SLOTS is 0');
 
   if (settings.videoSlots > 0) {
     try {
@@ -62,10 +62,10 @@ export async function createLiveEngines(options: {
     } catch (error) {
       // The rest of the agent works on; whoever runs it reads what is wrong.
       if (!(error instanceof CharacterError)) throw error;
-      logger.error(`no live swaps are offered: ${error.message}`);
+      logger.error(`offering no live swaps: ${error.message}`);
       unavailable.push({ name: 'full-live-swap', message: error.message });
     }
-  } else logger.info('no live swaps are offered: SEMBLANCE_LIVE_VIDEO_SLOTS is 0');
+  } else logger.info('offering no live swaps: SEMBLANCE_LIVE_VIDEO_SLOTS is 0');
   return { engines, unavailable };
 }
 
@@ -83,7 +83,7 @@ function modelOpener(
       );
     } catch (error) {
       signal.throwIfAborted();
-      logger.error(`no voice is spoken with by a model: ${describeError(error)}`);
+      logger.error(`cannot load voice models: ${describeError(error)}`);
       return undefined;
     }
   };

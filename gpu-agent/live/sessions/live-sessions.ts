@@ -179,7 +179,7 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
       () => ready(),
       (error: unknown) => {
         if (signal.aborted) return;
-        logger.warn({ err: error }, `the session could not be made ready: ${describeError(error)}`);
+        logger.warn({ err: error }, `cannot prepare the session: ${describeError(error)}`);
         held.refused = endByCheck(error);
         if (held.refused && !held.told) return;
         const failed = { reason: 'render_failed', message: 'the session could not be made ready' } as const;

@@ -103,7 +103,7 @@ test('what is wrong with the servers is refused by the chart, or said by the Pod
   const words = {
     'control-plane': [
       `password authentication failed for user \\"${DATABASE}\\"`,
-      'not connected to NATS: ',
+      'cannot connect to NATS: ',
       `has no bucket \\"${BUCKET}\\"`,
     ],
     gateway: [`has no bucket \\"${BUCKET}\\"`],

@@ -68,7 +68,7 @@ export function createLiveSwapEngine(options: LiveSwapEngineOptions): LiveEngine
       } catch (error) {
         closing.signal.throwIfAborted();
         failures++;
-        logger.error({ err: error }, `threads of live swaps did not get warm: ${describeError(error)}`);
+        logger.error({ err: error }, `cannot warm up threads of live swaps: ${describeError(error)}`);
         const pauseMs = (options.retryDelayMs ?? retryDelayMs)(failures);
         await delay(pauseMs, undefined, { signal: closing.signal, ref: false });
       }

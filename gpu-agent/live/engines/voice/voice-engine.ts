@@ -89,7 +89,7 @@ export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
     async warmUp(signal) {
       const onEnd = (reason: string) => {
         models = undefined;
-        logger.error(`voices are spoken with by builtin alone from now on: ${reason}`);
+        logger.error(`using no voice models from now on: ${reason}`);
       };
       models = await options.openModels?.(signal, onEnd);
       await warmUpConversion(signal);
