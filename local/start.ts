@@ -1,14 +1,21 @@
-/** `npm start`: the whole of Semblance in the foreground, until Ctrl-C. */
+/**
+ * `npm start`: the whole of Semblance in the foreground, until Ctrl-C. With `--watch` a service starts again when a source
+ * file that it stands on is saved.
+ */
 
+import { parseArgs } from 'node:util';
 import { afterAbort } from '@semblance/common/async/abort';
 import { handleFile } from './stack/handle.ts';
 import { startStack } from './stack/stack.ts';
 import { describeFailure, endOnSignal, eventPrinter, shown } from './stack/terminal.ts';
+import { watchSources } from './stack/watch-sources.ts';
 import { progressPrinter } from './toolchain/progress.ts';
 import { findTool } from './toolchain/toolchain.ts';
 
 const say = (line: string) => void process.stdout.write(`${line}\n`);
 const ending = endOnSignal();
+const { watch } = parseArgs({ options: { watch: { type: 'boolean', default: false } } }).values;
+const OWN = ['control-plane', 'operator', 'gateway', 'gpu-agent'];
 
 try {
   const startedAt = Date.now();
@@ -33,7 +40,11 @@ Semblance is up after ${((Date.now() - startedAt) / 1000).toFixed(1)} s.
 
 Ctrl-C ends everything; what it holds stays for the next start.`);
 
+  const unwatch = watch
+    ? watchSources(OWN, (service, file) => stack.restart(service, `${file} was saved`))
+    : undefined;
   await afterAbort(ending);
+  unwatch?.();
   say('\nStopping.');
   await stack.stop();
   say('Stopped; nothing is left running.');

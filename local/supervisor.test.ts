@@ -66,6 +66,22 @@ function supervise(services: ServiceSpec[], onEvent?: (event: SupervisorEvent) =
 }
 
 describe('supervisor', () => {
+  it('starts a service again that is asked for, in order, once, and counts no failure', async () => {
+    const events: SupervisorEvent[] = [];
+    const supervisor = supervise([shellService('gateway')], (event) => events.push(event));
+    await supervisor.start();
+    const { gateway: before } = supervisor.pids();
+    supervisor.restart('gateway', 'a.ts was saved');
+    supervisor.restart('gateway', 'b.ts was saved');
+    supervisor.restart('nobody', 'c.ts was saved');
+    await expect.poll(() => events.filter(({ type }) => type === 'ready').length).toBe(2);
+    expect(trace()).toEqual(['gateway begins', 'gateway ends', 'gateway begins']);
+    expect(supervisor.pids().gateway).not.toBe(before);
+    expect(events.filter(({ type }) => type === 'restarting' || type === 'failed')).toEqual([
+      { type: 'restarting', service: 'gateway', why: 'a.ts was saved' },
+    ]);
+  });
+
   it('starts what others need first, and ends it last', async () => {
     const supervisor = supervise([
       shellService('gateway', { after: ['control'] }),

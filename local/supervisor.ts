@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { type Bell, createBell } from '@semblance/common/async/bell';
 import { type GuardedChild, spawnGuarded } from '@semblance/common/process/child';
 import type { Guard } from '@semblance/common/process/guard';
 import { recordChildren } from './process/children-record.ts';
@@ -10,6 +11,7 @@ import { describeExit, type ServiceSpec, ServiceStartError, untilReady } from '.
 export type SupervisorEvent =
   | { type: 'started'; service: string; pid: number; restarts: number }
   | { type: 'ready'; service: string; afterMs: number; restarts: number }
+  | { type: 'restarting'; service: string; why: string }
   | { type: 'failed'; service: string; why: string; restartInMs: number };
 
 export type Backoff = {
@@ -41,6 +43,8 @@ export type Supervisor = {
   start(): Promise<void>;
   /** Pid of the latest process of each service that was started. */
   pids(): Record<string, number>;
+  /** Ends a service in order and starts it again at once. One that waits for its next start starts now. */
+  restart(service: string, why: string): void;
   /** Ends everything, each service once those that come after it have ended. */
   stop(): Promise<void>;
 };
@@ -56,6 +60,10 @@ type Kept = {
   serving: boolean;
   /** In a row, without having served for `stableMs` in between. */
   failures: number;
+  /** Why it is to be started again, although it serves. */
+  asked?: string | undefined;
+  /** Ends the wait before the next start. */
+  readonly again: Bell;
   ready: PromiseWithResolvers<void>;
   stopped?: Promise<void>;
 };
@@ -75,6 +83,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       logFile: join(logDir, `${spec.name}.log`),
       serving: false,
       failures: 0,
+      again: createBell(),
       ready,
     });
   }
@@ -129,6 +138,12 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
         await one.child?.stop(one.spec.graceMs);
       }
       if (signal.aborted) return;
+      if (one.asked !== undefined) {
+        onEvent({ type: 'restarting', service: one.spec.name, why: one.asked });
+        one.asked = undefined;
+        one.failures = 0;
+        continue;
+      }
       one.failures++;
       if (!served && one.failures >= firstAttempts) {
         one.ready.reject(error ?? new ServiceStartError(one.spec.name, 'keeps ending', one.logFile));
@@ -136,7 +151,9 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       }
       const restartInMs = delayBefore(one.failures, backoff);
       onEvent({ type: 'failed', service: one.spec.name, why, restartInMs });
-      await delay(restartInMs, undefined, { signal }).catch(() => {});
+      signal.addEventListener('abort', one.again.ring, { once: true });
+      await one.again.wait(restartInMs);
+      signal.removeEventListener('abort', one.again.ring);
     }
   };
 
@@ -183,6 +200,14 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       Object.fromEntries(
         [...kept].flatMap(([name, { pid }]) => (pid === undefined ? [] : [[name, pid] as const])),
       ),
+    restart(service, why) {
+      const one = kept.get(service);
+      if (!one || stopping.signal.aborted || one.asked !== undefined) return;
+      if (one.serving) {
+        one.asked = why;
+        void one.child?.stop(one.spec.graceMs);
+      } else one.again.ring();
+    },
     async stop() {
       clearInterval(logCheck);
       stopping.abort(new Error('the stack is stopping'));

@@ -47,6 +47,8 @@ export class StackRunningError extends Error {
 export type Stack = {
   handle: StackHandle;
   settings: StackSettings;
+  /** Ends a service in order and starts it again. */
+  restart(service: string, why: string): void;
   /** Ends every process of the stack, in reverse order of its start; may be called more than once. */
   stop(): Promise<void>;
 };
@@ -177,6 +179,7 @@ async function run(
     return {
       handle,
       settings,
+      restart: supervisor.restart,
       async stop() {
         await stop();
         await release();

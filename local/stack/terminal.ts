@@ -38,6 +38,9 @@ export function eventPrinter(say: (line: string) => void): (event: SupervisorEve
         );
         return;
       }
+      case 'restarting':
+        say(`  ${name} starts again: ${event.why}`);
+        return;
       case 'failed':
         say(`  ${name} ${event.why}; starting it again in ${(event.restartInMs / 1000).toFixed(1)} s`);
     }
