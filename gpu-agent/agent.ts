@@ -24,7 +24,6 @@ import { createProvenance, type Provenance } from '@semblance/provenance/provena
 import { createPreviews } from '@semblance/voice/preview/preview';
 import { type EngineSource, engineSource, sidecarSource } from './engines/registry.ts';
 import { createLive } from './live/live.ts';
-import type { SessionTableLimits } from './live/sessions/session-table.ts';
 import { createVoiceService } from './live/voice-service.ts';
 import { type AgentMetrics, createAgentMetrics } from './metrics.ts';
 import { engineStatement } from './registration/engine-statement.ts';
@@ -59,7 +58,6 @@ export interface AgentOptions {
   readonly cancelGraceMs?: number | undefined;
   /** Default: those that the settings give slots to. */
   readonly liveEngines?: readonly LiveEngine[];
-  readonly liveLimits?: SessionTableLimits;
 }
 
 export interface Agent {
@@ -222,7 +220,6 @@ async function startParts(
     holdsLease: () => registration.live,
     onChange: () => registration.changed(),
     ...(options.liveEngines ? { engines: options.liveEngines } : {}),
-    ...(options.liveLimits ? { limits: options.liveLimits } : {}),
   });
   started.push(() => live.close());
 

@@ -3,8 +3,6 @@ import type { ObjectStore } from '@semblance/objects/store';
 export interface SignedLinksOptions {
   readonly objects: Pick<ObjectStore, 'signGet'>;
   readonly now?: (() => number) | undefined;
-  /** Links kept so that the same one is not signed again. Default 5000. */
-  readonly cacheSize?: number | undefined;
 }
 
 export interface SignedLinks {
@@ -16,16 +14,15 @@ export interface SignedLinks {
   to(key: string, since: Date, linkSeconds: number): Promise<string>;
 }
 
+/** Links kept so that the same one is not signed again. */
+const MAX_LINKS = 5_000;
+
 /**
  * Signs links so that asking again gives the same one: the signature dates from the beginning of a window that is counted
  * from a moment of the object's. A window is half a lifetime long, so every link given out is good for at least the other
  * half.
  */
-export function createSignedLinks({
-  objects,
-  now = Date.now,
-  cacheSize = 5_000,
-}: SignedLinksOptions): SignedLinks {
+export function createSignedLinks({ objects, now = Date.now }: SignedLinksOptions): SignedLinks {
   const links = new Map<string, Promise<string>>();
   return {
     to(key, since, linkSeconds) {
@@ -37,7 +34,7 @@ export function createSignedLinks({
       link.catch(() => links.delete(name));
       links.set(name, link);
       for (const oldest of links.keys()) {
-        if (links.size <= cacheSize) break;
+        if (links.size <= MAX_LINKS) break;
         links.delete(oldest);
       }
       return link;

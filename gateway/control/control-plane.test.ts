@@ -1,5 +1,4 @@
 import type { ServerResponse } from 'node:http';
-import { ApiError } from '@semblance/common/errors';
 import { type GrpcServer, startGrpcServer, unary } from '@semblance/common/grpc/server';
 import { silentLogger } from '@semblance/common/logging';
 import {
@@ -113,26 +112,6 @@ describe('submitJob', () => {
     expect(third).toMatchObject({ reason: { code: 'insufficient_balance', httpStatus: 402 } });
     expect(c.headers).toEqual({});
     expect(unanswered).toMatchObject({ reason: { code: 'internal_error', httpStatus: 502 } });
-  });
-
-  it('asks a control plane of the release before, which knows no such stream, one by one', async () => {
-    const asked: [string | undefined, string | undefined][] = [];
-    const plane = await connect({
-      submitJob: unary(silentLogger(), async ({ inputs }: SubmitJobRequest, { requestId }) => {
-        asked.push([inputs.image, requestId]);
-        if (inputs.image === 'b') throw new ApiError('at_capacity', 'Full.');
-        return submitted(`job-${inputs.image}`);
-      }),
-    });
-    const [first, second] = await Promise.allSettled(
-      ['a', 'b'].map((key) => plane.submitJob(context(`r-${key}`).ctx, request(key))),
-    );
-    expect(first).toMatchObject({ value: submitted('job-a') });
-    expect(second).toMatchObject({ reason: { code: 'at_capacity', httpStatus: 429 } });
-    expect(asked.sort()).toEqual([
-      ['a', 'r-a'],
-      ['b', 'r-b'],
-    ]);
   });
 
   it('submits nothing twice when the stream breaks', async () => {

@@ -1,4 +1,4 @@
-import { type Metadata, type ServiceError, status } from '@grpc/grpc-js';
+import type { Metadata, ServiceError } from '@grpc/grpc-js';
 import type { ApiError } from '@semblance/common/errors';
 import { call, createClient } from '@semblance/common/grpc/client';
 import { fromServiceError } from '@semblance/common/grpc/status';
@@ -196,8 +196,6 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     try {
       result = await submitTogether({ ...request, requestId }, requestId);
     } catch (error) {
-      // A control plane of the release before has no such stream, and so has taken nothing from it.
-      if (isUnknownCall(error)) return submitAlone(ctx, request);
       throw refused(ctx, error as ApiError, undefined);
     }
     const reset = limitsOf(ctx, result);
@@ -257,8 +255,4 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
       client.close();
     },
   };
-}
-
-function isUnknownCall(error: unknown): boolean {
-  return ((error as ApiError).cause as ServiceError | undefined)?.code === status.UNIMPLEMENTED;
 }

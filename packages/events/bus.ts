@@ -44,10 +44,6 @@ export interface ConsumeOptions {
   readonly handler: (event: DeliveredEvent, signal: AbortSignal) => Promise<void>;
   /** Events handled at once. Default 16. */
   readonly concurrency?: number;
-  /** An event not done by then is delivered again: the handler's process is taken for dead. Default 30 s. */
-  readonly ackWaitMs?: number;
-  /** Deliveries of one event in all. Default: until done. */
-  readonly maxDeliver?: number;
   /** Where a new durable begins. Default: with the oldest event stored. */
   readonly from?: 'all' | 'new';
   readonly signal: AbortSignal;

@@ -30,6 +30,9 @@ import {
 import { explainNats } from './explain-nats.ts';
 import { JOB_SUBJECTS } from './jobs.ts';
 
+/** An event not done by then is delivered again: the handler's process is taken for dead. */
+const ACK_WAIT_MS = 30_000;
+
 const STREAM = 'SEMBLANCE_JOBS';
 const DAY_MS = 86_400_000;
 const NOT_CONNECTED = 'not connected to NATS';
@@ -225,12 +228,13 @@ async function handleFrom(
   options: ConsumeOptions,
   running: Set<Promise<void>>,
 ): Promise<void> {
-  const { signal, durable, concurrency = 16, ackWaitMs = 30_000 } = options;
+  const { signal, durable, concurrency = 16 } = options;
   const manager = await connection.jetstreamManager({ timeout: 3_000 });
   const settings = {
     filter_subjects: [...options.subjects],
-    ack_wait: nanos(ackWaitMs),
-    max_deliver: options.maxDeliver ?? -1,
+    ack_wait: nanos(ACK_WAIT_MS),
+    // Until it is done.
+    max_deliver: -1,
     max_ack_pending: Math.max(1_000, concurrency * 4),
   };
   const known = await manager.consumers.info(STREAM, durable).catch(() => undefined);

@@ -38,8 +38,6 @@ export interface EnginePoolOptions {
   /** Longest a render waits for a process that is being restarted. */
   readonly waitMs?: number;
   readonly restartDelayMs?: (failures: number) => number;
-  /** How often the device files of the engine are looked for. */
-  readonly deviceCheckMs?: number;
   /** The number of warm processes changed. */
   readonly onChange?: () => void;
   /** A process ended that should not have. */
@@ -107,8 +105,7 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
   };
 
   const devices = setup.source.devices ?? [];
-  const checking =
-    devices.length > 0 ? setInterval(checkDevices, options.deviceCheckMs ?? DEVICE_CHECK_MS) : undefined;
+  const checking = devices.length > 0 ? setInterval(checkDevices, DEVICE_CHECK_MS) : undefined;
 
   function checkDevices(): void {
     const missing = missingDevice(devices);

@@ -31,7 +31,6 @@ export interface RelayOptions {
   readonly sessions: LiveSessions;
   readonly incarnation: string;
   readonly logger: Logger;
-  readonly openWithinMs?: number;
 }
 
 /** Serves one relay: who it is for, that the session is ready, then media both ways until either side ends it. */
@@ -43,10 +42,7 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
   /** Nothing more is said to the caller. */
   let over = false;
 
-  const openTimer = setTimeout(
-    () => refuse(status.DEADLINE_EXCEEDED, 'no open came'),
-    options.openWithinMs ?? OPEN_WITHIN_MS,
-  );
+  const openTimer = setTimeout(() => refuse(status.DEADLINE_EXCEEDED, 'no open came'), OPEN_WITHIN_MS);
 
   function stop(): boolean {
     if (over) return false;
