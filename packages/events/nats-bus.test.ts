@@ -185,8 +185,8 @@ test('a server that does not know the password, or cannot be reached, is told ap
   };
   const wrong = new URL(nats.url);
   wrong.password = 'wrong';
-  await reasonFor(wrong.href, /^cannot connect to NATS: .*authorization violation/i);
-  await reasonFor(`nats://127.0.0.1:${await freePort()}`, /^cannot connect to NATS: .*refused/i);
+  await reasonFor(wrong.href, /^not connected to NATS: .*authorization violation/i);
+  await reasonFor(`nats://127.0.0.1:${await freePort()}`, /^not connected to NATS: .*refused/i);
 });
 
 test('a server without JetStream is named as such', async () => {

@@ -79,7 +79,7 @@ describe('a renewal', () => {
     for (const [i, files] of rounds.entries()) {
       const before = calls;
       for (const side of sides) await mount(join(dir, side), await files(side), i + 2);
-      await expect.poll(() => logged('was renewed')).toHaveLength(2 * (i + 1));
+      await expect.poll(() => logged('renewed the certificate')).toHaveLength(2 * (i + 1));
       await expect.poll(() => calls).toBeGreaterThan(before + 8);
       const heard = echoes;
       stream.write({ request: { $case: 'close', value: 1 } });
@@ -114,14 +114,14 @@ describe('a renewal', () => {
         { 'tls.crt': files.certificate, 'tls.key': files.key, 'ca.crt': files.authority }[name] ?? '';
       // At once: a file that is written in place is empty for a moment, which is another fault.
       await writeAtomically(join(dir, 'control-plane', name), text.slice(0, text.length / 2));
-      await expect.poll(() => logged('cannot be renewed')).toHaveLength(1);
-      expect(logged('cannot be renewed')[0]).toContain(`${name} ${why}`);
+      await expect.poll(() => logged('cannot renew the certificate')).toHaveLength(1);
+      expect(logged('cannot renew the certificate')[0]).toContain(`${name} ${why}`);
       expect(tls.current).toBe(former);
       expect(await ask(client)).toBe('job-1');
 
       await writeTlsFiles(join(dir, 'control-plane'), files);
       await expect.poll(() => tls.current.certificate.toString()).toBe(files.certificate);
-      expect(logged('cannot be renewed').length).toBeLessThanOrEqual(2);
+      expect(logged('cannot renew the certificate').length).toBeLessThanOrEqual(2);
       const later = createClient(ControlServiceClient, `127.0.0.1:${serving.port}`, undefined, {
         ...gateway.to('control-plane'),
         options: { ...gateway.to('control-plane').options, 'grpc.primary_user_agent': 'later' },
