@@ -10,7 +10,7 @@ const text = (page: string) => readFileSync(join(ROOT, page), 'utf8');
 /** A page without its code, where brackets are no links. */
 const prose = (page: string) =>
   text(page)
-    .replace(/^```[^]*?^```/gm, '')
+    .replace(/^```[\s\S]*?^```/gm, '')
     .replace(/`[^`\n]*`/g, (code) => code.replace(/[[\]()]/g, ' '));
 
 const links = (page: string) =>
@@ -27,7 +27,7 @@ function target(page: string, link: string): { path: string; anchor: string | un
 /** Anchors that a page offers: its headings as GitHub names them. */
 function anchorsOf(page: string): Set<string> {
   const headings = text(page)
-    .replace(/^```[^]*?^```/gm, '')
+    .replace(/^```[\s\S]*?^```/gm, '')
     .matchAll(/^#{1,6} (.*)$/gm);
   return new Set(
     Array.from(headings, ([, heading = '']) =>
