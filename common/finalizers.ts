@@ -15,7 +15,7 @@ export function hasFinalizer({ metadata }: Finalized, finalizer: string): boolea
   return metadata.finalizers?.includes(finalizer) ?? false;
 }
 
-/** What remains when these are taken off. */
+/** Returns what remains when these are taken off. */
 export function withoutFinalizers({ metadata }: Finalized, ...off: readonly string[]): string[] {
   return metadata.finalizers?.filter((name) => !off.includes(name)) ?? [];
 }

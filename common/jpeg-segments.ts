@@ -2,7 +2,7 @@ export interface JpegSegment {
   readonly marker: number;
   /** Without marker and length. */
   readonly body: Buffer;
-  /** Where its marker begins. */
+  /** States where its marker begins. */
   readonly at: number;
 }
 

@@ -1,6 +1,6 @@
 import { isObjectKey } from './object-key.ts';
 
-/** What a Live Swap Pro session without a prompt of its own asks for: the default character. */
+/** States what a Live Swap Pro session without a prompt of its own asks for: the default character. */
 export const DEFAULT_LIVE_PROMPT =
   'Replace the face of the person in view and leave everything else as it is.';
 
@@ -20,7 +20,7 @@ const KEY = /(?<![\p{L}\p{N}._~:/\\-])api(?:\/[A-Za-z0-9_-][A-Za-z0-9._-]*)+/gu;
 /** `character: admiral`, wherever it stands. */
 const NAMED = /(?<![\p{L}\p{N}_-])character ?[:=] ?([\p{L}\p{N}_-]+)/gu;
 const POLITE = /^(?:please |(?:can|could|would) you (?:please )?|i(?: want| would like|d like) to )/u;
-/** What stands before a character's name in a prompt that says nothing else. */
+/** States what stands before a character's name in a prompt that says nothing else. */
 const ASKS = new RegExp(
   `^(?:${[
     '(?:make|have) me look like',
@@ -36,7 +36,7 @@ const ASKS = new RegExp(
 const ARTICLE =
   /^(?:(?:the|an?) )?(?:(?:face|look) of (?:(?:the|an?) )?)?(?:character )?(.+?)(?: character)?$/u;
 const OWN = /^(?:keep (?:me|my (?:own )?face)(?: as (?:i am|it is))?|my own face|no (?:swap|change)|none)$/u;
-/** What a character pack may have for an id. */
+/** States what a character pack may have for an id. */
 export const CHARACTER_ID = /^[a-z0-9][a-z0-9-]{0,63}$/;
 const MAX_WORDS = 4;
 /** As the API has it, Unicode code points. */
@@ -45,9 +45,9 @@ const MAX_CHARACTERS = 2000;
 const KEPT = 'Your own face is kept';
 
 /**
- * What a prompt of Live Swap Pro asks for. It never fails: what is not understood keeps the caller's own face, and says
- * so. Case, quotes, spaces and punctuation at the end do not matter. Two different looks in one prompt are none: which
- * one was meant would be a guess.
+ * Returns what a prompt of Live Swap Pro asks for. It never fails: what is not understood keeps the caller's own
+ * face, and says so. Case, quotes, spaces and punctuation at the end do not matter. Two different looks in one prompt
+ * are none: which one was meant would be a guess.
  * @param known ids of the characters there are; without them any id is taken, and whoever opens the stream finds out
  */
 export function readPrompt(prompt: string | null | undefined, known?: Iterable<string>): Look {

@@ -1,6 +1,6 @@
 /**
- * What the parts that carry a live session agree on: why one ends, as usage entries and LiveSessions say it, and how the
- * socket of a client is closed then. docs/guide/integrator/live-sessions.md has the same for clients.
+ * States what the parts that carry a live session agree on: why one ends, as usage entries and LiveSessions say it,
+ * and how the socket of a client is closed then. docs/guide/integrator/live-sessions.md has the same for clients.
  */
 import { EndReason } from '@semblance/proto/semblance/live/v1/live';
 

@@ -1,18 +1,19 @@
-/** How often it looks, and how much of a pause between two looks counts at most. */
+/** Time between two readings, and the most that one pause between readings counts for. */
 const EVERY_MS = 250;
 const MAX_MS = 2 * EVERY_MS;
 
-/** Milliseconds that this process has lived through. */
+/** Milliseconds during which this process ran. */
 export interface LivedClock {
   now(): number;
-  /** To be asked as often as `everyMs` says: what passes without counts no further. */
+  /** Reads the clock. Call it every `everyMs`: time without a reading does not count. */
   look(): void;
   readonly everyMs: number;
 }
 
 /**
- * A clock that hardly goes on while this process stands still: stopped, starved of CPU, or frozen with its machine. By it
- * nobody was silent for long only because what they sent could not be read. Never ahead of the clock it is made from.
+ * A monotonic clock that excludes the time during which this process was paused: stopped, starved of CPU, or frozen with its
+ * machine. By this clock no peer is silent only because its messages could not be read. It is never ahead of the clock that
+ * it is made from.
  * @param clock monotonic milliseconds
  */
 export function createLivedClock(clock: () => number = () => performance.now()): LivedClock {

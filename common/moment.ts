@@ -2,13 +2,13 @@
 export const MOMENT_PATTERN =
   /^(\d{4})-(\d{2})-(\d{2})(?:[Tt](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(?:([Zz])|([+-])(\d{2}):?(\d{2})?))?$/;
 
-/** What a moment must be, to be put after a field's name. */
+/** States what a moment must be, to be put after a field's name. */
 export const MOMENT_RULE =
   'must be a date (2026-01-31) or an ISO 8601 time with its zone (2026-01-31T09:30:00Z)';
 
 /**
- * A moment in microseconds since 1970, UTC; a date is its first moment in UTC. A part of a microsecond counts as a whole
- * one, which leaves every comparison with a whole number of them as it was.
+ * A moment in microseconds since 1970, UTC; a date is its first moment in UTC. A part of a microsecond counts as a
+ * whole one, which leaves every comparison with a whole number of them as it was.
  * @returns undefined for text that is no such moment, or is of a day that no calendar has
  */
 export function parseMoment(text: string): bigint | undefined {

@@ -1,22 +1,22 @@
 import { ConfigError } from './config.ts';
 import { describeError } from './errors.ts';
 
-/** A user may be made, or given its password, a moment after the service that is to use it. */
+/** A user, or its password, may appear a moment after the service that uses it. */
 const PATIENCE_MS = 15_000;
 
 export interface Refusals {
   /**
    * Counts an attempt that failed.
-   * @param refused the server knows who asks and will not have them, so that only other credentials help
+   * @param refused the server refused the credentials, so that only others help
    * @throws ConfigError once nothing but refusals has come for a while
    */
   count(error: unknown, refused: boolean): void;
 }
 
 /**
- * For servers that a service reaches with credentials of its environment, which it cannot read anew: while they have never
- * worked, refused credentials end the process and say so, and whoever starts it again hands it those of the day.
- * @param setting what the credentials come from
+ * Ends the process when a server refuses its credentials for a while and never accepted them, so that the supervisor starts
+ * it again with the credentials of the day. The process cannot read them anew by itself.
+ * @param setting names the setting that has the credentials
  */
 export function createRefusals(setting: string, now: () => number = () => performance.now()): Refusals {
   let since: number | undefined;

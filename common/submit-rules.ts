@@ -9,7 +9,7 @@ const MAX_HOST_LENGTH = 253;
 
 const IDEMPOTENCY_KEY = /^[\x20-\x7e]{1,255}$/;
 
-/** What an Idempotency-Key must be, to be put after the header's name. */
+/** States what an Idempotency-Key must be, to be put after the header's name. */
 export const IDEMPOTENCY_KEY_RULE = 'must be 1 to 255 printable ASCII characters';
 
 export function isIdempotencyKey(text: string): boolean {
@@ -17,7 +17,7 @@ export function isIdempotencyKey(text: string): boolean {
 }
 
 /**
- * Whether text can be a `callback_url`: by its form alone; where it leads is looked at when it is called.
+ * Tells whether text can be a `callback_url`: by its form alone; where it leads is looked at when it is called.
  * @returns what it must be instead, to be put after the field's name, or undefined when it is fine
  */
 export function callbackUrlFault(text: string): string | undefined {

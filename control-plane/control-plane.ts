@@ -65,7 +65,7 @@ export interface ControlPlaneOptions {
   readonly tls?: Tls | undefined;
   readonly logger: Logger;
   readonly registry: Registry;
-  /** What charges and balances are dated by. Default: the database's clock. */
+  /** States what charges and balances are dated by. Default: the database's clock. */
   readonly now?: () => Date;
   readonly jobSweepMs?: number;
   /** Pause between two rounds of housekeeping. */

@@ -10,9 +10,11 @@ export const gatewayShape = {
     /^(file|s3):/,
     'must be file:/// or s3:// here: the gateway is what serves the objects to services that have http://',
   ),
-  /** Where clients are served. */
+  /** States where clients are served. */
   SEMBLANCE_GATEWAY_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 8080 }),
-  /** Seconds it goes on serving once it was asked to end and is no longer ready, so that load balancers lose it first. */
+  /**
+   * Seconds it goes on serving once it was asked to end and is no longer ready, so that load balancers lose it first.
+   */
   SEMBLANCE_GATEWAY_DRAIN_SECONDS: drainSeconds.default(0),
   /** Seconds that live sessions, which are told so, are then given. Default: as many, and 30 at most. */
   SEMBLANCE_GATEWAY_LIVE_DRAIN_SECONDS: drainSeconds.optional(),

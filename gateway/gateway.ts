@@ -88,14 +88,14 @@ const TIMING: GatewayTiming = {
 
 export interface Gateway {
   readonly port: number;
-  /** What it serves. */
+  /** States what it serves. */
   readonly routes: readonly Route[];
   readonly live: Pick<LiveStreams, 'size' | 'reporter' | 'agents'>;
   /** Throws, saying why, when the gateway cannot do its work. */
   ready(): Promise<void>;
   /**
-   * Is no longer ready, serves on for a while, lets live sessions end, then stops accepting, lets requests end, and cuts
-   * them.
+   * Is no longer ready, serves on for a while, lets live sessions end, then stops accepting, lets requests end, and
+   * cuts them.
    */
   close(): Promise<void>;
 }

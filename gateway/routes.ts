@@ -58,7 +58,7 @@ export interface RoutesOptions {
   /** Longest that a client of /files may take nothing of what it asked for, milliseconds. */
   readonly readIdleMs: number;
   readonly signal: AbortSignal;
-  /** Whether the page to try live sessions with is served. */
+  /** Tells whether the page to try live sessions with is served. */
   readonly tryPage: boolean;
   /** Origin clients reach the gateway at. */
   readonly publicUrl: string;
@@ -168,7 +168,7 @@ function pattern(path: string): string | RegExp {
   return prefix + path.replace('{file_key}', '*file_key').replaceAll(/\{(\w+)\}/g, ':$1');
 }
 
-/** What no route took: 404, and for a path that exists the methods it takes in `Allow`. */
+/** Returns what no route took: 404, and for a path that exists the methods it takes in `Allow`. */
 export async function unknownRoute(ctx: GatewayContext): Promise<void> {
   const allowed = [...new Set(ctx.matched?.flatMap((layer) => layer.methods) ?? [])].sort();
   if (allowed.length === 0) throw new ApiError('not_found', 'There is no such resource.');

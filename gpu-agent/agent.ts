@@ -78,7 +78,7 @@ export interface Agent {
 export async function startAgent(options: AgentOptions): Promise<Agent> {
   const { logger, signal } = options;
   const incarnation = newId('');
-  /** What was begun, to be ended in reverse order. */
+  /** States what was begun, to be ended in reverse order. */
   const started: (() => Promise<void>)[] = [];
   const undo = async () => {
     for (const end of started.toReversed()) {

@@ -125,7 +125,7 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
         devices: config.SEMBLANCE_ONNX_DEVICES,
       },
     },
-    /** What the engine `onnx` cannot do without. */
+    /** States what the engine `onnx` cannot do without. */
     deviceFiles: deviceFiles(config.SEMBLANCE_ONNX_DEVICE_FILES, config.SEMBLANCE_ONNX_PROVIDERS),
     sidecars: config.SEMBLANCE_SIDECAR_SOCKETS,
     contentCheck: contentCheckSettings(config),
@@ -143,7 +143,7 @@ function memoryMib(): number {
   return Math.floor((limit > 0 ? Math.min(limit, totalmem()) : totalmem()) / 2 ** 20);
 }
 
-/** What is left of it beside live swaps. One of them is among what every agent has beside its renders. */
+/** Returns what is left of it beside live swaps. One of them is among what every agent has beside its renders. */
 function forRenders(memoryMib: number, videoSlots: number): number {
   return Math.max(1, memoryMib - LIVE_SWAP_MIB * Math.max(0, videoSlots - 1));
 }

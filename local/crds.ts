@@ -12,7 +12,7 @@ import {
 } from '@semblance/common/kube/index';
 import { parseAllDocuments } from 'yaml';
 
-/** Where the resource definitions are. */
+/** States where the resource definitions are. */
 const CRDS = fileURLToPath(new URL('../crds', import.meta.url));
 const FIELD_MANAGER = 'semblance-local';
 

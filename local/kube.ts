@@ -38,7 +38,7 @@ export type KubeOptions = {
 export function kubeServices(options: KubeOptions): {
   services: ServiceSpec[];
   kubeconfig: string;
-  /** To be called when both have ended for good. */
+  /** Must be called when both have ended for good. */
   cleanUp(): Promise<void>;
 } {
   const kubeconfig = join(options.dir, 'kubeconfig');

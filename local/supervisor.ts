@@ -26,7 +26,7 @@ export type SupervisorOptions = {
   guard: Guard;
   /** Each service appends to `<name>.log` in it. */
   logDir: string;
-  /** Where the pids are kept for the case that this process and its guard are both killed. */
+  /** States where the pids are kept for the case that this process and its guard are both killed. */
   childrenFile: string;
   onEvent?: (event: SupervisorEvent) => void;
   backoff?: Backoff;

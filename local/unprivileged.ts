@@ -12,7 +12,7 @@ export type Disguise = {
   name: 'none' | 'user namespace' | 'kept capability' | 'other user';
   /** Put before the command. */
   prefix: string[];
-  /** Who must own the program's files, as the kernel sees it; undefined when nothing has to change. */
+  /** States who must own the program's files, as the kernel sees it; undefined when nothing has to change. */
   owner?: number;
 };
 

@@ -54,7 +54,7 @@ export interface OperatorOptions {
   /** Unique to this process. */
   readonly identity: string;
   readonly healthListen: ListenAddress;
-  /** Where live sessions are allocated. Default: a free port of the loopback. */
+  /** States where live sessions are allocated. Default: a free port of the loopback. */
   readonly listen?: ListenAddress;
   /** host:port that others reach it at. Default: where it listens. */
   readonly advertise?: string | undefined;
@@ -103,7 +103,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   const electionClient = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER, maxInFlight: 4 });
   const allocationClient = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER, logger });
   const common = { client, namespace, logger, registry };
-  /** What all else works without. */
+  /** States what all else works without. */
   const optional = { retryMs: options.deniedRetryMs ?? DENIED_RETRY_MS };
 
   let term: Term | undefined;

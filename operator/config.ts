@@ -29,7 +29,7 @@ export const operatorShape = {
   ...objectsShape,
   /** Unique to the process. Default: host name, process id and something random. */
   SEMBLANCE_OPERATOR_IDENTITY: z.string().max(200).optional(),
-  /** Where the control plane has live sessions allocated. */
+  /** States where the control plane has live sessions allocated. */
   SEMBLANCE_OPERATOR_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 0 }),
   /** host:port that it reaches this at. */
   SEMBLANCE_OPERATOR_ADVERTISE: z
@@ -41,7 +41,9 @@ export const operatorShape = {
   SEMBLANCE_OPERATOR_CONCURRENCY: z.coerce.number().int().min(1).max(512).default(64),
   /** Shares of accounts in the slots, where they compete; an account not named has 1. */
   SEMBLANCE_ACCOUNT_WEIGHTS: weights,
-  /** On which of the agents with free slots a job goes: `spread` takes the one with the most, `pack` with the fewest. */
+  /**
+   * On which of the agents with free slots a job goes: `spread` takes the one with the most, `pack` with the fewest.
+   */
   SEMBLANCE_OPERATOR_PACKING: z.enum(['spread', 'pack']).default('spread'),
   /** How long the GpuAgent of a dead agent is kept. */
   SEMBLANCE_OPERATOR_AGENT_RETENTION_SECONDS: seconds(600),

@@ -258,7 +258,7 @@ export function createTerm(options: TermOptions): Term {
   };
 }
 
-/** Whether the change bears on who gets which slot. */
+/** Tells whether the change bears on who gets which slot. */
 function matters(job: RenderJob, old: RenderJob): boolean {
   return (
     job.metadata.generation !== old.metadata.generation ||

@@ -20,7 +20,7 @@ import { listenTls, type TlsListener } from './tls/listener.ts';
 import type { Tls } from './tls/tls.ts';
 import { traceIn } from './trace-metadata.ts';
 
-/** What a unary handler learns of its call besides the message. */
+/** Holds what a unary handler learns of its call besides the message. */
 export interface CallContext {
   /** Aborted when the client gave up, its deadline passed, or the connection broke. */
   readonly signal: AbortSignal;

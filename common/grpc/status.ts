@@ -21,7 +21,7 @@ const GRPC_STATUS: Record<ApiErrorCode, status> = {
   internal_error: status.INTERNAL,
 };
 
-/** What a server answers for an ApiError; its code rides in the trailers beside whatever is there already. */
+/** Returns what a server answers for an ApiError; its code rides in the trailers beside whatever is there already. */
 export function toStatus(error: ApiError, trailers: Metadata = new Metadata()): Partial<StatusObject> {
   trailers.set(CODE_KEY, error.code);
   return new StatusBuilder()
@@ -32,8 +32,8 @@ export function toStatus(error: ApiError, trailers: Metadata = new Metadata()): 
 }
 
 /**
- * What a failed call means to the API's caller: the refusal the server sent, or an `internal_error` (502) when the
- * server could not be reached, took too long or failed.
+ * Returns what a failed call means to the API's caller: the refusal the server sent, or an `internal_error` (502)
+ * when the server could not be reached, took too long or failed.
  */
 export function fromServiceError(error: ServiceError): ApiError {
   const code = error.metadata?.get(CODE_KEY)[0];

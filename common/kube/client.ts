@@ -34,7 +34,7 @@ export interface KubeClientOptions {
   readonly maxRepeats?: number;
   /** Ends every request and watch. */
   readonly signal?: AbortSignal;
-  /** Told which fields of a status the cluster's definitions do not have. */
+  /** Is told which fields of a status the cluster's definitions do not have. */
   readonly logger?: Logger;
 }
 
@@ -64,7 +64,7 @@ export type WatchEvent<T> =
   /** Nothing happened to the selection up to this version. */
   | { readonly type: 'BOOKMARK'; readonly resourceVersion: string };
 
-/** What server-side apply takes: the fields its manager wants to own, and only those. */
+/** Holds what server-side apply takes: the fields its manager wants to own, and only those. */
 export type Applied<T> = { readonly metadata: ObjectMeta } & Partial<Omit<T, 'metadata'>>;
 
 /** Everything throws KubeError, or the signal's reason when aborted. */
@@ -105,8 +105,8 @@ export interface KubeClient {
   ): Promise<T>;
   /**
    * Server-side apply, taking fields over from other managers. `uid` and `resourceVersion` in the metadata are
-   * preconditions (`conflict`). Without a subresource and without `uid`, creates what is missing. Fields of a status that
-   * the cluster's definition of the resource does not have are left out.
+   * preconditions (`conflict`). Without a subresource and without `uid`, creates what is missing. Fields of a status
+   * that the cluster's definition of the resource does not have are left out.
    */
   apply<T extends KubeObject>(
     resource: ResourceDescriptor<T>,

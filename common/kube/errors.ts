@@ -1,4 +1,4 @@
-/** What went wrong with a request to the Kubernetes API, by what a caller does about it. */
+/** Says what went wrong with a request to the Kubernetes API, by what a caller does about it. */
 export type KubeErrorCode =
   | 'not_found'
   | 'already_exists'

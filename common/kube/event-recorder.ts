@@ -10,7 +10,7 @@ import { EVENT_RESOURCE, type KubeEvent, type KubeObject, microTime } from './re
 const SERIES_MS = 6 * 60_000;
 /** Events waiting to be written; more are dropped, oldest first: events are a courtesy and must not eat memory. */
 const MAX_WAITING = 1_000;
-/** What the API takes, in bytes. */
+/** States what the API takes, in bytes. */
 const MAX_NOTE = 1_024;
 
 export interface EventRecorderOptions {
@@ -26,7 +26,7 @@ export interface EventToRecord {
   readonly type: 'Normal' | 'Warning';
   /** Machine readable, UpperCamelCase. */
   readonly reason: string;
-  /** What was done or tried, UpperCamelCase. */
+  /** States what was done or tried, UpperCamelCase. */
   readonly action: string;
   readonly note: string;
 }

@@ -2,7 +2,7 @@ import { describeError } from '../errors.ts';
 import type { Logger } from '../logging.ts';
 import type { Change } from './object-store.ts';
 
-/** Told of every change, one after the other. What one throws is logged and stops nobody. */
+/** Is told of every change, one after the other. What one throws is logged and stops nobody. */
 export interface Handlers<T> {
   onAdd?(object: T): void;
   onUpdate?(object: T, old: T): void;

@@ -33,13 +33,14 @@ export interface LeaderElectionOptions {
 export interface LeaderElection {
   /**
    * Campaigns until aborted. While leading, runs `lead`, whose signal aborts when this process must stop acting, well
-   * before another may begin. The Lease is released once `lead` has settled, and `handOverMs` after its signal aborted at
-   * the latest: whatever `lead` writes must end with the signal (see boundClient), since others may lead from then on.
+   * before another may begin. The Lease is released once `lead` has settled, and `handOverMs` after its signal
+   * aborted at the latest: whatever `lead` writes must end with the signal (see boundClient), since others may lead
+   * from then on.
    * @throws what `lead` throws
    */
   run(signal: AbortSignal, lead: (leadership: AbortSignal) => Promise<void>): Promise<void>;
   readonly leading: boolean;
-  /** Who holds the Lease, as last seen. */
+  /** States who holds the Lease, as last seen. */
   readonly leader: string | undefined;
 }
 
@@ -63,7 +64,10 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
   let leader: string | undefined;
   let seen: { readonly version: string | undefined; readonly at: number } | undefined;
 
-  /** Time until the Lease may be taken, which is when it is free, ours, or was not renewed for its duration while we looked. */
+  /**
+   * Time until the Lease may be taken, which is when it is free, ours, or was not renewed for its duration while we
+   * looked.
+   */
   function heldFor(lease: Lease | undefined): number {
     leader = lease?.spec?.holderIdentity || undefined;
     if (!lease || !leader || leader === identity) return 0;

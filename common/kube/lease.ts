@@ -14,11 +14,11 @@ export interface LeaseClaim {
   readonly client: KubeClient;
   readonly namespace: string;
   readonly name: string;
-  /** Who holds it: unique to this process. */
+  /** States who holds it: unique to this process. */
   readonly holder: string;
   readonly durationSeconds: number;
   readonly labels?: Readonly<Record<string, string>>;
-  /** What others should know of the holder; taken off when it gives the Lease up. */
+  /** States what others should know of the holder; taken off when it gives the Lease up. */
   readonly annotations?: Readonly<Record<string, string>>;
   readonly ownerReferences?: readonly V1OwnerReference[];
 }
@@ -62,8 +62,8 @@ export function writeLease(
 const RELEASE_TRIES = 3;
 
 /**
- * Gives the Lease up, so that others need not wait until it lapses. Nobody holds it then. One write where it is as it was
- * written last; read anew where it is not, because a renewal that was cut off may have been carried out.
+ * Gives the Lease up, so that others need not wait until it lapses. Nobody holds it then. One write where it is as it
+ * was written last; read anew where it is not, because a renewal that was cut off may have been carried out.
  */
 export async function releaseLease(claim: LeaseClaim, last: Lease): Promise<void> {
   const { client, namespace, name, holder } = claim;

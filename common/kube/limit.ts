@@ -1,4 +1,4 @@
-/** What ends one piece of work before it is done. */
+/** Holds what ends one piece of work before it is done. */
 export interface Limit {
   readonly signal: AbortSignal;
   /** Sets its time, from now on; over, the signal's reason is a `TimeoutError`. */

@@ -2,7 +2,7 @@ import { isNewer, type KubeObject } from './resources.ts';
 
 export type Indexers<T> = Readonly<Record<string, (object: T) => readonly string[]>>;
 
-/** What happened to the set of objects, in the order in which handlers see it. */
+/** Holds what happened to the set of objects, in the order in which handlers see it. */
 export type Change<T> =
   | { readonly type: 'add'; readonly object: T }
   | { readonly type: 'update'; readonly object: T; readonly old: T }

@@ -1,7 +1,7 @@
 import type { Registry } from 'prom-client';
 import { counter, gauge } from './metrics.ts';
 
-/** Who to ask how long the API has been silent, by registry and resource. */
+/** States who to ask how long the API has been silent, by registry and resource. */
 const silences = new WeakMap<Registry, Map<string, () => number>>();
 
 /** Figures of one reflector, labelled with its resource. */

@@ -79,7 +79,7 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
   let denied: string | undefined;
   let watching: AbortController | undefined;
   let listsBegun = 0;
-  /** What went while an audit runs, so that it is not taken for missed. */
+  /** States what went while an audit runs, so that it is not taken for missed. */
   let removed: Set<string> | undefined;
   let waiters: { readonly after: number; readonly resolve: () => void }[] = [];
 

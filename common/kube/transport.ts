@@ -141,7 +141,7 @@ function headerOf(response: Dispatcher.ResponseData, name: string): string | und
   return Array.isArray(value) ? value[0] : value;
 }
 
-/** What a failure below HTTP means; a caller's own abort stays what it is. */
+/** Returns what a failure below HTTP means; a caller's own abort stays what it is. */
 function translate(what: string, error: unknown, signal: AbortSignal): unknown {
   if (error instanceof KubeError) return error;
   if (signal.aborted) {

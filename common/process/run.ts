@@ -4,11 +4,11 @@ export type RunOptions = {
   env?: NodeJS.ProcessEnv;
   cwd?: string;
   input?: string;
-  /** Told each line of output as it comes; without it output is only kept. */
+  /** Is told each line of output as it comes; without it output is only kept. */
   onLine?: (line: string) => void;
   timeoutMs?: number;
   signal?: AbortSignal | undefined;
-  /** What ends it at its time or when it is not wanted any more; default SIGTERM. */
+  /** States what ends it at its time or when it is not wanted any more; default SIGTERM. */
   killSignal?: NodeJS.Signals;
 };
 

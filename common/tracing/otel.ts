@@ -37,7 +37,7 @@ export interface SpanOptions {
 
 /** A piece of work under way. */
 export interface Span {
-  /** What continues it elsewhere: its traceparent, and the tracestate that came with the trace (`joinTrace`). */
+  /** States what continues it elsewhere: its traceparent, and the tracestate that came with the trace (`joinTrace`). */
   readonly traceparent: string;
   readonly traceId: string;
   rename(name: string): void;

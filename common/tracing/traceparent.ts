@@ -17,7 +17,7 @@ const TRACESTATE_ANNOTATION = 'semblance.dev/tracestate';
 
 const SHAPE = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 
-/** What a traceparent says; undefined when it is none. Versions to come may have more behind the flags. */
+/** Returns what a traceparent says; undefined when it is none. Versions to come may have more behind the flags. */
 export function parseTraceparent(text: string | undefined): TraceContext | undefined {
   const match = text === undefined || text.length > 512 ? null : SHAPE.exec(text);
   if (!match) return undefined;

@@ -14,7 +14,7 @@ export const voiceShape = {
   SEMBLANCE_VOICE_DIR: z.string().startsWith('/', 'must be an absolute path').optional(),
 };
 
-/** Where voices are, by the environment. */
+/** Returns where voices are, by the environment. */
 export function voiceDirectories({
   SEMBLANCE_VOICE_DIR,
 }: z.output<z.ZodObject<typeof voiceShape>>): readonly string[] {

@@ -19,13 +19,16 @@ const timbrePoint = z.strictObject({
 
 const voiceFile = z
   .strictObject({
-    /** What a caller names it by. */
+    /** States what a caller names it by. */
     id: z
       .string()
       .regex(/^[a-z0-9][a-z0-9-]{0,63}$/, 'must be lower-case letters, digits or "-", at most 64'),
     name: text(100),
     description: text(500),
-    /** Where speech in this voice mostly lies; its middle (geometric) is where a speaker's median pitch arrives. */
+    /**
+     * States where speech in this voice mostly lies; its middle (geometric) is where a speaker's median pitch
+     * arrives.
+     */
     pitch_hz: z.strictObject({ low: z.number().min(50).max(500), high: z.number().min(50).max(500) }),
     /** Factor on all formant frequencies: above 1 a shorter vocal tract, below 1 a longer one. */
     formant_shift: z.number().min(0.7).max(1.4),

@@ -26,7 +26,10 @@ export interface Ask {
   readonly jobId?: string | undefined;
 }
 
-/** What became of one call: let in or not, and what is left of its rate limit; `rateLimit` is empty where none applied. */
+/**
+ * Holds what became of one call: let in or not, and what is left of its rate limit; `rateLimit` is empty where none
+ * applied.
+ */
 export type Verdict = { readonly rateLimit: string } & (
   | { readonly admission: Admission; readonly refusal?: undefined }
   | { readonly refusal: ApiError; readonly admission?: undefined }
@@ -34,14 +37,15 @@ export type Verdict = { readonly rateLimit: string } & (
 
 export interface Gate {
   /**
-   * Authenticates calls, counts them and reads the jobs they ask for. All calls that wait, of whichever message, share one
-   * statement.
+   * Authenticates calls, counts them and reads the jobs they ask for. All calls that wait, of whichever message,
+   * share one statement.
    * @returns a verdict for each, in their order; a refusal is `unauthorized` or `rate_limited`
    * @throws ApiError internal_error
    */
   admitAll(asks: readonly Ask[]): Promise<readonly Verdict[]>;
   /**
-   * The same for one call. What is left of the limit is set in the trailers whether the call is admitted or refused by it.
+   * The same for one call. What is left of the limit is set in the trailers whether the call is admitted or refused
+   * by it.
    * @throws ApiError unauthorized, rate_limited, internal_error
    */
   admit(caller: Caller | undefined, trailers: Metadata, jobId?: string): Promise<Admission>;
@@ -116,7 +120,10 @@ export function createGate(database: Database): Gate {
   };
 }
 
-/** Those of the keys that calls are still admitted with. Counts nothing. @throws Error when the database does not answer */
+/**
+ * Those of the keys that calls are still admitted with. Counts nothing. @throws Error when the database does not
+ * answer
+ */
 export async function usableKeys(
   database: Database,
   keyIds: readonly string[],
@@ -144,9 +151,9 @@ function verdictOn(hashLength: number, counted: Counted | undefined): Verdict {
  * One statement for all: key by hash, its window moved on by as many calls as it has here, the jobs they ask for. The
  * row of the window is locked while it is counted, so that any number of processes share one exact count; keys are
  * locked in order, so that two batches cannot wait for each other. A window may have been opened by a statement that
- * began after this one, though not by 5 s, which is longer than a statement may take: what is left of it is at most its
- * length all the same. One that opens later still was opened before the clock was set back, and would count on until the
- * clock is there again: another takes its place.
+ * began after this one, though not by 5 s, which is longer than a statement may take: what is left of it is at most
+ * its length all the same. One that opens later still was opened before the clock was set back, and would count on
+ * until the clock is there again: another takes its place.
  */
 async function count(database: Database, asks: readonly Keyed[]): Promise<(Counted | undefined)[]> {
   const slots = new Map<string, { readonly index: number; calls: number; readonly jobs: Set<string> }>();

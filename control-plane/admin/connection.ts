@@ -38,9 +38,9 @@ export interface Endpoint {
 }
 
 /**
- * Where the control plane is: SEMBLANCE_CONTROL_ADDRESS and SEMBLANCE_ADMIN_TOKEN, each else from what the local stack
- * wrote into its folder (SEMBLANCE_STATE_DIR, or `.semblance`): `stack.json`, with the address in it or in
- * `control.json` beside it. With SEMBLANCE_TLS_DIR, as in the control plane's Pod, the connection is mutual TLS.
+ * Returns where the control plane is: SEMBLANCE_CONTROL_ADDRESS and SEMBLANCE_ADMIN_TOKEN, each else from what the
+ * local stack wrote into its folder (SEMBLANCE_STATE_DIR, or `.semblance`): `stack.json`, with the address in it or
+ * in `control.json` beside it. With SEMBLANCE_TLS_DIR, as in the control plane's Pod, the connection is mutual TLS.
  * @throws AdminError not_running
  */
 export function findEndpoint(env: NodeJS.ProcessEnv = process.env): Endpoint {

@@ -12,7 +12,7 @@ const from: FlagSpec = {
 };
 const to: FlagSpec = { name: 'to', value: 'T', required: false, help: 'calls made before then' };
 
-/** What accounts used, as their owners read it in the API. */
+/** States what accounts used, as their owners read it in the API. */
 export const USAGE_COMMANDS: readonly Command[] = [
   {
     name: 'usage list',

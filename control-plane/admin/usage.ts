@@ -9,13 +9,13 @@ export class UsageError extends Error {
 
 export interface FlagSpec {
   readonly name: string;
-  /** What stands for its value; empty: it takes none, and being there means `yes`. */
+  /** States what stands for its value; empty: it takes none, and being there means `yes`. */
   readonly value: string;
   readonly required: boolean;
   readonly help: string;
 }
 
-/** What every command takes. */
+/** States what every command takes. */
 export const COMMON_FLAGS: readonly FlagSpec[] = [
   {
     name: 'actor',

@@ -6,13 +6,13 @@ import { isStorable, type Transaction } from '../storage/sql.ts';
 /** A change as it is written down; never with a secret in it. */
 export interface AuditFacts {
   readonly accountId?: string | undefined;
-  /** What was changed: an account, a key, a capability, a setting. */
+  /** States what was changed: an account, a key, a capability, a setting. */
   readonly subject: string;
   readonly before?: Readonly<Record<string, unknown>> | undefined;
   readonly after?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** Who asked, and in which call. */
+/** Holds who asked, and in which call. */
 export interface AuditCall {
   readonly action: string;
   /** As stated, not proven. */

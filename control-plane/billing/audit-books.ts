@@ -6,8 +6,8 @@ const BATCH = 200;
 export interface BooksFault {
   readonly accountId: string;
   /**
-   * What was recomputed and what is stored, in micro-dollars: {available, held, spent, topped up, held again, reserved,
-   * and the number of open holds}.
+   * States what was recomputed and what is stored, in micro-dollars: {available, held, spent, topped up, held again,
+   * reserved, and the number of open holds}.
    */
   readonly expected: string;
   readonly found: string;
@@ -15,8 +15,8 @@ export interface BooksFault {
 
 /**
  * Recomputes the balances of every account and its open holds from the transfers alone and compares them with what is
- * stored, and the pending holds with those of unsettled jobs, and what is reserved with the blocks of open sessions. What
- * `ledger_faults` does for one account, as far as it can be done for all of them again and again.
+ * stored, and the pending holds with those of unsettled jobs, and what is reserved with the blocks of open sessions.
+ * What `ledger_faults` does for one account, as far as it can be done for all of them again and again.
  */
 export async function auditBooks(
   sql: Sql,

@@ -2,7 +2,7 @@ import type { GetBalanceResponse } from '@semblance/proto/semblance/control/v1/c
 import type { Sql } from '../storage/sql.ts';
 
 /**
- * What an account has and has spent. Weeks begin on Monday; all periods at midnight UTC.
+ * Returns what an account has and has spent. Weeks begin on Monday; all periods at midnight UTC.
  * @param at the moment the periods are of; default: now, by the database's clock
  */
 export async function readBalance(sql: Sql, accountId: string, at?: Date): Promise<GetBalanceResponse> {

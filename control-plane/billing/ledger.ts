@@ -55,7 +55,10 @@ export async function topUp(sql: Sql | Transaction, top: TopUp): Promise<boolean
   return false;
 }
 
-/** What in an account's books, recomputed from their entries alone, does not agree with what is stored. Empty: all does. */
+/**
+ * Returns what in an account's books, recomputed from their entries alone, does not agree with what is stored. Empty:
+ * all does.
+ */
 export async function ledgerFaults(
   sql: Sql,
   accountId: string,

@@ -15,7 +15,7 @@ export interface CancellerOptions {
   readonly settler: Pick<Settler, 'fail'>;
   readonly namespace: string;
   readonly logger: Logger;
-  /** Told of a job that the recording itself ended. */
+  /** Is told of a job that the recording itself ended. */
   readonly onSettled: (facts: SettledFacts) => void;
   /** Pause between two looks for RenderJobs that nobody wants any more. Default 15 s. */
   readonly sweepEveryMs?: number | undefined;

@@ -22,8 +22,8 @@ type Quote = {
 };
 
 /**
- * What a submit would hold at this moment, refused as the submit would be for what it asks; a balance that is too low
- * and ceilings are no refusal. Holds nothing and makes nothing.
+ * Returns what a submit would hold at this moment, refused as the submit would be for what it asks; a balance that is
+ * too low and ceilings are no refusal. Holds nothing and makes nothing.
  * @throws ApiError invalid_input, capability_unavailable
  */
 export async function estimate(

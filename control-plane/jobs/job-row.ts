@@ -1,4 +1,4 @@
-/** What of a job its owner may see, as stored. */
+/** Holds what of a job its owner may see, as stored. */
 export interface JobRow {
   readonly id: string;
   readonly status: string;

@@ -17,7 +17,7 @@ export interface LetGoOptions {
   readonly logger: Logger;
 }
 
-/** Whether it waits for its job to be settled: until then it cannot vanish. */
+/** Tells whether it waits for its job to be settled: until then it cannot vanish. */
 export function isKept(renderJob: RenderJob): boolean {
   return hasFinalizer(renderJob, SETTLEMENT_FINALIZER);
 }

@@ -7,7 +7,7 @@ import type { Sql } from '../storage/sql.ts';
 /** Label that names the account a RenderJob is for. */
 export const ACCOUNT_LABEL = 'semblance.dev/account';
 
-/** What a RenderJob is made from. */
+/** Holds what a RenderJob is made from. */
 export interface RenderJobOrder {
   readonly jobId: string;
   readonly accountId: string;

@@ -45,7 +45,7 @@ export interface SettlerOptions {
   readonly database: Database;
   readonly objects: ObjectStore;
   readonly logger: Logger;
-  /** Told after each commit that settled a job. */
+  /** Is told after each commit that settled a job. */
   readonly onSettled: (facts: SettledFacts) => void;
   /** Moment booked. Default: the database's clock. */
   readonly now?: () => Date;
@@ -61,7 +61,7 @@ interface Output {
   readonly milli_units: number;
 }
 
-/** What `settle_jobs` takes of each job. */
+/** Holds what `settle_jobs` takes of each job. */
 interface Request {
   readonly job: string;
   readonly uid: string | null;
@@ -164,8 +164,8 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
     fail,
 
     /**
-     * Settles by what a finished RenderJob says. A success without a usable output, or with one that cannot be billed, is
-     * a failure: the hold is released.
+     * Settles by what a finished RenderJob says. A success without a usable output, or with one that cannot be
+     * billed, is a failure: the hold is released.
      * @throws whatever keeps the object store or the database from answering: try again
      */
     async settleFrom(renderJob: RenderJob): Promise<Settlement> {
@@ -208,7 +208,7 @@ const JOB_ERRORS = new Set([
   'processing_failed',
 ]);
 
-/** What a RenderJob that did not succeed means to the job's owner. */
+/** Returns what a RenderJob that did not succeed means to the job's owner. */
 export function failureOf({ status }: RenderJob): Failure {
   const code = status?.failure?.code;
   const message = status?.failure?.message.trim();

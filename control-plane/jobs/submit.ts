@@ -29,7 +29,7 @@ export interface Submitted {
   readonly replayed: boolean;
 }
 
-/** What a committed submit owes; see Outbox. */
+/** Holds what a committed submit owes; see Outbox. */
 export interface SubmitDebts {
   readonly jobId: string;
   readonly renderJobTask: bigint;
@@ -39,9 +39,9 @@ export interface SubmitDebts {
 
 export interface SubmitOptions {
   readonly database: Database;
-  /** Told of every job right after its commit. */
+  /** Is told of every job right after its commit. */
   readonly onCommitted: (debts: SubmitDebts) => void;
-  /** Told of a submit that is answered as failed although it may be carried out, and that no retry will find. */
+  /** Is told of a submit that is answered as failed although it may be carried out, and that no retry will find. */
   readonly onUnknown: (submit: UnknownSubmit) => void;
   /** @param holdMicros of one that was accepted */
   readonly onOutcome?: (outcome: string, capability: string, holdMicros: bigint) => void;
@@ -53,7 +53,7 @@ interface Prepared {
   readonly jobId: string;
   readonly submission: Submission;
   readonly request: Record<string, unknown>;
-  /** Whether its statement was sent. */
+  /** Tells whether its statement was sent. */
   sent: boolean;
 }
 
@@ -134,7 +134,7 @@ function submitTraced(sql: Sql, requests: readonly unknown[], traces: Record<str
     select * from submitted order by place`;
 }
 
-/** What a submit asks for, checked as far as it can be without the database. */
+/** Holds what a submit asks for, checked as far as it can be without the database. */
 interface CheckedSubmission {
   readonly inputs: readonly { readonly role: string; readonly key: string; readonly kind: string }[];
   readonly callback: string | null;

@@ -19,7 +19,7 @@ export interface JobWatcherOptions {
   readonly settler: Settler;
   readonly namespace: string;
   readonly logger: Logger;
-  /** Told after the commit that made a job `processing`. */
+  /** Is told after the commit that made a job `processing`. */
   readonly onBegun: (begun: { jobId: string; eventTask: bigint }) => void;
   /** Pause between two comparisons of all unsettled jobs with their RenderJobs. Default 15 s. */
   readonly sweepEveryMs?: number;
@@ -134,8 +134,8 @@ export function createJobWatcher(options: JobWatcherOptions) {
 
   /**
    * Compares every unsettled job with its RenderJob, but for those that may be too young to have appeared. The first
-   * time, right after the list, all. One from later than now was written before the database's clock was set back, and is
-   * not young.
+   * time, right after the list, all. One from later than now was written before the database's clock was set back,
+   * and is not young.
    */
   async function sweep({ first = false } = {}): Promise<void> {
     if (!first && (!reflector.hasSynced || reflector.healthySince === undefined)) return;

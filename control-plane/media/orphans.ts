@@ -6,7 +6,10 @@ import type { Sql } from '../storage/sql.ts';
 import { PREVIEWS_PREFIX } from '../voices/previews.ts';
 import type { Removals } from './removals.ts';
 
-/** What this service stores under: uploads, outputs by the uid of their RenderJob, previews of voices. Nothing else is looked at. */
+/**
+ * States what this service stores under: uploads, outputs by the uid of their RenderJob, previews of voices. Nothing
+ * else is looked at.
+ */
 const UPLOADS = 'api/up-';
 const OUTPUTS = 'out/';
 /** An object here names the database that the store belongs to. */
@@ -28,8 +31,9 @@ export interface OrphansOptions {
 }
 
 /**
- * Finds objects that nothing speaks of: outputs of attempts that lost, or of RenderJobs without a job that are gone; files
- * whose upload was swept while they were still being written; previews of voices that are offered no more. What is younger than the setting may yet be spoken of.
+ * Finds objects that nothing speaks of: outputs of attempts that lost, or of RenderJobs without a job that are gone;
+ * files whose upload was swept while they were still being written; previews of voices that are offered no more. What
+ * is younger than the setting may yet be spoken of.
  */
 export function createOrphans({ sql, objects, removals, logger, renderJobs }: OrphansOptions) {
   /** @returns why nothing must be deleted, if so */

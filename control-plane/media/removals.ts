@@ -26,9 +26,9 @@ interface Claimed {
 const actorOf = (remover: Remover) => ('actor' in remover ? remover.actor : null);
 
 /**
- * Takes an account's uploads out of use, all of them that no unfinished job or session is made from, and owes the store their
- * deletion. The row of balances is locked first, as a submit does: a job or a session is admitted before, and then its inputs stay,
- * or after, and then it finds them gone.
+ * Takes an account's uploads out of use, all of them that no unfinished job or session is made from, and owes the
+ * store their deletion. The row of balances is locked first, as a submit does: a job or a session is admitted before,
+ * and then its inputs stay, or after, and then it finds them gone.
  * @returns the keys that were taken
  */
 export async function removeUploads(
@@ -85,7 +85,7 @@ export interface RemovalsOptions {
   readonly database: Database;
   readonly objects: ObjectStore;
   readonly logger: Logger;
-  /** Told of what was deleted, by kind and remover. */
+  /** Is told of what was deleted, by kind and remover. */
   readonly onDeleted?: (deleted: { kind: string; removedBy: string; bytes: bigint }) => void;
 }
 

@@ -17,7 +17,7 @@ export interface Task {
   readonly attempts: number;
 }
 
-/** What paying a debt brought that is to be kept with it: the uid of the RenderJob. */
+/** Holds what paying a debt brought that is to be kept with it: the uid of the RenderJob. */
 export interface TaskResult {
   readonly renderJobUid?: string;
 }
@@ -83,7 +83,7 @@ export function createOutbox<Contexts extends Record<TaskKind, unknown>>(
   const { database, logger, lanes, pollMs = 500, leaseMs = 10_000, backoffMs = defaultBackoff } = options;
   const { ownMs = OWN_MS } = options;
   const receipts = createReceipts({ database });
-  /** What has been paid, until it is recorded. */
+  /** States what has been paid, until it is recorded. */
   const unrecorded = new Set<Promise<void>>();
   let ended = false;
 
@@ -145,7 +145,7 @@ export function createOutbox<Contexts extends Record<TaskKind, unknown>>(
     // Handed over and claimed debts have room of their own: a rush of new ones does not starve the old.
     const handed = { waiting: [] as Handed[], running: 0 };
     const claimed = { waiting: [] as Handed[], running: 0 };
-    /** When others may claim again what waits here. */
+    /** States when others may claim again what waits here. */
     let claimedUntil = 0;
     /** The last claim has not brought all there was. */
     let more = false;

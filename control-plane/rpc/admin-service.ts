@@ -25,7 +25,7 @@ import { type DeliveryView, listDeliveries } from '../webhooks/deliveries.ts';
 export interface AdminServiceOptions {
   readonly logger: Logger;
   readonly database: Database;
-  /** What `authorization: Bearer …` must carry. */
+  /** States what `authorization: Bearer …` must carry. */
   readonly token: string;
   readonly metrics: Metrics;
   readonly removals: Pick<Removals, 'payNow'>;
@@ -35,7 +35,7 @@ export interface AdminServiceOptions {
   readonly voices: ReadonlyMap<string, Voice>;
 }
 
-/** What the service owner may do. */
+/** Returns what the service owner may do. */
 export function createAdminService(options: AdminServiceOptions): GrpcService {
   const { logger, database, token, metrics, removals, endSession } = options;
   const { sql, slow } = database;

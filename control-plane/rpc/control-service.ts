@@ -41,7 +41,7 @@ export interface ControlServiceOptions {
   readonly now?: () => Date;
 }
 
-/** What the gateway asks. Every method but the pricing of strangers begins at the gate. */
+/** Returns what the gateway asks. Every method but the pricing of strangers begins at the gate. */
 export function createControlService(options: ControlServiceOptions): GrpcService {
   const { logger, database, gate, uploads, submit, view, jobCalls, mediaCalls, sessionCalls, metrics, now } =
     options;

@@ -4,7 +4,7 @@ import type { Answered, Asked } from '@semblance/common/grpc/messages';
 import type { Logger } from '@semblance/common/logging';
 import type { Refusal } from '@semblance/proto/semblance/control/v1/control';
 
-/** What became of one request that was refused, as in GetJobResult. */
+/** Holds what became of one request that was refused, as in GetJobResult. */
 export interface Refused {
   outcome: { $case: 'refusal'; value: Refusal };
   rateLimit: string;
@@ -16,7 +16,7 @@ export interface MessageStreamsOptions<Request, Result> {
   /** Answers all requests of a message, in their order. What it throws refuses every one of them. */
   readonly answer: (requests: readonly Request[]) => Promise<Result[]>;
   readonly logger: Logger;
-  /** Told of each message: how long it took in seconds, and `ok` or the code with which all of it failed. */
+  /** Is told of each message: how long it took in seconds, and `ok` or the code with which all of it failed. */
   readonly onAnswered: (seconds: number, code: string) => void;
 }
 

@@ -28,7 +28,7 @@ export interface SessionCallsOptions {
   readonly links: SignedLinks;
 }
 
-/** What the gateway asks about live sessions. */
+/** Returns what the gateway asks about live sessions. */
 export function createSessionCalls(options: SessionCallsOptions) {
   const { database, gate, opener, report, voices, links } = options;
   return {

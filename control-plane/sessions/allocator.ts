@@ -37,10 +37,10 @@ export interface AllocateCall {
 
 export interface Allocator {
   /**
-   * Has a session bound to a warm slot. Asked again while no operator leads or the one that did is gone: the session's
-   * id makes it one allocation.
-   * @throws ApiError capacity_unavailable, capacity_warming: no slot; internal_error: whether there is one is not known.
-   * The signal's reason when it aborts first.
+   * Has a session bound to a warm slot. Asked again while no operator leads or the one that did is gone: the
+   * session's id makes it one allocation.
+   * @throws ApiError capacity_unavailable, capacity_warming: no slot; internal_error: whether there is one is not
+   *   known. The signal's reason when it aborts first.
    */
   allocate(request: AllocateRequest, call: AllocateCall): Promise<AllocateResponse>;
   close(): void;
@@ -132,7 +132,10 @@ export function createAllocator(options: AllocatorOptions): Allocator {
   };
 }
 
-/** What a call ends with when nobody answered it, the one who did does not lead, or the connection broke under it. */
+/**
+ * States what a call ends with when nobody answered it, the one who did does not lead, or the connection broke under
+ * it.
+ */
 const PASSING: ReadonlySet<number> = new Set([
   status.UNAVAILABLE,
   status.DEADLINE_EXCEEDED,

@@ -26,9 +26,9 @@ export interface OpenerOptions {
   readonly kube: Pick<KubeClient, 'delete'>;
   readonly namespace: string;
   readonly logger: Logger;
-  /** Told of every opening: `opened`, or why not. */
+  /** Is told of every opening: `opened`, or why not. */
   readonly onOutcome?: (outcome: string, capability: string) => void;
-  /** Told how long the operator took, in seconds. */
+  /** Is told how long the operator took, in seconds. */
   readonly onAllocated?: (seconds: number, outcome: string) => void;
 }
 

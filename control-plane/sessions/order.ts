@@ -42,10 +42,7 @@ export function sha256(of: string | Buffer): Buffer {
   return createHash('sha256').update(of).digest();
 }
 
-/**
- * What a transaction finds wanting, as no upload is of this kind: whoever names a voice that there is not is refused there,
- * where the capability has been judged before, as for a face that is no upload of theirs.
- */
+/** An input that no upload matches: the transaction then refuses a session that names an unknown voice, in the words of the API. */
 const NO_VOICE = { role: 'voice', key: '', kind: 'voice' };
 
 /** @throws ApiError invalid_input: a field that is wrong whatever there is */
@@ -79,7 +76,7 @@ function lookOf(prompt: string): Details {
   return { settings: { prompt }, inputs };
 }
 
-/** What became of an order in its transaction. */
+/** Holds what became of an order in its transaction. */
 export interface OpenOutcome {
   readonly outcome: string;
   readonly detail: string | null;

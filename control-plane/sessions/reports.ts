@@ -4,7 +4,7 @@ import type { Database } from '../storage/database.ts';
 import { isStorable } from '../storage/sql.ts';
 import { isSessionId } from './session-id.ts';
 
-/** What became of a session that ended. */
+/** Holds what became of a session that ended. */
 export interface EndedFacts {
   readonly sessionId: string;
   readonly capability: string;
@@ -49,7 +49,7 @@ export function isEndReason(text: string | undefined): text is SessionEndReason 
 
 export interface ReportsOptions {
   readonly database: Database;
-  /** What charges are dated by. Default: the database's clock. */
+  /** States what charges are dated by. Default: the database's clock. */
   readonly now?: (() => Date) | undefined;
   readonly onEnded?: (facts: EndedFacts) => void;
 }

@@ -12,7 +12,7 @@ import { createOpener } from './open.ts';
 import { createReports } from './reports.ts';
 import { createSessionWatcher } from './watcher.ts';
 
-/** Where it is not to be that of operation. */
+/** Overrides of production timing, for tests. */
 export interface SessionTiming {
   readonly sweepEveryMs?: number;
   readonly graceMs?: number;

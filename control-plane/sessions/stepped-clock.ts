@@ -7,15 +7,17 @@ export const STEP_MS = 2_000;
 const PRECISE_MS = 1_000;
 
 /**
- * Whether another machine's clock is set forwards while it is watched, by the process's own clock, which nobody sets.
- * Each reading was made at some moment while it was under way; what took long is no step.
+ * Tells whether another machine's clock is set forwards while it is watched, by the process's own clock, which nobody
+ * sets. Each reading was made at some moment while it was under way; what took long is no step.
  */
 export function createSteppedClock() {
   /** How far it is ahead of the process's own: at least and at most. */
   let ahead: { readonly least: number; readonly most: number } | undefined;
   let steppedAt: number | undefined;
   return {
-    /** The latest it can show at a moment of the process's clock unless it was set; undefined: nothing is known of it. */
+    /**
+     * The latest it can show at a moment of the process's clock unless it was set; undefined: nothing is known of it.
+     */
     latest(at: number): number | undefined {
       return ahead && at + ahead.most + STEP_MS;
     },

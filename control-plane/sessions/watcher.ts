@@ -119,8 +119,8 @@ export function createSessionWatcher(options: SessionWatcherOptions) {
   }
 
   /**
-   * When the gateway's last report has had its time. After an outage that is twice the grace: a report that was under way
-   * may hang for as long as a statement is waited for, and only then is it sent again.
+   * Returns when the gateway's last report has had its time. After an outage that is twice the grace: a report that
+   * was under way may hang for as long as a statement is waited for, and only then is it sent again.
    */
   function settleAt(since: number): number {
     const heardSince = heard.since() ?? performance.now();

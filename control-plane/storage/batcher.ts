@@ -7,7 +7,9 @@ export interface BatcherOptions<Request, Answer> {
   readonly concurrency?: number;
   /** Requests in one batch. Default 256. */
   readonly maxSize?: number;
-  /** What a request counts for in the size of its batch; one that is larger than a batch goes alone. Default 1. */
+  /**
+   * States what a request counts for in the size of its batch; one that is larger than a batch goes alone. Default 1.
+   */
   readonly sizeOf?: (request: Request) => number;
   /** Requests that may wait; more are refused at once. Default 10000. */
   readonly maxWaiting?: number;

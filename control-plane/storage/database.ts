@@ -21,11 +21,11 @@ export interface Database {
    */
   readonly fast: Sql;
   /**
-   * Connections for statements over whole tables, which may take {@link SLOW_MS}: two for the chores, of which there are
-   * two, and as many for people who have the books of an account recomputed. More of them wait for their turn.
+   * Connections for statements over whole tables, which may take {@link SLOW_MS}: two for the chores, of which there
+   * are two, and as many for people who have the books of an account recomputed. More of them wait for their turn.
    */
   readonly slow: Sql;
-  /** When a statement of {@link sql} or {@link fast} is given up, and so what waits for one. */
+  /** States when a statement of {@link sql} or {@link fast} is given up, and so what waits for one. */
   readonly deadlineMs: number;
   close(): Promise<void>;
 }

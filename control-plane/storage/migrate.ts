@@ -33,7 +33,7 @@ export interface Migration {
   readonly sql: string;
 }
 
-/** What a start found and did. */
+/** Holds what a start found and did. */
 export interface Migrated {
   /** Names of the migrations applied by it. */
   readonly applied: readonly string[];

@@ -164,8 +164,8 @@ async function run<R extends Rows>(
 }
 
 /**
- * By callback: of a statement whose promise the client makes itself, what it was made of outlives it until the next large
- * collection of garbage, and the small ones take ten times as long.
+ * Asks by callback. The promises that pg makes itself are moved to the old space, and slow down the small garbage
+ * collections ten times.
  */
 function ask(client: pg.PoolClient, query: string | pg.QueryConfig): Promise<pg.QueryResult> {
   return new Promise((resolve, reject) => {

@@ -16,7 +16,7 @@ const KINDS: Partial<Record<MediaKind, string>> = {
 /** Objects that one sweep fails to delete before it gives up. */
 const MAX_FAILURES = 5;
 
-/** What every key of an upload begins with; no other object's does. */
+/** States what every key of an upload begins with; no other object's does. */
 const KEY_PREFIX = 'api/up-';
 
 export interface UploadsOptions {
@@ -37,8 +37,8 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
   }
 
   /**
-   * Makes the stored bytes usable. Completing again with the same facts answers the same. Bytes that come too late to be
-   * made usable are deleted.
+   * Makes the stored bytes usable. Completing again with the same facts answers the same. Bytes that come too late to
+   * be made usable are deleted.
    * @returns signed link to the bytes
    * @throws ApiError not_found (never reserved, given up, or reserved too long ago), invalid_input
    */
@@ -78,9 +78,9 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
   }
 
   /**
-   * Deletes the bytes behind a key that can never become usable: it was given up, or so long ago that its row is gone and
-   * no sweep will come upon it. A key is reserved once and its row never comes back, nor does a given-up one become
-   * complete; so what is read here still holds when the bytes go.
+   * Deletes the bytes behind a key that can never become usable: it was given up, or so long ago that its row is gone
+   * and no sweep will come upon it. A key is reserved once and its row never comes back, nor does a given-up one
+   * become complete; so what is read here still holds when the bytes go.
    */
   async function deleteOrphan(fileKey: string, accountId: string, requestId?: string): Promise<void> {
     if (!fileKey.startsWith(KEY_PREFIX) || !isObjectKey(fileKey)) return;

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readVoice, type Voice } from '@semblance/common/voices/voice';
 import type { Transaction } from '../storage/sql.ts';
 
-/** Where the voices of the service are. */
+/** Holds where the voices of the service are. */
 export interface VoiceCatalogue {
   /** Those of files, by id: shipped, or of the owner's directory. They stay as they were at the start. */
   readonly files: ReadonlyMap<string, Voice>;

@@ -14,7 +14,7 @@ import type { Chore } from '../chores/chores.ts';
 import type { Database } from '../storage/database.ts';
 import { offeredVoices, soundOf } from './catalogue.ts';
 
-/** Where previews are in the object store; housekeeping removes those that no row names. */
+/** States where previews are in the object store; housekeeping removes those that no row names. */
 export const PREVIEWS_PREFIX = 'voices/';
 const CONTENT_TYPE = 'audio/wav';
 /** Far more than four seconds take. */
@@ -58,9 +58,9 @@ export interface PreviewPace {
 export const PREVIEW_LOOK_MS = 5_000;
 
 /**
- * Has every voice sampled that has no sample yet, one after the other, by any agent that is ready to carry voices. What
- * there is to do is read anew in each round: a voice that was added or changed is found, and whoever dies at it has left
- * nothing half done but an object that no row names.
+ * Has every voice sampled that has no sample yet, one after the other, by any agent that is ready to carry voices.
+ * What there is to do is read anew in each round: a voice that was added or changed is found, and whoever dies at it
+ * has left nothing half done but an object that no row names.
  */
 export function createPreviewChore(options: PreviewsOptions): Chore {
   const { database, objects, voices, agents, logger } = options;

@@ -1,7 +1,10 @@
 import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { JobProgress, JobQueue } from '@semblance/proto/semblance/control/v1/control';
 
-/** What the operator's reasons mean to the owner of a job that waits; any other reason is of no interest to them. */
+/**
+ * States what the operator's reasons mean to the owner of a job that waits; any other reason is of no interest to
+ * them.
+ */
 const WAITING: Readonly<Record<string, string>> = {
   SlotsBusy: 'busy',
   MemoryBusy: 'busy',
@@ -25,7 +28,7 @@ export function progressOf({ status }: RenderJob): JobProgress | undefined {
   return { attempt, percent: Number.isFinite(percent) ? Math.min(100, Math.max(0, percent)) : 0, etaSeconds };
 }
 
-/** Where the job stands among those that wait; undefined when it does not, or nothing is known of it yet. */
+/** Returns where the job stands among those that wait; undefined when it does not, or nothing is known of it yet. */
 export function queueOf({ status }: RenderJob): JobQueue | undefined {
   const { phase, queuePosition: position, queueLength = 0 } = status ?? {};
   if (phase !== 'Pending' && phase !== 'Suspended') return undefined;

@@ -185,7 +185,7 @@ export function createWatchHub(options: WatchHubOptions): WatchHub {
   };
 }
 
-/** What of a state makes it another one: a link that was signed anew does not. */
+/** Returns what of a state makes it another one: a link that was signed anew does not. */
 function summaryOf({ job, begun, progress, queue }: JobState): string {
   const place = queue ? `${queue.position}/${queue.of}/${queue.reason}` : '';
   return `${job?.status} ${begun} ${progress ? `${progress.attempt}:${progress.percent}` : ''} ${place}`;

@@ -138,8 +138,8 @@ function noSuchJob(): ApiError {
 }
 
 /**
- * What is to be sent on a stream, no faster than the other side takes it. Of a watch's states only the newest waits; so
- * what waits is bounded by the number of watches.
+ * Returns what is to be sent on a stream, no faster than the other side takes it. Of a watch's states only the newest
+ * waits; so what waits is bounded by the number of watches.
  */
 function createOutgoing(stream: Stream) {
   const answers: WatchJobsResponse[] = [];

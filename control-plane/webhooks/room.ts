@@ -34,14 +34,14 @@ export interface Stay {
 
 const CAPACITY = { new: 128, prompt: 256, slow: 1_024 };
 const FIRST_ALLOWANCE = 2;
-/** What an account may have under way in a room however many others crowd it. */
+/** States what an account may have under way in a room however many others crowd it. */
 const LEAST = 2;
 
 /**
- * Who may try a delivery now. Origins that hang have room of their own, so they take none of those that answer; newcomers
- * have, too, until they have answered once. Within each room an account may have as much under way as is left free (the
- * dynamic threshold of Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998):
- * alone half of it, n accounts 1/(n+1) each, and whoever comes next always finds a place.
+ * Returns who may try a delivery now. Origins that hang have room of their own, so they take none of those that
+ * answer; newcomers have, too, until they have answered once. Within each room an account may have as much under way
+ * as is left free (the dynamic threshold of Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory
+ * packet switches", 1998): alone half of it, n accounts 1/(n+1) each, and whoever comes next always finds a place.
  */
 export function createRoom(options: RoomOptions = {}) {
   const { capacity = CAPACITY, perOrigin = 16, graceMs = 500, remembered = 10_000 } = options;
@@ -75,7 +75,7 @@ export function createRoom(options: RoomOptions = {}) {
     !rooms[origin?.standing ?? 'new'].has(account);
 
   return {
-    /** Whether an attempt for the account may begin at the origin. */
+    /** Tells whether an attempt for the account may begin at the origin. */
     admits: (origin: string, account: string) => !isClosed(origins.get(origin), account),
 
     standing: (origin: string): Standing => origins.get(origin)?.standing ?? 'new',
@@ -100,7 +100,9 @@ export function createRoom(options: RoomOptions = {}) {
         inRoom = 'slow';
         rooms.slow.take(account);
       };
-      /** A look that comes late itself says that this process stood still: answers that came meanwhile are read first. */
+      /**
+       * A look that comes late itself says that this process stood still: answers that came meanwhile are read first.
+       */
       const waitFor = (look: (lateMs: number) => void) => {
         const due = performance.now() + graceMs;
         timer = setTimeout(() => look(performance.now() - due), graceMs);
@@ -122,7 +124,7 @@ export function createRoom(options: RoomOptions = {}) {
       };
     },
 
-    /** Whether half of the places that empty quickly are taken. */
+    /** Tells whether half of the places that empty quickly are taken. */
     crowded: () => rooms.new.taken() + rooms.prompt.taken() >= (capacity.new + capacity.prompt) / 2,
 
     /** Origins at which nothing may begin at present, those that nothing is known of aside. */

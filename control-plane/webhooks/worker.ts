@@ -18,7 +18,7 @@ export interface WebhookWorkerOptions {
   readonly sender: Sender;
   readonly view: JobView;
   readonly logger: Logger;
-  /** Who may be tried at once with whom. */
+  /** States who may be tried at once with whom. */
   readonly room?: RoomOptions;
   readonly pollMs?: number;
   /** Pause after the n-th failed attempt. */
@@ -59,7 +59,7 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
   /** Something that is due may have been left for the poll. */
   let behind = true;
   let ending = false;
-  /** What was due at the latest look at the table, and has not been claimed since. */
+  /** States what was due at the latest look at the table, and has not been claimed since. */
   let due: readonly Due[] = [];
 
   async function attempt(delivery: Claimed, stay: Stay): Promise<void> {

@@ -10,7 +10,8 @@ const MAX_KEY_LENGTH = 512;
 const ANONYMOUS: Caller = { keySha256: Buffer.alloc(0) };
 
 /**
- * Who asks, from the Authorization header. Only the key's SHA-256 goes on: the key itself never leaves the gateway.
+ * Returns who asks, from the Authorization header. Only the key's SHA-256 goes on: the key itself never leaves the
+ * gateway.
  * @throws ApiError `unauthorized` when the header is missing or holds no bearer key
  */
 export function requireCaller(authorization: string | undefined): Caller {

@@ -14,7 +14,9 @@ export interface StreamPace {
 
 export const STREAM_PACE: StreamPace = { heartbeat: 15_000, stuck: 30_000, lifetime: 30 * 60_000 };
 
-/** The most bytes that wait in this process for a client to take them: the events of one state, with the longest link. */
+/**
+ * The most bytes that wait in this process for a client to take them: the events of one state, with the longest link.
+ */
 export const STREAM_BYTES = 16 * 1024;
 
 /**
@@ -60,7 +62,7 @@ export class EventStream {
     if (over) this.end();
   }
 
-  /** To be called every second or so. */
+  /** Must be called every second or so. */
   tick(now: number, { heartbeat, stuck, lifetime }: StreamPace): void {
     const silent = now - this.#wroteAt;
     if (this.#busy || this.#ended) {

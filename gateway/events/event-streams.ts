@@ -14,12 +14,14 @@ export interface EventStreams {
   readonly ids: EventIds;
   /** @returns undefined when the account, or this gateway, has as many as it may have */
   enter(accountId: string, response: ServerResponse, seen: Seen): EventStream | undefined;
-  /** Ends all of them with their connections, and every one that is opened from now on: clients find another gateway. */
+  /**
+   * Ends all of them with their connections, and every one that is opened from now on: clients find another gateway.
+   */
   end(): void;
 }
 
 export interface EventStreamsOptions {
-  /** What event ids are sealed with; without one they are bound to their job, but anyone could make them. */
+  /** States what event ids are sealed with; without one they are bound to their job, but anyone could make them. */
   readonly secret?: string | undefined;
   readonly perAccount?: number;
   readonly total?: number;

@@ -2,7 +2,10 @@ import { hash } from 'node:crypto';
 import { jobRecord } from '@semblance/common/job-record';
 import type { JobQueue, JobState } from '@semblance/proto/semblance/control/v1/control';
 
-/** What a client has been told of a job. Event ids say it: whoever reconnects with one is told what is new since. */
+/**
+ * Holds what a client has been told of a job. Event ids say it: whoever reconnects with one is told what is new
+ * since.
+ */
 export interface Seen {
   /** 0 nothing, 1 queued, 2 processing, 3 succeeded or failed. */
   readonly status: number;
@@ -22,7 +25,7 @@ const ID = /^([123])\.(\d{1,9})\.(\d{1,3})\.((?:\d{1,9}-\d{1,9}-[a-z_]{0,32})?)\
 /** Event ids of jobs: what the client has been told, sealed for the job it was told of. */
 export interface EventIds {
   format(jobId: string, seen: Seen): string;
-  /** What a Last-Event-ID says; one that was not sent of this job says nothing. */
+  /** Returns what a Last-Event-ID says; one that was not sent of this job says nothing. */
   parse(jobId: string, id: string | undefined): Seen;
 }
 
@@ -63,9 +66,10 @@ export interface Told {
 }
 
 /**
- * What is new in a job's state to a client. A status is told once and never taken back. One that was passed while the
- * client was away is told too, before the present one, so that a client which follows sees them all; one that has just
- * come is told the present one alone. Of progress and place, which replace each other, only the newest is told.
+ * Returns what is new in a job's state to a client. A status is told once and never taken back. One that was passed
+ * while the client was away is told too, before the present one, so that a client which follows sees them all; one
+ * that has just come is told the present one alone. Of progress and place, which replace each other, only the newest
+ * is told.
  */
 export function tellNews(state: JobState, before: Seen, ids: EventIds): Told {
   const { job } = state;

@@ -5,8 +5,8 @@ import type { GatewayContext } from '../http/context.ts';
 import { StatusError } from '../http/envelope.ts';
 
 /**
- * What the link that a request came by permits. The path is taken as it was sent: a key needs no escapes, so an escaped
- * one is another key, which nothing was signed for.
+ * Returns what the link that a request came by permits. The path is taken as it was sent: a key needs no escapes, so
+ * an escaped one is another key, which nothing was signed for.
  * @throws StatusError 403 when the link was changed or has expired
  */
 export function requireGrant(ctx: GatewayContext, method: LinkMethod, store: DirectoryStore): LinkGrant {

@@ -5,7 +5,7 @@ export interface ByteRange {
 }
 
 /**
- * What a Range header asks of an object (RFC 9110, 14.2).
+ * Returns what a Range header asks of an object (RFC 9110, 14.2).
  * @returns the one range to send; `unsatisfiable` (416); or undefined: send all of it (no header, another unit,
  * malformed, or several ranges, which a server may answer with the whole)
  */
@@ -36,7 +36,7 @@ export interface Validators {
   readonly lastModified: Date;
 }
 
-/** Whether `If-Range` allows the range: the validator must match strongly (RFC 9110, 13.1.5). */
+/** Tells whether `If-Range` allows the range: the validator must match strongly (RFC 9110, 13.1.5). */
 export function ifRangeHolds(header: string | undefined, current: Validators): boolean {
   if (header === undefined) return true;
   const text = header.trim();
@@ -46,7 +46,7 @@ export function ifRangeHolds(header: string | undefined, current: Validators): b
   return text === current.lastModified.toUTCString();
 }
 
-/** Whether the client's copy is current (304), by `If-None-Match`, else by `If-Modified-Since`. */
+/** Tells whether the client's copy is current (304), by `If-None-Match`, else by `If-Modified-Since`. */
 export function isNotModified(
   headers: { 'if-none-match'?: string; 'if-modified-since'?: string },
   current: Validators,

@@ -1,6 +1,6 @@
 import type { Context, Middleware } from 'koa';
 
-/** What rides with a request through the gateway. */
+/** Holds what rides with a request through the gateway. */
 export interface RequestState {
   requestId: string;
   /** Continues the trace of this request; undefined: it is not traced. */

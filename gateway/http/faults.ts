@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 
 /**
- * What is wrong with a body, for the message of `invalid_input`: each faulty field once, without its value.
+ * Returns what is wrong with a body, for the message of `invalid_input`: each faulty field once, without its value.
  * @param body what was checked; a faulty field that it does not have is required
  */
 export function faultsOf(issues: readonly z.core.$ZodIssue[], body: unknown): string {

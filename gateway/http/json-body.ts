@@ -7,7 +7,9 @@ import { askForBody, ClientGoneError } from './request-body.ts';
 /** The longest script, every character of it written as two \u escapes, fits with room. */
 const LIMIT_BYTES = 256 * 1024;
 
-/** JSON by any of its names (RFC 6839). Both the refusal and the parser go by this list: the parser's own is shorter. */
+/**
+ * JSON by any of its names (RFC 6839). Both the refusal and the parser go by this list: the parser's own is shorter.
+ */
 const JSON_TYPES = ['application/json', 'application/*+json'];
 
 const parse = koaBody({
@@ -52,12 +54,12 @@ export async function readJson(ctx: GatewayContext, timeoutMs: number): Promise<
   return (ctx.request as unknown as { body: unknown }).body;
 }
 
-/** Whether a request has a body, for those that may leave it out. */
+/** Tells whether a request has a body, for those that may leave it out. */
 export function hasBody({ req }: GatewayContext): boolean {
   return req.headers['transfer-encoding'] !== undefined || Number(req.headers['content-length'] ?? 0) > 0;
 }
 
-/** What raw-body, inflation and the JSON parser throw, by the `type` and `status` they carry. */
+/** Returns what raw-body, inflation and the JSON parser throw, by the `type` and `status` they carry. */
 function refusalFor(error: unknown): Error {
   if (error instanceof ApiError) return error;
   const { type, status, code } = error as { type?: string; status?: number; code?: string };

@@ -8,7 +8,7 @@ export class ClientGoneError extends Error {
   readonly retryable = false;
 }
 
-/** What is taken from the connection ahead of the consumer. */
+/** States what is taken from the connection ahead of the consumer. */
 const READ_AHEAD_BYTES = 256 * 1024;
 
 const awaitingContinue = new WeakSet<IncomingMessage>();
@@ -23,7 +23,7 @@ export function awaitsContinue(request: IncomingMessage): boolean {
   return awaitingContinue.has(request);
 }
 
-/** To be called before a body is read. */
+/** Must be called before a body is read. */
 export function askForBody(request: IncomingMessage, response: ServerResponse): void {
   if (awaitingContinue.delete(request)) response.writeContinue();
 }
@@ -32,7 +32,8 @@ export function askForBody(request: IncomingMessage, response: ServerResponse): 
  * The body of a request, chunk by chunk, at the pace the consumer reads it. Ending early leaves the connection open,
  * so that the refusal can still be answered.
  *
- * @throws ApiError `invalid_input` when the client is slower than the limits allow; ClientGoneError when the connection ends first
+ * @throws ApiError `invalid_input` when the client is slower than the limits allow; ClientGoneError when the
+ *   connection ends first
  */
 export async function* requestBytes(
   request: IncomingMessage,

@@ -10,7 +10,7 @@ import { noteExpectContinue } from './request-body.ts';
 export interface HttpServerOptions {
   readonly listen: ListenAddress;
   readonly handler: RequestListener;
-  /** Told of what was refused before any handler saw it. */
+  /** Is told of what was refused before any handler saw it. */
   readonly onRefused?: (refused: Refused) => void;
   /** Takes connections out of HTTP. Without it every request is an ordinary one, whatever it would upgrade to. */
   readonly upgrades?: Upgrades;

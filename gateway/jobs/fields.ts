@@ -3,7 +3,8 @@ import { callbackUrlFault, MAX_CALLBACK_URL_LENGTH } from '@semblance/common/sub
 import { z } from 'zod';
 
 /**
- * Text of `min` to `max` Unicode code points. NUL and lone surrogates are no text that a database or a voice could take.
+ * Text of `min` to `max` Unicode code points. NUL and lone surrogates are no text that a database or a voice could
+ * take.
  */
 export function text(max: number, min = 1) {
   return z
@@ -32,7 +33,7 @@ export const fileKey = z
     maxLength: 512,
   });
 
-/** Where the terminal job is to be POSTed. */
+/** States where the terminal job is to be POSTed. */
 export const callbackUrl = z
   .string('must be a string')
   .refine((value) => callbackUrlFault(value) === undefined, {

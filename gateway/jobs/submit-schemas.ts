@@ -41,7 +41,9 @@ export type SubmitParser = (body: unknown) => ParsedSubmit;
 
 const schemas = new Map<JobCapability, z.ZodObject>();
 
-/** What a capability's submit body must be; one object each, so that it has one name in the OpenAPI document. */
+/**
+ * Returns what a capability's submit body must be; one object each, so that it has one name in the OpenAPI document.
+ */
 export function submitSchema(capability: JobCapability): z.ZodObject {
   let schema = schemas.get(capability);
   if (!schema) {

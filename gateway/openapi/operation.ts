@@ -17,16 +17,16 @@ export interface Answer {
 export interface RequestBody {
   /** Media type. */
   readonly type: string;
-  /** What clients send: its input side is documented. */
+  /** States what clients send: its input side is documented. */
   readonly schema: z.ZodType;
   readonly example?: unknown;
-  /** Whether it may be left out. Default: it may not. */
+  /** Tells whether it may be left out. Default: it may not. */
   readonly optional?: boolean;
 }
 
 /**
- * What the OpenAPI document says of a route. It is declared beside the handler, with the very schemas that the handler
- * checks by, and is the only place where the route is documented for machines.
+ * Holds what the OpenAPI document says of a route. It is declared beside the handler, with the very schemas that the
+ * handler checks by, and is the only place where the route is documented for machines.
  */
 export interface Operation {
   /** operationId, in camelCase. */
@@ -34,7 +34,10 @@ export interface Operation {
   readonly tag: 'Uploads' | 'Jobs' | 'Sessions' | 'Account' | 'Files' | 'Service';
   readonly summary: string;
   readonly description?: string;
-  /** Whether a bearer key is asked for. With one come the errors and headers of authentication and of the rate limit. */
+  /**
+   * Tells whether a bearer key is asked for. With one come the errors and headers of authentication and of the rate
+   * limit.
+   */
   readonly key: 'required' | 'optional' | 'none';
   /** Objects whose properties are the parameters. Path parameters that are not declared are strings. */
   readonly path?: z.ZodObject;

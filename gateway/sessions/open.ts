@@ -73,7 +73,7 @@ function asRefusalOf(capability: SessionCapability, error: unknown): unknown {
   return new ApiError('capacity_unavailable', error.message, { cause: error });
 }
 
-/** What is asked for, with what was left out filled in. */
+/** Returns what is asked for, with what was left out filled in. */
 function wantedIn(
   capability: SessionCapability,
   body: {
@@ -89,7 +89,7 @@ function wantedIn(
   };
 }
 
-/** Whether the body has no field that is required. */
+/** Tells whether the body has no field that is required. */
 export function mayBeLeftOut(capability: SessionCapability): boolean {
   return SESSION_BODIES[capability].safeParse({}).success;
 }

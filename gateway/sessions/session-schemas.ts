@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { text } from '../jobs/fields.ts';
 import { usd } from '../openapi/parts.ts';
 
-/** What a body that says nothing of it asks for. */
+/** States what a body that says nothing of it asks for. */
 export const DEFAULT_VOICE_MINUTES = 10;
 
 /** Minutes to fund, whole, from 1 to `max`. */
@@ -16,12 +16,12 @@ function minutes(max: number) {
     .meta({ description: 'Minutes to fund: the longest the session may last.' });
 }
 
-/** What the ids of voices are made of; which there are, the control plane knows. */
+/** States what the ids of voices are made of; which there are, the control plane knows. */
 const VOICE_ID = /^[A-Za-z0-9._-]{1,100}$/;
 
 const NO_OBJECT = 'The body must be a JSON object';
 
-/** What a body that opens a session must be, by capability. */
+/** States what a body that opens a session must be, by capability. */
 export const SESSION_BODIES = {
   'full-live-swap': z
     .object(
@@ -64,7 +64,7 @@ const ceiling = {
   max_cost_usd: usd.meta({ description: 'What `max_duration_sec` costs; the balance must cover it.' }),
 };
 
-/** What an open session is told as, by capability. */
+/** States what an open session is told as, by capability. */
 export const SESSION_RECORDS = {
   'full-live-swap': z
     .object({

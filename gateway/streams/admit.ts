@@ -31,8 +31,9 @@ const SPOKEN = [`Sec-WebSocket-Version: ${WEBSOCKET_VERSION}`];
 const UNKNOWN = 'There is no such session, or this is not its token.';
 
 /**
- * Whether a client may have its session's one connection, and the relay for it. What can be seen to be wrong is refused
- * without asking anybody. Undefined: it was refused, and if its connection was used up by then, the session ended.
+ * Tells whether a client may have its session's one connection, and the relay for it. What can be seen to be wrong is
+ * refused without asking anybody. Undefined: it was refused, and if its connection was used up by then, the session
+ * ended.
  */
 export async function admit(options: AdmitOptions): Promise<Admitted | undefined> {
   const { request, handshake, control, agents, reporter, readyMs } = options;

@@ -4,7 +4,7 @@ import { LiveServiceClient } from '@semblance/proto/semblance/live/v1/live';
 
 /** The clients of the agents, one for each address in use. */
 export interface Agents {
-  /** To be released once, when the relay is over. */
+  /** Must be released once, when the relay is over. */
   acquire(address: string): { readonly client: LiveServiceClient; release(): void };
   readonly size: number;
   close(): void;

@@ -41,13 +41,13 @@ export function reasonOf({ name }: Ending): SessionEndReason | undefined {
   return kind.reason;
 }
 
-/** What the client did that it was closed for; undefined: nothing. */
+/** Returns what the client did that it was closed for; undefined: nothing. */
 export function faultOf(ending: Ending): string | undefined {
   const kind: Kind = KINDS[ending.name];
   return kind.fault && closeReason(ending);
 }
 
-/** What a close frame has room for, less the code. */
+/** States what a close frame has room for, less the code. */
 const MAX_REASON_BYTES = 123;
 
 /** The reason of the close frame: a stable word, then a sentence for people. */
@@ -69,7 +69,7 @@ export function endingFor(reason: SessionEndReason | undefined, text: string, go
   return { name: reason === 'no_stream' ? 'timed_out' : reason, text };
 }
 
-/** What `ws` found wrong with the frames of the client. */
+/** Returns what `ws` found wrong with the frames of the client. */
 export function endingOfError(error: Error): Ending {
   const { code = '' } = error as NodeJS.ErrnoException;
   if (code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') return { name: 'too_big', text: '' };

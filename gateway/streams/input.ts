@@ -26,7 +26,7 @@ export interface Input {
    * @returns for how long it was at the agent, ms; undefined: it was answered before
    */
   answered(sequence: bigint, now: number): number | undefined;
-  /** To be called at the end: what waits is not sent any more, whatever room there comes to be. */
+  /** Must be called at the end: what waits is not sent any more, whatever room there comes to be. */
   stop(): void;
   /** For how long the agent has taken nothing of what waits for it, ms. */
   blockedFor(now: number): number;

@@ -37,7 +37,7 @@ export interface LiveStreamsOptions {
 }
 
 export interface LiveStreams {
-  /** Whether a request is for here; to be asked of each that would leave HTTP. */
+  /** Tells whether a request is for here; to be asked of each that would leave HTTP. */
   wants(request: IncomingMessage): boolean;
   upgrade(request: IncomingMessage, socket: Socket, head: Buffer): void;
   readonly size: number;

@@ -2,10 +2,10 @@ import type { PictureFormat, RelayReady, VoiceFormat } from '@semblance/proto/se
 import type { AllowanceOptions } from './allowance.ts';
 import { PICTURE_SIZES } from './picture-size.ts';
 
-/** What a client is held to, by what the agent said when it was ready. */
+/** Holds what a client is held to, by what the agent said when it was ready. */
 export interface MediaFormat {
   readonly kind: 'voice' | 'picture';
-  /** What is wrong with a message, as a sentence; undefined: nothing. */
+  /** Returns what is wrong with a message, as a sentence; undefined: nothing. */
   faultOf(data: Buffer): string | undefined;
   /** Bytes of sound, or pictures. */
   unitsOf(data: Buffer): number;
@@ -20,9 +20,9 @@ export interface MediaFormat {
 }
 
 /**
- * What may come at once at the beginning, and what after a silence: all that a client may have said while its network was
- * away, for as long as one that is not heard is waited for. TCP tries again ever more seldom, so that a network which was
- * away for 7 s brings what was said in 13.
+ * States what may come at once at the beginning, and what after a silence: all that a client may have said while its
+ * network was away, for as long as one that is not heard is waited for. TCP tries again ever more seldom, so that a
+ * network which was away for 7 s brings what was said in 13.
  */
 const START_MS = 2_000;
 const MAX_MS = 20_000;

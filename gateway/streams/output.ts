@@ -27,7 +27,7 @@ export interface Output {
   blockedFor(now: number): number;
   /** The agent is not listened to until the client has read more. */
   readonly isHoldingRelay: boolean;
-  /** When that was so last; `now` while it is, 0 when it never was. */
+  /** Returns when that was so last; `now` while it is, 0 when it never was. */
   heldUntil(now: number): number;
   /** For how long it was so, in all, ms. */
   heldMs(now: number): number;

@@ -1,18 +1,18 @@
 import type { WebSocket } from 'ws';
 
 /**
- * Most pongs kept as asked for: more pings than are ever on their way. A client may answer several by one pong, and must
- * not gather a flood from those that it left out.
+ * Most pings that wait for a pong; no more are ever on their way. A client may answer several pings with one pong, and
+ * must not save the others up for a flood.
  */
 const MAX_AWAITED = 64;
 
 /**
- * Most pongs on their way out. Of pings that come beyond them only the newest is answered, as RFC 6455 (5.5.3) allows: a
+ * Most pongs on their way out. Beyond them only the newest ping is answered, as RFC 6455 (5.5.3) allows: a
  * client that does not read its pongs cannot make them pile up.
  */
 const MAX_UNWRITTEN = 64;
 
-/** The pings of one socket, either way, and which of the pongs that come they asked for. */
+/** Tracks the pings of one socket in both directions, and matches incoming pongs to the pings that this side sent. */
 export class Pings {
   readonly #ws: Pick<WebSocket, 'ping' | 'pong'>;
   #awaited = 0;

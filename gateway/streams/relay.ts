@@ -29,7 +29,7 @@ export interface RelayListener {
 /** The stream of one session's media to its agent and back. */
 export interface Relay {
   readonly ready: RelayReady;
-  /** To be called once; nothing is read before. */
+  /** Must be called once; nothing is read before. */
   listen(listener: RelayListener): void;
   /** Nothing is sent once it is closed or broken. @param written called when the transport has taken it */
   send(sequence: bigint, data: Buffer, written: () => void): void;

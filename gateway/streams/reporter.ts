@@ -48,7 +48,7 @@ export function createReporter({ send, logger, mostOwed = MAX_OWED }: ReporterOp
   let everyMs = EVERY_MS;
   let owed: SessionReport[] = [];
   let timer: NodeJS.Timeout | undefined;
-  /** What `timer` waits for in all. */
+  /** States what `timer` waits for in all. */
   let timerMs = 0;
   let sending: Promise<void> | undefined;
   let failing = false;
@@ -57,8 +57,8 @@ export function createReporter({ send, logger, mostOwed = MAX_OWED }: ReporterOp
   let progressDue = false;
 
   /**
-   * All are told of together, as often as the one that wants it most: the silence that ends a session goes by what was set
-   * when it connected, so none is to be told of less often than it was told then.
+   * All are told of together, as often as the one that wants it most: the silence that ends a session goes by what
+   * was set when it connected, so none is to be told of less often than it was told then.
    */
   function interval(): number {
     let least = MAX_EVERY_MS;

@@ -13,8 +13,8 @@ export const WEBSOCKET_VERSION = '13';
 const CLOSE_TIMEOUT_MS = 2_000;
 
 /**
- * Frames of one message. Messages are counted when they are whole, so this is what bounds frames: `ws` would take 16,384,
- * empty ones, too. Libraries that cut messages do so at 4 KiB and more.
+ * Frames of one message. Messages are counted when they are whole, so this is what bounds frames: `ws` would take
+ * 16,384, empty ones, too. Libraries that cut messages do so at 4 KiB and more.
  */
 const MAX_PIECES = 256;
 
@@ -27,8 +27,8 @@ const REASONS: Readonly<Record<number, string>> = {
 };
 
 /**
- * Emits `closing` when the client's close frame has come: the socket itself may take its time to close. `ws` then answers
- * it, by this method and with the client's own code and reason; what it closes for faults has no reason.
+ * Emits `closing` when the client's close frame has come: the socket itself may take its time to close. `ws` then
+ * answers it, by this method and with the client's own code and reason; what it closes for faults has no reason.
  */
 class StreamSocket extends WebSocket {
   override close(code?: number, reason?: string | Buffer): void {
@@ -63,7 +63,9 @@ export function createSocketServers(closeTimeoutMs = CLOSE_TIMEOUT_MS) {
   }
 
   return {
-    /** @returns undefined when the handshake is not valid after all, or the client is gone; nothing was answered then */
+    /**
+     * @returns undefined when the handshake is not valid after all, or the client is gone; nothing was answered then
+     */
     accept(
       request: IncomingMessage,
       socket: Duplex,
@@ -81,15 +83,15 @@ export function createSocketServers(closeTimeoutMs = CLOSE_TIMEOUT_MS) {
 
 const KEY = /^[+/0-9A-Za-z]{22}==$/;
 
-/** Whether a request asks for a socket; what does not is an ordinary request. */
+/** Tells whether a request asks for a socket; what does not is an ordinary request. */
 export function asksForSocket({ method, headers }: IncomingMessage): boolean {
   return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
 }
 
 /**
- * What is wrong with a handshake (RFC 6455, section 4.2.1), as a sentence; undefined: nothing. Of one that asks for a
- * socket it is all that `ws` refuses, so that no session is used up by one that is refused after all: extensions are not
- * read, since none is offered.
+ * Returns what is wrong with a handshake (RFC 6455, section 4.2.1), as a sentence; undefined: nothing. Of one that
+ * asks for a socket it is all that `ws` refuses, so that no session is used up by one that is refused after all:
+ * extensions are not read, since none is offered.
  */
 export function handshakeFault({ headers }: IncomingMessage): string | undefined {
   if (!KEY.test(headers['sec-websocket-key'] ?? '')) return 'The header Sec-WebSocket-Key is not valid.';

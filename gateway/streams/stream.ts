@@ -38,7 +38,7 @@ export interface StreamOptions {
   readonly sessionId: string;
   readonly connectionId: string;
   readonly ws: WebSocket;
-  /** What `ws` is on. */
+  /** States what `ws` is on. */
   readonly socket: Socket;
   readonly relay: Relay;
   readonly format: MediaFormat;
@@ -168,7 +168,7 @@ export class Stream implements Reported {
     this.end(known === undefined ? { ...ending, name: 'cancelled' } : ending);
   }
 
-  /** To be called every second or so. */
+  /** Must be called every second or so. */
   tick(now: number): void {
     if (this.#ended) return;
     const { pace, socket, ws } = this.#o;
@@ -186,8 +186,8 @@ export class Stream implements Reported {
   }
 
   /**
-   * The client was not read for the last `ms`, and not for anything that it did: what it sent meanwhile comes at once now,
-   * and it is not too fast by that.
+   * The client was not read for the last `ms`, and not for anything that it did: what it sent meanwhile comes at once
+   * now, and it is not too fast by that.
    */
   unread(ms: number, now: number): void {
     const since = Math.min(ms, now - this.#beganAt);
@@ -208,8 +208,8 @@ export class Stream implements Reported {
   }
 
   /**
-   * Tells the client that the session will be ended, if it asked to be told: whoever does not know the frame would take it
-   * for the format. @param reason a stable word
+   * Tells the client that the session will be ended, if it asked to be told: whoever does not know the frame would
+   * take it for the format. @param reason a stable word
    */
   warn(reason: string, inSeconds: number): void {
     const { ws, notices } = this.#o;
@@ -276,7 +276,7 @@ export class Stream implements Reported {
     else this.#output.push(data, now);
   }
 
-  /** One may be; a client whose messages all are would wait for ever for what it streams. */
+  /** Tolerates some unreadable messages and closes the stream after too many, so that the client does not wait for ever. */
   #onUnreadable(sequence: bigint): void {
     if (this.#ended) return;
     this.#input.answered(sequence, this.#o.clock());

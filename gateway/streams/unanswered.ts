@@ -4,7 +4,7 @@ interface Entry {
   readonly at: number;
 }
 
-/** What was sent to the agent and not answered yet. An answer to a message covers all messages before it. */
+/** Holds what was sent to the agent and not answered yet. An answer to a message covers all messages before it. */
 export class Unanswered {
   #entries: Entry[] = [];
   #units = 0;

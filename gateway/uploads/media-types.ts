@@ -60,15 +60,15 @@ const KIND_BY_TYPE = new Map(
 );
 const KIND_BY_EXTENSION = new Map(MEDIA_TYPES.flatMap((m) => m.extensions.map((name) => [name, m.kind])));
 
-/** What HTTP clients write when they do not know; it says nothing about the file. */
+/** States what HTTP clients write when they do not know; it says nothing about the file. */
 const SAYS_NOTHING = new Set(['', 'application/octet-stream', 'binary/octet-stream', 'application/x-binary']);
 
-/** What the client says a file is: a kind, `refused` for a type that is not accepted, or nothing. */
+/** Holds what the client says a file is: a kind, `refused` for a type that is not accepted, or nothing. */
 export type Declaration = MediaKind | 'refused' | undefined;
 
 /**
- * What a part declares itself to be: by its Content-Type, else by the extension of its filename. Without either (a
- * nameless blob) the bytes alone decide.
+ * Returns what a part declares itself to be: by its Content-Type, else by the extension of its filename. Without
+ * either (a nameless blob) the bytes alone decide.
  */
 export function declaredKind(contentType: string | undefined, filename: string): Declaration {
   const type = (contentType ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';

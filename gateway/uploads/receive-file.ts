@@ -12,7 +12,9 @@ export type SizeLimits = Readonly<Record<MediaKind, number>>;
 const MIB = 1024 * 1024;
 export const SIZE_LIMITS: SizeLimits = { image: 45 * MIB, audio: 45 * MIB, video: 500 * MIB };
 
-/** What a form may weigh beside its file; beyond it a declared length proves that the file itself is too large. */
+/**
+ * States what a form may weigh beside its file; beyond it a declared length proves that the file itself is too large.
+ */
 export const FORM_OVERHEAD_BYTES = MIB;
 
 export interface IncomingFile {

@@ -3,7 +3,10 @@ import type { MediaKind } from '@semblance/engine-api/capabilities';
 /** Bytes of a file's beginning that `sniff` wants; a file may be shorter. */
 export const SNIFF_BYTES = 1024;
 
-/** What a file's first bytes say it is: the type for each kind it may be. Containers of sound and pictures have two. */
+/**
+ * Holds what a file's first bytes say it is: the type for each kind it may be. Containers of sound and pictures have
+ * two.
+ */
 export type Sniffed = Partial<Readonly<Record<MediaKind, string>>>;
 
 /**

@@ -17,7 +17,7 @@ import type { UploadsUnderWay } from './under-way.ts';
 
 /** Bytes read ahead of the object store. */
 const READ_AHEAD_BYTES = 256 * 1024;
-/** What the object store may take after the last moment for the last byte. */
+/** States what the object store may take after the last moment for the last byte. */
 const STORE_LAST_MS = 10_000;
 
 const KINDS: Record<Kind, MediaKind> = {

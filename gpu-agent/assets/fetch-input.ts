@@ -21,7 +21,7 @@ export interface FetchOptions {
   readonly path: string;
   /** More bytes than this are `input_too_large`. */
   readonly maxBytes: number;
-  /** What is fetched, for messages: `input image`. */
+  /** States what is fetched, for messages: `input image`. */
   readonly what: string;
   readonly dispatcher: Dispatcher;
   readonly signal: AbortSignal;
@@ -32,7 +32,7 @@ export interface FetchOptions {
   readonly onRetry?: () => void;
 }
 
-/** What is on disk already, and how the rest of the same object may be asked for. */
+/** Holds what is on disk already, and how the rest of the same object may be asked for. */
 interface Partial {
   bytes: number;
   /** Strong ETag of the object the bytes are from, when the server takes ranges. */

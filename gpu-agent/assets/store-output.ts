@@ -15,7 +15,7 @@ import {
   withRetries,
 } from './transfer.ts';
 
-/** Where an output may be put: a presigned PUT. */
+/** Holds where an output may be put: a presigned PUT. */
 export interface Sink {
   readonly contentType: string;
   readonly url: string;

@@ -59,7 +59,7 @@ export function checkedUrl(text: string): URL {
   return url;
 }
 
-/** What an answer that is no success means. */
+/** Returns what an answer that is no success means. */
 export function refusal(doing: string, url: URL, status: number): AssetError {
   const message = `${doing} ${url.host} answered ${status}`;
   if (status >= 500 || status === 408 || status === 425 || status === 429) {

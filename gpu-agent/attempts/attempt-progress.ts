@@ -9,10 +9,10 @@ const TRANSFER_SHARE = 0.05;
  */
 const MEASURE_SHARE = 0.08;
 
-/** What the parts of an attempt say of themselves, as the progress of the whole. */
+/** Holds what the parts of an attempt say of themselves, as the progress of the whole. */
 export interface AttemptProgress {
   fetching(): void;
-  /** What the engine says; `secondsLeft` is of its render alone. */
+  /** States what the engine says; `secondsLeft` is of its render alone. */
   readonly rendering: OnProgress;
   /** @param fraction of the output that was decoded; at first none */
   measuring(fraction: number): void;
@@ -20,7 +20,7 @@ export interface AttemptProgress {
 }
 
 export function createAttemptProgress(options: {
-  /** Whether the output will be measured by decoding it. */
+  /** Tells whether the output will be measured by decoding it. */
   readonly measured: boolean;
   readonly onProgress: OnProgress;
   /** Milliseconds. */

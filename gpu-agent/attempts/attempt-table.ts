@@ -83,7 +83,8 @@ export interface Progress {
 }
 
 /**
- * What the agent knows of attempts, and the rules for them; no clock, no I/O (times are passed in, Unix milliseconds).
+ * Holds what the agent knows of attempts, and the rules for them; no clock, no I/O (times are passed in, Unix
+ * milliseconds).
  *
  * Fencing: for each job the newest attempt number ever named to this process is remembered. A start needs a number
  * above it, and a stop raises it, so a start that arrives after its stop, or late from a former operator, is refused.

@@ -36,7 +36,7 @@ export interface AttemptsOptions {
   readonly dispatcher: Dispatcher;
   readonly metrics: AgentMetrics;
   readonly logger: Logger;
-  /** Whether the agent may work: it holds its lease, by its own clock. */
+  /** Tells whether the agent may work: it holds its lease, by its own clock. */
   readonly live: () => boolean;
   readonly transferLimits?: TransferLimits;
 }
@@ -49,7 +49,7 @@ export interface Attempts {
   acknowledge(ref: AttemptRef): 'forgotten' | 'unknown' | 'running';
   get(ref: AttemptRef): Attempt | undefined;
   list(): Attempt[];
-  /** Told of each attempt that changed; progress is thinned. Returns the function that ends it. */
+  /** Is told of each attempt that changed; progress is thinned. Returns the function that ends it. */
   subscribe(listener: (ref: AttemptRef) => void): () => void;
   /** Ends everything that runs; resolves when it has ended. */
   endAll(message: string): Promise<void>;

@@ -11,7 +11,7 @@ import { EngineCrashedError } from '../engines/host/engine-process.ts';
 import type { Outcome } from './attempt-table.ts';
 import { AttemptEnded } from './endings.ts';
 
-/** What becomes of an attempt by what ended it: failed for good, or to be tried again. */
+/** Returns what becomes of an attempt by what ended it: failed for good, or to be tried again. */
 export function failedOutcome(error: unknown, logger: Pick<Logger, 'info' | 'warn' | 'error'>): Outcome {
   if (error instanceof AttemptEnded) {
     return { state: error.outcome, failure: { code: 'processing_failed', message: error.message } };

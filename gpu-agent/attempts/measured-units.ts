@@ -6,7 +6,7 @@ import type { OpenMedia } from '@semblance/media/media';
 /** Measures finished videos; absent on a machine without media tools. */
 export type VideoMeter = OpenMedia['measure'];
 
-/** Whether what a capability makes can be measured, and so charged, with or without a meter of videos. */
+/** Tells whether what a capability makes can be measured, and so charged, with or without a meter of videos. */
 export function isMeasurable(capability: Capability, meter: VideoMeter | undefined): boolean {
   return CAPABILITIES[capability].unit === 'image' || meter !== undefined;
 }
@@ -24,9 +24,9 @@ export async function measuredMilliUnits(
     readonly meter: VideoMeter | undefined;
     readonly signal: AbortSignal;
     readonly logger: Logger;
-    /** Told when the engine said something else. */
+    /** Is told when the engine said something else. */
     readonly onCorrection: () => void;
-    /** Told which part of the length that the engine said was decoded; above 1 where it said too little. */
+    /** Is told which part of the length that the engine said was decoded; above 1 where it said too little. */
     readonly onMeasured?: (fraction: number) => void;
   },
 ): Promise<number> {

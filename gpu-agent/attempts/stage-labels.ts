@@ -3,9 +3,9 @@ const MAX_NAMES = 60;
 const OTHER = 'other';
 
 /**
- * What a stage is called in the agent's figures. Engines name their stages as they like, a figure is kept for each name
- * for the life of the process, and one that names a stage after a frame would fill its memory: the names that come first
- * are told apart, and what comes later is `other`.
+ * Returns what a stage is called in the agent's figures. Engines name their stages as they like, a figure is kept for
+ * each name for the life of the process, and one that names a stage after a frame would fill its memory: the names
+ * that come first are told apart, and what comes later is `other`.
  */
 export function createStageLabels(most = MAX_NAMES): (capability: string, stage: string) => string {
   const known = new Map<string, Set<string>>();

@@ -24,9 +24,9 @@ export const MAX_INPUT_BYTES = 500 * 1024 * 1024;
 const MAX_PARAMETERS = 16;
 const MAX_PARAMETER_LENGTH = 40_000;
 const UID = /^[A-Za-z0-9][A-Za-z0-9-]{0,62}$/;
-/** What a role of an input may be called, as in the resources' definitions. */
+/** States what a role of an input may be called, as in the resources' definitions. */
 export const ROLE = /^[a-z][a-z_]{0,31}$/;
-/** What a parameter of a job or a setting of a session may be called, as there. */
+/** States what a parameter of a job or a setting of a session may be called, as there. */
 export const PARAMETER = /^[a-z][a-z0-9_]{0,63}$/;
 const HEADER_NAME = /^[A-Za-z0-9-]{1,128}$/;
 /** Printable ASCII, in which no header can end early. */

@@ -16,7 +16,7 @@ const MEDIA = join(import.meta.dirname, '../../media');
 const DEFAULTS: Readonly<Partial<Record<Capability, Inputs>>> = {
   'face-swap-image': { image: join(MEDIA, 'astronaut.png'), face: join(MEDIA, 'grace_hopper.jpg') },
 };
-/** What engines render; the others are sessions. */
+/** States what engines render; the others are sessions. */
 const JOBS = CAPABILITY_NAMES.filter((name) => CAPABILITIES[name].shape === 'job');
 /** So much of a path fits into the address of a Unix socket everywhere. */
 const LONGEST_SOCKET = 100;

@@ -21,7 +21,9 @@ export interface ConformanceInputs {
   readonly bad?: readonly BadSample[];
   /** Longest that one render may take. Default 60 s. */
   readonly renderMs?: number;
-  /** Within which a cancelled render must have ended. Default the 1 s of the contract; more where the machine is slow. */
+  /**
+   * Within which a cancelled render must have ended. Default the 1 s of the contract; more where the machine is slow.
+   */
   readonly cancelMs?: number;
 }
 
@@ -41,7 +43,7 @@ interface Rendered {
 }
 
 /**
- * What every engine must do, as one check after the other; they share the subject and must run in this order.
+ * Returns what every engine must do, as one check after the other; they share the subject and must run in this order.
  * @param dir existing private directory for inputs and outputs
  */
 export function conformanceChecks(subject: Subject, given: ConformanceInputs, dir: string): Check[] {

@@ -11,7 +11,7 @@ const SIGNATURES: Readonly<Record<string, RegExp>> = {
   'video/webm': /^1a45dfa3/,
 };
 
-/** What a capability's output may be. */
+/** States what a capability's output may be. */
 export const OUTPUT_TYPES = {
   image: ['image/png', 'image/jpeg', 'image/webp'],
   second: ['video/mp4', 'video/webm'],

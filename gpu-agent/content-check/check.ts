@@ -10,7 +10,10 @@ export interface CheckedFile {
   readonly contentType?: string;
 }
 
-/** What is looked at: all that a job or a live session brings before an engine opens it, or what came of a job before that is stored. */
+/**
+ * Holds what is looked at: all that a job or a live session brings before an engine opens it, or what came of a job
+ * before that is stored.
+ */
 export interface CheckSubject {
   readonly phase: 'input' | 'output';
   /** Or the id of the session. */
@@ -28,13 +31,15 @@ export const ALLOWED: Verdict = { allowed: true };
 export interface ContentCheck {
   /** As in the settings. */
   readonly name: string;
-  /** What it looks at, for the agent's status. */
+  /** States what it looks at, for the agent's status. */
   readonly about: string;
-  /** Looks at what it was set to, before the first job. Absent: there is nothing to look at. @throws ContentCheckError */
+  /**
+   * Looks at what it was set to, before the first job. Absent: there is nothing to look at. @throws ContentCheckError
+   */
   assertUsable?(): Promise<void>;
   /**
-   * @throws ContentCheckError when it cannot say; RenderError when the file itself is why; or the signal's reason. What it
-   *   does not throw for was looked at.
+   * @throws ContentCheckError when it cannot say; RenderError when the file itself is why; or the signal's reason.
+   *   What it does not throw for was looked at.
    */
   check(subject: CheckSubject, signal: AbortSignal): Promise<Verdict>;
   close(): Promise<void>;

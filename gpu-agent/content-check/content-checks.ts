@@ -9,10 +9,10 @@ import { httpHook } from './http-hook.ts';
 import type { CheckName, ContentCheckSettings } from './settings.ts';
 import { wordList } from './word-list.ts';
 
-/** What the GpuAgent says of it. */
+/** Holds what the GpuAgent says of it. */
 export interface ContentCheckStatement {
   readonly checks: string[];
-  /** Whether what could not be checked is rendered and stored all the same. */
+  /** Tells whether what could not be checked is rendered and stored all the same. */
   readonly allowsUnchecked: boolean;
   readonly message: string;
 }
@@ -36,7 +36,7 @@ export interface AllowedOptions {
   readonly logger: Logger;
   /** For all checks together; those that have not said by then could not. */
   readonly withinMs?: number;
-  /** What the checks that are left look at when one found a file that cannot be read. Absent: that is thrown. */
+  /** States what the checks that are left look at when one found a file that cannot be read. Absent: that is thrown. */
   readonly instead?: (unreadable: RenderError) => CheckSubject;
 }
 
@@ -45,7 +45,7 @@ export interface ContentChecksOptions {
   /** Nice value of what decodes files here, as of renders. */
   readonly nice: number;
   readonly logger: Logger;
-  /** Told of each check that was made. */
+  /** Is told of each check that was made. */
   readonly onResult: (check: string, phase: CheckSubject['phase'], result: CheckResult) => void;
 }
 

@@ -3,7 +3,7 @@ import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import { type CheckSubject, ContentCheckError, type Verdict } from './check.ts';
 
-/** What an owner's service and its caller agree on, whatever it is asked by. */
+/** States what an owner's service and its caller agree on, whatever it is asked by. */
 
 const REASON_MOST = 500;
 

@@ -16,7 +16,7 @@ export const contentCheckShape = {
     .pipe(z.array(z.enum(CHECK_NAMES)))
     .refine((names) => new Set(names).size === names.length, 'names a check twice')
     .refine((names) => names.length === 1 || !names.includes('allow-all'), 'has allow-all beside others'),
-  /** What becomes of a job whose check could not be made. */
+  /** States what becomes of a job whose check could not be made. */
   SEMBLANCE_CONTENT_CHECK_FAILED: z.enum(['retry', 'allow']).default('retry'),
   SEMBLANCE_CONTENT_HASH_LIST: absolutePath.optional(),
   /** Bits of 256 in which a copy may differ. */

@@ -7,11 +7,13 @@ const TEXTS = ['script', 'prompt'];
 const UNSPACED =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
 
-/** What nobody sees and no voice says: a word with that inside would be spoken all the same. */
+/** States what nobody sees and no voice says: a word with that inside would be spoken all the same. */
 const INVISIBLE = /[\p{Default_Ignorable_Code_Point}\p{Cf}]/gu;
 /** Accents of alphabets, also where they are put on other letters, and the tones that only the Vedas are sung with. */
 const ACCENTS = /[\p{M}&&[\u0300-\u036F\u0951-\u0954\u1CD0-\u1CFA\uA8E0-\uA8F1]]/gv;
-/** Writings whose marks are letters: a vowel, the end of a syllable, what tells か from が. Elsewhere they are accents. */
+/**
+ * Writings whose marks are letters: a vowel, the end of a syllable, what tells か from が. Elsewhere they are accents.
+ */
 const LETTERED_BY_MARKS = [
   ...['Hiragana', 'Katakana', 'Thai', 'Lao', 'Khmer', 'Myanmar', 'Devanagari', 'Bengali', 'Gurmukhi'],
   ...['Gujarati', 'Oriya', 'Tamil', 'Telugu', 'Kannada', 'Malayalam', 'Sinhala', 'Tibetan', 'Thaana'],

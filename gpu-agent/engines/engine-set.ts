@@ -13,11 +13,11 @@ export interface ChosenEngine {
 export interface EngineSet {
   /** The first warmed-up engine that does the capability, its processes alive or just being restarted. */
   find(capability: Capability): ChosenEngine | undefined;
-  /** What the pool's engine does and can be used here; nothing while the engine is down. */
+  /** Returns what the pool's engine does and can be used here; nothing while the engine is down. */
   offers(pool: EnginePool): readonly EngineCapability[];
-  /** What engines would do and none of them can do here, with what is missing. */
+  /** States what engines would do and none of them can do here, with what is missing. */
   readonly unavailable: readonly UnavailableCapability[];
-  /** Whether an engine did the capability before, and is down now. */
+  /** Tells whether an engine did the capability before, and is down now. */
   misses(capability: Capability): boolean;
   /**
    * Slots that one render of the pool takes: what its engine says, and so many that no more renders fit into the agent
@@ -41,7 +41,10 @@ export function createEngineSet(options: {
   readonly obstacle?: (capability: Capability) => string | undefined;
 }): EngineSet {
   const { pools, slots, obstacle = () => undefined } = options;
-  /** What an engine did whose device is gone: another one here would do it otherwise, and nobody asked for that. */
+  /**
+   * Returns the device fault of the engine that offered the capability. No other engine takes over: its results would
+   * differ, and nobody asked for that.
+   */
   const deviceTrouble = (capability: Capability) =>
     pools.find(
       (pool) =>

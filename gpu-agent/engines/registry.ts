@@ -1,11 +1,11 @@
-/** Where an engine's code is. It is imported in the engine's own process only, never in the agent's. */
+/** Holds where an engine's code is. It is imported in the engine's own process only, never in the agent's. */
 export interface EngineSource {
   readonly name: string;
   /** file: URL of the module. */
   readonly module: string;
   /** Exported function `(options: EngineOptions) => Engine | Promise<Engine>`. */
   readonly factory: string;
-  /** What this engine alone is told. */
+  /** States what this engine alone is told. */
   readonly settings?: Readonly<Record<string, string>>;
   /**
    * One process holds all renders of the agent, as far as the engine's own `concurrency` goes, and nothing is offered

@@ -26,7 +26,7 @@ export const AGENT_ENDS: SessionEnd = {
 
 export interface LiveOptions {
   readonly settings: LiveSettings;
-  /** Where converted networks are kept; default as the model cache says. */
+  /** States where converted networks are kept; default as the model cache says. */
   /** Settings of the engine `onnx`, where it is used. */
   readonly onnx?: Readonly<Record<string, string>> | undefined;
   readonly incarnation: string;
@@ -38,9 +38,9 @@ export interface LiveOptions {
   /** Asked for what sessions bring. */
   readonly contentChecks: Pick<ContentChecks, 'assertAllowed'>;
   readonly logger: Logger;
-  /** Whether the agent may work: it holds its lease, by its own clock. */
+  /** Tells whether the agent may work: it holds its lease, by its own clock. */
   readonly holdsLease: () => boolean;
-  /** What `statement` says changed. */
+  /** States what `statement` says changed. */
   readonly onChange: () => void;
   /** Default: those that the settings give slots to. */
   readonly engines?: readonly LiveEngine[];
@@ -53,9 +53,9 @@ export interface LiveOptions {
 export interface Live {
   readonly sessions: LiveSessions;
   readonly service: LiveService;
-  /** What the GpuAgent's status says of it: slots once threads are warm, and before that `warming`. */
+  /** States what the GpuAgent's status says of it: slots once threads are warm, and before that `warming`. */
   readonly statement: NonNullable<GpuAgentStatus['live']>;
-  /** What was asked for and cannot be offered, with the reason. */
+  /** States what was asked for and cannot be offered, with the reason. */
   readonly unavailable: readonly { readonly name: string; readonly message: string }[];
   /** Begins to warm the engines up. */
   start(): void;

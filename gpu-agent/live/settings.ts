@@ -8,7 +8,7 @@ import { whole } from '../whole-number.ts';
 const VOICE_SLOTS_PER_CORE = 8;
 /** One thread relays and converts them all: so many, 1 % of a core each in such a crowd, leave a third of it. */
 const MAX_VOICE_SLOTS = 64;
-/** What a live swap takes of memory, its thread and codecs included. */
+/** States what a live swap takes of memory, its thread and codecs included. */
 export const LIVE_SWAP_MIB = 300;
 /** Memory with which there is room for one of them beside everything else that an agent of `builtin` does. */
 const ONE_LIVE_SWAP_MIB = 2_304;
@@ -21,7 +21,10 @@ export const liveShape = {
   ...characterShape,
   /** Voice Swap sessions at once; 0: none. As many as cores and one thread can carry unless set. */
   SEMBLANCE_LIVE_VOICE_SLOTS: whole(0, MAX_SLOTS).optional(),
-  /** Live Swap Pro sessions at once, each with a thread of its own; 0: none. As many as cores and memory are for unless set. */
+  /**
+   * Live Swap Pro sessions at once, each with a thread of its own; 0: none. As many as cores and memory are for
+   * unless set.
+   */
   SEMBLANCE_LIVE_VIDEO_SLOTS: whole(0, MAX_SLOTS).optional(),
   /** Samples a second that clients of Voice Swap send and get. */
   SEMBLANCE_LIVE_VOICE_RATE: whole(LOWEST_RATE, HIGHEST_RATE).default(48_000),
@@ -34,7 +37,7 @@ export interface LiveSettings {
   readonly videoSlots: number;
   readonly voiceRate: number;
   readonly voiceChunkFrames: number;
-  /** Where the faces of Live Swap Pro are. */
+  /** States where the faces of Live Swap Pro are. */
   readonly characterDirectories: readonly string[];
 }
 

@@ -9,7 +9,7 @@ import type { Registry } from 'prom-client';
 /** Field manager of what the agent says of itself. */
 export const FIELD_MANAGER = 'semblance-agent';
 
-/** What the agent says of itself: the part of the status that it owns. */
+/** Holds what the agent says of itself: the part of the status that it owns. */
 export type AgentStatement = Required<
   Pick<
     GpuAgentStatus,

@@ -7,14 +7,14 @@ import { readFileSync } from 'node:fs';
  */
 export type ProcessIdentity = { pid: number; since: string };
 
-/** Who has this pid now; undefined when nobody has, or only a zombie. */
+/** Returns who has this pid now; undefined when nobody has, or only a zombie. */
 export function identify(pid: number): ProcessIdentity | undefined {
   if (!Number.isSafeInteger(pid) || pid <= 0) return undefined;
   const since = process.platform === 'linux' ? sinceFromProc(pid) : sinceFromPs(pid);
   return since === undefined ? undefined : { pid, since };
 }
 
-/** Whether exactly this process still runs. */
+/** Tells whether exactly this process still runs. */
 export function isAlive(identity: ProcessIdentity): boolean {
   return identify(identity.pid)?.since === identity.since;
 }

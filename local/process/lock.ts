@@ -59,7 +59,7 @@ export function holderOf(path: string): number | undefined {
   }
 }
 
-/** Whether a living process holds the lock. */
+/** Tells whether a living process holds the lock. */
 export function isLocked(path: string): boolean {
   if (!existsSync(path)) return false;
   const database = new DatabaseSync(path, { timeout: 0, readOnly: true });

@@ -86,7 +86,7 @@ export async function onFreePort<T>(
   }
 }
 
-/** Whether a server can listen on the port, on loopback. */
+/** Tells whether a server can listen on the port, on loopback. */
 export function isFree(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer();
@@ -134,7 +134,7 @@ export function rangeBeside(taken: Range | undefined): Range {
   return larger.last - larger.first + 1 >= ENOUGH ? larger : USUAL;
 }
 
-/** What this Linux hands to outgoing connections; undefined on another system. */
+/** Returns what this Linux hands to outgoing connections; undefined on another system. */
 function outgoing(): Range | undefined {
   try {
     const text = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8');

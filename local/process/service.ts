@@ -27,7 +27,7 @@ export class ServiceStartError extends Error {
   readonly retryable = true;
   readonly service: string;
   readonly logFile: string;
-  /** What happened, in a few words; the message adds the end of the log. */
+  /** States what happened, in a few words; the message adds the end of the log. */
   readonly brief: string;
   constructor(service: string, why: string, logFile: string, cause?: unknown) {
     const tail = tailOf(logFile, 15);

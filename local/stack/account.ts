@@ -6,7 +6,7 @@ import { silentLogger } from '@semblance/common/logging';
 import { AdminServiceClient } from '@semblance/proto/semblance/admin/v1/admin';
 import { readJson, writeJson } from './settings.ts';
 
-/** What the first account starts with. */
+/** States what the first account starts with. */
 const FIRST_BALANCE_MICROS = 100_000_000n;
 
 export type LocalAccount = { account_id: string; key_id: string; api_key: string };

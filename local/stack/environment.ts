@@ -1,8 +1,8 @@
-/** What any program may need of the environment it runs in. None of it is a credential. */
+/** States what any program may need of the environment it runs in. None of it is a credential. */
 const ORDINARY = /^(PATH|HOME|TMPDIR|LANG|LC_.*|TZ|XDG_.*|NODE_.*|LD_LIBRARY_PATH|(CUDA|NVIDIA|OMP|ORT)_.*)$/;
-/** Where traces go. */
+/** States where traces go. */
 const TRACES = /^OTEL_/;
-/** What the client of an S3 bucket finds its credentials by. */
+/** States what the client of an S3 bucket finds its credentials by. */
 const BUCKET = /^AWS_/;
 
 /**

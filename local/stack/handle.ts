@@ -3,7 +3,7 @@ import { rename, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { holderOf, isLocked } from '../process/lock.ts';
 
-/** What `stack.json` says about a stack, for scripts and tests. Its fields are fixed. */
+/** Holds what `stack.json` says about a stack, for scripts and tests. Its fields are fixed. */
 export type StackHandle = {
   /** Of the API, version included: `http://127.0.0.1:8080/api/v1`. */
   base_url: string;
@@ -25,7 +25,9 @@ export function stateFolder(env: NodeJS.ProcessEnv): string {
 }
 
 export const handleFile = (stateDir: string) => join(stateDir, 'stack.json');
-/** Where the admin command finds the control plane: `{control_address}`, `host:port`, and with TLS `tls_dir`. */
+/**
+ * Returns where the admin command finds the control plane: `{control_address}`, `host:port`, and with TLS `tls_dir`.
+ */
 export const controlFile = (stateDir: string) => join(stateDir, 'control.json');
 export const lockFile = (stateDir: string) => join(stateDir, 'stack.lock');
 

@@ -115,7 +115,7 @@ export function ownServices(
   ];
 }
 
-/** What the agent signs outputs with: what was set, else a certificate of this stack's own. */
+/** Returns what the agent signs outputs with: what was set, else a certificate of this stack's own. */
 async function signing(stateDir: string): Promise<Record<string, string>> {
   const { SEMBLANCE_PROVENANCE_CERTIFICATE: set, SEMBLANCE_PROVENANCE_KEY: key } = process.env;
   if (set || key) return {};

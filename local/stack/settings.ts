@@ -27,7 +27,7 @@ const PORTS = [
 ] as const;
 export type PortName = (typeof PORTS)[number];
 
-/** Where everything of one stack is and listens, decided once per start. */
+/** Holds where everything of one stack is and listens, decided once per start. */
 export type StackSettings = {
   stateDir: string;
   ports: Record<PortName, number>;
@@ -136,7 +136,7 @@ function secretsOf(file: string): Secrets {
   return secrets;
 }
 
-/** What a state file says; undefined when there is none. One that is no JSON is a fault worth telling. */
+/** Returns what a state file says; undefined when there is none. One that is no JSON is a fault worth telling. */
 export function readJson<T>(file: string): Partial<T> | undefined {
   let text: string;
   try {

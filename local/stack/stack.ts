@@ -58,9 +58,9 @@ export type StackOptions = {
   /** Ends the start; a stack that has started is ended with `stop`. */
   signal: AbortSignal;
   onEvent?: (event: SupervisorEvent) => void;
-  /** Told while the tools are built, which happens once. */
+  /** Is told while the tools are built, which happens once. */
   report?: Report;
-  /** Told whatever else a person should know. */
+  /** Is told whatever else a person should know. */
   say?: (line: string) => void;
 };
 

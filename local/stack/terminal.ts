@@ -47,7 +47,7 @@ export function eventPrinter(say: (line: string) => void): (event: SupervisorEve
   };
 }
 
-/** What went wrong, its causes, and what to do, in lines for a person. */
+/** Returns what went wrong, its causes, and what to do, in lines for a person. */
 export function describeFailure(error: unknown): string {
   const lines: string[] = [];
   for (let one: unknown = error; one !== undefined; one = one instanceof Error ? one.cause : undefined) {

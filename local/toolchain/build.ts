@@ -124,7 +124,7 @@ function progressOf(tools: ToolName[], index: number, begun: number): Progress {
   };
 }
 
-/** What programs are told of versions by the linker: without it clients take kube-apiserver for 0.0. */
+/** Returns what programs are told of versions by the linker: without it clients take kube-apiserver for 0.0. */
 function linkerFlags(tool: ToolName): string {
   const { module } = TOOLS[tool];
   if (module === 'kubernetes') {

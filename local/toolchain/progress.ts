@@ -1,6 +1,6 @@
-/** What a build reports, every time something changes. */
+/** Holds what a build reports, every time something changes. */
 export type Progress = {
-  /** What is built, such as `kube-apiserver 1.36.3`. */
+  /** States what is built, such as `kube-apiserver 1.36.3`. */
   what: string;
   /** Its number among all that has to be built, from 1. */
   step: number;

@@ -35,8 +35,8 @@ export async function findTool(tool: ToolName, env: NodeJS.ProcessEnv): Promise<
 }
 
 /**
- * Paths of the tools, each found or, once for all projects of this user, downloaded as its project releases it, or built
- * from Go modules. `SEMBLANCE_TOOLCHAIN=build` downloads nothing, `=download` builds nothing.
+ * Paths of the tools, each found or, once for all projects of this user, downloaded as its project releases it, or
+ * built from Go modules. `SEMBLANCE_TOOLCHAIN=build` downloads nothing, `=download` builds nothing.
  *
  * @param options.report told what is built, how far it is and how long it takes
  * @throws ToolchainError `tool_missing` with the ways out when something is missing and there is no Go
@@ -73,7 +73,7 @@ export async function resolveTools<Name extends ToolName>(
   return paths as Record<Name, string>;
 }
 
-/** What could be downloaded, and why no more. */
+/** Returns what could be downloaded, and why no more. */
 async function downloaded(
   tools: readonly ToolName[],
   env: NodeJS.ProcessEnv,

@@ -19,7 +19,7 @@ export type ToolName =
   | 'kube-proxy'
   | 'kubelet';
 
-/** What the stack on one machine and `npm test` use; the rest is for a cluster with a real node. */
+/** States what the stack on one machine and `npm test` use; the rest is for a cluster with a real node. */
 export const SERVERS = [
   'nats-server',
   'etcd',
@@ -95,7 +95,7 @@ export function pinnedVersion(tool: ToolName): string {
   return found;
 }
 
-/** Where built tools are kept: `SEMBLANCE_CACHE_DIR`, else the user's cache folder. */
+/** Returns where built tools are kept: `SEMBLANCE_CACHE_DIR`, else the user's cache folder. */
 export function cacheFolder(env: NodeJS.ProcessEnv): string {
   if (env.SEMBLANCE_CACHE_DIR) return env.SEMBLANCE_CACHE_DIR;
   const base =

@@ -21,7 +21,7 @@ export interface AgentSnapshot {
   readonly now: number;
 }
 
-/** What the operator has to say of an agent: the status to write, or undefined when it says so already. */
+/** Returns what the operator has to say of an agent: the status to write, or undefined when it says so already. */
 export function reconcileAgent(snapshot: AgentSnapshot): OwnedStatus | undefined {
   const { agent, readiness, slotsUsed, now } = snapshot;
   const { status, metadata } = agent;

@@ -40,7 +40,7 @@ export interface AgentControllerOptions {
   readonly registry: Registry;
   /** How long a dead agent's resource is kept. */
   readonly retentionMs: number;
-  /** Whether any RenderJob is still bound to it. */
+  /** Tells whether any RenderJob is still bound to it. */
   readonly hasWork: (agent: string) => boolean;
 }
 
@@ -142,7 +142,7 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
     return retire(agent, signal);
   }
 
-  /** Whether it is so in the life of an agent of which nothing is wrong. */
+  /** Tells whether it is so in the life of an agent of which nothing is wrong. */
   function isOrdinary(name: string, readiness: Readiness): boolean {
     if (readiness.ready || readiness.starting || isDraining(readiness)) return true;
     const lease = options.leases.get(name);

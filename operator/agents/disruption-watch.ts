@@ -25,14 +25,17 @@ export interface DisruptionWatchOptions {
   readonly deniedRetryMs?: number;
 }
 
-/** What Nodes, and the Pods that carry agents, say. RBAC may deny either: what it says is then left out. */
+/** Holds what Nodes, and the Pods that carry agents, say. RBAC may deny either: what it says is then left out. */
 export interface DisruptionWatch {
   /** Watches Nodes. */
   run(signal: AbortSignal): Promise<void>;
   /** Resolves when both have been read, or denied, or enough time has passed. */
   known(signal: AbortSignal): Promise<void>;
   of(agent: GpuAgent): Disruption | undefined;
-  /** What outside it ended that process of an agent, or was about to; undefined: nothing is known of such a thing. */
+  /**
+   * Returns what outside it ended that process of an agent, or was about to; undefined: nothing is known of such a
+   * thing.
+   */
   endOf(agent: string, incarnation: string): string | undefined;
   /** For `/readyz`: how far each is watched. */
   readonly told: Readonly<Record<'nodes' | 'pods', () => string>>;
@@ -104,7 +107,7 @@ export function createDisruptionWatch(options: DisruptionWatchOptions): Disrupti
     }
   }
 
-  /** Whether the Pod that the agent says it runs in is there no more. */
+  /** Tells whether the Pod that the agent says it runs in is there no more. */
   function isPodGone(name: string): boolean {
     if (!pods.hasSynced || pods.denied !== undefined) return false;
     const agent = agents.get(name);

@@ -1,7 +1,7 @@
 import type { KubeObject, ResourceDescriptor } from '@semblance/common/kube/index';
 import type { Pod } from '../pools/pod.ts';
 
-/** What the operator reads of a Node. */
+/** Holds what the operator reads of a Node. */
 export interface NodeObject extends KubeObject {
   readonly spec?: {
     readonly unschedulable?: boolean;
@@ -30,7 +30,7 @@ const TAINTS: readonly { readonly key: string; readonly effect?: string }[] = [
   { key: 'node.kubernetes.io/out-of-service' },
 ];
 
-/** What the Pod of an agent and the node it is on say of its future. Pure. */
+/** Returns what the Pod of an agent and the node it is on say of its future. Pure. */
 export function disruptionOf(pod: Pod | undefined, node: NodeObject | undefined): Disruption | undefined {
   const name = pod?.metadata.name;
   if (pod?.metadata.deletionTimestamp) {

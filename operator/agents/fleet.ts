@@ -39,7 +39,7 @@ export interface Fleet {
   view(agent: string): AgentView | undefined;
   viewOf(agent: GpuAgent): AgentView;
   fateOf(agent: string, incarnation: string): AgentFate;
-  /** What outside it ended that process, of one that is lost or replaced. */
+  /** Returns what outside it ended that process, of one that is lost or replaced. */
   endOf(agent: string, incarnation: string): string | undefined;
   /** The connection to that very process, if there is one. */
   linkTo(agent: string, incarnation: string): AgentLink | undefined;
@@ -48,7 +48,7 @@ export interface Fleet {
   isPaused(agent: string): boolean;
 }
 
-/** What was made of an agent, and of what. */
+/** Holds what was made of an agent, and of what. */
 interface Looked {
   readonly from: ViewOptions;
   readonly view: AgentView;
@@ -66,7 +66,7 @@ export function createFleet(options: FleetOptions): Fleet {
   const paused = new Map<string, number>();
   /** So that a look at an agent of which nothing has changed, which is nearly every one, costs next to nothing. */
   const looked = new Map<string, Looked>();
-  /** What was last told of each agent, to tell changes only. */
+  /** States what was last told of each agent, to tell changes only. */
   const told = new Map<string, { view: AgentView; readonly sign: string }>();
   let running: AbortSignal | undefined;
 

@@ -3,7 +3,10 @@ import type { LeaseState } from './view.ts';
 
 /** Time without a renewal, of the two seconds between renewals, after which an agent gets no new work. */
 export const LATE_AFTER_MS = 5_000;
-/** or after this share of the Lease's duration, whichever is later: of the eight seconds that agents ask for, the same. */
+/**
+ * or after this share of the Lease's duration, whichever is later: of the eight seconds that agents ask for, the
+ * same.
+ */
 const LATE_SHARE = 5 / 8;
 /** Beyond the duration of a Lease before its holder counts as ended; the holder fences itself within the duration. */
 export const MARGIN_MS = 1_500;
@@ -44,15 +47,15 @@ export interface LeaseTracker {
   readonly handlers: Handlers<Lease>;
   /**
    * Judges a process by its Lease. `lost` only on proof: the Lease was released, or it was not renewed for its whole
-   * duration and a margin during which the API was seen to work without a gap, by this process's monotonic clock. Time in
-   * which this process stood still makes nobody silent, for it has not read what was sent to it.
+   * duration and a margin during which the API was seen to work without a gap, by this process's monotonic clock.
+   * Time in which this process stood still makes nobody silent, for it has not read what was sent to it.
    */
   stateOf(agent: string, incarnation: string): LeaseState;
 }
 
 export function createLeaseTracker(options: LeaseTrackerOptions): LeaseTracker {
   const { watch, find, clock = () => performance.now(), lived = clock } = options;
-  /** When each process was last seen to renew, or first asked about. */
+  /** States when each process was last seen to renew, or first asked about. */
   const renewed = new Map<string, Moment>();
   /** Since when events have come without a gap. */
   let continuousSince: number | undefined;

@@ -7,7 +7,7 @@ const SNAPSHOT_TIMEOUT_MS = 5_000;
 
 export interface SnapshotStreamOptions<Message extends { readonly snapshot: boolean }> {
   readonly open: () => ClientReadableStream<Message>;
-  /** What the stream tells of, for the fault when it tells nothing: `its attempts`. */
+  /** States what the stream tells of, for the fault when it tells nothing: `its attempts`. */
   readonly of: string;
   /** The first message of a stream: everything there is. `openedAt` is performance.now() before it was asked for. */
   readonly onSnapshot: (message: Message, openedAt: number) => void;

@@ -9,7 +9,7 @@ export type LeaseState =
   /** Lapsed or released: the process has ended its work. */
   | 'lost';
 
-/** What the operator makes of an agent. */
+/** Holds what the operator makes of an agent. */
 export interface AgentView {
   readonly name: string;
   readonly incarnation: string;
@@ -58,7 +58,7 @@ export interface ViewOptions {
   readonly disruption?: Disruption | undefined;
 }
 
-/** Whether what it does not take is meant to go elsewhere: nothing is broken. */
+/** Tells whether what it does not take is meant to go elsewhere: nothing is broken. */
 export function isDraining({ reason }: Readiness): boolean {
   return reason === 'Draining' || reason === 'PodTerminating' || reason === 'NodeCordoned';
 }
@@ -96,7 +96,7 @@ export function viewOf(options: ViewOptions): AgentView {
   };
 }
 
-/** Whether it may be given work, and in one line why not. */
+/** Tells whether it may be given work, and in one line why not. */
 function readinessOf({ agent, lease, connected, fault, disruption }: ViewOptions): Readiness {
   const { status, spec } = agent;
   const no = (reason: Readiness['reason'], message: string) => ({ ready: false, reason, message });

@@ -10,8 +10,8 @@ const MANAGED_BY = 'app.kubernetes.io/managed-by';
 const RETRY_MS = 500;
 
 /**
- * What is applied of a pool as the values want it. The number of replicas is written when the values change it, and
- * otherwise left as whoever scales the pool has put it, so that an upgrade undoes no `kubectl scale`.
+ * Returns what is applied of a pool as the values want it. The number of replicas is written when the values change
+ * it, and otherwise left as whoever scales the pool has put it, so that an upgrade undoes no `kubectl scale`.
  */
 export function poolToApply(wanted: AgentPool, present: AgentPool | undefined): AgentPool {
   const { replicas } = wanted.spec;
@@ -26,8 +26,8 @@ export function poolToApply(wanted: AgentPool, present: AgentPool | undefined): 
 }
 
 /**
- * Applying alone cannot change who decides the number of agents while somebody else, such as `kubectl scale`, owns a field
- * that must go: this takes it from everybody, in the write that sets the other one.
+ * Applying alone cannot change who decides the number of agents while somebody else, such as `kubectl scale`, owns a
+ * field that must go: this takes it from everybody, in the write that sets the other one.
  */
 function changeOfScaling(present: AgentPool | undefined, { spec }: AgentPool) {
   if (!present || (present.spec.autoscaling === undefined) === (spec.autoscaling === undefined))

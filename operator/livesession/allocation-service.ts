@@ -14,7 +14,7 @@ const text = (max: number) => z.string().max(max);
 /** The Lease names an operator a moment before that operator knows that it leads. */
 const LEADS_WITHIN_MS = 300;
 
-/** What can become a LiveSession and a claim. */
+/** States what can become a LiveSession and a claim. */
 const ALLOCATION = z.object({
   sessionId: z.string().regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be a name of a resource'),
   capability: z.enum(['voice', 'full-live-swap']),

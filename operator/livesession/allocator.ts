@@ -18,20 +18,20 @@ import { ALLOCATED_BY, isStanding } from './status.ts';
 
 /** An agent that has no slot where our book has one gets no session for this long. */
 const BUSY_PAUSE_MS = 250;
-/** One that did not answer. */
+/** An agent that did not answer a claim gets no session for this long. */
 const SILENT_PAUSE_MS = 1_000;
-/** Whoever lost the connection by which it waited for a session asks for it again within this. */
+/** A caller that lost its connection asks for the session again within this time. */
 const ASKED_AGAIN_MS = 500;
 /** How long links to inputs outlive the time in which a client must have connected. */
 const LINK_SLACK_SECONDS = 600;
-/** A face, as uploads of pictures are limited. */
+/** Size limit of a face: that of an uploaded picture. */
 const MAX_INPUT_BYTES = 45n * 1024n * 1024n;
 
 export interface AllocatorOptions {
-  /** Its own connections: no burst of other writes may hold up who waits for a session. */
+  /** A client with connections of its own, so that bursts of other writes do not delay callers. */
   readonly client: KubeClient;
   readonly namespace: string;
-  /** Stands on the LiveSessions that this operator makes. */
+  /** Name that this operator writes into the LiveSessions it creates. */
   readonly identity: string;
   readonly sessions: Reflector<LiveSession>;
   readonly book: SlotBook;
@@ -39,9 +39,9 @@ export interface AllocatorOptions {
   readonly links: LiveLinks;
   readonly objects: ObjectStore;
   readonly fateOf: (place: Place) => AgentFate;
-  /** Something that the agent must be made to end, or may have to be. */
+  /** Called with a session that the agent must end, or may have to end. */
   readonly onDoomed: (session: string) => void;
-  /** Told of opens that found no slot, and of those that did. */
+  /** Is told of opens that found no slot, and of those that did. */
   readonly opens?: Pick<RefusedOpens, 'refused' | 'opened'> | undefined;
   readonly metrics: LiveMetrics;
   readonly logger: Logger;
@@ -64,12 +64,12 @@ interface UnderWay {
   readonly capability: string;
   readonly answer: Promise<AllocateResponse>;
   readonly givenUp: AbortController;
-  /** Of those who asked for it after it had been given up. */
+  /** Signals of the callers that joined after the first one cancelled. */
   readonly again: Set<AbortSignal>;
   callers: number;
 }
 
-/** Gives sessions slots: a claim at an agent, then one write. Whoever asks twice for a session gets the same answer. */
+/** Gives sessions slots: claims one at an agent, then writes the LiveSession. A second call for a session gets the same answer. */
 export function createAllocator(options: AllocatorOptions): Allocator {
   const { client, namespace, sessions, book, placer, links, objects, metrics, logger } = options;
   const waitForSlotMs = options.waitForSlotMs ?? WAIT_FOR_SLOT_MS;
@@ -103,7 +103,7 @@ export function createAllocator(options: AllocatorOptions): Allocator {
     return Object.fromEntries(await Promise.all(entries));
   }
 
-  /** Whether the slot is held. What became of it otherwise is in the book. */
+  /** Tells whether the agent holds the slot. The slot book has any other outcome. */
   async function claim(place: Place, request: ClaimSlotRequest, signal: AbortSignal, traceparent?: string) {
     const { sessionId, capability } = request;
     const link = links.to(place);
@@ -181,7 +181,7 @@ export function createAllocator(options: AllocatorOptions): Allocator {
     sessions.note({ ...object, apiVersion, kind, metadata: { ...object.metadata, ...metadata } });
   }
 
-  /** Ends what stands for nobody: its slot at once, and what would hold it for as long as nobody comes to see it. */
+  /** Ends a session that no caller waits for: frees its slot now, and deletes the LiveSession when it appears. */
   async function withdraw(
     place: Place,
     { sessionId: name, capability }: AllocateRequest,
@@ -224,7 +224,7 @@ export function createAllocator(options: AllocatorOptions): Allocator {
     } finally {
       book.unclaim(place, name);
     }
-    // Given up while it was written: whoever did has looked for it before it stood, and found nothing to delete.
+    // The caller cancelled during the create, so its delete ran too early: delete the object here.
     const isWanted = () => !givenUp.aborted || [...again].some((signal) => !signal.aborted);
     if (!isWanted()) await delay(ASKED_AGAIN_MS);
     if (!isWanted()) {

@@ -9,8 +9,8 @@ export interface Candidate extends Pick<AgentView, 'name' | 'incarnation' | 'add
 }
 
 /**
- * The agent that gets the next session: of those that are ready and have a free slot, the one with the most of them, and
- * of equals the first by name.
+ * The agent that gets the next session: of those that are ready and have a free slot, the one with the most of them,
+ * and of equals the first by name.
  * @param used slots taken on an agent
  * @param barred agents that are not to be asked
  */
@@ -35,8 +35,8 @@ export function choose(
 }
 
 /**
- * What may be hoped for when nobody has a free slot: `wait` for one that frees or an agent that comes back, `warming`
- * when all there is are models that are being warmed up, `none`.
+ * Returns what may be hoped for when nobody has a free slot: `wait` for one that frees or an agent that comes back,
+ * `warming` when all there is are models that are being warmed up, `none`.
  */
 export function outlookOf(
   candidates: Iterable<Candidate>,

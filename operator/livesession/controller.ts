@@ -52,7 +52,7 @@ export function createSessionController(options: SessionControllerOptions): Sess
   const { client, sessions, book, links, fateOf, recorder, metrics, logger } = options;
   /** performance.now() of the last write of each. */
   const writtenAt = new Map<string, number>();
-  /** When the idle status of each may be written; `turn`: a time of its own among the others. */
+  /** States when the idle status of each may be written; `turn`: a time of its own among the others. */
   const idle = new Map<string, { readonly at: number; readonly turn: boolean }>();
   let lastTurn = 0;
 

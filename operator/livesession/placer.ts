@@ -12,7 +12,7 @@ export interface PlacerOptions {
   /** Undefined: there is no such agent. */
   readonly candidate: (agent: string) => Candidate | undefined;
   readonly onWaiting: (capability: string, waiting: number) => void;
-  /** Whether a pool is starting agents for it, or can still. Default: none. */
+  /** Tells whether a pool is starting agents for it, or can still. Default: none. */
   readonly mayGrow?: ((capability: string) => boolean) | undefined;
 }
 

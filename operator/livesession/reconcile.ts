@@ -63,8 +63,8 @@ export const UNREACHABLE_AFTER_MS = 3_000;
 const UNREACHABLE_EVERY_MS = 2_000;
 
 /**
- * What to do next for the LiveSession of one name and for what agents hold under it. Pure: the same snapshot gives the
- * same decision, and what was decided but not done is decided again.
+ * Returns what to do next for the LiveSession of one name and for what agents hold under it. Pure: the same snapshot
+ * gives the same decision, and what was decided but not done is decided again.
  */
 export function reconcile(snapshot: SessionSnapshot): Decision {
   const decision = decide(snapshot);
@@ -84,7 +84,7 @@ function decide(snapshot: SessionSnapshot): Decision {
   return decideStanding(snapshot, session);
 }
 
-/** Whether what there is to do waits for a process that cannot be reached, or for proof that it is gone. */
+/** Tells whether what there is to do waits for a process that cannot be reached, or for proof that it is gone. */
 function isOutOfReach({ session, fate, holdings }: SessionSnapshot): boolean {
   if (session && isStanding(session) && fate === 'unreachable') return true;
   return holdings.some(

@@ -6,7 +6,7 @@ export interface Place {
   readonly incarnation: string;
 }
 
-/** What is known of one session at one place. */
+/** Holds what is known of one session at one place. */
 export interface Holding {
   readonly session: string;
   readonly place: Place;
@@ -36,9 +36,9 @@ export interface SlotBookOptions {
 }
 
 /**
- * Who holds which slot: every session that a LiveSession, an agent, or a claim under way places somewhere, counted once.
- * Kept in step by each of the three, so that to ask how many slots are taken costs nothing. A session is forgotten when
- * none of them speaks of it any more.
+ * Holds who holds which slot: every session that a LiveSession, an agent, or a claim under way places somewhere,
+ * counted once. Kept in step by each of the three, so that to ask how many slots are taken costs nothing. A session
+ * is forgotten when none of them speaks of it any more.
  */
 export interface SlotBook {
   used(place: Place, capability: string): number;
@@ -198,7 +198,7 @@ export function createSlotBook(options: SlotBookOptions): SlotBook {
   };
 }
 
-/** What an agent that answered "held" would tell. */
+/** Returns what an agent that answered "held" would tell. */
 function held(sessionId: string, capability: string): SessionStatus {
   return {
     sessionId,

@@ -13,11 +13,11 @@ const DEFAULT_TTL = 600;
 
 export const isEnded = ({ status }: LiveSession): boolean => status?.phase === 'Ended';
 
-/** Whether it is to be carried on: neither ended nor deleted. */
+/** Tells whether it is to be carried on: neither ended nor deleted. */
 export const isStanding = (session: LiveSession): boolean =>
   !isEnded(session) && session.metadata.deletionTimestamp === undefined;
 
-/** Whether its status has been written since it was made; the phase alone is filled in by the API server. */
+/** Tells whether its status has been written since it was made; the phase alone is filled in by the API server. */
 export const isTold = ({ status }: LiveSession): boolean => (status?.conditions?.length ?? 0) > 0;
 
 /** Reason of its condition Ready. */

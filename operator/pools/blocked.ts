@@ -1,7 +1,7 @@
 import type { Fault } from './pod.ts';
 import { isReady, type PoolSnapshot } from './types.ts';
 
-/** What starting an agent fails of, if it does. */
+/** Returns what starting an agent fails of, if it does. */
 export function blockedBy({ pods, hold, pool, now }: PoolSnapshot): Fault | undefined {
   if (hold && now < hold.until) return hold;
   const warmUpMs = (pool.spec.warmUpSeconds ?? 600) * 1000;

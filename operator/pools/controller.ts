@@ -27,7 +27,7 @@ import { compareStatus, statusOf } from './status.ts';
 import { revisionOf } from './template.ts';
 import { type Demand, isReady, NO_DEMAND, type Plan, type PoolSnapshot } from './types.ts';
 
-/** What makes no event: idle times, warm-up and drains that run out, jobs that have come to wait. */
+/** States what makes no event: idle times, warm-up and drains that run out, jobs that have come to wait. */
 const TICK_MS = 1_000;
 /** Slots come and go faster than anybody reads them. */
 const WRITE_EVERY_MS = 1_000;
@@ -63,7 +63,7 @@ export function createPoolController(options: PoolControllerOptions): PoolContro
   const refused = new Map<string, Set<string>>();
   let podsKnown = false;
 
-  /** What is the pool's share of all that waits, by the present moment of everything. */
+  /** Returns what is the pool's share of all that waits, by the present moment of everything. */
   function demandOf(name: string): Demand {
     const demand = { ...options.waitingJobs(), opens: opens.demand() };
     if (demand.jobs.size + demand.opens.size === 0) return demand;

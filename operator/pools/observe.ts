@@ -37,7 +37,10 @@ export interface ObserverOptions {
   readonly live: Pick<LiveTerm, 'usedOn'>;
 }
 
-/** Makes of Pods and GpuAgents what the decisions are taken on, and remembers what neither says: who is idle since when. */
+/**
+ * Makes of Pods and GpuAgents what the decisions are taken on, and remembers what neither says: who is idle since
+ * when.
+ */
 export interface Observer {
   podOf(pod: Pod): PoolPod;
   /** The agent did some work just now, however short. */
@@ -142,7 +145,7 @@ export function createObserver(options: ObserverOptions): Observer {
   };
 }
 
-/** When it was last found to be ready no more, by its Pod or by its agent; 0: neither has ever been. */
+/** Returns when it was last found to be ready no more, by its Pod or by its agent; 0: neither has ever been. */
 function lostAt(pod: Pod, agent: GpuAgent | undefined): number {
   const since = (conditions: Pod['status'] | GpuAgent['status']) => {
     const ready = conditions?.conditions?.find(({ type }) => type === 'Ready');
@@ -169,7 +172,10 @@ export const POD_INDEXERS = {
   },
 };
 
-/** What one agent holds: as a ready one of the present revision says, else as one was last seen to, else by the template. */
+/**
+ * Returns what one agent holds: as a ready one of the present revision says, else as one was last seen to, else by
+ * the template.
+ */
 export function profileOf(pool: AgentPool, revision: string, pods: readonly PoolPod[]): Profile {
   const named = pool.spec.capabilities ?? [];
   const told = pods

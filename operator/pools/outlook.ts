@@ -3,7 +3,7 @@ import type { Fault } from './pod.ts';
 import { isLive, rendersPerAgent, settingsOf } from './scaling.ts';
 import { isReady, type Plan, type PoolSnapshot } from './types.ts';
 
-/** What may be hoped for of a pool. */
+/** Holds what may be hoped for of a pool. */
 export interface Outlook {
   readonly pool: string;
   readonly capabilities: ReadonlySet<string>;
@@ -32,14 +32,17 @@ export function outlookOf(snapshot: PoolSnapshot, { desired, kept }: Plan): Outl
 const isStarting = ({ fault, ready, desired }: Outlook) => !fault && ready < desired;
 const canGrow = ({ fault, desired, max }: Outlook) => !fault && max !== undefined && desired < max;
 
-/** Whether capacity for it is starting or can still be started. */
+/** Tells whether capacity for it is starting or can still be started. */
 export function mayGrow(outlooks: Iterable<Outlook>, capability: string): boolean {
   for (const each of outlooks)
     if (each.capabilities.has(capability) && (isStarting(each) || canGrow(each))) return true;
   return false;
 }
 
-/** What pools have to do with it that jobs of a capability wait; undefined: nothing. `others`: why they do otherwise. */
+/**
+ * Returns what pools have to do with it that jobs of a capability wait; undefined: nothing. `others`: why they do
+ * otherwise.
+ */
 export function wordOf(
   outlooks: Iterable<Outlook>,
   capability: string,

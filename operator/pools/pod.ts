@@ -15,7 +15,7 @@ interface ContainerStatus {
   };
 }
 
-/** What is read of a Pod. */
+/** Holds what is read of a Pod. */
 export interface Pod extends KubeObject {
   readonly spec?: { readonly nodeName?: string; readonly [field: string]: unknown };
   readonly status?: {
@@ -82,7 +82,7 @@ export function endOf({ status }: Pod): Fault | undefined {
   };
 }
 
-/** What keeps it from becoming ready and will hardly pass by itself, in the words of whoever found it. */
+/** Returns what keeps it from becoming ready and will hardly pass by itself, in the words of whoever found it. */
 export function obstacleOf(pod: Pod): Fault | undefined {
   const scheduled = conditionOf(pod, 'PodScheduled');
   if (scheduled?.status === 'False') {

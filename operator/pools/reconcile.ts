@@ -13,11 +13,12 @@ import {
 export const MAX_CLAIMS = 50;
 
 /**
- * What is to be done for a pool to stand as its spec and its work ask. Pods that end or have ended count for nothing; those
- * that are claimed count as if they were there; those being drained count as room taken, not as agents.
+ * Returns what is to be done for a pool to stand as its spec and its work ask. Pods that end or have ended count for
+ * nothing; those that are claimed count as if they were there; those being drained count as room taken, not as
+ * agents.
  *
- * A changed template is rolled out within `maxSurge` and `maxUnavailable`: old agents are drained, never cut short before
- * `drainSeconds`, as far as enough others are ready, and new Pods are made as far as there is room.
+ * A changed template is rolled out within `maxSurge` and `maxUnavailable`: old agents are drained, never cut short
+ * before `drainSeconds`, as far as enough others are ready, and new Pods are made as far as there is room.
  */
 export function reconcile(snapshot: PoolSnapshot): Plan {
   const { pool, revision, pods, now, hold } = snapshot;
@@ -110,7 +111,10 @@ function letGo(pod: PoolPod, why: 'ScaleDown' | 'RollingUpdate', note: string): 
   return { type: 'remove', pod, reason: why, note, fault: false };
 }
 
-/** Not ready before ready, of these `delete-first` before others, then the one with the least work, idle longest, newest. */
+/**
+ * Not ready before ready, of these `delete-first` before others, then the one with the least work, idle longest,
+ * newest.
+ */
 function inOrderOfLeaving(pods: readonly PoolPod[]): PoolPod[] {
   const idleSince = ({ agent }: PoolPod) => agent?.idleSince ?? Number.POSITIVE_INFINITY;
   return pods.toSorted(

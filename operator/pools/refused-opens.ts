@@ -1,19 +1,19 @@
-/** How long an open that found no slot counts as demand: whoever was told to try again in about a minute has by then. */
+/** Time during which an open that found no slot counts as demand. Callers are told to try again in about a minute. */
 const REMEMBERED_MS = 90_000;
 /**
- * Who tries again after this long is not counted twice. Who does so sooner is: an account has many users, and nothing tells
- * one that tries again from another who wants a session too.
+ * A retry after this time is not counted twice. A sooner one is: an account has many users, and nothing tells a retry from
+ * another user.
  */
 const BUCKET_MS = 5_000;
-/** Of opens remembered; more are worth no more agents. */
+/** Most opens that are remembered: more would not ask for more agents. */
 const MAX_REMEMBERED = 20_000;
 
-/** Live sessions that were opened and found no slot. */
+/** Remembers live sessions that found no slot. */
 export interface RefusedOpens {
   refused(capability: string, account: string): void;
-  /** The account found a slot: a session that it was refused before is not waited for any more. */
+  /** The account got a slot: one of its refused sessions stops counting. */
   opened(capability: string, account: string): void;
-  /** Sessions waited for, by capability: of each account as many as it asked for within a few seconds at most. */
+  /** Returns the sessions that still want a slot, by capability: for each account its most within a few seconds. */
   demand(): Map<string, number>;
 }
 
@@ -47,7 +47,7 @@ export function createRefusedOpens(clock: () => number = () => performance.now()
     opened(capability, account) {
       const buckets = opens.get(keyOf(capability, account)) ?? new Map<number, number>();
       for (const [at, count] of buckets) {
-        // Those that never were refused are no credit for one that will be.
+        // The count never goes below zero.
         if (count === 0) continue;
         buckets.set(at, count - 1);
         remembered--;

@@ -163,7 +163,7 @@ function names(pods: readonly PoolPod[]): string {
   return `${some.join(', ')}${more > 0 ? ` and ${more} more` : ''} ${pods.length === 1 ? 'is' : 'are'}`;
 }
 
-/** Whether the two say the same; `urgent` when they differ in more than counts that come and go. */
+/** Tells whether the two say the same; `urgent` when they differ in more than counts that come and go. */
 export function compareStatus(
   before: AgentPool['status'],
   after: AgentPoolStatus,

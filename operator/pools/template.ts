@@ -18,7 +18,7 @@ interface PodSpec {
 
 /** Of the grace period of a Pod: what the agent keeps for its own end after its work. */
 const END_SECONDS = 20;
-/** What Kubernetes gives a Pod that names no grace period. */
+/** States what Kubernetes gives a Pod that names no grace period. */
 const DEFAULT_GRACE_SECONDS = 30;
 
 /** Names a template by what it says, whatever the order in which it says it. */

@@ -4,7 +4,7 @@ import type { Fault } from './pod.ts';
 /** Why the operator drains an agent. */
 export type DrainReason = 'ScaleDown' | 'RollingUpdate';
 
-/** What the operator makes of the GpuAgent of a Pod. */
+/** Holds what the operator makes of the GpuAgent of a Pod. */
 export interface PoolAgent {
   /** Takes work. */
   readonly ready: boolean;
@@ -43,7 +43,7 @@ export interface PoolPod {
   readonly agent: PoolAgent | undefined;
 }
 
-/** What waits for a pool, by capability: RenderJobs, and live sessions that found no slot. */
+/** Holds what waits for a pool, by capability: RenderJobs, and live sessions that found no slot. */
 export interface Demand {
   readonly jobs: ReadonlyMap<string, number>;
   /** Of the jobs, those that have waited for so long that free slots, if there are any, do not help them. */
@@ -58,7 +58,7 @@ export interface PoolSnapshot {
   readonly revision: string;
   readonly pods: readonly PoolPod[];
   readonly demand: Demand;
-  /** What one agent holds, as far as known. */
+  /** States what one agent holds, as far as known. */
   readonly profile: Profile;
   /** No Pod is made before this: starting them has failed. */
   readonly hold: (Fault & { readonly until: number }) | undefined;
@@ -67,15 +67,15 @@ export interface PoolSnapshot {
   readonly now: number;
 }
 
-/** What one agent of the pool holds. */
+/** Holds what one agent of the pool holds. */
 export interface Profile {
   readonly slots: number;
   /** Slots that one render takes; a capability that is not in it takes one. */
   readonly costs: ReadonlyMap<string, number>;
   readonly live: ReadonlyMap<string, number>;
-  /** What the pool can be counted on for. */
+  /** States what the pool can be counted on for. */
   readonly capabilities: ReadonlySet<string>;
-  /** Told by an agent of the present revision. */
+  /** Is told by an agent of the present revision. */
   readonly known: boolean;
 }
 

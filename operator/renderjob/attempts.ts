@@ -26,7 +26,7 @@ export interface AttemptsOptions {
   readonly logger: Logger;
 }
 
-/** What is asked of agents for a job's present attempt; answers become facts. */
+/** Holds what is asked of agents for a job's present attempt; answers become facts. */
 export interface Attempts {
   start(job: RenderJob, signal: AbortSignal): Promise<void>;
   stop(job: RenderJob, reason: string, signal: AbortSignal): Promise<void>;

@@ -14,7 +14,7 @@ interface Known extends Entry {
   readonly attempt: number;
 }
 
-/** What this process has learnt of attempts. Only a help: all of it can be learnt again. */
+/** Holds what this process has learnt of attempts. Only a help: all of it can be learnt again. */
 export interface FactStore {
   /** Of that attempt on that process; empty when it is of another. */
   get(uid: string, attempt: number, agent: string, incarnation: string): AttemptFacts;

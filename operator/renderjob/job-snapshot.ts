@@ -9,7 +9,9 @@ export interface JobSnapshot {
   readonly facts: AttemptFacts;
   /** Of the agent in the status. */
   readonly fate: AgentFate;
-  /** What outside it ended the process in the status, where that is lost or replaced and such a thing is known. */
+  /**
+   * States what outside it ended the process in the status, where that is lost or replaced and such a thing is known.
+   */
   readonly ended?: string | undefined;
   /** The agent the scheduler gives a waiting job. */
   readonly placement?: Placement;

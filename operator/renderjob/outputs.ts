@@ -17,7 +17,7 @@ const FORMATS: Readonly<Record<RenderJob['spec']['capability'], Readonly<Record<
 };
 
 const MIB = 1024 * 1024;
-/** What uploads allow, by kind; an output may be larger than what it was made of. */
+/** States what uploads allow, by kind; an output may be larger than what it was made of. */
 const MAX_INPUT_BYTES = { image: 45 * MIB, audio: 500 * MIB, video: 500 * MIB };
 const MAX_OUTPUT_BYTES = { image: 256 * MIB, second: 2_048 * MIB };
 

@@ -16,7 +16,7 @@ const STOP_PATIENCE_MS = 60_000;
 const DEADLINE_GRACE_MS = 3_000;
 /** An attempt that ends within this long of its first word is not written as running: nobody could have read it. */
 const RUNNING_AFTER_MS = 500;
-/** What a job's owner is told of faults that are ours. */
+/** States what a job's owner is told of faults that are ours. */
 const UNCOMPLETED = { code: 'processing_failed', message: 'The work could not be completed.' } as const;
 
 /** For a job that is bound to an agent. */
@@ -48,7 +48,7 @@ export function decideActive(snapshot: JobSnapshot): Decision {
   return phaseOf(job) === 'Stopping' ? stopping(snapshot) : going(snapshot);
 }
 
-/** When the present attempt has had its time, in Unix milliseconds. */
+/** Returns when the present attempt has had its time, in Unix milliseconds. */
 function deadlineOf({ job }: JobSnapshot): number {
   const from = Date.parse(job.status?.startTime ?? '');
   return Number.isNaN(from)
@@ -100,7 +100,8 @@ function interrupted(snapshot: JobSnapshot, why: string): Decision {
 
 /**
  * Its agent is gone: its work has ended with it, and it counts against nothing but a job that keeps doing that. A job
- * is no suspect where a Pod was deleted or a node emptied: that may happen to it as often as people and autoscalers like.
+ * is no suspect where a Pod was deleted or a node emptied: that may happen to it as often as people and autoscalers
+ * like.
  */
 function lostAgent(snapshot: JobSnapshot): Decision {
   const { job, now, fate } = snapshot;

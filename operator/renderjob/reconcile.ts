@@ -23,9 +23,9 @@ export const DELETION_PATIENCE_MS = 60_000;
 const NOTHING: Decision = { actions: [] };
 
 /**
- * What to do next for one RenderJob. Pure: the same snapshot gives the same decision. The caller carries the actions
- * out in order, and asks again with a fresh snapshot until there are none; what was decided but not done (a crash, a
- * conflict) is decided again.
+ * Returns what to do next for one RenderJob. Pure: the same snapshot gives the same decision. The caller carries the
+ * actions out in order, and asks again with a fresh snapshot until there are none; what was decided but not done (a
+ * crash, a conflict) is decided again.
  */
 export function reconcile(snapshot: JobSnapshot): Decision {
   const { job } = snapshot;
@@ -164,7 +164,7 @@ function decideWaiting(snapshot: JobSnapshot): Decision {
   return { actions: [], requeueAfterMs };
 }
 
-/** Whether the status already tells the reason and the place. */
+/** Tells whether the status already tells the reason and the place. */
 function saysSo(job: RenderJob, { reason, position }: WaitingReason): boolean {
   const ready = job.status?.conditions?.find(({ type }) => type === 'Ready');
   return job.status?.phase === 'Pending' && ready?.reason === reason && job.status.queuePosition === position;

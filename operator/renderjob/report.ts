@@ -84,8 +84,9 @@ export function etaOf({ etaSeconds }: AttemptStatus): number | undefined {
 }
 
 /**
- * Whether the time left is worth a write where nothing else has changed: one that is known now, or not any more, or that
- * moved by a quarter. That it runs down by itself costs a few writes in an hour, and is otherwise left to the progress.
+ * Tells whether the time left is worth a write where nothing else has changed: one that is known now, or not any
+ * more, or that moved by a quarter. That it runs down by itself costs a few writes in an hour, and is otherwise left
+ * to the progress.
  */
 export function isNewsOfTime(written: number | undefined, left: number | undefined): boolean {
   if (written === undefined || left === undefined) return written !== left;
@@ -93,8 +94,8 @@ export function isNewsOfTime(written: number | undefined, left: number | undefin
 }
 
 /**
- * When the attempt began, by its agent's clock where that is credible, else now; nothing where the resource says it
- * already. What ends at once was never written as running, so it is said with the end as well.
+ * Returns when the attempt began, by its agent's clock where that is credible, else now; nothing where the resource
+ * says it already. What ends at once was never written as running, so it is said with the end as well.
  */
 export function began({ status }: RenderJob, report: AttemptStatus, now: number): { startTime?: string } {
   if (status?.startTime) return {};

@@ -2,7 +2,7 @@ import type { RenderJob, RenderJobStatus } from '@semblance/crds/gen/renderjobs'
 import { type Condition, withCondition, withoutCondition } from '../conditions.ts';
 import { type Action, FINALIZER, type Phase } from './types.ts';
 
-/** What tells where a job stands among those that wait. */
+/** States what tells where a job stands among those that wait. */
 export const PLACE = ['queuePosition', 'queueLength'] as const satisfies (keyof RenderJobStatus)[];
 
 export function phaseOf(job: RenderJob): Phase {
@@ -36,7 +36,7 @@ export function attemptOf(job: RenderJob): number {
   return job.status?.attempt ?? 0;
 }
 
-/** When it began to wait, in Unix milliseconds. */
+/** Returns when it began to wait, in Unix milliseconds. */
 export function queuedAt(job: RenderJob): number {
   return Date.parse(job.status?.queueTime ?? job.metadata.creationTimestamp ?? '') || 0;
 }

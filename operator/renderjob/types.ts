@@ -7,7 +7,7 @@ export const FINALIZER = AGENT_CLEANUP_FINALIZER;
 
 export type Phase = NonNullable<RenderJobStatus['phase']>;
 
-/** What this process knows of one attempt beyond what the resource says. Empty after a restart, and refilled. */
+/** Holds what this process knows of one attempt beyond what the resource says. Empty after a restart, and refilled. */
 export interface AttemptFacts {
   /** Last word of the agent on it. */
   readonly report?: AttemptStatus;
@@ -17,7 +17,7 @@ export interface AttemptFacts {
   readonly startRefused?: StartRefusal;
   /** The agent was told that it may forget the attempt. */
   readonly acknowledged?: boolean;
-  /** When it was first heard to run, in Unix milliseconds by our clock. */
+  /** States when it was first heard to run, in Unix milliseconds by our clock. */
   readonly heardAt?: number;
   /** The agent answered that it has ended and cannot begin any more. */
   readonly stopped?: boolean;
@@ -30,7 +30,7 @@ export interface StartRefusal {
 }
 
 /**
- * What is known of the process an attempt is bound to.
+ * Holds what is known of the process an attempt is bound to.
  * - `connected`: its stream is open, so that what it does not report it does not hold;
  * - `unreachable`: no word from it, and no proof that it ended;
  * - `replaced`: another incarnation of the same name has registered;

@@ -54,7 +54,7 @@ export function createWaitingLane(options: WaitingLaneOptions): WaitingLane {
   const { find, onDue, clock = () => performance.now() } = options;
   let waiting: ReadonlyMap<string, WaitingReason> = new Map();
   const due = new Set<string>();
-  /** When each write under way was called for. */
+  /** States when each write under way was called for. */
   const underWay = new Map<string, number>();
   const toldAt = new Map<string, number>();
   let places = { at: clock(), of: new Map<string, number | undefined>() };

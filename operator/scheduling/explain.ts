@@ -11,7 +11,7 @@ export interface ExplainOptions {
   readonly shares: FairShare;
   /** Unix milliseconds. */
   readonly now: number;
-  /** What pools do about it that jobs wait. */
+  /** States what pools do about it that jobs wait. */
   readonly pools?: PoolWord | undefined;
 }
 
@@ -65,7 +65,10 @@ export function explain({ queue, agents, shares, now, pools }: ExplainOptions): 
   return reasons;
 }
 
-/** What keeps this very job. @param overtakenOf what keeps overtaken ones of its capability, by account, filled here */
+/**
+ * Returns what keeps this very job. @param overtakenOf what keeps overtaken ones of its capability, by account,
+ * filled here
+ */
 function obstacleOf(
   job: WaitingJob,
   overtaken: boolean,
@@ -146,7 +149,7 @@ function* inOrder(
   now: number,
 ): Generator<{ job: WaitingJob; overtaken: boolean }, undefined> {
   const slots = new Map([...group].map((capability) => [capability, slotsOf(capability, agents)]));
-  /** What jobs of higher priority have added to. */
+  /** States what jobs of higher priority have added to. */
   const spent = new Map<string, { virtualTime: number; running: number }>();
   for (const { accounts } of queue.levels()) {
     const turns: Turn[] = [];

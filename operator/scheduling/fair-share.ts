@@ -77,7 +77,7 @@ export function createFairShare(weights: ReadonlyMap<string, number> = new Map()
     return made;
   }
 
-  /** What the account has had by now, without what it is expected to take besides. */
+  /** Returns what the account has had by now, without what it is expected to take besides. */
   function had(account: string, { used, slots, taken }: Account, now: number): number {
     return (used + slots * (now / 1000) - taken) / weightOf(account);
   }

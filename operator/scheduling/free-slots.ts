@@ -10,12 +10,14 @@ export interface ScheduledAgent extends Omit<AgentView, 'live' | 'address'> {
   readonly paused?: boolean;
 }
 
-/** `spread`: the agent with the most free slots, so that what runs has the most of a machine. `pack`: with the fewest. */
+/**
+ * `spread`: the agent with the most free slots, so that what runs has the most of a machine. `pack`: with the fewest.
+ */
 export type Packing = 'spread' | 'pack';
 
-/** What is free in the course of one pass over the queue. */
+/** Holds what is free in the course of one pass over the queue. */
 export interface FreeSlots {
-  /** Where a job of the capability goes now; undefined: nowhere. */
+  /** Returns where a job of the capability goes now; undefined: nowhere. */
   best(capability: string): ScheduledAgent | undefined;
   take(agent: ScheduledAgent, capability: string): void;
   /**
@@ -86,14 +88,14 @@ export function createFreeSlots(agents: readonly ScheduledAgent[], packing: Pack
 }
 
 /**
- * Whether its memory goes into what is left beside the work that runs. An agent without work takes any job: what an
- * engine says a render takes is the most it can take, and must not keep one from ever being tried.
+ * Tells whether its memory goes into what is left beside the work that runs. An agent without work takes any job:
+ * what an engine says a render takes is the most it can take, and must not keep one from ever being tried.
  */
 function fits({ agent, memory, empty }: Free, capability: string): boolean {
   return memory === undefined || empty || (agent.memory?.get(capability) ?? 0) <= memory;
 }
 
-/** Whether slots are free for it and only memory is not. */
+/** Tells whether slots are free for it and only memory is not. */
 export function lacksOnlyMemory(agent: ScheduledAgent, capability: string): boolean {
   const { slots, used, memoryMib, memoryUsed = 0 } = agent;
   const cost = agent.costs.get(capability);

@@ -23,7 +23,7 @@ export const PRIORITYCLASS_RESOURCE: ResourceDescriptor<PriorityClass> = {
   kind: 'PriorityClass',
 };
 
-/** What a job's priority is, and which class it names that is not to be had. */
+/** Holds what a job's priority is, and which class it names that is not to be had. */
 export type PriorityOf = (job: RenderJob) => { priority: number; unknownClass?: string };
 
 /** @param classValue value of a class; undefined when there is none of that name, or none can be read */

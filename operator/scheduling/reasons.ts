@@ -37,7 +37,10 @@ export function waitingReason(obstacle: Obstacle, position: number, total: numbe
   return new Waiting(obstacle, position, total);
 }
 
-/** What pools of agents do about it, given why the agents that there are do not: `PoolScalingUp`, `PoolAtMaximum`, `PoolBlocked`. */
+/**
+ * Holds what pools of agents do about it, given why the agents that there are do not: `PoolScalingUp`,
+ * `PoolAtMaximum`, `PoolBlocked`.
+ */
 export type PoolWord = (capability: string, others: Obstacle) => Obstacle | undefined;
 
 /**

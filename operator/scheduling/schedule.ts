@@ -70,7 +70,7 @@ export function place({ queue, agents, shares, now, packing }: PlaceOptions): Pl
   return placed;
 }
 
-/** Whether a job of it can be placed, or must have slots kept. */
+/** Tells whether a job of it can be placed, or must have slots kept. */
 function isWorthwhile(capability: string, agents: readonly ScheduledAgent[], free: FreeSlots): boolean {
   return free.best(capability) !== undefined || agents.some(({ costs }) => (costs.get(capability) ?? 0) > 1);
 }

@@ -36,7 +36,7 @@ export interface SchedulerOptions {
   readonly packing?: Packing | undefined;
   /** The job has been given an agent: bind it. */
   readonly onPlaced: (uid: string) => void;
-  /** What pools do about it that jobs wait. */
+  /** States what pools do about it that jobs wait. */
   readonly pools?: PoolWord;
   /** Why each job still waits, now and then while any does. */
   readonly onWaiting: (waiting: ReadonlyMap<string, WaitingReason>) => void;

@@ -8,7 +8,7 @@ export interface WaitingJob {
   readonly account?: string;
   /** RFC 3339; the API keeps whole seconds, so names break ties (ours sort by time). */
   readonly createdAt: string;
-  /** What its priorityClassName names and is not to be had: it counts as priority 0. */
+  /** States what its priorityClassName names and is not to be had: it counts as priority 0. */
   readonly unknownClass?: string | undefined;
 }
 
@@ -30,13 +30,13 @@ export interface Level {
 }
 
 /**
- * Who waits, kept in order while jobs come and go: taking one in or out costs O(log n) comparisons, however many wait,
- * and nothing is ever sorted as a whole.
+ * Holds who waits, kept in order while jobs come and go: taking one in or out costs O(log n) comparisons, however
+ * many wait, and nothing is ever sorted as a whole.
  */
 export interface WaitingQueue {
   put(job: WaitingJob): void;
   remove(uid: string): void;
-  /** Whether anything of the account waits. */
+  /** Tells whether anything of the account waits. */
   has(account: string): boolean;
   /** Highest priority first. */
   levels(): readonly Level[];

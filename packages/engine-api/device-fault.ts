@@ -2,7 +2,8 @@ import { existsSync, readdirSync } from 'node:fs';
 
 /**
  * - gone: the device cannot be used any more, whatever is asked of it.
- * - broken: what ran failed on the device, and may have done so for what it was given. Nothing else can run in that process.
+ * - broken: what ran failed on the device, and may have done so for what it was given. Nothing else can run in that
+ *   process.
  */
 export type DeviceFault = 'gone' | 'broken';
 
@@ -15,8 +16,8 @@ export class DeviceGoneError extends Error {
 
 /**
  * Codes of CUDA's runtime (cudaError_t) that speak of the device and not of what ran: initialization, driver too old,
- * devices unavailable, no device, no such device, uncorrectable ECC and NVLink errors, an error of the operating system,
- * system not ready, driver mismatch, unknown (a GPU that has fallen off the bus).
+ * devices unavailable, no device, no such device, uncorrectable ECC and NVLink errors, an error of the operating
+ * system, system not ready, driver mismatch, unknown (a GPU that has fallen off the bus).
  */
 const GONE: ReadonlySet<number> = new Set([3, 35, 46, 100, 101, 214, 220, 304, 802, 803, 999]);
 /** The same where onnxruntime writes the name in place of the number. */
@@ -26,7 +27,7 @@ const GONE_NAMES =
 const OUT_OF_MEMORY = /CUDA failure 2:|cudaErrorMemoryAllocation/;
 const ANY = /\b(CUDA|CUDNN|CUBLAS|CUFFT|CURAND) (failure \d+|error cuda)/;
 
-/** What an error of onnxruntime says of the device; undefined: nothing. */
+/** Returns what an error of onnxruntime says of the device; undefined: nothing. */
 export function deviceFaultOf(message: string): DeviceFault | undefined {
   const code = /CUDA failure (\d+)/.exec(message)?.[1];
   if ((code !== undefined && GONE.has(Number(code))) || GONE_NAMES.test(message)) return 'gone';

@@ -1,4 +1,4 @@
-/** What every engine's factory is given. */
+/** Holds what every engine's factory is given. */
 export interface EngineOptions {
   /** Worker threads one process of the engine may keep busy. */
   readonly threads: number;

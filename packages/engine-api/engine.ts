@@ -1,11 +1,11 @@
 import type { Capability } from './capabilities.ts';
 
 /**
- * What every engine keeps to. proto/semblance/engine/v1 says the same to engines that are programs of their own, and
- * docs/guide/engine-author/engines.md says it in prose; engines/conformance checks it.
+ * States what every engine keeps to. proto/semblance/engine/v1 says the same to engines that are programs of their
+ * own, and docs/guide/engine-author/engines.md says it in prose; engines/conformance checks it.
  */
 
-/** What one input may be at most; absent: no limit of the engine's own. Over a limit is `input_too_large`. */
+/** Holds what one input may be at most; absent: no limit of the engine's own. Over a limit is `input_too_large`. */
 export interface EngineLimits {
   /** Kept by the agent: a larger file is not fetched to its end. */
   readonly maxInputBytes?: number;
@@ -15,7 +15,7 @@ export interface EngineLimits {
   readonly maxSeconds?: number;
 }
 
-/** What an engine can do for one capability, and what that costs on its node. */
+/** Holds what an engine can do for one capability, and what that costs on its node. */
 export interface EngineCapability {
   readonly capability: Capability;
   /** Slots one render occupies while it runs. */
@@ -25,10 +25,10 @@ export interface EngineCapability {
   readonly limits?: EngineLimits;
 }
 
-/** What an engine would do, but for want of a program on its machine. */
+/** Holds what an engine would do, but for want of a program on its machine. */
 export interface UnavailableCapability {
   readonly capability: Capability;
-  /** What is missing, for whoever runs the machine. */
+  /** States what is missing, for whoever runs the machine. */
   readonly message: string;
 }
 
@@ -60,7 +60,7 @@ export interface RenderStage {
   readonly engine?: string;
 }
 
-/** What a finished render produced. Units are measured on the output, never on the input. */
+/** Holds what a finished render produced. Units are measured on the output, never on the input. */
 export interface RenderResult {
   readonly outputPath: string;
   readonly contentType: string;

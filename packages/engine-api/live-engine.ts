@@ -1,11 +1,11 @@
 import type { Capability } from './capabilities.ts';
 
-/** What every engine of live sessions keeps to. */
+/** States what every engine of live sessions keeps to. */
 
 export type LiveCapability = Extract<Capability, 'voice' | 'full-live-swap'>;
 
 /**
- * What becomes of messages that come while one is being converted.
+ * Holds what becomes of messages that come while one is being converted.
  * - every: each is converted, in order; whoever sends too fast is made to wait.
  * - newest: the newest is converted next, and those before it are thrown away and counted.
  */
@@ -18,9 +18,12 @@ export interface LiveEngine {
   readonly slots: number;
   /** Threads are being warmed up, or will be once others are: slots follow. */
   readonly warming: boolean;
-  /** Starts the threads; resolves once they are warm. Threads that die later are replaced and warmed without being asked. */
+  /**
+   * Starts the threads; resolves once they are warm. Threads that die later are replaced and warmed without being
+   * asked.
+   */
   warmUp(signal: AbortSignal): Promise<void>;
-  /** Whether a session with these settings can be opened. @throws LiveSettingsError */
+  /** Tells whether a session with these settings can be opened. @throws LiveSettingsError */
   check(settings: Readonly<Record<string, string>>): void;
   /**
    * Makes a stream ready: from then on each message is converted as quickly as any later one. When it rejects, whatever
@@ -40,7 +43,7 @@ export interface OpenLiveOptions {
   /** Inputs that are not among them because they cannot be read: role → why, as a sentence. */
   readonly unusable?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
-  /** Told when the stream cannot go on, whether or not something is being converted. */
+  /** Is told when the stream cannot go on, whether or not something is being converted. */
   readonly onFailed: (error: Error) => void;
 }
 

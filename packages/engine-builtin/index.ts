@@ -15,7 +15,7 @@ import { WorkerPool } from './pool/worker-pool.ts';
 export interface BuiltinEngineOptions {
   /** Renders at once, one thread each; default: one for each core. */
   readonly threads?: number;
-  /** Where converted networks are kept; default as the model cache says. */
+  /** States where converted networks are kept; default as the model cache says. */
   /** Looks for ffmpeg; default: on PATH. */
   readonly findMedia?: typeof findMediaTools;
   /** Looks for flite and espeak-ng; default: on PATH. */

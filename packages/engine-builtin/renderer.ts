@@ -4,7 +4,7 @@ import type { Media } from '@semblance/media/types';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import type { FaceRecogniser } from '@semblance/vision/face-recogniser';
 
-/** What a worker thread gives the renderer it runs. */
+/** Holds what a worker thread gives the renderer it runs. */
 export interface RenderTools {
   readonly finder: FaceFinder;
   /** Tells people apart; its network is loaded when it is first asked for. */

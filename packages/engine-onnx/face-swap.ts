@@ -220,7 +220,7 @@ export class FaceSwap {
     });
   }
 
-  /** Where a face may be changed: its outline, without what lies in front of it. */
+  /** Returns where a face may be changed: its outline, without what lies in front of it. */
   async #mask(
     picture: Picture,
     face: PlacedFace,

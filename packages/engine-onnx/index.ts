@@ -22,7 +22,7 @@ const VIDEO_MEMORY_MIB = 2048;
 const SWAP_STAGES: readonly Stage[] = ['swapper', 'enhancer', 'detector', 'landmarks'];
 
 export interface OnnxEngineOptions extends EngineOptions {
-  /** Told what the owner may want to know. Default: the process's output, which the agent logs. */
+  /** Is told what the owner may want to know. Default: the process's output, which the agent logs. */
   readonly say?: (line: string) => void;
 }
 

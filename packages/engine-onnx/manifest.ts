@@ -8,7 +8,7 @@ export const MANIFEST_NAMES = ['manifest.yaml', 'manifest.yml', 'manifest.json']
 const MAX_BYTES = 1024 * 1024;
 
 const entry = z.strictObject({
-  /** What the model is called in job records and messages. */
+  /** States what the model is called in job records and messages. */
   name: z
     .string()
     .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'must be letters, digits, ".", "_" or "-", at most 64'),

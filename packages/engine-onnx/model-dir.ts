@@ -21,7 +21,7 @@ export interface CheckedModel {
   readonly options: Readonly<Record<string, number>>;
   readonly inputs: readonly BoundTensor[];
   readonly outputs: readonly BoundTensor[];
-  /** Whether all inputs and outputs take several items at once. */
+  /** Tells whether all inputs and outputs take several items at once. */
   readonly batch: boolean;
   /** The last initializer of the graph: the emap of an inswapper. */
   readonly lastInitializer: OnnxTensorInfo | undefined;
@@ -151,7 +151,7 @@ function checkEmap(last: OnnxTensorInfo | undefined): string[] {
   return there === needed ? [] : [`${found} with ${there} bytes of data, not ${needed}`];
 }
 
-/** What is wrong with the models as a set, by what the manifest says of them. */
+/** Returns what is wrong with the models as a set, by what the manifest says of them. */
 function checkTogether(entries: readonly ManifestEntry[]): string[] {
   const faults: string[] = [];
   const byStage = new Map<Stage, ManifestEntry[]>();

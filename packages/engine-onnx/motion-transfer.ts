@@ -28,7 +28,7 @@ import { outlineMask } from './vision/face-mask.ts';
 
 /** Frames worked on at once: their runs of one model go together where its contract has a batch. */
 const AT_ONCE = 8;
-/** Where progress stands when the driver's face is known in every frame. */
+/** States where progress stands when the driver's face is known in every frame. */
 const TRACKED = 0.15;
 
 export interface MotionParts extends VideoParts {
@@ -41,8 +41,8 @@ interface Work extends MotionParts {
 }
 
 /**
- * The person of a still (`image`) moves like the main face of a driver (`motion_video`), drawn by LivePortrait. The output
- * is as with `builtin`: the still's picture, the driver's length, frame times and sound.
+ * The person of a still (`image`) moves like the main face of a driver (`motion_video`), drawn by LivePortrait. The
+ * output is as with `builtin`: the still's picture, the driver's length, frame times and sound.
  * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
  */
 export async function motionTransfer(parts: MotionParts, request: RenderRequest): Promise<RenderResult> {
@@ -129,7 +129,7 @@ async function prepare({ swap, request, log }: Work, portrait: LivePortrait, ima
 
 /** The driver's face through all of its frames. */
 interface Track {
-  /** What all frames are cut to. */
+  /** States what all frames are cut to. */
   readonly square: FaceSquare;
   /** By frame; undefined where the face is not to be seen. */
   readonly frames: readonly (Openness | undefined)[];
@@ -207,7 +207,7 @@ class Animation {
     return this.#pose.next(motion, ptsUs, offset);
   }
 
-  /** What the driver does in a frame. */
+  /** Returns what the driver does in a frame. */
   #see(frame: VideoFrame): Promise<HeadMotion> {
     const { portrait, track, color } = this.#parts;
     const { center, side } = track.square;

@@ -76,7 +76,7 @@ function checkedLimits(
   return { limits: Object.fromEntries(limits.filter(([, value]) => value > 0)) };
 }
 
-/** What a finished render said, its file still to be taken. */
+/** Holds what a finished render said, its file still to be taken. */
 export type CheckedResult = Omit<RenderResult, 'outputPath'> & { readonly outputFile: string };
 
 /** Reads the answers of one render in their order. */

@@ -26,7 +26,7 @@ export const SIDECAR_TIMES: SidecarTimes = {
   endMs: 1_000,
 };
 
-/** What one client says to one sidecar. */
+/** Holds what one client says to one sidecar. */
 export interface Connection {
   readonly client: EngineServiceClient;
   /**

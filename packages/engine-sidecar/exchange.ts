@@ -105,7 +105,7 @@ async function take(from: string, to: string, signal: AbortSignal): Promise<stri
   }
 }
 
-/** Where an open file is; by name where the system does not tell. */
+/** Returns where an open file is; by name where the system does not tell. */
 async function pathOf(fd: number, name: string): Promise<string> {
   return readlink(`/proc/self/fd/${fd}`).catch(() => realpath(name));
 }

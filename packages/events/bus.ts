@@ -11,7 +11,7 @@ export interface BusEvent {
 export interface DeliveredEvent extends BusEvent {
   /** 1 on the first delivery. */
   readonly delivery: number;
-  /** When the stream stored it. */
+  /** States when the stream stored it. */
   readonly storedAt: Date;
 }
 
@@ -44,7 +44,7 @@ export interface ConsumeOptions {
   readonly handler: (event: DeliveredEvent, signal: AbortSignal) => Promise<void>;
   /** Events handled at once. Default 16. */
   readonly concurrency?: number;
-  /** Where a new durable begins. Default: with the oldest event stored. */
+  /** States where a new durable begins. Default: with the oldest event stored. */
   readonly from?: 'all' | 'new';
   readonly signal: AbortSignal;
 }
@@ -53,7 +53,10 @@ export interface ConsumeOptions {
 export interface EventBus {
   /** Resolves when the event is stored. @throws EventsUnavailableError */
   publish(event: BusEvent): Promise<void>;
-  /** Handles events until the signal aborts, across every loss of the connection; resolves when the last handler has ended. */
+  /**
+   * Handles events until the signal aborts, across every loss of the connection; resolves when the last handler has
+   * ended.
+   */
   consume(options: ConsumeOptions): Promise<void>;
   /**
    * Hears of events as they are published, from now on and while connected: each at most once, to every listener of

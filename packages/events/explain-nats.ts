@@ -11,7 +11,7 @@ const SAY_AGAIN_MS = 60_000;
 export interface ExplainOptions {
   readonly to: ConnectionOptions;
   readonly logger: Logger;
-  /** Whether there is nothing to explain any more. */
+  /** Tells whether there is nothing to explain any more. */
   readonly done: () => boolean;
   readonly onFault: (why: string) => void;
   readonly signal: AbortSignal;

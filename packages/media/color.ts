@@ -38,12 +38,14 @@ const TRANSFERS: ReadonlySet<string> = new Set([
 
 const UNSTATED: ReadonlySet<string> = new Set(['unknown', 'reserved', 'unspecified']);
 
-/** Whether numbers of this matrix can be read without a converter: known, unstated, or RGB. */
+/** Tells whether numbers of this matrix can be read without a converter: known, unstated, or RGB. */
 export function isResolvable(space: string): boolean {
   return KNOWN_MATRICES.has(space) || UNSTATED.has(space) || space === 'gbr';
 }
 
-/** Whether a decoded frame has to be brought to BT.709 because its own matrix is one that hardly anything reads. */
+/**
+ * Tells whether a decoded frame has to be brought to BT.709 because its own matrix is one that hardly anything reads.
+ */
 export const needsMatrixChange = (space: string): boolean =>
   !KNOWN_MATRICES.has(space) && !UNSTATED.has(space);
 

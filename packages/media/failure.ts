@@ -49,8 +49,8 @@ export function unfinished(exit: ToolExit, what: string): RenderError | EngineIn
 }
 
 /**
- * Whether an ffmpeg that was built without a decoder for an input says so. One that has more decoders than are accepted
- * refuses the input before, when it is looked into.
+ * Tells whether an ffmpeg that was built without a decoder for an input says so. One that has more decoders than are
+ * accepted refuses the input before, when it is looked into.
  */
 export const lacksDecoder = ({ stderr }: Pick<ToolExit, 'stderr'>) =>
   /^(.*\] )?(Decoder \(codec .*\) not found|Decoding requested, but no decoder found)/m.test(stderr);

@@ -1,4 +1,4 @@
-/** What is taken in: the containers that the upload accepts, and the codecs that people's files in them have. */
+/** States what is taken in: the containers that the upload accepts, and the codecs that people's files in them have. */
 import { resolve } from 'node:path';
 
 const words = (...lines: string[]): string[] => lines.join(' ').split(' ');
@@ -34,17 +34,18 @@ export const PICTURES: ReadonlySet<string> = new Set([...PICTURE_DECODERS, 'msmp
 export const SOUND: ReadonlySet<string> = new Set([...SOUND_DECODERS, 'dts', 'amr_nb', 'amr_wb']);
 
 /**
- * Decoders of subtitles. ffprobe opens one for every track it finds and gives up where it may not; none is fed anything,
- * since no such track is selected.
+ * Decoders of subtitles. ffprobe opens one for every track it finds and gives up where it may not; none is fed
+ * anything, since no such track is selected.
  */
 const SUBTITLES = words(
   'srt subrip ass ssa mov_text webvtt text dvbsub dvdsub pgssub xsub cc_dec libzvbi_teletextdec subviewer stl microdvd',
 );
 
 /**
- * Decoders of cover pictures, and of tracks that files have beside the one that is used. As with subtitles, ffprobe must
- * be let open them to say what is in a file; where an ffmpeg has none of them, it goes on without. None is fed anything:
- * they are not among those by which it finds out more of a stream, and a track of theirs is refused when it is chosen.
+ * Decoders of cover pictures, and of tracks that files have beside the one that is used. As with subtitles, ffprobe
+ * must be let open them to say what is in a file; where an ffmpeg has none of them, it goes on without. None is fed
+ * anything: they are not among those by which it finds out more of a stream, and a track of theirs is refused when it
+ * is chosen.
  */
 const SPARE = words(
   'png bmp gif tiff webp apng jpeg2000 libopenjpeg jpegls',
@@ -59,16 +60,16 @@ export const COPIED_AUDIO: ReadonlySet<string> = new Set(words('aac mp3 ac3 eac3
 const MAX_STREAMS = 128;
 
 /**
- * Options before an input that keep ffmpeg and ffprobe to that one file. The path is given as a `file:` address, so that
- * none is taken for an option or for another protocol.
+ * Options before an input that keep ffmpeg and ffprobe to that one file. The path is given as a `file:` address, so
+ * that none is taken for an option or for another protocol.
  */
 export function inputArgs(path: string): string[] {
   return [...limitArgs(), '-i', `file:${resolve(path)}`];
 }
 
 /**
- * The same for an ffprobe that decodes nothing: it may open more decoders than are fed. Those of a kind of stream are no
- * business of the demuxer's, which by the list for all kinds finds out what streams are.
+ * The same for an ffprobe that decodes nothing: it may open more decoders than are fed. Those of a kind of stream are
+ * no business of the demuxer's, which by the list for all kinds finds out what streams are.
  */
 export function lookArgs(path: string): string[] {
   const opened = [...OPENED, ...SPARE].join(',');
@@ -83,7 +84,7 @@ const limitArgs = () => [
   ...['-codec_whitelist', OPENED.join(','), '-max_streams', String(MAX_STREAMS)],
 ];
 
-/** What a decoder may allocate for a picture: a little more than is taken, for the rims that codecs add. */
+/** Returns what a decoder may allocate for a picture: a little more than is taken, for the rims that codecs add. */
 export const maxPixelsArgs = (maxPixels: number) => [
   '-max_pixels',
   String(Math.ceil(maxPixels * 1.1) + 500_000),

@@ -5,7 +5,7 @@ import { inputArgs } from './formats.ts';
 import type { Kit } from './kit.ts';
 import type { WrittenVideo } from './types.ts';
 
-/** Told how many seconds of a video were decoded. */
+/** Is told how many seconds of a video were decoded. */
 export type OnDecoded = (seconds: number) => void;
 
 /**

@@ -21,7 +21,7 @@ export interface MediaOptions {
   /** From `findMediaTools()`. */
   readonly tools: MediaTools;
   readonly limits?: Partial<MediaLimits>;
-  /** Whether high dynamic range is brought to the standard one. Default: where ffmpeg can. */
+  /** Tells whether high dynamic range is brought to the standard one. Default: where ffmpeg can. */
   readonly toneMapping?: boolean;
   /** Threads that one decoder, and one encoder, may keep busy. Default 2. */
   readonly threads?: number;
@@ -33,10 +33,10 @@ export interface MediaOptions {
   readonly nice?: number;
 }
 
-/** What an agent tells of its media layer. */
+/** Holds what an agent tells of its media layer. */
 export interface MediaStatus {
   readonly ffmpeg: string;
-  /** Whether child processes are without a network. */
+  /** Tells whether child processes are without a network. */
   readonly networkIsolated: boolean;
   readonly toneMapping: boolean;
 }

@@ -21,7 +21,7 @@ export interface NutFrame {
   readonly data: Uint8Array;
 }
 
-/** What came through the pipe is no NUT stream, or not one of frames of the expected size. */
+/** Says what came through the pipe is no NUT stream, or not one of frames of the expected size. */
 export class NutError extends Error {
   override readonly name = 'NutError';
 }

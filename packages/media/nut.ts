@@ -61,7 +61,7 @@ function packet(startcode: bigint, content: readonly number[]): Buffer {
   return Buffer.concat([code, Buffer.from(varint(body.length)), body]);
 }
 
-/** What a stream of yuv420p pictures with times in microseconds begins with. */
+/** Returns what a stream of yuv420p pictures with times in microseconds begins with. */
 export function nutHeader(width: number, height: number): Buffer {
   const oneCode = (flags: number, count: number) => [...varint(flags), 6, 0, 1, 0, 0, 0, ...varint(count)];
   const main = [
@@ -83,7 +83,7 @@ export function nutHeader(width: number, height: number): Buffer {
   return Buffer.concat([NUT_ID, packet(STARTCODES.main, main), packet(STARTCODES.stream, stream)]);
 }
 
-/** What stands before the pixels of a frame. */
+/** Returns what stands before the pixels of a frame. */
 export function nutFrameHeader(ptsUs: number, size: number): Buffer {
   // ffmpeg reads no frame that is further from a syncpoint than the largest distance, so each has its own.
   const syncpoint = packet(STARTCODES.syncpoint, [...varint(ptsUs), 0]);

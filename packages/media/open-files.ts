@@ -3,7 +3,7 @@ import { type RawStream, readHeaders, unsupported } from './headers.ts';
 import type { Launcher } from './launcher.ts';
 import { type PacketTimes, scanPackets } from './packets.ts';
 
-/** What has been read of a file so far. */
+/** Holds what has been read of a file so far. */
 export interface OpenFile {
   /** As ffmpeg names it. */
   readonly container: string;

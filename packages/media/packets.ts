@@ -5,7 +5,7 @@ import { lookArgs } from './formats.ts';
 import { type RawStream, unsupported } from './headers.ts';
 import type { Launcher } from './launcher.ts';
 
-/** When the packets of one stream are shown. */
+/** Holds when the packets of one stream are shown. */
 export interface PacketTimes {
   readonly packets: number;
   readonly startUs: number;
@@ -87,7 +87,7 @@ export async function scanPackets(
   };
 }
 
-/** Where times lie, in ticks. */
+/** Holds where times lie, in ticks. */
 class Span {
   readonly times: number[] = [];
   count = 0;
@@ -114,7 +114,10 @@ function statedDistance(stream: RawStream, toUs: number): number {
   return (num > 0 && den > 0 ? (1e6 * den) / num : 40_000) / toUs;
 }
 
-/** Whether distances differ by more than two ticks, or two milliseconds where ticks are finer than files are exact. */
+/**
+ * Tells whether distances differ by more than two ticks, or two milliseconds where ticks are finer than files are
+ * exact.
+ */
 function isVariable(sorted: Float64Array, toUs: number): boolean {
   let least = Number.POSITIVE_INFINITY;
   let most = 0;

@@ -8,7 +8,7 @@ import { type PacketTimes, tooLong } from './packets.ts';
 import { uprightSize } from './size.ts';
 import type { AudioInfo, ColorTags, MediaInfo, Size } from './types.ts';
 
-/** What decoding needs to know beyond what engines are told. */
+/** Holds what decoding needs to know beyond what engines are told. */
 export interface VideoDetails {
   readonly stream: number;
   /** Microseconds in the file's own time at which the output's time begins. */
@@ -185,8 +185,8 @@ function describeVideo(
 }
 
 /**
- * Turns and mirroring of a display matrix (ISO 14496-12, 8.2.2.1), rounded to quarter turns clockwise; mirroring is left
- * to right and comes first.
+ * Turns and mirroring of a display matrix (ISO 14496-12, 8.2.2.1), rounded to quarter turns clockwise; mirroring is
+ * left to right and comes first.
  */
 export function orientation(matrix: string | undefined): { quarterTurns: 0 | 1 | 2 | 3; mirrored: boolean } {
   const rows = matrix?.split('\n').map((line) => line.split(':')[1]?.trim().split(/\s+/).map(Number)) ?? [];

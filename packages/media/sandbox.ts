@@ -67,7 +67,7 @@ interface ProgramLimits {
   readonly signal: AbortSignal;
   /** Its nice value. Default: ours. */
   readonly nice?: number | undefined;
-  /** Whether something is written to its standard input. */
+  /** Tells whether something is written to its standard input. */
   readonly feed?: boolean;
 }
 

@@ -12,9 +12,12 @@ export interface MediaTools {
   readonly ffprobe: string;
   /** As ffmpeg states it, such as `5.1.9-0+deb12u1`. */
   readonly version: string;
-  /** Arguments before a command that put it into a network of its own, without any interface; empty where the kernel forbids. */
+  /**
+   * Arguments before a command that put it into a network of its own, without any interface; empty where the kernel
+   * forbids.
+   */
   readonly isolate: readonly string[];
-  /** Whether high dynamic range can be brought down to the standard one. */
+  /** Tells whether high dynamic range can be brought down to the standard one. */
   readonly toneMapping: boolean;
 }
 

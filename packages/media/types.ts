@@ -1,6 +1,6 @@
 import type { FrameMemory } from './frame-memory.ts';
 
-/** What the media layer and the engines say to each other about video and sound. */
+/** States what the media layer and the engines say to each other about video and sound. */
 
 /** One decoded picture of a video: upright, square pixels, 8 bit 4:2:0. */
 export interface VideoFrame {
@@ -36,7 +36,7 @@ export interface VideoInfo {
   readonly variableRate: boolean;
   /** Frames in the stream, as far as known without decoding it; progress is counted against it. */
   readonly frameCount: number;
-  /** When the last frame stops being shown, microseconds; what `finish` of a writer wants. */
+  /** States when the last frame stops being shown, microseconds; what `finish` of a writer wants. */
   readonly endUs?: number;
   readonly codec: string;
   readonly color: ColorTags;
@@ -73,7 +73,7 @@ export interface DecodeOptions {
    * Frames are numbered from the first that comes. Default: all.
    */
   readonly fromUs?: number | undefined;
-  /** Where frames are taken from. Default: memory of their own. */
+  /** States where frames are taken from. Default: memory of their own. */
   readonly memory?: FrameMemory;
 }
 
@@ -88,7 +88,7 @@ export interface WriterOptions {
   readonly frameRate: number;
   /** Sound to put beside the frames: a file whose first audio stream is kept as it is where MP4 can carry it. */
   readonly audio?: { readonly path: string };
-  /** Where frames go once they are written: they then belong to the writer and are not copied. */
+  /** States where frames go once they are written: they then belong to the writer and are not copied. */
   readonly memory?: FrameMemory;
 }
 
@@ -99,7 +99,10 @@ export interface WrittenVideo {
 }
 
 export interface VideoWriter {
-  /** Waits while the encoder is behind. Frames come in order, the first at 0; their bytes are copied, unless `memory` takes them. */
+  /**
+   * Waits while the encoder is behind. Frames come in order, the first at 0; their bytes are copied, unless `memory`
+   * takes them.
+   */
   write(frame: Pick<VideoFrame, 'ptsUs' | 'data'>): Promise<void>;
   /** @param endUs when the last frame stops being shown, microseconds */
   finish(endUs: number): Promise<WrittenVideo>;

@@ -193,7 +193,10 @@ function toRgbTables(frame: Planes, color: Colors): ToRgb {
   return made;
 }
 
-/** What brightness and the two colour values are made of: y0 + yr·R + yg·G + yb·B, and 128 + ur·R + … for U, V. */
+/**
+ * Returns what brightness and the two colour values are made of: y0 + yr·R + yg·G + yb·B, and 128 + ur·R + … for U,
+ * V.
+ */
 export function fromRgbFactors(frame: Pick<VideoFrame, 'width' | 'height'>, color: Colors) {
   const { kr, kb, kg, y0, ySpan, cSpan } = facts(frame, color);
   const yScale = ySpan / 255;

@@ -45,7 +45,7 @@ export interface OpenObject extends ObjectInfo {
 /** A part of a list. */
 export interface ObjectsPage {
   readonly objects: readonly StoredObject[];
-  /** What to give as `after` for the part that follows; undefined: this was the last. */
+  /** States what to give as `after` for the part that follows; undefined: this was the last. */
   readonly next?: string;
 }
 

@@ -1,8 +1,8 @@
 import type { FileHandle } from 'node:fs/promises';
 
 /**
- * What the directory store keeps at the end of an object's file, so that bytes and facts appear in one rename and no
- * crash can part them: JSON, its length (4 bytes, big endian) and a mark (4 bytes).
+ * Holds what the directory store keeps at the end of an object's file, so that bytes and facts appear in one rename
+ * and no crash can part them: JSON, its length (4 bytes, big endian) and a mark (4 bytes).
  */
 export interface Footer {
   readonly key: string;

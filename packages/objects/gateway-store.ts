@@ -17,7 +17,7 @@ import {
 
 /** Lifetime of the links it follows itself: one request, and clocks that differ by minutes. */
 const OWN_LINK_SECONDS = LONGEST_INTERNAL_SECONDS / 2;
-/** What an S3 API takes as one object; the interface has no limit of its own. */
+/** States what an S3 API takes as one object; the interface has no limit of its own. */
 const MAX_BYTES = 5 * 2 ** 40;
 
 const page = z.object({

@@ -11,7 +11,7 @@ export type LinkMethod = 'GET' | 'PUT' | 'DELETE' | 'LIST';
 /** Links for `DELETE` and `LIST` hold no longer than this: they are made for one request. */
 export const LONGEST_INTERNAL_SECONDS = 600;
 
-/** What a link permits. A GET link also permits HEAD. */
+/** Holds what a link permits. A GET link also permits HEAD. */
 export interface LinkGrant {
   readonly method: LinkMethod;
   /** LIST: what the keys begin with. */

@@ -7,7 +7,10 @@ import type { ObjectStore } from './store.ts';
 
 /** The settings of `objectsShape` in common/config. */
 export interface OpenObjectStoreOptions {
-  /** `file:///absolute/folder`, `http(s)://host:port` of a gateway that has such a folder, or `s3://bucket[/prefix]?region=…&endpoint=…&forcePathStyle=true&publicEndpoint=…`. */
+  /**
+   * `file:///absolute/folder`, `http(s)://host:port` of a gateway that has such a folder, or
+   * `s3://bucket[/prefix]?region=…&endpoint=…&forcePathStyle=true&publicEndpoint=…`.
+   */
   readonly url: string;
   /** Needed by the directory store, and to reach it over HTTP. */
   readonly signingKey?: Buffer;
@@ -16,7 +19,7 @@ export interface OpenObjectStoreOptions {
 }
 
 export type OpenedObjectStore = ObjectStore & {
-  /** Where the store is another server: whether it can be used. @throws StoreFault */
+  /** States where the store is another server: whether it can be used. @throws StoreFault */
   check?(signal: AbortSignal, answerMs: number): Promise<void>;
   close(): Promise<void>;
 };

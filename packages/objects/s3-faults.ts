@@ -6,7 +6,7 @@ export interface S3Place {
   readonly endpoint?: string | undefined;
 }
 
-/** What is wrong with the key pair or the token itself, and not with what they may do. */
+/** States what is wrong with the key pair or the token itself, and not with what they may do. */
 const REFUSALS = [
   'InvalidAccessKeyId',
   'SignatureDoesNotMatch',

@@ -25,7 +25,7 @@ export interface SignedLinkOptions {
   readonly expiresInSeconds: number;
   /** Moment the signature dates from; the same moment gives the same link. Default: now. */
   readonly signedAt?: Date;
-  /** Who will use the link: clients outside, or agents inside the cluster. Default: `public`. */
+  /** States who will use the link: clients outside, or agents inside the cluster. Default: `public`. */
   readonly audience?: 'public' | 'internal';
 }
 
@@ -55,8 +55,8 @@ export interface ObjectStore {
   /** Idempotent: deleting what is not there succeeds. */
   delete(key: string): Promise<void>;
   /**
-   * Every object whose key begins with the prefix, in no order, read bit by bit. What is stored or deleted meanwhile may
-   * or may not be among them.
+   * Every object whose key begins with the prefix, in no order, read bit by bit. What is stored or deleted meanwhile
+   * may or may not be among them.
    */
   list(prefix: string): AsyncIterable<StoredObject>;
   signGet(key: string, options: SignedLinkOptions): Promise<string>;
@@ -91,7 +91,7 @@ export function checkKey(key: string): void {
 
 const PREFIX = /^[A-Za-z0-9._/-]{0,512}$/;
 
-/** Whether there could be keys that begin so. */
+/** Tells whether there could be keys that begin so. */
 export function isKeyPrefix(prefix: string): boolean {
   return PREFIX.test(prefix);
 }

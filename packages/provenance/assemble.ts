@@ -5,7 +5,7 @@ import { type Layout, lengthOf, type Piece, UnmarkableFileError } from './contai
 /** Bytes held at once while a file is hashed or copied. */
 const BLOCK = 1024 * 1024;
 
-/** Where the manifest stands in the new file. */
+/** Returns where the manifest stands in the new file. */
 export function manifestSpan(layout: Layout): { start: number; length: number } | undefined {
   let at = 0;
   for (const piece of layout.pieces) {
@@ -26,8 +26,8 @@ export async function dataHash(file: FileHandle, layout: Layout, signal: AbortSi
 }
 
 /**
- * SHA-256 over the top-level boxes, each after its place in the file as eight bytes; the file's type and the manifest are
- * left out: what a `c2pa.hash.bmff.v3` assertion holds.
+ * SHA-256 over the top-level boxes, each after its place in the file as eight bytes; the file's type and the manifest
+ * are left out: what a `c2pa.hash.bmff.v3` assertion holds.
  */
 export async function boxesHash(file: FileHandle, layout: Layout, signal: AbortSignal): Promise<Uint8Array> {
   const hash = createHash('sha256');

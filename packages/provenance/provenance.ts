@@ -13,13 +13,13 @@ import { type Credential, createSigner, type SignerFiles } from './signer.ts';
 import { ORIGINS, type Origin } from './source-types.ts';
 import { xmpPacket } from './xmp.ts';
 
-/** What the GpuAgent says of it. */
+/** Holds what the GpuAgent says of it. */
 export interface ProvenanceStatement {
-  /** Whether outputs carry a signed manifest besides the metadata, which they always do. */
+  /** Tells whether outputs carry a signed manifest besides the metadata, which they always do. */
   readonly manifests: boolean;
   /** Whom readers name as the signer. */
   readonly signedBy?: string;
-  /** When the certificate expires. */
+  /** States when the certificate expires. */
   readonly notAfter?: string;
   readonly message: string;
 }
@@ -39,8 +39,8 @@ export interface Provenance {
   /** Asked before work is begun. @throws SigningCredentialError when its output could not be signed */
   ready(): Promise<void>;
   /**
-   * Writes where the output comes from into it. Returns the path of the marked file, beside the one that is given, which
-   * is removed.
+   * Writes where the output comes from into it. Returns the path of the marked file, beside the one that is given,
+   * which is removed.
    * @throws UnmarkableFileError, SigningCredentialError, or the signal's reason
    */
   mark(options: MarkOptions): Promise<string>;

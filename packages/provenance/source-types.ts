@@ -17,7 +17,7 @@ export interface Origin {
   readonly parts: Readonly<Record<string, Part>>;
 }
 
-/** Where the output of each capability comes from; docs/guide/owner/provenance.md says why. */
+/** States where the output of each capability comes from; docs/guide/owner/provenance.md says why. */
 export const ORIGINS: Readonly<Partial<Record<Capability, Origin>>> = {
   'face-swap-image': edited({ image: 'parentOf', face: 'componentOf' }),
   'face-swap': edited({ video: 'parentOf', face: 'componentOf' }),

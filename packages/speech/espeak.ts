@@ -48,7 +48,7 @@ export interface EspeakManner {
   /** Words a minute, and 0 to 99. */
   readonly rate?: number;
   readonly pitch?: number;
-  /** Whether a sentence's pause comes after the last word too, as it does by itself. */
+  /** Tells whether a sentence's pause comes after the last word too, as it does by itself. */
   readonly endPause?: boolean;
   readonly reading?: PhonemeReading;
 }

@@ -35,8 +35,9 @@ interface Run {
 }
 
 /**
- * Says who speaks what: the chosen voice all that it can read, and words that it cannot another one. A script with words
- * that nobody reads is refused: what is paid for would lack them. A single letter, as in a formula, is left out.
+ * Says who speaks what: the chosen voice all that it can read, and words that it cannot another one. A script with
+ * words that nobody reads is refused: what is paid for would lack them. A single letter, as in a formula, is left
+ * out.
  * @throws RenderError `processing_failed`
  */
 export function shareOut(tools: SpeechTools, chosen: Voice, passages: readonly Passage[]): SharedScript {
@@ -105,7 +106,7 @@ function runsOf(text: string): Run[] {
 
 const lettersOf = ({ text }: Run): string[] => [...text].filter((sign) => LETTER.test(sign));
 
-/** Who reads all of a run that the passage's voice does not. */
+/** Returns who reads all of a run that the passage's voice does not. */
 function readerOf(tools: SpeechTools, run: Run): Voice | undefined {
   const voice = voiceOfWriting(tools, run.writing ?? 'Latin');
   return voice && lettersOf(run).every((letter) => reads(voice, letter)) ? voice : undefined;
@@ -119,7 +120,7 @@ function without(text: string, { at, text: own }: Run, letters: readonly string[
   return text.slice(0, at) + rest + text.slice(at + own.length);
 }
 
-/** What the writing system of a letter is called. */
+/** Returns what the writing system of a letter is called. */
 function nameOf(letter: string): string {
   const writing = writingOfLetter(letter);
   if (writing === undefined) return SYMBOL;

@@ -15,7 +15,10 @@ const PASSAGE_LENGTH = 400;
 const LONGEST_WORD = 40;
 /** Pictures, and the frame around the sign of a key; digits, # and * are emoji only with that behind them. */
 const PICTURES = /\p{Extended_Pictographic}|\p{Regional_Indicator}|\p{Emoji_Modifier}|\u20E3/gu;
-/** What nobody sees: marks of direction, tags, variation selectors, word joiners; but not the two joiners of letters. */
+/**
+ * States what nobody sees: marks of direction, tags, variation selectors, word joiners; but not the two joiners of
+ * letters.
+ */
 const INVISIBLE = /(?![\u200C\u200D])\p{Default_Ignorable_Code_Point}/gu;
 /**
  * Joiners of letters that are not part of how a word is written. They are after the sign that takes an Indic letter's
@@ -41,8 +44,8 @@ const SPACES = /[\p{Cc}\p{Zs}\p{Zl}\uFFFC\uFFFD]|[\p{Co}\p{Cn}]/gu;
 const SPOKEN = /[\p{L}\p{N}]/u;
 
 /**
- * What of a script is spoken: no controls, marks of direction or pictures, all white space alike; paragraphs stay apart,
- * and words that have something invisible in them stay whole.
+ * Returns what of a script is spoken: no controls, marks of direction or pictures, all white space alike; paragraphs
+ * stay apart, and words that have something invisible in them stay whole.
  */
 export function cleanText(script: string): string {
   return (

@@ -5,7 +5,7 @@ import type { ToolExit } from '@semblance/media/sandbox';
 import type { Phone } from './sounds.ts';
 import type { SpeechTools } from './speech-tools.ts';
 
-/** What was said in one go. */
+/** Holds what was said in one go. */
 export interface Utterance {
   readonly sampleRate: number;
   /** Mono. */
@@ -33,7 +33,7 @@ export interface SynthesiserOptions {
   readonly directory: string;
 }
 
-/** What to say of a synthesiser that ended before it had spoken. */
+/** Returns what to say of a synthesiser that ended before it had spoken. */
 export function speechFailure(program: string, exit: ToolExit): RenderError | EngineInterruptedError {
   const fault = interrupted(exit, program);
   if (fault) return fault;

@@ -15,7 +15,7 @@ const ESPEAK_PREFIX = 'espeak-ng/';
 /** espeak-ng's ways to change a voice that are voices of their own to a listener. */
 const VARIANTS = /^(.+?)(\+(?:f[1-5]|m[1-8]))?$/;
 
-/** Who speaks a writing system when nothing else is said: the language that most of its readers have. */
+/** States who speaks a writing system when nothing else is said: the language that most of its readers have. */
 const BY_WRITING: Readonly<Record<string, string>> = {
   Latin: 'en-us',
   Cyrillic: 'ru',
@@ -45,9 +45,10 @@ const BY_WRITING: Readonly<Record<string, string>> = {
 };
 
 /**
- * Writing systems that a voice reads besides Latin, by espeak-ng's name of its language. What it spells by the names or
- * numbers of letters is not among them, also where the language is written so: Kurdish in Arabic letters, Azerbaijani and
- * Turkmen in Cyrillic ones, Korean and Hakka in Chinese ones. Japanese is, which cannot be cut out of its sentences.
+ * Writing systems that a voice reads besides Latin, by espeak-ng's name of its language. What it spells by the names
+ * or numbers of letters is not among them, also where the language is written so: Kurdish in Arabic letters,
+ * Azerbaijani and Turkmen in Cyrillic ones, Korean and Hakka in Chinese ones. Japanese is, which cannot be cut out of
+ * its sentences.
  */
 export const WRITTEN_IN: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(
@@ -120,14 +121,14 @@ export interface Choice {
   readonly languageUnknown: boolean;
 }
 
-/** What a voice is called in the API and in the details of a result. */
+/** Returns what a voice is called in the API and in the details of a result. */
 export function voiceId({ program, name }: Voice): string {
   return program === 'flite' ? name : `${ESPEAK_PREFIX}${name}`;
 }
 
 /**
- * The voice for a script. A `voice_id` is obeyed or refused; a `language` is a hint; without either, or with a hint that
- * names nothing known, the letters of the script decide.
+ * The voice for a script. A `voice_id` is obeyed or refused; a `language` is a hint; without either, or with a hint
+ * that names nothing known, the letters of the script decide.
  * @throws RenderError `processing_failed` for a voice that is not there
  */
 export function chooseVoice(
@@ -152,15 +153,15 @@ export function voiceFor(tools: SpeechTools, chosen: Voice, { writing }: Passage
   return voiceOfWriting(tools, writing) ?? chosen;
 }
 
-/** Who reads a writing system when the chosen voice does not; undefined where nobody does. */
+/** Returns who reads a writing system when the chosen voice does not; undefined where nobody does. */
 export function voiceOfWriting({ espeak }: SpeechTools, writing: string): Voice | undefined {
   const name = Object.hasOwn(BY_WRITING, writing) ? BY_WRITING[writing] : undefined;
   return name !== undefined && espeak?.voices.has(name) ? { program: 'espeak-ng', name } : undefined;
 }
 
 /**
- * Whether a voice reads a letter or digit for what it is. Those it does not, flite leaves out and espeak-ng spells by the
- * number that they have in Unicode.
+ * Tells whether a voice reads a letter or digit for what it is. Those it does not, flite leaves out and espeak-ng
+ * spells by the number that they have in Unicode.
  */
 export function reads(voice: Voice, letter: string): boolean {
   const writing = writingOfLetter(letter);

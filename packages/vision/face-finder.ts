@@ -73,7 +73,7 @@ export class FaceFinder {
     return this.#fit(picture, await this.#detect(picture, smallest, checkpoint, share), checkpoint, share);
   }
 
-  /** Whether a picture shows upright faces beside known ones. Looks once, and fits no mesh. */
+  /** Tells whether a picture shows upright faces beside known ones. Looks once, and fits no mesh. */
   async seesOthers(
     picture: Picture,
     known: readonly Face[],
@@ -130,7 +130,7 @@ export class FaceFinder {
   }
 }
 
-/** Whether a fitted mesh lies on a face, and that face shows enough of itself. */
+/** Tells whether a fitted mesh lies on a face, and that face shows enough of itself. */
 export function isShown(face: Face): boolean {
   return face.score >= MIN_MESH_SCORE && Math.abs(yaw(face)) <= MAX_YAW;
 }

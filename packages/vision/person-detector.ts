@@ -55,7 +55,10 @@ export class PersonDetector {
   }
 }
 
-/** Where the detector sees a person: the middle of the hips, and a point above that is as far from there as the body reaches. */
+/**
+ * Holds where the detector sees a person: the middle of the hips, and a point above that is as far from there as the
+ * body reaches.
+ */
 export interface Sight {
   readonly score: number;
   readonly hips: Point;
@@ -103,7 +106,10 @@ function average(group: readonly Sight[]): Sight {
   };
 }
 
-/** The square that shows a person whose hips lie at one point and whose body reaches as far as the other, which is above. */
+/**
+ * The square that shows a person whose hips lie at one point and whose body reaches as far as the other, which is
+ * above.
+ */
 export function aroundPerson(hips: Point, reach: Point): SquareRegion {
   const [dx, dy] = [reach.x - hips.x, reach.y - hips.y];
   return {

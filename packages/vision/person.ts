@@ -63,7 +63,7 @@ export interface PersonMask {
   /** side × side, 0–255. */
   readonly data: Uint8Array;
   readonly side: number;
-  /** Where the square lies in the picture. */
+  /** States where the square lies in the picture. */
   readonly region: SquareRegion;
 }
 

@@ -21,7 +21,7 @@ export interface CropTransform {
   readonly scale: number;
   /** Clockwise turn of the crop's x axis in the picture (y down), radians. */
   readonly angle: number;
-  /** Where the crop's origin lies in the picture. */
+  /** States where the crop's origin lies in the picture. */
   readonly originX: number;
   readonly originY: number;
 }
@@ -109,7 +109,7 @@ export function cropRgb(
   return { width, height, data: out };
 }
 
-/** Whether no pixel of a crop lies outside the picture. */
+/** Tells whether no pixel of a crop lies outside the picture. */
 function liesWithin(picture: Picture, transform: CropTransform, width: number, height: number): boolean {
   return [0, width].every((x) =>
     [0, height].every((y) => {

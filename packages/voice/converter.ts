@@ -10,7 +10,7 @@ const FULL = 32_768;
 const ROUND_FROM = 0.85;
 /** Loudness is compared over about so much voice, seconds. */
 const LOUDNESS_SEC = 0.3;
-/** What the voice is held to before there is much of it: its own power, as if for a while at this level. */
+/** States what the voice is held to before there is much of it: its own power, as if for a while at this level. */
 const PRIOR_POWER = 1e-4;
 /** Farthest that loudness is corrected, as a factor. */
 const MAX_GAIN = 2;
@@ -27,8 +27,8 @@ export interface VoiceConverter {
   /** How much later than its input the output is. */
   readonly latencySamples: number;
   /**
-   * Takes any number of samples and returns as many: silence for the first `latencySamples` of a stream, then its sound.
-   * What comes out does not depend on how the stream was cut.
+   * Takes any number of samples and returns as many: silence for the first `latencySamples` of a stream, then its
+   * sound. What comes out does not depend on how the stream was cut.
    */
   push(chunk: Int16Array): Int16Array;
   /** Ends the stream: returns the last `latencySamples`. The next push begins another stream. */

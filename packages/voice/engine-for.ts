@@ -3,7 +3,7 @@ import type { ModelVoices } from './rvc/model-voices.ts';
 import type { RvcModels } from './rvc/rvc-models.ts';
 
 /**
- * What converts to a voice: the model that it names, where this node has it, else `builtin`.
+ * Returns what converts to a voice: the model that it names, where this node has it, else `builtin`.
  * @param node its models; undefined: it has none
  * @returns `engine`, to be said to whoever asks: `builtin`, `onnx <model>`, or `none` where sound goes through
  */

@@ -5,16 +5,19 @@ import type { Ring } from './ring.ts';
 const CROSSOVER_HZ = 4_000;
 /** Length of the filter that parts the bands, seconds. */
 const FILTER_SEC = 0.001;
-/** Power above the crossover for each unit below it: up to the first it is part of the voice, from the second on friction. */
+/**
+ * Power above the crossover for each unit below it: up to the first it is part of the voice, from the second on
+ * friction.
+ */
 const VOICE = 0.1;
 const FRICTION = 0.5;
 /** Below this rate there is no band to part. */
 const LEAST_RATE = 12_000;
 
 /**
- * Takes the friction out of sound that is going to be moved in pitch: z and v are a voice and a hiss at once, and a hiss
- * cut into periods buzzes. What lies above 4 kHz is taken out as far as there is much of it, compared with what lies
- * below.
+ * Takes the friction out of sound that is going to be moved in pitch: z and v are a voice and a hiss at once, and a
+ * hiss cut into periods buzzes. What lies above 4 kHz is taken out as far as there is much of it, compared with what
+ * lies below.
  */
 export class Friction {
   /** How many samples behind the sound the result is, at most. */
@@ -27,7 +30,7 @@ export class Friction {
   readonly #reach: number;
   readonly #kernels: Kernels;
   readonly #kernel: Float32Array;
-  /** What the block last parted is filtered from, and the block itself. */
+  /** States what the block last parted is filtered from, and the block itself. */
   readonly #input: Float32Array;
   readonly #block: Float32Array;
   /** Low band of the block last parted, and of the one before it. */
@@ -53,7 +56,7 @@ export class Friction {
     this.lag = this.#reach + 2 * hop;
   }
 
-  /** To be called when the sound has `end` samples, a hop after the call before. */
+  /** Must be called when the sound has `end` samples, a hop after the call before. */
   part(end: number): void {
     const [hop, reach] = [this.#hop, this.#reach];
     const first = end - reach - hop;

@@ -10,7 +10,7 @@ const RISE = Float64Array.from({ length: STEPS + 2 }, (_, i) => 0.5 - 0.5 * Math
 
 /** One period of the voice, cut out around a mark and put to a new place. Times are samples of the output. */
 export interface Grain {
-  /** Where its mark comes to lie. */
+  /** States where its mark comes to lie. */
   readonly at: number;
   /** Its mark in the sound. */
   readonly mark: number;
@@ -46,7 +46,7 @@ export class Grains {
     this.#rises.set(RISE);
   }
 
-  /** Whether any sounds. */
+  /** Tells whether any sounds. */
   get isSounding(): boolean {
     return this.#grains.length > 0;
   }

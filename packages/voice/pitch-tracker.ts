@@ -19,10 +19,12 @@ const WINDOW_SEC = 0.02;
 const CANDIDATES = 6;
 /** Peaks below this are no candidates. */
 const LEAST_CLARITY = 0.3;
-/** Sound of less power is no voice (75 dB below full scale): what converters and codecs hum by themselves lies there. */
+/**
+ * Sound of less power is no voice (75 dB below full scale): what converters and codecs hum by themselves lies there.
+ */
 const LEAST_POWER = 3e-8;
 
-/** What is known of the sound around one moment. */
+/** Holds what is known of the sound around one moment. */
 export interface PitchFrame {
   /** 0 without a voice. */
   hz: number;
@@ -31,9 +33,10 @@ export interface PitchFrame {
 }
 
 /**
- * Finds the pitch of a stream of speech, a frame each 4 ms, each from the 39 ms of sound before it. A frame's candidates
- * are the peaks of the normalised square difference function (McLeod and Wyvill, "A smarter way to find pitch", ICMC
- * 2005), with both parts of every comparison centred on the same moment; {@link PitchPath} chooses among them.
+ * Finds the pitch of a stream of speech, a frame each 4 ms, each from the 39 ms of sound before it. A frame's
+ * candidates are the peaks of the normalised square difference function (McLeod and Wyvill, "A smarter way to find
+ * pitch", ICMC 2005), with both parts of every comparison centred on the same moment; {@link PitchPath} chooses among
+ * them.
  */
 export class PitchTracker {
   /** Samples between two frames. */
@@ -49,7 +52,7 @@ export class PitchTracker {
   readonly #kernels: Kernels;
   readonly #kernel: Float32Array;
   readonly #input: Float32Array;
-  /** What the filter makes of it. */
+  /** States what the filter makes of it. */
   readonly #lowered: Float32Array;
   readonly #least: number;
   readonly #most: number;

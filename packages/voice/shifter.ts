@@ -27,12 +27,13 @@ export interface ShifterOptions {
 
 /**
  * Moves pitch and formants of a voice: pitch-synchronous overlap-add (Moulines and Charpentier, "Pitch-synchronous
- * waveform processing techniques for text-to-speech synthesis using diphones", Speech Communication 9, 1990), streaming,
- * the grains read at another speed for the formants (Lent, "An efficient method for pitch shifting digitally sampled
- * sounds", Computer Music Journal 13, 1989). Where there is no voice, and for the friction in voiced sounds, the sound
- * itself goes through, delayed like the rest.
+ * waveform processing techniques for text-to-speech synthesis using diphones", Speech Communication 9, 1990),
+ * streaming, the grains read at another speed for the formants (Lent, "An efficient method for pitch shifting
+ * digitally sampled sounds", Computer Music Journal 13, 1989). Where there is no voice, and for the friction in
+ * voiced sounds, the sound itself goes through, delayed like the rest.
  *
- * A grain is decided upon when it begins to sound: which period it is made of, and how far it lies from the one before.
+ * A grain is decided upon when it begins to sound: which period it is made of, and how far it lies from the one
+ * before.
  */
 export class Shifter {
   readonly latency: number;
@@ -53,12 +54,12 @@ export class Shifter {
   readonly #longestRise: number;
   readonly #settled: number;
   #now = 0;
-  /** When the next step of the tracker is due. */
+  /** States when the next step of the tracker is due. */
   #frameAt: number;
-  /** When the next grain must be decided upon, and where its mark comes to lie; Infinity without a voice. */
+  /** States when the next grain must be decided upon, and where its mark comes to lie; Infinity without a voice. */
   #decideAt = Number.POSITIVE_INFINITY;
   #nextGrain = 0;
-  /** When the newest grain begins to fall, and for how long it does. */
+  /** States when the newest grain begins to fall, and for how long it does. */
   #fallAt = 0;
   #fall = 1;
   #voiced = false;
@@ -96,12 +97,12 @@ export class Shifter {
     return Math.min(this.#frameAt, this.#decideAt) - this.#now;
   }
 
-  /** Whether the pitch tracker stepped when {@link step} was last called. */
+  /** Tells whether the pitch tracker stepped when {@link step} was last called. */
   get stepped(): boolean {
     return this.#now + this.hop === this.#frameAt;
   }
 
-  /** Whether what {@link step} last made is a voice. */
+  /** Tells whether what {@link step} last made is a voice. */
   get voiced(): boolean {
     return this.#voiced;
   }

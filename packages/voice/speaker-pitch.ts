@@ -53,7 +53,7 @@ export class SpeakerPitch {
     this.#median = Number.isNaN(this.#median) ? octave : this.#median + pace * (median - this.#median);
   }
 
-  /** What a pitch becomes, as a factor. */
+  /** Returns what a pitch becomes, as a factor. */
   ratio(hz: number): number {
     if (Number.isNaN(this.#median)) return 1;
     const octave = Math.log2(hz);

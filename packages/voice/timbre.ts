@@ -18,9 +18,9 @@ export interface TimbrePoint {
 }
 
 /**
- * A curve of gain over frequency, as a cascade of peak filters an octave apart. Filters reach into each other's bands, so
- * their gains are solved for: least squares over how far each reaches, as in Välimäki and Liski, "Accurate cascade
- * graphic equalizer" (IEEE Signal Processing Letters 24, 2017). No delay but that of the filters' own phase.
+ * A curve of gain over frequency, as a cascade of peak filters an octave apart. Filters reach into each other's
+ * bands, so their gains are solved for: least squares over how far each reaches, as in Välimäki and Liski, "Accurate
+ * cascade graphic equalizer" (IEEE Signal Processing Letters 24, 2017). No delay but that of the filters' own phase.
  */
 export class Timbre {
   readonly #coefficients: Float64Array;
@@ -87,7 +87,7 @@ export class Timbre {
     state[2 * band + 3] = t2;
   }
 
-  /** To be called now and then: forgets what has died away. */
+  /** Must be called now and then: forgets what has died away. */
   settle(): void {
     for (let i = 0; i < this.#state.length; i++) {
       if (Math.abs(this.#state[i] as number) < NOTHING) this.#state[i] = 0;
@@ -132,7 +132,10 @@ function solveGains(
   return gains;
 }
 
-/** A peak filter, `[b0, b1, b2, a1, a2]` (Bristow-Johnson, "Cookbook formulae for audio equalizer biquad coefficients"). */
+/**
+ * A peak filter, `[b0, b1, b2, a1, a2]` (Bristow-Johnson, "Cookbook formulae for audio equalizer biquad
+ * coefficients").
+ */
 function peak(hz: number, db: number, sampleRate: number): number[] {
   const a = 10 ** (db / 40);
   const w = (2 * Math.PI * hz) / sampleRate;

@@ -10,7 +10,10 @@ export function nameOf(component: Component): string {
   return `${component}.semblance.internal`;
 }
 
-/** Who may call the gRPC server of a component. The admin command runs beside the control plane, with its certificate. */
+/**
+ * States who may call the gRPC server of a component. The admin command runs beside the control plane, with its
+ * certificate.
+ */
 export const CALLERS: Readonly<Record<Component, readonly Component[]>> = {
   gateway: [],
   'control-plane': ['gateway', 'operator', 'control-plane'],

@@ -2,7 +2,7 @@ import type { Registry } from 'prom-client';
 import { gauge } from '../../kube/metrics.ts';
 import type { Tls } from './tls.ts';
 
-/** When the certificate in use ends, and its authority; no value without TLS. */
+/** Returns when the certificate in use ends, and its authority; no value without TLS. */
 export function observeExpiry(registry: Registry, tls: Tls | undefined): void {
   gauge(registry, {
     name: 'semblance_tls_certificate_not_after_seconds',

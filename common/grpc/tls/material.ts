@@ -17,7 +17,7 @@ export interface Material extends MaterialFiles {
   readonly authorityNotAfter: Date;
 }
 
-/** What is wrong with the files; its message names the file. */
+/** Says what is wrong with the files; its message names the file. */
 export class MaterialError extends Error {
   override readonly name = 'MaterialError';
   readonly code = 'invalid_certificate';

@@ -16,7 +16,10 @@ type IdentityListener = Parameters<Provider['addIdentityCertificateListener']>[0
 const POLL_MS = 5_000;
 
 export interface TlsOptions<Dir extends string | undefined> {
-  /** Folder with `tls.crt`, `tls.key` and `ca.crt`, as a Secret of type kubernetes.io/tls is mounted. Undefined: no TLS. */
+  /**
+   * Folder with `tls.crt`, `tls.key` and `ca.crt`, as a Secret of type kubernetes.io/tls is mounted. Undefined: no
+   * TLS.
+   */
   readonly dir: Dir;
   /** Which service this is; its certificate must say so. */
   readonly component: Component;
@@ -31,14 +34,14 @@ export interface SecureChannel {
   readonly options: ChannelOptions;
 }
 
-/** What a service proves itself with to others, and knows them by. It follows its files. */
+/** Holds what a service proves itself with to others, and knows them by. It follows its files. */
 export interface Tls {
   readonly component: Component;
   readonly logger: Logger;
   readonly current: Material;
   /** For a client of a component: the server must prove to be one. */
   to(component: Component): SecureChannel;
-  /** Told of every new material. @returns ends that */
+  /** Is told of every new material. @returns ends that */
   onChange(listener: (material: Material) => void): () => void;
   close(): void;
 }

@@ -1,4 +1,4 @@
-/** What a script of an AudioWorklet finds beside the language itself; TypeScript's libraries do not have it. */
+/** States what a script of an AudioWorklet finds beside the language itself; TypeScript's libraries do not have it. */
 declare class AudioWorkletProcessor {
   readonly port: MessagePort;
 }

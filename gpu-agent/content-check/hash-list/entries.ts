@@ -23,7 +23,7 @@ export function parseEntry(line: string): ListEntry {
   return { kind, bits: Buffer.from(digits, 'hex') };
 }
 
-/** Whether one of the entries looks like this, mirrored or not. */
+/** Tells whether one of the entries looks like this, mirrored or not. */
 export function matches(entries: readonly ListEntry[], seen: Fingerprint, distance: number): boolean {
   if (seen[0].quality < LEAST_QUALITY) return false;
   return entries.some(

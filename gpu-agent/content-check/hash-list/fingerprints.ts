@@ -9,7 +9,10 @@ import { PDQ_SIDE, type PdqHash, pdqHashes } from './pdq.ts';
 
 /** One frame of a video is looked at in each of these. */
 const EVERY_US = 1_000_000;
-/** Pixels of the largest picture that is opened. Of what callers send, larger ones than engines take are refused before. */
+/**
+ * Pixels of the largest picture that is opened. Of what callers send, larger ones than engines take are refused
+ * before.
+ */
 const MAX_PIXELS = 200_000_000;
 
 const CHUNK = 256 * 1024;
@@ -28,7 +31,7 @@ export interface Fingerprints {
   close(): Promise<void>;
 }
 
-/** Told often: of each piece of a file that is hashed, and of each frame. */
+/** Is told often: of each piece of a file that is hashed, and of each frame. */
 export type OnStep = () => void;
 
 export function createFingerprints(): Fingerprints {

@@ -20,11 +20,11 @@ export interface LookerProcessOptions extends LookerOptions {
 
 /** A process that looks at files, at several at once. */
 export interface LookerProcess {
-  /** Whether it can be asked. */
+  /** Tells whether it can be asked. */
   readonly alive: boolean;
   /**
-   * @throws LookerEndedError when the process ended, be it for another look; ContentCheckError when this one stood still;
-   *   the signal's reason
+   * @throws LookerEndedError when the process ended, be it for another look; ContentCheckError when this one stood
+   *   still; the signal's reason
    */
   look(looked: Looked, signal: AbortSignal): Promise<LookerAnswer>;
   /** Resolves when the process is gone. */

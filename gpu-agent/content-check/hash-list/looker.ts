@@ -11,7 +11,7 @@ export interface LookerOptions {
   readonly distance: number;
 }
 
-/** What the process of the hash list does: says which of the files, if any, is on the list. */
+/** Holds what the process of the hash list does: says which of the files, if any, is on the list. */
 export interface Looker {
   /** @param onStep told often while there is something to look at */
   find(looked: Looked, signal: AbortSignal, onStep: () => void): Promise<CheckedFile | undefined>;

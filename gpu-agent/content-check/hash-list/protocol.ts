@@ -1,7 +1,7 @@
 import type { RenderErrorCode } from '@semblance/engine-api/engine';
 import type { CheckSubject } from '../check.ts';
 
-/** What the process is told of a job. */
+/** Holds what the process is told of a job. */
 export type Looked = Pick<CheckSubject, 'phase' | 'files'>;
 
 export type ToLooker =

@@ -24,8 +24,8 @@ export interface EnginePoolOptions {
   /** Renders one process holds at once. 1 isolates renders from each other; more share the engine's memory. */
   readonly rendersPerProcess: number;
   /**
-   * Whether its capabilities are offered while no process is warm, so that work waits for the restart. Default true;
-   * false for what may stay away for long.
+   * Tells whether its capabilities are offered while no process is warm, so that work waits for the restart. Default
+   * true; false for what may stay away for long.
    */
   readonly offeredWhileDown?: boolean;
   /** Existing private directory; each process gets a temporary folder in it. */
@@ -45,9 +45,9 @@ export interface EnginePoolOptions {
 }
 
 export interface EnginePool {
-  /** What can be asked of it now. Undefined until the first process is warm. */
+  /** States what can be asked of it now. Undefined until the first process is warm. */
   readonly engine: EngineInfo | undefined;
-  /** What it last said of itself, whether or not it can be asked now. */
+  /** States what it last said of itself, whether or not it can be asked now. */
   readonly known: EngineInfo | undefined;
   /** Renders that all its processes hold when they are warm; 0 until the first is. */
   readonly places: number;

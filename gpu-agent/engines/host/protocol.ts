@@ -14,7 +14,7 @@ export interface EngineSetup {
   readonly options: EngineOptions;
 }
 
-/** What an engine says of itself once it is warmed up. */
+/** Holds what an engine says of itself once it is warmed up. */
 export interface EngineInfo {
   readonly name: string;
   readonly version: string;

@@ -11,14 +11,14 @@ import { createVoiceEngine, type VoiceEngineOptions } from './voice/voice-engine
 
 export interface LiveEngines {
   readonly engines: readonly LiveEngine[];
-  /** What was asked for and cannot be offered, with the reason. */
+  /** States what was asked for and cannot be offered, with the reason. */
   readonly unavailable: readonly { readonly name: LiveCapability; readonly message: string }[];
 }
 
 /** The engines that the settings give slots to, none of them warm yet. */
 export async function createLiveEngines(options: {
   readonly settings: LiveSettings;
-  /** Where the owner's models are and how they run; undefined: the engine `onnx` is not used. */
+  /** States where the owner's models are and how they run; undefined: the engine `onnx` is not used. */
   readonly onnx: Readonly<Record<string, string>> | undefined;
   readonly logger: Logger;
   readonly onChange: () => void;

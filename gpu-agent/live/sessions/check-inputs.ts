@@ -10,7 +10,7 @@ const WITHIN_MS = 6_000;
 
 type Paths = Readonly<Record<string, string>>;
 
-/** What an engine may open. */
+/** Holds what an engine may open. */
 export interface CheckedInputs {
   readonly inputs: Paths;
   /** Role → why it can be read by nobody, as a sentence. */
@@ -25,8 +25,8 @@ export type CheckInputs = (
 ) => Promise<CheckedInputs>;
 
 /**
- * Has what a session's caller brings looked at: the uploaded pictures and the prompt. A session without either, as any of
- * Voice Swap, has nothing to look at: its voice is the service owner's.
+ * Has what a session's caller brings looked at: the uploaded pictures and the prompt. A session without either, as
+ * any of Voice Swap, has nothing to look at: its voice is the service owner's.
  */
 export function inputChecker(
   contentChecks: Pick<ContentChecks, 'assertAllowed'>,

@@ -23,7 +23,7 @@ export interface LiveSessionsOptions extends PrepareOptions {
   readonly engines: readonly LiveEngine[];
   readonly metrics: LiveMetrics;
   readonly logger: Logger;
-  /** Whether the agent may work: it holds its lease, by its own clock. */
+  /** Tells whether the agent may work: it holds its lease, by its own clock. */
   readonly live: () => boolean;
   readonly limits?: SessionTableLimits;
 }
@@ -53,7 +53,7 @@ export interface LiveSessions {
   list(): LiveSession[];
   /** Sessions of a capability whose slots are taken. */
   held(capability: LiveCapability): number;
-  /** Told of each session that changed; how far streams are is thinned. Returns the function that ends it. */
+  /** Is told of each session that changed; how far streams are is thinned. Returns the function that ends it. */
   subscribe(listener: (id: string) => void): () => void;
   /** Ends every session; resolves when all slots are free. */
   endAll(end: SessionEnd): Promise<void>;
@@ -65,7 +65,7 @@ export interface LiveSessions {
   idle(signal: AbortSignal): Promise<void>;
 }
 
-/** What a relay is told of its session. */
+/** Holds what a relay is told of its session. */
 export interface Told {
   /** The session begins to end. */
   onEnd(end: SessionEnd): void;

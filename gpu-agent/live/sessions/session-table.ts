@@ -27,7 +27,7 @@ export interface SessionEnd {
   readonly message: string;
   /** The agent's process ends, and with it the session, which did nothing wrong. */
   readonly goingAway?: boolean;
-  /** What the client did that the gateway closed its socket for. */
+  /** States what the client did that the gateway closed its socket for. */
   readonly fault?: string;
   /** Why a content check rejected what the session was opened with, for the caller. */
   readonly rejected?: string;
@@ -75,7 +75,7 @@ export const DEFAULT_SESSION_LIMITS: SessionTableLimits = {
   overtimeMs: 5_000,
 };
 
-/** What the agent knows of live sessions, and the rules for them; no clock, no I/O. */
+/** Holds what the agent knows of live sessions, and the rules for them; no clock, no I/O. */
 export interface SessionTable {
   /** @param capacity sessions of the capability that fit now */
   claim(claim: SessionClaim, now: { capacity: number; draining: boolean; at: number }): ClaimDecision;
@@ -94,7 +94,9 @@ export interface SessionTable {
   ended(id: string, at: number): void;
   /** Sessions whose time is up, each with the end it comes to. */
   due(at: number): { readonly id: string; readonly end: SessionEnd }[];
-  /** When to ask `due` again; undefined: nothing waits for anything. It is never later than something is due. */
+  /**
+   * Returns when to ask `due` again; undefined: nothing waits for anything. It is never later than something is due.
+   */
   nextDue(): number | undefined;
   get(id: string): LiveSession | undefined;
   list(): LiveSession[];
@@ -149,7 +151,7 @@ export function createSessionTable(limits: SessionTableLimits = DEFAULT_SESSION_
     }
   }
 
-  /** When and how a session ends if nothing happens before. */
+  /** Returns when and how a session ends if nothing happens before. */
   function dueOf(entry: Entry): readonly [at: number, end: SessionEnd] {
     if (entry.connectedAt === undefined) {
       const end: SessionEnd = { reason: 'no_stream', message: 'nobody connected in time' };

@@ -31,7 +31,7 @@ const LEFT_LIDS = {
   above: [342, 445, 444, 443, 442, 441, 413],
   below: [255, 339, 254, 253, 252, 256, 341],
 };
-/** Where the lids meet, from the upper rim (0) to the lower one (1). */
+/** States where the lids meet, from the upper rim (0) to the lower one (1). */
 const LIDS_MEET = 0.82;
 
 /** How one vertex follows a few control points: their places in the list of controls, and their weights. */
@@ -41,7 +41,7 @@ interface Binding {
   readonly weights: readonly number[];
 }
 
-/** What turns an expression into offsets of the vertices of one head; made once. */
+/** Holds what turns an expression into offsets of the vertices of one head; made once. */
 export class ExpressionRig {
   /** The lips at rest. */
   readonly lips: Float32Array;

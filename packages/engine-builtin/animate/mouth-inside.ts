@@ -15,7 +15,7 @@ const LEAST_SHOWN = 0.04;
 
 type Yuv = readonly [number, number, number];
 
-/** What is seen between the lips of one portrait. */
+/** Holds what is seen between the lips of one portrait. */
 export class MouthInside {
   readonly #planes: Planes;
   readonly #restTop: LipEdge;
@@ -52,7 +52,7 @@ export class MouthInside {
   }
 
   /**
-   * What a frame shows between lips that are now at `lips`.
+   * Returns what a frame shows between lips that are now at `lips`.
    * @param toOwn the plane of the mouth (the face's own frame) for each place of the frame
    * @param jaw how far the chin is below its place in the still
    */

@@ -11,8 +11,8 @@ import { type Reflection, reflect } from './reflect.ts';
 /** Resolution at which head and background are told apart: distance of the eyes in pixels. */
 const WORK_IOD = 28;
 /**
- * Around the edge of the head, in IOD: what of the background goes along with it, from where the background behind it is
- * made up, and from where it is taken.
+ * Around the edge of the head, in IOD: what of the background goes along with it, from where the background behind it
+ * is made up, and from where it is taken.
  */
 const CARRIED = 0.13;
 const PLATE = 0.07;
@@ -20,7 +20,7 @@ const SOURCE = 0.22;
 /** How far behind that edge the background's mirror image stands for it, and from where on it does not, IOD. */
 const REFLECTED = [0.7, 1.3] as const;
 
-/** What a head moves over, and what of the picture moves. */
+/** Holds what a head moves over, and what of the picture moves. */
 export interface Layers {
   readonly shape: HeadShape;
   /** Part of the picture that can change; even. */
@@ -156,7 +156,7 @@ function enlarge(
     for (let i = 0; i < out.data.length; i++) out.data[i] = filled.data[i * 3 + c] as number;
     return out;
   });
-  /** Where the picture has what the reflection shows at a place of the box. */
+  /** Returns where the picture has what the reflection shows at a place of the box. */
   const sourceOf = (x: number, y: number, u: number, v: number): number => {
     const sx = box.left + x + Math.round(sample(reflection.x, u, v) * crop.scale);
     const sy = box.top + y + Math.round(sample(reflection.y, u, v) * crop.scale);

@@ -10,7 +10,7 @@ import { type Angles, rotationOf } from './rotation.ts';
 import { type FaceEdges, faceEdges, smoothSilhouette } from './silhouette.ts';
 import { planesOf } from './yuv.ts';
 
-/** Where a head is, relative to the still: all zero (and scale 1) is the still itself. */
+/** Holds where a head is, relative to the still: all zero (and scale 1) is the still itself. */
 export interface Pose extends Angles {
   /** Shift of the neck's joint to the right and down, in IOD. */
   readonly dx: number;
@@ -25,7 +25,7 @@ export const REST: Pose = { roll: 0, yaw: 0, pitch: 0, dx: 0, dy: 0, scale: 1, e
 /** Points of the mouth's plane. The inner edges of closed lips lie on one line, which tells nothing of what is up. */
 const MOUTH_PLANE = [...LIPS_INNER, ...LIPS_OUTER];
 
-/** What is known of a portrait, as data only. */
+/** Holds what is known of a portrait, as data only. */
 export interface PortraitData {
   readonly width: number;
   readonly height: number;

@@ -5,7 +5,7 @@ export interface BytePlane {
   readonly data: Uint8Array;
 }
 
-/** Where the corners of triangles lie, x and y in turn, in pixels (the centre of pixel i is at i + 0.5). */
+/** Holds where the corners of triangles lie, x and y in turn, in pixels (the centre of pixel i is at i + 0.5). */
 export interface TriangleGeometry {
   /** On the target. */
   readonly to: Float32Array;

@@ -1,6 +1,6 @@
 import { blur, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
 
-/** Where hidden background is copied from, seen from each place, and how far that can be trusted. */
+/** Holds where hidden background is copied from, seen from each place, and how far that can be trusted. */
 export interface Reflection {
   /** Way to the source, pixels of the planes. */
   readonly x: Plane;
@@ -10,9 +10,9 @@ export interface Reflection {
 }
 
 /**
- * Continues what is seen into what is hidden by its mirror image at the border between both: unlike a blurred fill, that
- * keeps the background's pattern and grain, and meets it without a step. Far behind the border it is given up: there
- * mirror images of different borders meet.
+ * Continues what is seen into what is hidden by its mirror image at the border between both: unlike a blurred fill,
+ * that keeps the background's pattern and grain, and meets it without a step. Far behind the border it is given up:
+ * there mirror images of different borders meet.
  * @param hidden above 0.5 where nothing is known
  * @param reach how far behind the border it is trusted, and where no more, pixels
  */
@@ -49,7 +49,9 @@ export function reflect(hidden: Plane, reach: readonly [number, number]): Reflec
   return { x: blur(x, even), y: blur(y, even), share: blur(share, even) };
 }
 
-/** Index of the nearest place that is seen (two passes over the neighbours; Danielsson 1980), -1 where there is none. */
+/**
+ * Index of the nearest place that is seen (two passes over the neighbours; Danielsson 1980), -1 where there is none.
+ */
 function nearestSeen(width: number, height: number, isSeen: (i: number) => boolean): Int32Array {
   const nearest = Int32Array.from({ length: width * height }, (_, i) => (isSeen(i) ? i : -1));
   const distance = (i: number, q: number): number =>

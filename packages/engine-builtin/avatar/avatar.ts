@@ -64,7 +64,7 @@ export interface AvatarJob {
 export interface AvatarTools extends Pick<RenderTools, 'finder' | 'signal' | 'checkpoint' | 'onProgress'> {
   readonly media: Media;
   readonly speech: SpeechTools;
-  /** Told what every frame was commanded to show. */
+  /** Is told what every frame was commanded to show. */
   readonly onFrame?: (seconds: number, mouth: MouthCommand, pose: Pose, portrait: Portrait) => void;
 }
 
@@ -168,7 +168,7 @@ async function readPortrait(path: string, shorterSide: number): Promise<Picture>
   return { ...size, channels: 3, data: new Uint8Array(data.buffer, data.byteOffset, data.length) };
 }
 
-/** What a portrait does while it speaks. */
+/** Holds what a portrait does while it speaks. */
 class Poses {
   readonly #portrait: Portrait;
   readonly #mouth: MouthTrack;

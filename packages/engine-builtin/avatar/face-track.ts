@@ -1,7 +1,7 @@
 import type { Phone } from '@semblance/speech/sounds';
 import { seededRandom } from './random.ts';
 
-/** What a speaker's face does beside the mouth. Angles in radians, lengths in IOD. */
+/** Holds what a speaker's face does beside the mouth. Angles in radians, lengths in IOD. */
 export interface FaceCommand {
   readonly yaw: number;
   readonly pitch: number;

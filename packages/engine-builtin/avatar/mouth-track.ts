@@ -1,7 +1,7 @@
 import { BILABIALS, type Phone } from '@semblance/speech/sounds';
 import { GLIDE_AT, GLIDES, VISEMES, type Viseme } from '../mouth/visemes.ts';
 
-/** What a speaking mouth does at a moment. */
+/** Holds what a speaking mouth does at a moment. */
 export interface MouthCommand {
   /** Distance between the lips in the middle, IOD. */
   readonly open: number;

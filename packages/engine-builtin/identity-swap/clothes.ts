@@ -112,7 +112,7 @@ function meanOf(
   return count < 12 ? undefined : (sum.map((value) => value / count) as Colour);
 }
 
-/** What a character wears where its picture ends. */
+/** Returns what a character wears where its picture ends. */
 function ownClothes({ armless, alphas, skeleton, cutAlong, width, height }: Cutout): Colour | undefined {
   const up = unit(sub(skeleton.shoulders, skeleton.hips));
   const tall = Math.max(1, length(sub(skeleton.shoulders, skeleton.hips)));

@@ -29,11 +29,14 @@ const LEAST_SEEN = 0.5;
 export interface Cutout {
   readonly width: number;
   readonly height: number;
-  /** Where it lies on its picture. */
+  /** States where it lies on its picture. */
   readonly crop: CropTransform;
   readonly skeleton: Skeleton;
   readonly reach: Reach;
-  /** Height on the torso (0 hips, 1 shoulders) below which the picture shows nothing any more; -Infinity: all is shown. */
+  /**
+   * Height on the torso (0 hips, 1 shoulders) below which the picture shows nothing any more; -Infinity: all is
+   * shown.
+   */
   readonly cutAlong: number;
   /** The character as it is, and the same without its arms: what lies behind them is made up. */
   readonly whole: Planes;
@@ -245,7 +248,7 @@ function scaledPoints(points: readonly BodyPoint[], f: number): BodyPoint[] {
   return points.map((p) => ({ ...p, x: p.x * f, y: p.y * f, z: p.z * f }));
 }
 
-/** Where a label is, 0–1 with soft edges between, at full size. */
+/** Returns where a label is, 0–1 with soft edges between, at full size. */
 function plane01({ width, height, labels, factor }: Parts, wanted: (label: number) => boolean): Plane {
   const [w, h] = [Math.ceil(width / factor), Math.ceil(height / factor)];
   const small = plane(w, h);
@@ -261,8 +264,8 @@ function plane01({ width, height, labels, factor }: Parts, wanted: (label: numbe
 }
 
 /**
- * What is seen of each part. Parts overlap a little, so that no gap opens where they are joined, and the trunk and the
- * legs go on behind the arms.
+ * Returns what is seen of each part. Parts overlap a little, so that no gap opens where they are joined, and the
+ * trunk and the legs go on behind the arms.
  */
 function alphasOf(
   matte: Plane,

@@ -17,8 +17,8 @@ const EASE_OUT_SEC = 0.8;
 const MIDDLE = [0, 0.1, 0.57] as const;
 
 /**
- * Of the turn that the picture's own head has, no more than this is taken back, radians: the farther side of a head that
- * is turned or raised more is not on the picture.
+ * Of the turn that the picture's own head has, no more than this is taken back, radians: the farther side of a head
+ * that is turned or raised more is not on the picture.
  */
 const STRAIGHTENED = 0.2;
 /** Pitch of faces that look into the camera, as the mesh sees it (0.13 to 0.18 of four photographs). */
@@ -35,7 +35,7 @@ export interface HeadPose {
 export class ExpressionFollower {
   readonly #portrait: Portrait;
   readonly #mouth: MouthScale;
-  /** What of the picture's own turn is taken back. */
+  /** States what of the picture's own turn is taken back. */
   readonly #still: { readonly yaw: number; readonly pitch: number };
   #reference: DriverReference | undefined;
   #retargeter: Retargeter | undefined;

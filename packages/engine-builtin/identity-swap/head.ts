@@ -18,7 +18,7 @@ const LEAST_IOD = 8;
 /** How far beyond the face's outline hair is taken for the back of a head, distances of the eyes. */
 const BACK = 0.12;
 
-/** What is put in the place of the head on a cut-out: the same part of it, changed. */
+/** Holds what is put in the place of the head on a cut-out: the same part of it, changed. */
 export interface HeadPatch {
   readonly left: number;
   readonly top: number;

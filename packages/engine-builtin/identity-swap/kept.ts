@@ -4,7 +4,7 @@ import { dot, length, sub, toSegment, unit, type Vec } from './geometry.ts';
 import { LIMB_RADIUS } from './segment.ts';
 import { LIMBS, type Limb, type Skeleton } from './skeleton.ts';
 
-/** Whether a character's picture shows all of a body that is ever drawn. */
+/** Tells whether a character's picture shows all of a body that is ever drawn. */
 export function isWhole({ reach, cutAlong }: Cutout): boolean {
   return cutAlong === -Infinity && LIMBS.every((limb) => reach[limb] === 3);
 }
@@ -12,7 +12,7 @@ export function isWhole({ reach, cutAlong }: Cutout): boolean {
 /** From where to where on its upper arm a character's shoulder goes over into the person's arm. */
 const SHOULDER = [0.35, 0.7] as const;
 
-/** What of the person stays in a frame. */
+/** Holds what of the person stays in a frame. */
 export interface Kept {
   /** How much of each chroma pixel stays, 0–1. */
   readonly stays: Plane;
@@ -29,8 +29,8 @@ interface Lacking {
 }
 
 /**
- * What of the person of a frame has no counterpart on the character's picture, and so stays as it is: limbs that the
- * picture does not show, and the body below where it ends.
+ * Returns what of the person of a frame has no counterpart on the character's picture, and so stays as it is: limbs
+ * that the picture does not show, and the body below where it ends.
  * @param distance of each chroma pixel from the person
  * @param of the person's bones, pixels of the frame
  */

@@ -16,8 +16,8 @@ const SPOT = 0.012;
 const LONG = 4;
 
 /**
- * The network's mask, made finer: colours that are the background's and not the person's are taken out of it (as between
- * an arm and the body), and its edge is moved to where the picture's is.
+ * The network's mask, made finer: colours that are the background's and not the person's are taken out of it (as
+ * between an arm and the body), and its edge is moved to where the picture's is.
  */
 export function matteOf(
   image: RgbImage,
@@ -53,7 +53,7 @@ export function matteOf(
   return out;
 }
 
-/** What the network's mask says of each pixel, in log odds, and where it leaves no doubt. */
+/** Returns what the network's mask says of each pixel, in log odds, and where it leaves no doubt. */
 function expectedIn(
   bytes: Uint8Array,
   width: number,

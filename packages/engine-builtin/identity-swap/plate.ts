@@ -7,7 +7,7 @@ import { register, standsStill } from './register.ts';
 
 /** Frames broader than this are followed by cells of four pixels a side, others by two. */
 const BROAD = 800;
-/** What an older look at the background loses against a newer one, a frame: at half a second a fifth. */
+/** States what an older look at the background loses against a newer one, a frame: at half a second a fifth. */
 const AGING = 0.985;
 /** Mean difference (levels) of a background that the camera's motion explains no better: another is begun. */
 const LOST = 14;
@@ -24,8 +24,8 @@ export interface Sight {
 }
 
 /**
- * What lies behind the person, gathered from the frames in which it was seen. Lies as the frames of a standing camera
- * do; where the camera moves, each frame is found on it again.
+ * Holds what lies behind the person, gathered from the frames in which it was seen. Lies as the frames of a standing
+ * camera do; where the camera moves, each frame is found on it again.
  */
 export class BackgroundPlate {
   readonly #width: number;
@@ -279,7 +279,7 @@ function leastAround(quality: Float32Array, width: number, x: number, y: number)
   return least;
 }
 
-/** Where a plane is not empty. */
+/** Returns where a plane is not empty. */
 function boxOf({ width, height, data }: Plane): Box | undefined {
   let [left, top, right, bottom] = [width, height, 0, 0];
   for (let y = 0; y < height; y++) {

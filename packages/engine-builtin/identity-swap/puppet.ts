@@ -23,7 +23,7 @@ export interface Layer {
   readonly triangles: Uint16Array;
 }
 
-/** Where the bones go: maps from the cut-out to the frame. */
+/** Holds where the bones go: maps from the cut-out to the frame. */
 export interface BonePlaces {
   readonly torso: (p: Vec) => Vec;
   /** Of HEAD and the limbs' bones; undefined where a bone is not drawn. */
@@ -165,7 +165,7 @@ function torsoDistance({ hips, shoulders, hipSide, limbs, size }: Skeleton, p: V
 }
 
 /**
- * Where a place of the head is seen when the head turns: what stands out most moves most, as on a ball.
+ * Returns where a place of the head is seen when the head turns: what stands out most moves most, as on a ball.
  * @param turn how far the middle of the face moves to the right and down, in radii of the head
  */
 function turned(own: Skeleton, p: Vec, turn: Vec): Vec {

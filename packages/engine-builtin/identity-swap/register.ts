@@ -45,7 +45,7 @@ export function register(base: Plane, moved: Plane, known: Plane, guess: Affine 
   return { map, residual };
 }
 
-/** Whether a map leaves every corner of a picture where it is. */
+/** Tells whether a map leaves every corner of a picture where it is. */
 export function standsStill(map: Affine, width: number, height: number): boolean {
   const [a, b, c, d, e, f] = map;
   return [0, width].every((x) =>

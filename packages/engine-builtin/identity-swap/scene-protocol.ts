@@ -3,7 +3,7 @@ import type { Person } from '@semblance/vision/person';
 import type { Colors } from '../video-swap/frame-part.ts';
 import type { Character } from './character.ts';
 
-/** What a thread that draws a video is told at its beginning. */
+/** Holds what a thread that draws a video is told at its beginning. */
 export interface SceneSource {
   /** Its pixels in shared memory. */
   readonly character: Character;

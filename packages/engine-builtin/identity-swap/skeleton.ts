@@ -33,12 +33,15 @@ export interface Skeleton {
   readonly chin: Vec;
   /** How sure the finder is of the nose. */
   readonly noseSeen: number;
-  /** Where the nose is seen in front of the head's middle, in {@link headRadius}: to the right and down in its own frame. */
+  /**
+   * States where the nose is seen in front of the head's middle, in {@link headRadius}: to the right and down in its
+   * own frame.
+   */
   readonly turn: Vec;
   readonly limbs: Readonly<Record<Limb, readonly [Joint, Joint, Joint, Joint]>>;
   /** 1 where the person's own left is on the right of an upright picture (seen from the front), else -1. */
   readonly facing: 1 | -1;
-  /** What sizes of bodies are compared by: about the length of the torso, however it is turned. */
+  /** States what sizes of bodies are compared by: about the length of the torso, however it is turned. */
   readonly size: number;
   /** Depth of the middle of the torso. */
   readonly depth: number;

@@ -10,7 +10,7 @@ const MAX_CAST = 6;
 /** The light parts of a person tell the light that falls on it. */
 const LIGHT_RANK = 0.93;
 
-/** What changes on a character for the light of a scene. */
+/** Holds what changes on a character for the light of a scene. */
 export interface Tone {
   readonly gain: number;
   readonly u: number;

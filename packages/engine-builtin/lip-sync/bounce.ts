@@ -14,7 +14,9 @@ export interface BounceOptions {
   readonly untilUs: number;
   /** How long a frame is shown where nothing else says so, microseconds. */
   readonly frameUs: number;
-  /** When the last frame of the video stops being shown, microseconds. Default: `frameUs` after its beginning. */
+  /**
+   * States when the last frame of the video stops being shown, microseconds. Default: `frameUs` after its beginning.
+   */
   readonly endUs?: number | undefined;
   /** Frames that may be held in memory. */
   readonly held: number;
@@ -25,9 +27,10 @@ const STILL_US = 40_000;
 const LEAST_STEP_US = 16_000;
 
 /**
- * The frames of a video for as long as the sound goes on: cut where that ends, or played forth and back again and again,
- * which leaves no jump. A video of no more frames than may be held is decoded twice in all. Of a longer one, parts are
- * found again going back, so that no more than one part is held. While the last frame stands, it is given again and again.
+ * The frames of a video for as long as the sound goes on: cut where that ends, or played forth and back again and
+ * again, which leaves no jump. A video of no more frames than may be held is decoded twice in all. Of a longer one,
+ * parts are found again going back, so that no more than one part is held. While the last frame stands, it is given
+ * again and again.
  */
 export async function* bounce(options: BounceOptions): AsyncGenerator<ShownFrame> {
   const { decode, untilUs, frameUs, endUs = 0, held } = options;

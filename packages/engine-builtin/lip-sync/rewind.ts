@@ -26,7 +26,7 @@ export class Rewind {
     this.#decode = decode;
   }
 
-  /** When each frame is shown, microseconds. */
+  /** Returns when each frame is shown, microseconds. */
   get times(): readonly number[] {
     return this.#times;
   }

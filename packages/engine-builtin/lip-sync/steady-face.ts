@@ -13,8 +13,8 @@ export interface FacedFrame extends ShownFrame {
 export const RADIUS = 2;
 const BELL = [0.375, 0.25, 0.0625] as const;
 /**
- * A point this far from the mean is jittering; one further off, in widths of the face, is moving. Lips are quick: what is
- * smoothed away of them would be left in the picture as old speech.
+ * A point this far from the mean is jittering; one further off, in widths of the face, is moving. Lips are quick:
+ * what is smoothed away of them would be left in the picture as old speech.
  */
 const JITTER = [0.003, 0.01] as const;
 /** A face that moves further than this in a frame, in widths of it, is another one, or the same after a cut. */
@@ -43,7 +43,7 @@ export async function* steadyFaces(frames: AsyncIterable<TrackedFrame>): AsyncGe
   while (at < window.length) yield* take();
 }
 
-/** Whether one face goes on from the frame at `i` to the next. */
+/** Tells whether one face goes on from the frame at `i` to the next. */
 function joined(window: readonly TrackedFrame[], i: number): boolean {
   const a = window[i]?.face;
   const b = window[i + 1]?.face;

@@ -19,7 +19,7 @@ export const characterShape = {
   SEMBLANCE_CHARACTER_DIR: z.string().startsWith('/', 'must be an absolute path').optional(),
 };
 
-/** Where character packs are, by the environment. */
+/** Returns where character packs are, by the environment. */
 export function characterDirectories({
   SEMBLANCE_CHARACTER_DIR,
 }: z.output<z.ZodObject<typeof characterShape>>): readonly string[] {
@@ -44,7 +44,7 @@ const packFile = z.strictObject({
 
 /** Somebody whose face a caller can put on. */
 export interface Character {
-  /** What a caller names it by: the name of its folder. */
+  /** States what a caller names it by: the name of its folder. */
   readonly id: string;
   readonly name: string;
   readonly description: string;

@@ -18,8 +18,8 @@ const COLOURED = 24;
 const MOVING: ReadonlySet<number> = new Set([...LIPS_OUTER, ...LIPS_INNER, ...LEFT_EYE, ...RIGHT_EYE]);
 
 /**
- * Tells when something comes in front of a face, or goes, by the mean brightness and colour of its parts. Single points, by which
- * Video Swap tells it, change with every wrinkle: there an analysis too many delays nobody.
+ * Tells when something comes in front of a face, or goes, by the mean brightness and colour of its parts. Single
+ * points, by which Video Swap tells it, change with every wrinkle: there an analysis too many delays nobody.
  */
 export class FaceParts {
   /** For each part the places of its points in a look. */
@@ -46,7 +46,7 @@ export class FaceParts {
     this.#parts = parts.filter(({ length }) => length >= FEWEST);
   }
 
-  /** Whether something is in front of the face that was not, or the other way round: surely, perhaps, or not. */
+  /** Tells whether something is in front of the face that was not, or the other way round: surely, perhaps, or not. */
   covered(before: Look, now: Look): 'surely' | 'perhaps' | 'no' {
     const changes = this.#parts.map((part) => {
       let [light, u, v] = [0, 0, 0];

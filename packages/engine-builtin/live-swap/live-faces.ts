@@ -11,11 +11,17 @@ import { FaceTracker } from '../video-swap/tracker.ts';
 import { JPEG_COLORS } from './planes.ts';
 import { SteadyMesh } from './steady-mesh.ts';
 
-/** After a longer pause, in which no frame was worked on, faces are looked for as after a cut; who was swapped is known again. */
+/**
+ * After a longer pause, in which no frame was worked on, faces are looked for as after a cut; who was swapped is
+ * known again.
+ */
 const PAUSE_MS = 500;
 /** How often other faces are looked for beside those that are followed. */
 const OTHERS_MS = 800;
-/** How often wide faces are looked for where none is followed, and how often narrow ones, which takes several times as long. */
+/**
+ * How often wide faces are looked for where none is followed, and how often narrow ones, which takes several times as
+ * long.
+ */
 const WIDE_MS = 200;
 const NARROW_MS = 1600;
 /** Time over which the swap of a face comes that appears while others are shown. */
@@ -27,9 +33,9 @@ const MAX_PEOPLE = 200;
 
 interface Seen {
   readonly mesh: SteadyMesh;
-  /** When it appeared; undefined for one that was there when the shot began. */
+  /** States when it appeared; undefined for one that was there when the shot began. */
   readonly appearedMs: number | undefined;
-  /** When it was last found, and the brightness under its mesh then. */
+  /** States when it was last found, and the brightness under its mesh then. */
   foundMs: number;
   brightness: Float32Array;
 }
@@ -40,9 +46,9 @@ export class LiveFaces {
   #seen = new Map<number, Seen>();
   #index = 0;
   #size = '';
-  /** Whether others are to be looked for in the frame that was followed last. */
+  /** Tells whether others are to be looked for in the frame that was followed last. */
   #othersDue = false;
-  /** When work on the frame before was over. */
+  /** States when work on the frame before was over. */
   #endedMs = Number.NEGATIVE_INFINITY;
   #searchedMs = Number.NEGATIVE_INFINITY;
   #thoroughMs = Number.NEGATIVE_INFINITY;
@@ -83,7 +89,10 @@ export class LiveFaces {
     await this.#tracker.lookForOthers({ width, height, data, index: this.#index - 1 });
   }
 
-  /** A frame that takes long, be it to search or to draw, is no pause. @param ms when the work on the last one was over */
+  /**
+   * A frame that takes long, be it to search or to draw, is no pause. @param ms when the work on the last one was
+   * over
+   */
   workedUntil(ms: number): void {
     this.#endedMs = ms;
   }
@@ -117,7 +126,10 @@ export class LiveFaces {
     return { track: track.id, face, opacity, openness };
   }
 
-  /** Where the face lies and how surely. One that the network has lost lies where it ought to, if that looks like it. */
+  /**
+   * Returns where the face lies and how surely. One that the network has lost lies where it ought to, if that looks
+   * like it.
+   */
   #where(track: Track, { mesh, foundMs, brightness }: Seen, frame: Frame, index: number, ms: number) {
     const sample = track.at(index);
     if (sample && track.last === index) {

@@ -13,7 +13,10 @@ import type { PlacedFace } from '../video-swap/track.ts';
 import { FaceParts } from './face-parts.ts';
 import { JPEG_COLORS } from './planes.ts';
 
-/** How often it is looked whether a face still looks as it was analysed; and it is analysed again after so long anyway. */
+/**
+ * How often it is looked whether a face still looks as it was analysed; and it is analysed again after so long
+ * anyway.
+ */
 const LOOKED_MS = 800;
 const LONGEST_ALIKE_MS = 4800;
 /** Least time between two analyses of one face beside the frames, which take a part of the core from them. */
@@ -23,7 +26,7 @@ const BLEND_MS = 240;
 /** Widths of faces that the source is kept ready for. */
 const MAX_WIDTHS = 4;
 
-/** What is known of one face that is swapped. */
+/** Holds what is known of one face that is swapped. */
 interface Shown {
   look: Look;
   patch: number;
@@ -40,11 +43,10 @@ interface Shown {
 }
 
 /**
- * Draws the new face onto the faces of a stream. Light, cover and tone are analysed when a face appears, and at once when
- * something comes in front of it or goes, so that nothing is painted over, and when the light goes out or on; that takes
- * as long as several frames. Where
- * they change because the face turns, comes nearer or moves through the light, another thread analyses them beside the
- * frames, and the swap goes over from one analysis to the next.
+ * Draws the new face onto the faces of a stream. Light, cover and tone are analysed when a face appears, and at once
+ * when something comes in front of it or goes, so that nothing is painted over, and when the light goes out or on;
+ * that takes as long as several frames. Where they change because the face turns, comes nearer or moves through the
+ * light, another thread analyses them beside the frames, and the swap goes over from one analysis to the next.
  */
 export class LiveSwaps {
   readonly #prepared: ReturnType<typeof preparer>;
@@ -121,7 +123,7 @@ export class LiveSwaps {
   }
 }
 
-/** Whether the light came up or went down further than a swap follows without a new analysis. */
+/** Tells whether the light came up or went down further than a swap follows without a new analysis. */
 function isOtherLight(analysed: Look, now: Look): boolean {
   const ratio = now.level / Math.max(1, analysed.level);
   return ratio < GAIN_LIMITS[0] || ratio > GAIN_LIMITS[1];

@@ -11,7 +11,7 @@ import {
   type TransformedPicture,
 } from './types.ts';
 
-/** What a thread may take before it is given up, milliseconds. */
+/** States what a thread may take before it is given up, milliseconds. */
 const LONGEST = {
   warmUp: 120_000,
   open: 30_000,
@@ -24,9 +24,9 @@ const LONGEST = {
 export interface LiveVideoOptions {
   /** Streams that can be open at once. */
   readonly slots: number;
-  /** Who can be become, by id: `loadCharacters`. Threads are warmed with the first one's portrait. */
+  /** States who can be become, by id: `loadCharacters`. Threads are warmed with the first one's portrait. */
   readonly characters: ReadonlyMap<string, Character>;
-  /** Where converted networks are kept; default as the model cache says. */
+  /** States where converted networks are kept; default as the model cache says. */
   /** Told about every thread that ended by itself or hung. */
   readonly onCrash: (error: EngineInterruptedError) => void;
   /** Entry file of the threads. */
@@ -45,7 +45,10 @@ interface Slot {
   taken: boolean;
 }
 
-/** Swaps faces in streams of pictures, each stream in a thread of its own. See docs/reference/capabilities/live-video.md. */
+/**
+ * Swaps faces in streams of pictures, each stream in a thread of its own. See
+ * docs/reference/capabilities/live-video.md.
+ */
 export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readonly threadIds: number[] } {
   const { characters, onCrash } = options;
   const [first] = characters.values();

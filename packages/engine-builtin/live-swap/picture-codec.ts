@@ -7,7 +7,7 @@ export interface Pixels {
   readonly width: number;
   readonly height: number;
   readonly data: Uint8Array;
-  /** Whether it lay otherwise in the file. */
+  /** Tells whether it lay otherwise in the file. */
   readonly turned: boolean;
 }
 

@@ -14,7 +14,9 @@ import type { TransformedPicture } from './types.ts';
 /** Pictures smaller than this, in pixels of the shorter side, show no face that could be swapped. */
 const SMALLEST_SIDE = 64;
 
-/** Says in every picture with a swap that there is one. The pictures of a stream are no files with names of their own. */
+/**
+ * Says in every picture with a swap that there is one. The pictures of a stream are no files with names of their own.
+ */
 const MARK = Buffer.from(
   xmpPacket({ digitalSourceType: EDITED, creatorTool: `Semblance ${VERSION}` }),
 ).toString();
@@ -37,7 +39,7 @@ export class PictureStream {
   #before = new Uint8Array(0);
   /** The time by the clock of the pictures' arrival. */
   #nowMs = () => 0;
-  /** What is still done for the picture before. */
+  /** States what is still done for the picture before. */
   #afterwards = Promise.resolve();
 
   constructor({ finder, recogniser, beside, source }: PictureStreamOptions) {
@@ -63,8 +65,8 @@ export class PictureStream {
   }
 
   /**
-   * To be called once the last picture is on its way to the caller: what it could do without is done then, in the time
-   * in which most streams would wait for the next one, which waits for it.
+   * Must be called once the last picture is on its way to the caller: what it could do without is done then, in the
+   * time in which most streams would wait for the next one, which waits for it.
    */
   finish(): void {
     const nowMs = this.#nowMs;

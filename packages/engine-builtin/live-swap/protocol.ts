@@ -4,7 +4,7 @@ import type { LiveVideoErrorCode } from './types.ts';
 
 export interface StreamThreadOptions extends Gated {}
 
-/** What a thread is asked; one thing at a time, each answered once. */
+/** Holds what a thread is asked; one thing at a time, each answered once. */
 export type Ask =
   /** Loads the networks and swaps pictures of this portrait until that is quick. */
   | { readonly type: 'warm-up'; readonly portrait: string }

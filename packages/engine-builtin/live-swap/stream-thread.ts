@@ -14,11 +14,13 @@ interface Waiting {
 export interface StreamThreadEvents {
   /** Entry file of the thread. */
   readonly entry: URL;
-  /** Told once, when the thread has ended by itself or was given up; not after `end`. */
+  /** Is told once, when the thread has ended by itself or was given up; not after `end`. */
   readonly onDeath: (error: EngineInterruptedError) => void;
 }
 
-/** A worker thread that streams go through, as its process sees it. It keeps nothing alive while it is asked nothing. */
+/**
+ * A worker thread that streams go through, as its process sees it. It keeps nothing alive while it is asked nothing.
+ */
 export class StreamThread {
   readonly #worker: Worker;
   readonly #gate = createThreadGate();

@@ -1,9 +1,9 @@
-/** What a Live Swap Pro stream is, for whoever brings it pictures. */
+/** States what a Live Swap Pro stream is, for whoever brings it pictures. */
 
 /** The pictures recommended to a caller. Others are taken as well, within {@link PICTURE_LIMITS}. */
 export const RECOMMENDED = { width: 640, height: 480, fps: 25, codec: 'jpeg' } as const;
 
-/** What a picture may be at most. Its size may change from one to the next. */
+/** States what a picture may be at most. Its size may change from one to the next. */
 export const PICTURE_LIMITS = {
   /** Longer side, pixels. */
   side: 1280,
@@ -52,8 +52,9 @@ export interface OpenOptions {
 export interface LiveVideoStream {
   /**
    * Puts the face on a picture: JPEG in, JPEG out. One call at a time.
-   * @throws LiveVideoError `bad_frame` for a picture that is not taken, after which the stream goes on; `busy` while the
-   *   call before is under way, `closed` after close; EngineInterruptedError where the thread died: the stream is over
+   * @throws LiveVideoError `bad_frame` for a picture that is not taken, after which the stream goes on; `busy` while
+   *   the call before is under way, `closed` after close; EngineInterruptedError where the thread died: the stream is
+   *   over
    */
   transform(picture: Uint8Array): Promise<TransformedPicture>;
   /** Gives the thread back, once it has done what it is at. Idempotent. */
@@ -61,21 +62,24 @@ export interface LiveVideoStream {
 }
 
 export interface TransformedPicture {
-  /** JPEG, upright, and as large as the one that came (turned by its orientation). Without a swap: the bytes that came. */
+  /**
+   * JPEG, upright, and as large as the one that came (turned by its orientation). Without a swap: the bytes that
+   * came.
+   */
   readonly picture: Uint8Array;
   /** Faces that are followed. */
   readonly faces: number;
-  /** Whether a face was put on. */
+  /** Tells whether a face was put on. */
   readonly swapped: boolean;
 }
 
 export type LiveVideoErrorCode = 'bad_frame' | 'busy' | 'closed' | 'no_slot' | 'unknown_character';
 
-/** What cannot be done; `message` is for the caller. */
+/** Says what cannot be done; `message` is for the caller. */
 export class LiveVideoError extends Error {
   override readonly name = 'LiveVideoError';
   readonly code: LiveVideoErrorCode;
-  /** Whether the same call may succeed later. */
+  /** Tells whether the same call may succeed later. */
   readonly retryable: boolean;
 
   constructor(code: LiveVideoErrorCode, message: string, options?: ErrorOptions) {

@@ -25,12 +25,14 @@ const LEFT_COLUMNS = [
 export const TURN_GAIN = { yaw: 1.2, pitch: 1.13 };
 
 /**
- * A mouth that opens lifts the mesh's face a little, radians per IOD (measured at known openings: 0.13 in the mean of six
- * painted heads, 0.3 of six animated ones): without this, heads would nod as they speak.
+ * A mouth that opens lifts the mesh's face a little, radians per IOD (measured at known openings: 0.13 in the mean of
+ * six painted heads, 0.3 of six animated ones): without this, heads would nod as they speak.
  */
 const LIFT_OF_MOUTH = 0.2;
 
-/** Everything of a driver's frame that a portrait follows; lengths in IOD of the first frame, in the face's own frame. */
+/**
+ * Everything of a driver's frame that a portrait follows; lengths in IOD of the first frame, in the face's own frame.
+ */
 export interface Motion extends Angles {
   /** Shift of the neck's joint in the picture. */
   readonly dx: number;
@@ -44,7 +46,7 @@ export interface Motion extends Angles {
   readonly brows: readonly [number, number, number, number];
 }
 
-/** What a driver's first good frame says: all motion is relative to it. */
+/** Holds what a driver's first good frame says: all motion is relative to it. */
 export class DriverReference {
   readonly #points: Float32Array;
   readonly #frame: FaceFrame;

@@ -18,8 +18,8 @@ export interface MouthScale {
 }
 
 /**
- * The same mouth is seen more or less open on different faces: by beards, lips, light and resolution. So that a driver's
- * opening comes out as it went in, a portrait is drawn with some openings and looked at as the driver is.
+ * The same mouth is seen more or less open on different faces: by beards, lips, light and resolution. So that a
+ * driver's opening comes out as it went in, a portrait is drawn with some openings and looked at as the driver is.
  */
 export async function measureMouth(
   portrait: Portrait,
@@ -55,7 +55,7 @@ export async function lookAtMouth(
   return seen;
 }
 
-/** What {@link lookAtMouth} saw, as a scale. */
+/** Returns what {@link lookAtMouth} saw, as a scale. */
 export function mouthScaleOf(seen: readonly number[]): MouthScale {
   const closed = seen[0] as number;
   const openFor = (gap: number): number => {

@@ -25,7 +25,7 @@ const EASE_IN_SEC = 0.4;
 const HOLD_SEC = 0.5;
 const EASE_OUT_SEC = 0.8;
 
-/** What of a driver counts as rest. */
+/** Holds what of a driver counts as rest. */
 export interface Neutral {
   readonly lips: Float32Array;
   readonly eyes: readonly [number, number];
@@ -70,7 +70,7 @@ export class Retargeter {
   #last: Pose = REST;
   /** The pose from which the next ones go on: after a loss, and when the face is found again. */
   #from: Pose | undefined;
-  /** When the face was lost or found again. */
+  /** States when the face was lost or found again. */
   #sinceUs = 0;
   #seen = false;
   #everSeen = false;

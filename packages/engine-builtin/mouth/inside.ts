@@ -29,8 +29,8 @@ export interface InsideOptions {
 }
 
 /**
- * What is seen between lips: the dark of the mouth, the tongue, teeth. The upper teeth stay with the skull, lower ones
- * and the tongue go with the jaw.
+ * Returns what is seen between lips: the dark of the mouth, the tongue, teeth. The upper teeth stay with the skull,
+ * lower ones and the tongue go with the jaw.
  * @param toOwn the plane of the mouth (the face's own frame) for each place of the frame
  */
 export function mouthInside(

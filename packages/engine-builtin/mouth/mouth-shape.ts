@@ -1,7 +1,7 @@
 import { lipRows, RING_COUNT, RING_SIZE } from './lip-rings.ts';
 import { LOWER_SHARE } from './rest-mouth.ts';
 
-/** What the mouth is told to do. All zero with `closed` unset is a relaxed mouth whose lips just touch. */
+/** Holds what the mouth is told to do. All zero with `closed` unset is a relaxed mouth whose lips just touch. */
 export interface MouthCommand {
   /** Distance between the inner edges of the lips in the middle, in inter-ocular distances (IOD). */
   readonly openness: number;

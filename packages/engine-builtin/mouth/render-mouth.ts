@@ -21,8 +21,8 @@ export interface Rect {
 /** Vertices that move less than this many pixels stay. */
 const LEAST_MOVE = 0.02;
 /**
- * An open mouth's inner edges are found to about this much of a lip's thickness, and this many pixels: less of the lip is
- * taken for lip, or the frame's own teeth would come along with it.
+ * An open mouth's inner edges are found to about this much of a lip's thickness, and this many pixels: less of the
+ * lip is taken for lip, or the frame's own teeth would come along with it.
  */
 const RIM = 0.14;
 const RIM_PIXELS = 1.2;
@@ -124,8 +124,8 @@ function place(axes: FaceFrame, own: Float32Array, moves?: Float32Array): Float3
 }
 
 /**
- * Covers the frame's own mouth with the colour of its lips: between triangles that are turned away, and at pixels that an
- * edge only touches, the frame's own teeth would be seen.
+ * Covers the frame's own mouth with the colour of its lips: between triangles that are turned away, and at pixels
+ * that an edge only touches, the frame's own teeth would be seen.
  */
 function paintUnder(target: Planes, source: Planes, from: Float32Array, to: Float32Array, gap: number): void {
   if (gap < LEAST_GAP) return;
@@ -136,7 +136,9 @@ function paintUnder(target: Planes, source: Planes, from: Float32Array, to: Floa
   paintOpening(target, outline, (_x, _y, out) => out.set(lips));
 }
 
-/** Where in the frame each vertex takes its pixels from: of an open mouth, lips without their innermost edge. */
+/**
+ * Returns where in the frame each vertex takes its pixels from: of an open mouth, lips without their innermost edge.
+ */
 function texturePlaces(axes: FaceFrame, own: Float32Array, gap: number): Float32Array {
   const out = place(axes, own);
   const apart = smoothstep(0.015, 0.05, gap);

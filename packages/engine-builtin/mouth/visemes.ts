@@ -1,6 +1,6 @@
 import type { Sound } from '@semblance/speech/sounds';
 
-/** What a mouth does for a sound, and how much it insists on it against its neighbours. */
+/** Holds what a mouth does for a sound, and how much it insists on it against its neighbours. */
 export interface Viseme {
   /** Distance between the lips in the middle, IOD. */
   readonly open: number;
@@ -25,9 +25,9 @@ function viseme(
 }
 
 /**
- * Apertures of read speech, as X-ray microbeam and video studies have them: 8 to 15 mm in vowels with 63 mm between the
- * eyes. What tongue or throat make alone (k, g, h, n, t) takes its neighbours' lips. The Avatar's mouth follows them, and
- * Lip Sync's network is trained on openings and shapes that do: other numbers need another training.
+ * Apertures of read speech, as X-ray microbeam and video studies have them: 8 to 15 mm in vowels with 63 mm between
+ * the eyes. What tongue or throat make alone (k, g, h, n, t) takes its neighbours' lips. The Avatar's mouth follows
+ * them, and Lip Sync's network is trained on openings and shapes that do: other numbers need another training.
  */
 export const VISEMES: Readonly<Record<Sound, Viseme>> = {
   aa: viseme(0.24, 0.1, 0, 1, 0.7),
@@ -75,7 +75,7 @@ export const VISEMES: Readonly<Record<Sound, Viseme>> = {
   hh: viseme(0.12, 0.1, 0, 0.15, 0.05),
 };
 
-/** Where a gliding vowel ends. */
+/** States where a gliding vowel ends. */
 export const GLIDES: Readonly<Partial<Record<Sound, Sound>>> = {
   ay: 'ih',
   aw: 'uh',

@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { threadEnd } from './thread-end.ts';
 
-/** What a frame thread is told: what a render is about, and pieces of its work. */
+/** Holds what a frame thread is told: what a render is about, and pieces of its work. */
 export type ToFrameThread<Source, Work> =
   | { readonly type: 'begin'; readonly render: number; readonly source: Source }
   | { readonly type: 'end'; readonly render: number }
@@ -31,9 +31,9 @@ interface Thread<Answer> {
 }
 
 /**
- * Threads that frames of videos are spread over; their entry file calls `serveFrames`. They are kept from one render to
- * the next, since a thread is quick only after its first dozens of frames, and keep nothing alive while they wait. What a
- * thread that dies was asked fails with an EngineInterruptedError; another takes its place.
+ * Threads that frames of videos are spread over; their entry file calls `serveFrames`. They are kept from one render
+ * to the next, since a thread is quick only after its first dozens of frames, and keep nothing alive while they wait.
+ * What a thread that dies was asked fails with an EngineInterruptedError; another takes its place.
  */
 export class FrameThreads<Source, Work, Answer> {
   readonly count: number;

@@ -3,8 +3,8 @@ import type { RenderWork } from '@semblance/engine-api/render-work';
 import type { Gated } from '@semblance/vision/models/thread-gate';
 
 /**
- * What the engine tells a worker thread. `cancelled` holds one 32-bit word: not zero once the render must stop. That is
- * seen by a thread that computes; `cancel` is for one that waits.
+ * Holds what the engine tells a worker thread. `cancelled` holds one 32-bit word: not zero once the render must stop.
+ * That is seen by a thread that computes; `cancel` is for one that waits.
  */
 export type ToWorker =
   | {
@@ -16,7 +16,7 @@ export type ToWorker =
   | { readonly type: 'cancel'; readonly id: number }
   | { readonly type: 'warm-up'; readonly id: number };
 
-/** What a worker thread tells the engine. Every request is answered by exactly one `done` or `failed`. */
+/** Holds what a worker thread tells the engine. Every request is answered by exactly one `done` or `failed`. */
 export type FromWorker =
   | { readonly type: 'progress'; readonly id: number; readonly fraction: number; readonly stage: string }
   | { readonly type: 'done'; readonly id: number; readonly result: RenderResult | null }

@@ -1,8 +1,8 @@
 import { EngineInterruptedError } from '@semblance/engine-api/engine';
 
 /**
- * What a thread that ended by itself takes with it: as with a process that died, another try may succeed. What its
- * error says is for the log, and not part of the message.
+ * Returns what a thread that ended by itself takes with it: as with a process that died, another try may succeed.
+ * What its error says is for the log, and not part of the message.
  * @param error what it ended with; undefined where it ended without one
  */
 export function threadEnd(what: string, error: unknown, code: number): EngineInterruptedError {

@@ -12,7 +12,7 @@ export interface WorkerPoolOptions {
   readonly threads: number;
   /** Entry file of the threads. */
   readonly entry?: URL;
-  /** Told about every thread that ended by itself. */
+  /** Is told about every thread that ended by itself. */
   readonly onCrash: (error: Error) => void;
 }
 

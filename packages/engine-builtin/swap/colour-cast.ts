@@ -7,7 +7,7 @@ import { luma } from './light.ts';
 const AROUND = 0.045;
 /** Width over which the lips' edge is softened, likewise. */
 const LIPS_EDGE = 0.008;
-/** Where little is seen around, the usual colour counts this much. */
+/** States where little is seen around, the usual colour counts this much. */
 const USUAL_WEIGHT = 0.02;
 /**
  * How far skin may differ in colour from the rest of its face, as the natural logarithms of the ratios of red and of
@@ -25,7 +25,7 @@ const DARK = 8;
 /** Light is smooth: every so many pixels, both ways, are looked at. */
 const COARSENESS = 2;
 
-/** What red and blue have too much against green, natural logarithms of ratios, on a grid that much coarser. */
+/** Holds what red and blue have too much against green, natural logarithms of ratios, on a grid that much coarser. */
 export interface ColourCast {
   readonly red: Plane;
   readonly blue: Plane;

@@ -23,7 +23,10 @@ export const TARGET_COVER: CoverThresholds = { weak: 1.45, clear: 2, margin: 0.0
 /** Frames are thin and often half transparent. */
 const FRAME = 0.95;
 const CLEAR_FRAME = 1.5;
-/** Unlikeness up to which, and brightness relative to skin from which, a pixel is surely skin; and its distance from others. */
+/**
+ * Unlikeness up to which, and brightness relative to skin from which, a pixel is surely skin; and its distance from
+ * others.
+ */
 const CLEAN = 1.15;
 const CLEAN_SHADE = 0.8;
 const CLEAN_MARGIN = 0.02;
@@ -31,7 +34,7 @@ const CLEAN_MARGIN = 0.02;
 const BROW_REACH = 0.06;
 const BROW_SHADE = 0.55;
 
-/** What lies in front of one face. */
+/** Holds what lies in front of one face. */
 export interface Cover {
   /** Share of each pixel that hair, a hand, a frame and the like cover. */
   readonly front: Plane;
@@ -41,7 +44,7 @@ export interface Cover {
   readonly skinlike: Plane;
   /** 1 on skin that surely nothing covers: well away from anything unlike skin. */
   readonly clean: Plane;
-  /** Whether the face wears glasses. */
+  /** Tells whether the face wears glasses. */
   readonly hasGlasses: boolean;
 }
 

@@ -31,7 +31,7 @@ export interface FaceZones {
   readonly face: Plane;
   readonly replaced: Plane;
   readonly eyes: Plane;
-  /** What lies above the brows. */
+  /** States what lies above the brows. */
   readonly forehead: Plane;
   readonly brows: Plane;
   /** The brows without their surroundings. */
@@ -42,7 +42,7 @@ export interface FaceZones {
   /** The eyes without their surroundings. */
   readonly eyeOpenings: Plane;
   readonly eyeCentres: readonly Point[];
-  /** Where a pair of glasses sits: from the brows to the cheekbones and from temple to temple. */
+  /** States where a pair of glasses sits: from the brows to the cheekbones and from temple to temple. */
   readonly glasses: Plane;
   /** Places that a frame crosses. */
   readonly noseRoot: Plane;
@@ -96,7 +96,7 @@ export function faceZones(
   };
 }
 
-/** Where plain skin ought to be seen: the face without its features. */
+/** Returns where plain skin ought to be seen: the face without its features. */
 export function plainSkin(zones: FaceZones): Plane {
   const { width, height } = zones.face;
   const out = plane(width, height);

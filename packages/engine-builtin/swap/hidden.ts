@@ -29,7 +29,7 @@ export interface HiddenParts {
   readonly skin: Plane;
   /** 0 where something in front of the face was found, to 1. */
   readonly visible: Plane;
-  /** Where the face's mirror image shows each place. */
+  /** States where the face's mirror image shows each place. */
   readonly mirror: WarpMap;
 }
 
@@ -57,7 +57,10 @@ export function findHidden(image: RgbImage, parts: HiddenParts, faceWidth: numbe
   return blur(grow(hidden, MARGIN * faceWidth), 0.6 * MARGIN * faceWidth);
 }
 
-/** By how much each place is lighter than the same on the other side, in the mean of its surroundings; natural logarithm. */
+/**
+ * By how much each place is lighter than the same on the other side, in the mean of its surroundings; natural
+ * logarithm.
+ */
 function lighterThanMirrored(image: RgbImage, { skin, mirror }: HiddenParts, sigma: number): Plane {
   const { width, height } = skin;
   const level = plane(width, height);
@@ -95,7 +98,10 @@ function lighterThanMirrored(image: RgbImage, { skin, mirror }: HiddenParts, sig
   return blur(out, 0.5 * sigma);
 }
 
-/** Makes an eye and its brow hidden if the skin around them is and that around the other is not, else shown as a whole. */
+/**
+ * Makes an eye and its brow hidden if the skin around them is and that around the other is not, else shown as a
+ * whole.
+ */
 function settleEyes(hidden: Plane, { zones, plain, mirror }: HiddenParts, faceWidth: number): void {
   const { width, height } = hidden;
   const features = plane(width, height);

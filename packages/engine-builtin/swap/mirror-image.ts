@@ -7,7 +7,7 @@ const LIGHT_AROUND = 0.08;
 /** Most by which a colour is made lighter to fit the place it comes to. */
 const MAX_GAIN = 2.5;
 
-/** What takes the place of the hidden parts of a face, on the coarse grid of its patch. */
+/** Holds what takes the place of the hidden parts of a face, on the coarse grid of its patch. */
 export interface MirrorImage {
   /** Share of the mirror image. */
   readonly share: Plane;

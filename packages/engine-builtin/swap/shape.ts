@@ -155,9 +155,9 @@ function neighbours(): { points: Uint16Array; starts: Uint16Array } {
 }
 
 /**
- * Where the target's points go when its face takes on the source's proportions: eyes, brows, nose and mouth move to
- * where the source has them in the target's pose, the outline stays, what lies between follows smoothly. Lips and
- * eyes take the source's shape as well, but keep the target's openings (its expression).
+ * Returns where the target's points go when its face takes on the source's proportions: eyes, brows, nose and mouth
+ * move to where the source has them in the target's pose, the outline stays, what lies between follows smoothly. Lips
+ * and eyes take the source's shape as well, but keep the target's openings (its expression).
  * @param amount 0 keeps the target's shape, 1 takes the source's
  * @returns x and y of each point, stride 2
  */

@@ -101,8 +101,8 @@ function cutOut(picture: Picture, face: Face, faceWidth: number): { image: RgbIm
 }
 
 /**
- * The part of a picture that {@link prepareSource} reads, whatever width it is asked for, in whole pixels. Cut out along
- * it, a picture gives the same patch.
+ * The part of a picture that {@link prepareSource} reads, whatever width it is asked for, in whole pixels. Cut out
+ * along it, a picture gives the same patch.
  */
 export function partRead(picture: Picture, face: Face): Rect {
   const { x, y } = middleOf(face);
@@ -136,7 +136,7 @@ export function flatten(points: Float32Array): Float32Array {
   return out;
 }
 
-/** Whether a work image has no colour to speak of (grey, or grey stored as RGB). */
+/** Tells whether a work image has no colour to speak of (grey, or grey stored as RGB). */
 export function isGrey(image: RgbImage): boolean {
   let sum = 0;
   for (let p = 0; p < image.data.length; p += 3) {

@@ -11,11 +11,11 @@ export interface SwapPlan {
   readonly scale: number;
   readonly width: number;
   readonly height: number;
-  /** Where each point of the mesh comes to lie on the work grid, x and y. */
+  /** States where each point of the mesh comes to lie on the work grid, x and y. */
   readonly mixed: Float32Array;
-  /** Where the source's patch shows what belongs at each work pixel. */
+  /** States where the source's patch shows what belongs at each work pixel. */
   readonly direct: WarpMap;
-  /** Where, on the work grid, the target shows what belongs at each work pixel once its features have moved. */
+  /** States where, on the work grid, the target shows what belongs at each work pixel once its features have moved. */
   readonly own: WarpMap;
   /** Share of the swapped face in the result. */
   readonly alpha: Plane;

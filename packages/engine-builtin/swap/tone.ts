@@ -12,7 +12,7 @@ const ONE_TONE = 3;
  * picture must follow it.
  */
 export interface Tone {
-  /** What to add to the brightness in each channel, by brightness: LEVELS triples. */
+  /** States what to add to the brightness in each channel, by brightness: LEVELS triples. */
   readonly differences: Float32Array;
 }
 

@@ -16,7 +16,7 @@ export class CutDetector {
   #last: Float32Array | undefined;
   #usual = 0;
 
-  /** Whether this frame begins another shot than the one before. */
+  /** Tells whether this frame begins another shot than the one before. */
   isCut(frame: Frame): boolean {
     const now = histograms(frame);
     const last = this.#last;
@@ -31,7 +31,10 @@ export class CutDetector {
   }
 }
 
-/** Histograms of brightness of the parts of a frame, each of which sums to 1. Neighbouring bins share what lies between. */
+/**
+ * Histograms of brightness of the parts of a frame, each of which sums to 1. Neighbouring bins share what lies
+ * between.
+ */
 function histograms({ width, height, data }: Frame): Float32Array {
   const columns = Math.floor((width - 1 - (STEP >> 1)) / STEP) + 1;
   const partOf = Int32Array.from({ length: columns }, (_, i) => {

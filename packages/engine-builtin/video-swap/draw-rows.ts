@@ -4,7 +4,7 @@ import type { Frame } from './frame-part.ts';
 import { type PlaceRow, spanAt } from './grid-map.ts';
 import { CHROMA_STRIDE, type TextureData } from './texture-data.ts';
 
-/** What a face's texture is drawn with, onto one frame. */
+/** Holds what a face's texture is drawn with, onto one frame. */
 export interface Layer {
   readonly frame: Frame;
   readonly before: Before;

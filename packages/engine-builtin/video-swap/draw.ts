@@ -70,7 +70,10 @@ export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): voi
   });
 }
 
-/** What a frame's light is to that of its analysed neighbours: a flash or a lamp that flickers changes it at once. */
+/**
+ * Returns what a frame's light is to that of its analysed neighbours: a flash or a lamp that flickers changes it at
+ * once.
+ */
 function gainOf(frame: Frame, { points, from, to, share }: FaceDrawing, black: number): number {
   const usual = from.level + (to.level - from.level) * share - black;
   const now = skinLevel(frame, points) - black;

@@ -2,7 +2,7 @@ import { yaw } from '@semblance/vision/face-finder';
 import { type Face, pointOf } from '@semblance/vision/face-mesh';
 import type { Frame } from './frame-part.ts';
 
-/** What a face looked like in a frame that was analysed, to tell when it looks different. */
+/** Holds what a face looked like in a frame that was analysed, to tell when it looks different. */
 export interface Look {
   /** Brightness under each point, relative to all of them. */
   readonly values: Float32Array;
@@ -64,18 +64,21 @@ export function lookOf(frame: Frame, face: Face): Look {
   return { values, us, vs, level, u: u / count, v: v / count, yaw: yaw(face), width: face.width };
 }
 
-/** Whether the face must be analysed anew: something came in front of it or went, or it turned or came nearer. */
+/** Tells whether the face must be analysed anew: something came in front of it or went, or it turned or came nearer. */
 export function differs(a: Look, b: Look): boolean {
   if (moved(a, b)) return true;
   return changes(a, b).filter((change) => change > CHANGED).length > CHANGED_SHARE * a.values.length;
 }
 
-/** Whether the face turned or came nearer. */
+/** Tells whether the face turned or came nearer. */
 export function moved(a: Look, b: Look): boolean {
   return Math.abs(a.yaw - b.yaw) > TURNED || Math.max(a.width / b.width, b.width / a.width) > GROWN;
 }
 
-/** Whether an analysis of one would come to nothing new for the other: the same light from the same side, the same pose. */
+/**
+ * Tells whether an analysis of one would come to nothing new for the other: the same light from the same side, the
+ * same pose.
+ */
 export function alike(a: Look, b: Look): boolean {
   const ratio = (x: number, y: number): number => Math.max(x, y) / Math.max(1, Math.min(x, y));
   if (Math.abs(a.yaw - b.yaw) > ALIKE.yaw || ratio(a.width, b.width) > ALIKE.width) return false;

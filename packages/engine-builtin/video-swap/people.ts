@@ -3,9 +3,9 @@ import type { Face } from '@semblance/vision/face-mesh';
 import { sameness } from '@semblance/vision/face-recogniser';
 
 /**
- * From here on two descriptions are one person's, and below the second figure surely two people's. Measured on 24 faces
- * of nine photographs: the same photograph made dark, small, grey, warm, mirrored or soft 0.69 and more; 95 % of pairs of
- * different faces below 0.54.
+ * From here on two descriptions are one person's, and below the second figure surely two people's. Measured on 24
+ * faces of nine photographs: the same photograph made dark, small, grey, warm, mirrored or soft 0.69 and more; 95 %
+ * of pairs of different faces below 0.54.
  */
 const SAME = 0.64;
 const OTHER = 0.5;
@@ -16,7 +16,7 @@ const MAX_LOOKS = 6;
 
 /** Someone seen in the video. */
 export interface Person {
-  /** Whether the new face is put on this one. */
+  /** Tells whether the new face is put on this one. */
   readonly target: boolean;
   /** Shot in which that was decided. */
   readonly shot: number;
@@ -27,7 +27,7 @@ export interface Person {
 
 export interface Newcomer {
   readonly face: Face;
-  /** What tells whose face it is; undefined where it is too small or turned to be told. */
+  /** States what tells whose face it is; undefined where it is too small or turned to be told. */
   readonly look: Float32Array | undefined;
 }
 
@@ -37,9 +37,10 @@ export interface Chosen {
 }
 
 /**
- * Who is to be swapped. The people chosen when they were first seen stay so, after cuts and when they come back, however
- * small they are then; those left alone beside them stay left alone. Whoever appears in a later shot beside one that is
- * swapped and surely is another person is left alone as well. Everyone else is chosen as in a photograph.
+ * Holds who is to be swapped. The people chosen when they were first seen stay so, after cuts and when they come
+ * back, however small they are then; those left alone beside them stay left alone. Whoever appears in a later shot
+ * beside one that is swapped and surely is another person is left alone as well. Everyone else is chosen as in a
+ * photograph.
  */
 export class People {
   readonly #most: number;

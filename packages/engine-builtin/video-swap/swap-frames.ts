@@ -175,7 +175,7 @@ export class SwapFrames {
   }
 }
 
-/** What is known of the eyes of all faces in a run; of those that are new, what the run shows of them. */
+/** Returns what is known of the eyes of all faces in a run; of those that are new, what the run shows of them. */
 function eyelidsOf(
   faces: readonly (readonly PlacedFace[])[],
   known: ReadonlyMap<number, Eyelids>,

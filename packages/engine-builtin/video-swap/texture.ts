@@ -190,7 +190,7 @@ function inverse(plan: SwapPlan, source: SourceFace): WarpMap {
 
 const place = { x: 0, y: 0 };
 
-/** What a map says between its pixels; undefined where it knows nothing. The object returned is used again. */
+/** Returns what a map says between its pixels; undefined where it knows nothing. The object returned is used again. */
 function placeOf(map: WarpMap, x: number, y: number): typeof place | undefined {
   const { width, height } = map.x;
   const px = Math.min(width - 1, Math.max(0, x - 0.5));

@@ -17,7 +17,7 @@ export function shownAt(turn: number): number {
   return 1 - smoothstep(FADING_YAW, MAX_YAW, Math.abs(turn));
 }
 
-/** Where a face lies in one frame. */
+/** Holds where a face lies in one frame. */
 export interface Sample {
   readonly points: Float32Array;
   readonly score: number;
@@ -73,7 +73,7 @@ export class Track {
     this.#last = Math.max(this.#last, index);
   }
 
-  /** Where the face ought to be next, judged by how it moved. */
+  /** Returns where the face ought to be next, judged by how it moved. */
   predict(index: number): Face | undefined {
     const last = this.#samples.get(this.#last);
     if (!last) return undefined;

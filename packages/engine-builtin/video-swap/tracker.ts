@@ -12,7 +12,9 @@ import { LONGEST_GAP, type PlacedFace, Track } from './track.ts';
 
 /** Below this the mesh no longer lies on a face. */
 const KEEP_SCORE = 0.5;
-/** A mesh that moved or grew further from where it was expected than this lies on something else: shares of the width. */
+/**
+ * A mesh that moved or grew further from where it was expected than this lies on something else: shares of the width.
+ */
 const MAX_SHIFT = 0.45;
 const MAX_GROWTH = 0.35;
 /** Two meshes nearer than this lie on one face. */
@@ -20,7 +22,10 @@ const SAME_PLACE = 0.4;
 /** Smallest width of a face that is looked for, as a share of the frame's shorter side. */
 const SMALLEST_SHARE = 0.08;
 const SMALLEST = 30;
-/** Where a shot begins, faces this narrow beside the most prominent one are looked at too: a known person may be there. */
+/**
+ * Where a shot begins, faces this narrow beside the most prominent one are looked at too: a known person may be
+ * there.
+ */
 const KNOWN_SHARE = 0.35;
 /** Whose a face is can be told from this width on, and up to this turn; and turned by so much more it looks new. */
 const TOLD_WIDTH = 36;
@@ -119,7 +124,7 @@ export class FaceTracker {
     else for (const track of open) await this.#learn(track, frame);
   }
 
-  /** Whether there may be faces beside those followed, all of which were found: no mesh is fitted for that. */
+  /** Tells whether there may be faces beside those followed, all of which were found: no mesh is fitted for that. */
   #seesOthers(frame: IndexedFrame, open: readonly Track[]): Promise<boolean> {
     const smallest = SUITABLE_SHARE * widestOf(open, frame.index);
     const part = wholeFrame(frame, this.#color);
@@ -149,7 +154,10 @@ export class FaceTracker {
     for (const track of this.#tracks) if (track.open) track.cutAfter = index;
   }
 
-  /** After a cut small and turned faces are looked for as if for the first time; after a pause nothing speaks for them. */
+  /**
+   * After a cut small and turned faces are looked for as if for the first time; after a pause nothing speaks for
+   * them.
+   */
   #isCut(frame: Frame): boolean {
     const cut = this.#cuts.isCut(frame);
     if (cut) this.#emptySearches = 0;
@@ -248,7 +256,7 @@ export class FaceTracker {
     this.#dropDoubles(frame.index);
   }
 
-  /** What tells whose face it is, where that can be told. */
+  /** Returns what tells whose face it is, where that can be told. */
   async #describe(frame: Frame, face: Face): Promise<Float32Array | undefined> {
     if (!this.#recogniser || face.width < TOLD_WIDTH || Math.abs(yaw(face)) > TOLD_YAW) return undefined;
     this.#checkpoint();

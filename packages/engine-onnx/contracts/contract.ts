@@ -2,7 +2,7 @@ import type { OnnxType } from '@semblance/vision/models/onnx-types';
 import { z } from 'zod';
 import type { OnnxSummary } from '../onnx-file.ts';
 
-/** What a model does in a pipeline. Of each but `voice` there is at most one in a model directory. */
+/** States what a model does in a pipeline. Of each but `voice` there is at most one in a model directory. */
 export const STAGES = [
   'detector',
   'landmarks',
@@ -27,8 +27,8 @@ export const STAGES = [
 export type Stage = (typeof STAGES)[number];
 
 /**
- * One size of a tensor: a number; `batch`: 1 or open, in which case several items go in at once; or one that the model must
- * leave open, with its value in the first run.
+ * One size of a tensor: a number; `batch`: 1 or open, in which case several items go in at once; or one that the
+ * model must leave open, with its value in the first run.
  */
 export type Dim = number | 'batch' | { readonly open: number };
 
@@ -55,7 +55,7 @@ export interface Tensors {
   readonly outputs: readonly TensorSpec[];
 }
 
-/** What is known of a model besides its tensors. Every number here is data of the contract, none is a guess. */
+/** Holds what is known of a model besides its tensors. Every number here is data of the contract, none is a guess. */
 export interface Traits {
   /** Side of the square that goes in, pixels. */
   readonly size?: number;
@@ -64,7 +64,7 @@ export interface Traits {
   /** Of input samples in [0, 1], channel by channel. */
   readonly mean?: readonly [number, number, number];
   readonly deviation?: readonly [number, number, number];
-  /** Whether the output has to be scaled back by mean and deviation. */
+  /** Tells whether the output has to be scaled back by mean and deviation. */
   readonly denormalise?: boolean;
   /** Which colour's plane comes first; default `rgb`. */
   readonly order?: 'rgb' | 'bgr';
@@ -77,7 +77,7 @@ export type TemplateName = 'arcface_112_v1' | 'arcface_112_v2' | 'arcface_128' |
 export interface Contract {
   readonly name: string;
   readonly stage: Stage;
-  /** Whether a directory may have several of its stage, each used by its name. */
+  /** Tells whether a directory may have several of its stage, each used by its name. */
   readonly several?: boolean;
   readonly options: z.ZodType<Readonly<Record<string, number>>>;
   readonly traits: Traits;

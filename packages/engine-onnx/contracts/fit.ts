@@ -13,9 +13,9 @@ export interface BoundTensor {
   readonly dims: readonly number[];
   /** Its values in the first run. */
   readonly first: number;
-  /** Whether the first size is open. */
+  /** Tells whether the first size is open. */
   readonly batch: boolean;
-  /** Whether not all of its values have to be finite. */
+  /** Tells whether not all of its values have to be finite. */
   readonly partly?: boolean;
 }
 
@@ -85,7 +85,10 @@ function firstSize(dim: Dim): number {
   return typeof dim === 'number' ? dim : dim.open;
 }
 
-/** Sizes that a model leaves open fit, and are needed where the contract has them open. An input whose rank is not known does not: nothing could be fed with certainty. */
+/**
+ * Sizes that a model leaves open fit, and are needed where the contract has them open. An input whose rank is not
+ * known does not: nothing could be fed with certainty.
+ */
 function sameShape(
   expected: readonly Dim[],
   found: OnnxValueInfo['dims'],
@@ -101,7 +104,7 @@ function sameShape(
   });
 }
 
-/** What the first run of a model gave that its contract does not say; undefined when all is well. */
+/** Returns what the first run of a model gave that its contract does not say; undefined when all is well. */
 export function misfit(
   expected: BoundTensor,
   found: readonly number[],

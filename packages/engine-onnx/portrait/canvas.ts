@@ -6,7 +6,9 @@ import { sample } from '@semblance/vision/plane/plane';
 import { boxMask } from '../vision/face-mask.ts';
 import type { PasteMask } from '../vision/paste.ts';
 
-/** What of a crop is left to the still at its edge, and how wide the fade inside of it is, shares of its side. */
+/**
+ * States what of a crop is left to the still at its edge, and how wide the fade inside of it is, shares of its side.
+ */
 const MARGIN = 0.02;
 const FEATHER = 0.1;
 const MAX_TAPS = 8;
@@ -14,7 +16,7 @@ const MAX_TAPS = 8;
 /** Part of a still with a drawn crop put into it. */
 export interface Pasted {
   readonly part: Picture;
-  /** Where the crop lies in the part. */
+  /** States where the crop lies in the part. */
   readonly crop: CropTransform;
 }
 
@@ -106,8 +108,8 @@ export class StillCanvas {
 }
 
 /**
- * Where each pixel of the part that changes is read in the crop. All frames are put to the same place: what it takes to
- * find it is spent once.
+ * Holds where each pixel of the part that changes is read in the crop. All frames are put to the same place: what it
+ * takes to find it is spent once.
  */
 interface Places {
   /** Indices of the pixels, and how much of each is replaced. */

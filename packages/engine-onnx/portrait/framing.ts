@@ -84,7 +84,7 @@ export function stillCrop(
   return alignFace(spread, 'ffhq_512', size);
 }
 
-/** What of a driver's frame belongs into its crop. Not turned: how the driver tilts its head is to be seen. */
+/** Returns what of a driver's frame belongs into its crop. Not turned: how the driver tilts its head is to be seen. */
 export function driverSquare(mesh: Face): FaceSquare {
   // Measured upright, laid upright again about its middle.
   return frame(mesh, uprightAngle(mesh), DRIVER);
@@ -100,15 +100,18 @@ export function meanSquare(squares: readonly FaceSquare[]): FaceSquare {
   };
 }
 
-/** How far eyes and lips are open, height by width, as the retargeters want it; the eye on the left of the picture first. */
+/**
+ * How far eyes and lips are open, height by width, as the retargeters want it; the eye on the left of the picture
+ * first.
+ */
 export interface Openness {
   readonly eyes: readonly [number, number];
   readonly lips: number;
 }
 
 /**
- * Of the mesh, the points that come nearest to those by which LivePortrait measures: middles of the lids by corners of the
- * eyes, middles of the inner lips by corners of the mouth (`src/utils/retargeting_utils.py`).
+ * Of the mesh, the points that come nearest to those by which LivePortrait measures: middles of the lids by corners
+ * of the eyes, middles of the inner lips by corners of the mouth (`src/utils/retargeting_utils.py`).
  */
 export function opennessOf({ points }: Face): Openness {
   const ratio = (top: number, bottom: number, left: number, right: number): number => {

@@ -2,14 +2,14 @@
 
 export const KEY_POINTS = 21;
 
-/** What the motion extractor sees in a picture. Angles in degrees; triples lie one behind the other. */
+/** Holds what the motion extractor sees in a picture. Angles in degrees; triples lie one behind the other. */
 export interface HeadMotion {
   readonly pitch: number;
   readonly yaw: number;
   readonly roll: number;
   readonly scale: number;
   readonly translation: Float32Array;
-  /** What the expression adds to each key point. */
+  /** States what the expression adds to each key point. */
   readonly expression: Float32Array;
   /** Key points of the face as it is whatever its pose and expression. */
   readonly points: Float32Array;
@@ -18,7 +18,7 @@ export interface HeadMotion {
 /** A rotation, row by row. */
 type Matrix = readonly number[];
 
-/** What stands between the key points of a face as such and in a picture. */
+/** Holds what stands between the key points of a face as such and in a picture. */
 interface Placement {
   readonly rotation: Matrix;
   readonly scale: number;
@@ -28,8 +28,8 @@ interface Placement {
 
 /**
  * Parts of the expression that are taken over as they are when a driver's motion is not counted from its first frame:
- * all of eyes, brows and mouth, of others what does not belong to the shape of a face (`src/live_portrait_pipeline.py` of
- * KwaiVGI/LivePortrait, the branch without relative motion).
+ * all of eyes, brows and mouth, of others what does not belong to the shape of a face
+ * (`src/live_portrait_pipeline.py` of KwaiVGI/LivePortrait, the branch without relative motion).
  */
 const WHOLE = [1, 2, 6, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20];
 const PARTS: readonly (readonly [point: number, axis: number])[] = [
@@ -84,12 +84,12 @@ function place(points: ArrayLike<number>, placement: Placement): Float32Array<Ar
   });
 }
 
-/** Where the key points of a face lie in the picture that it was seen in. */
+/** Returns where the key points of a face lie in the picture that it was seen in. */
 export function keyPointsOf(motion: HeadMotion): Float32Array<ArrayBuffer> {
   return place(motion.points, { ...motion, rotation: rotationOf(motion) });
 }
 
-/** Where a still's key points come to lie when its head does what a driver's did since its first frame. */
+/** Returns where a still's key points come to lie when its head does what a driver's did since its first frame. */
 export function relativeKeyPoints(
   still: HeadMotion,
   driver: HeadMotion,
@@ -106,7 +106,7 @@ export function relativeKeyPoints(
   });
 }
 
-/** Where they come to lie when it holds its head and face as the driver does. */
+/** Returns where they come to lie when it holds its head and face as the driver does. */
 export function absoluteKeyPoints(still: HeadMotion, driver: HeadMotion): Float32Array<ArrayBuffer> {
   return place(still.points, {
     rotation: rotationOf(driver),

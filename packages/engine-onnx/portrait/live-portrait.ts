@@ -11,7 +11,10 @@ type Points = Float32Array<ArrayBuffer>;
 /** Side of the pictures that go in, and of those that come out. */
 export const SEEN_SIZE = 256;
 export const DRAWN_SIZE = 512;
-/** A still whose lips are further open than this gets them closed first (`lip_normalize_threshold` of KwaiVGI/LivePortrait). */
+/**
+ * A still whose lips are further open than this gets them closed first (`lip_normalize_threshold` of
+ * KwaiVGI/LivePortrait).
+ */
 const LIPS_APART = 0.03;
 
 /** A still as the generator wants it. */
@@ -21,7 +24,7 @@ export interface SeenStill {
   /** Its own key points, where they lie in the crop. */
   readonly points: Points;
   readonly openness: Openness | undefined;
-  /** What closes its lips; added to the key points of every frame. */
+  /** States what closes its lips; added to the key points of every frame. */
   readonly closing: Points | undefined;
 }
 
@@ -30,7 +33,7 @@ export class LivePortrait {
   readonly #models: Models;
   readonly #log: StageLog;
   readonly #signal: AbortSignal;
-  /** Whether a driver's motion counts from its first frame. */
+  /** Tells whether a driver's motion counts from its first frame. */
   readonly relative: boolean;
 
   constructor(models: Models, log: StageLog, signal: AbortSignal) {
@@ -52,7 +55,7 @@ export class LivePortrait {
     return { features: features.data, motion, points, openness, closing };
   }
 
-  /** What the head in a crop does. */
+  /** Returns what the head in a crop does. */
   async seeMotion(picture: Picture, crop: CropTransform): Promise<HeadMotion> {
     const extractor = this.#models.need('portrait-motion');
     const seen = await this.#log.onnx('motion', extractor, () =>
@@ -72,8 +75,8 @@ export class LivePortrait {
   }
 
   /**
-   * What makes eyes and lips of a still as open as a driver's, where there are retargeters and the driver's motion is
-   * taken as it is. In motion that counts from the first frame that is contained already.
+   * Returns what makes eyes and lips of a still as open as a driver's, where there are retargeters and the driver's
+   * motion is taken as it is. In motion that counts from the first frame that is contained already.
    */
   async retarget(still: SeenStill, driver: Openness): Promise<Points | undefined> {
     const { openness, points } = still;

@@ -10,7 +10,7 @@ export interface ThreadModel {
   readonly path: string;
   readonly inputs: readonly ThreadTensor[];
   readonly outputs: readonly ThreadTensor[];
-  /** Whether its file leaves the number of items open. */
+  /** Tells whether its file leaves the number of items open. */
   readonly batch: boolean;
 }
 

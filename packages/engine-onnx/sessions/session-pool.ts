@@ -18,7 +18,10 @@ export interface SessionPoolOptions {
   /** Threads that one run on the CPU uses. */
   readonly threads: number;
   readonly maxBatch?: number;
-  /** Told when nothing can be run any more although nobody closed the pool: no thread is left, or a device has a fault. */
+  /**
+   * Is told when nothing can be run any more although nobody closed the pool: no thread is left, or a device has a
+   * fault.
+   */
   readonly onEnd?: (reason: string) => void;
 }
 
@@ -37,7 +40,7 @@ interface Request {
 interface Device {
   readonly worker: Worker;
   readonly gate: ThreadGate;
-  /** What runs now; several requests when they were put together. */
+  /** States what runs now; several requests when they were put together. */
   running: readonly Request[];
 }
 

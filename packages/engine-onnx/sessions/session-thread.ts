@@ -38,8 +38,8 @@ function hideFloat16Array(): void {
 }
 
 /**
- * A provider that cannot load the first model is taken for missing (its library, the driver, the device) and passed over
- * for good. One that has loaded a model is there: what it cannot load then is a fault.
+ * A provider that cannot load the first model is taken for missing (its library, the driver, the device) and passed
+ * over for good. One that has loaded a model is there: what it cannot load then is a fault.
  */
 async function open(): Promise<void> {
   const missing = new Map<Provider, string>();
@@ -91,7 +91,10 @@ function create(model: ThreadModel, provider: Provider): Promise<InferenceSessio
 
 type Shapes = Record<string, readonly number[]>;
 
-/** Runs a model once, on zeros but for what its contract says: memory is laid out, kernels are chosen, and sizes left open become known. */
+/**
+ * Runs a model once, on zeros but for what its contract says: memory is laid out, kernels are chosen, and sizes left
+ * open become known.
+ */
 async function firstRun(model: ThreadModel, items: number): Promise<Shapes> {
   const feeds = Object.fromEntries(
     model.inputs.map(({ role, dims: single, first }) => {
@@ -104,8 +107,8 @@ async function firstRun(model: ThreadModel, items: number): Promise<Shapes> {
 }
 
 /**
- * Whether a model takes several items at once is what its file says and no more: one exported with an open size may have a
- * fixed one inside.
+ * Tells whether a model takes several items at once is what its file says and no more: one exported with an open size
+ * may have a fixed one inside.
  * @returns what is wrong with two items; undefined: nothing
  */
 async function whyAlone(model: ThreadModel, single: Shapes): Promise<string | undefined> {

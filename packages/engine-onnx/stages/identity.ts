@@ -7,7 +7,7 @@ import type { Models, OpenModel } from './models.ts';
 
 const LENGTH = 512;
 
-/** What a recogniser says of a face: 512 numbers, not normalised. */
+/** Returns what a recogniser says of a face: 512 numbers, not normalised. */
 export async function embed(
   recogniser: OpenModel,
   picture: Picture,

@@ -17,7 +17,7 @@ export interface CropField {
   readonly field: Plane;
 }
 
-/** Where nothing lies in front of the face, by an occlusion network. */
+/** Returns where nothing lies in front of the face, by an occlusion network. */
 export async function occlusionField(
   occlusion: OpenModel,
   picture: Picture,
@@ -34,7 +34,7 @@ export async function occlusionField(
   return { transform, field: sharpen(field) };
 }
 
-/** Where the face's own parts are, by a network that names the part at each pixel. */
+/** Returns where the face's own parts are, by a network that names the part at each pixel. */
 export async function parserField(
   parser: OpenModel,
   picture: Picture,

@@ -32,7 +32,7 @@ export function openModel(pool: SessionPool, model: CheckedModel): OpenModel {
   };
 }
 
-/** What a run is refused with whose values cannot be used: what was made of them would be black, or a hole. */
+/** Returns what a run is refused with whose values cannot be used: what was made of them would be black, or a hole. */
 export function noNumbers({ name }: CheckedModel): RenderError {
   return new RenderError('processing_failed', `The model ${name} gave values that are not finite numbers.`);
 }
@@ -71,7 +71,7 @@ interface StageTime {
   since: number;
 }
 
-/** What a job record says of how it was made: time by stage, and which engine and model made it. */
+/** Holds what a job record says of how it was made: time by stage, and which engine and model made it. */
 export class StageLog {
   readonly #times = new Map<string, StageTime>();
   readonly #makers = new Map<string, string>();

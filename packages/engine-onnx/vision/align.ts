@@ -2,8 +2,9 @@ import type { CropTransform, Point } from '@semblance/vision/picture';
 import type { TemplateName } from '../contracts/contract.ts';
 
 /**
- * Where the eyes (the one on the left of the picture first), the tip of the nose and the corners of the mouth lie in an
- * aligned crop, as shares of its side: ArcFace's template for 112 pixels and its descendants, that of FFHQ, and MTCNN's.
+ * States where the eyes (the one on the left of the picture first), the tip of the nose and the corners of the mouth
+ * lie in an aligned crop, as shares of its side: ArcFace's template for 112 pixels and its descendants, that of FFHQ,
+ * and MTCNN's.
  */
 const TEMPLATES: Readonly<Record<TemplateName, readonly (readonly [number, number])[]>> = {
   arcface_112_v1: [

@@ -4,7 +4,7 @@ import { type Plane, sample } from '@semblance/vision/plane/plane';
 
 /** How much of each pixel of a part of a picture is replaced, on a grid that may be coarser than the picture. */
 export interface PasteMask {
-  /** Where the grid's top left corner lies in the picture, and picture pixels per grid pixel. */
+  /** States where the grid's top left corner lies in the picture, and picture pixels per grid pixel. */
   readonly originX: number;
   readonly originY: number;
   readonly scale: number;
@@ -57,7 +57,7 @@ function mix(old: number, fresh: number, share: number): number {
   return Math.round(old + (fresh - old) * share);
 }
 
-/** Whether the rows of the mask around a height are all zeros, as those above and below a tilted face. */
+/** Tells whether the rows of the mask around a height are all zeros, as those above and below a tilted face. */
 function isEmptyRow({ width, height, data }: Plane, y: number): boolean {
   const first = Math.min(height - 1, Math.max(0, Math.floor(y - 0.5)));
   const last = Math.min(height - 1, first + 1);

@@ -13,11 +13,12 @@ export interface Layout {
 }
 
 /**
- * One file, taken apart without holding it: a layout says how it looks with our metadata and a manifest in it. Metadata
- * and manifests that were there speak of another file, so they are left out. Pictures and sound are copied byte by byte.
+ * One file, taken apart without holding it: a layout says how it looks with our metadata and a manifest in it.
+ * Metadata and manifests that were there speak of another file, so they are left out. Pictures and sound are copied
+ * byte by byte.
  */
 export interface Container {
-  /** What binds a manifest to the file: a hash of all bytes but the manifest's, or of the boxes. */
+  /** States what binds a manifest to the file: a hash of all bytes but the manifest's, or of the boxes. */
   readonly binding: 'data' | 'boxes';
   /** @param manifestLength bytes of the manifest store; undefined: the file carries none */
   layout(xmp: Uint8Array, manifestLength: number | undefined): Layout;

@@ -12,7 +12,7 @@ import {
 
 const SIGNATURE = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
 const XMP = Buffer.from('XML:com.adobe.xmp\0');
-/** What holds text: as it is, compressed, or with a language. */
+/** States what holds text: as it is, compressed, or with a language. */
 const TEXTS = ['tEXt', 'zTXt', 'iTXt'];
 /** Length, type and checksum around the data of a chunk. */
 const AROUND = 12;

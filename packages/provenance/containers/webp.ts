@@ -47,7 +47,7 @@ export async function openWebp(file: FileHandle, size: number): Promise<Containe
   };
 }
 
-/** What an extended header says of a plain file: its size, and whether it is transparent. */
+/** Returns what an extended header says of a plain file: its size, and whether it is transparent. */
 async function described(file: FileHandle, at: number, type: string): Promise<Buffer> {
   const data = await readExactly(file, at + 8, 10);
   const header = Buffer.alloc(10);

@@ -11,7 +11,7 @@ export function sniffFormat(head: Uint8Array): ImageFormat | undefined {
   return undefined;
 }
 
-/** Whether the head of a PNG announces an animation (an acTL chunk before the pixels), which decoders ignore. */
+/** Tells whether the head of a PNG announces an animation (an acTL chunk before the pixels), which decoders ignore. */
 export function isAnimatedPng(head: Uint8Array): boolean {
   const bytes = Buffer.from(head.buffer, head.byteOffset, head.byteLength);
   for (let at = 8; at + 8 <= bytes.length; ) {
@@ -23,7 +23,7 @@ export function isAnimatedPng(head: Uint8Array): boolean {
   return false;
 }
 
-/** Whether the head of a WebP file holds a lossless picture. */
+/** Tells whether the head of a WebP file holds a lossless picture. */
 export function isLosslessWebp(head: Uint8Array): boolean {
   const bytes = Buffer.from(head.buffer, head.byteOffset, head.byteLength);
   for (let at = 12; at + 8 <= bytes.length; ) {

@@ -2,14 +2,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Worker, workerData } from 'node:worker_threads';
 
 /**
- * onnxruntime-node cannot bear that a thread is ended while it runs a network, loads one or is itself being loaded: what
- * it then throws nobody can catch, and the whole process aborts ("terminate called after throwing an instance of
- * 'Napi::Error'"), with all that its other threads render. So whoever ends a thread waits at a gate until it does none
- * of it.
+ * onnxruntime-node cannot bear that a thread is ended while it runs a network, loads one or is itself being loaded:
+ * what it then throws nobody can catch, and the whole process aborts ("terminate called after throwing an instance of
+ * 'Napi::Error'"), with all that its other threads render. So whoever ends a thread waits at a gate until it does
+ * none of it.
  */
 export type ThreadGate = Int32Array<SharedArrayBuffer>;
 
-/** What a thread is told of its gate, as a part of its `workerData`. */
+/** Holds what a thread is told of its gate, as a part of its `workerData`. */
 export interface Gated {
   readonly gate: ThreadGate;
 }
@@ -17,7 +17,7 @@ export interface Gated {
 const RUNNING = 0;
 const CLOSED = 1;
 const LOOK_EVERY_MS = 5;
-/** What a thread that has ended has for a number. */
+/** States what a thread that has ended has for a number. */
 const ENDED = -1;
 /** A network that runs for longer hangs: then its process may as well abort. */
 const LONGEST_RUN_MS = 60_000;

@@ -11,7 +11,7 @@ declare namespace WebAssembly {
   }
 }
 
-/** What `assembly/kernels.ts` exports; pointers are byte offsets into its memory. */
+/** Holds what `assembly/kernels.ts` exports; pointers are byte offsets into its memory. */
 interface Exports {
   readonly memory: { readonly buffer: ArrayBuffer };
   readonly heapBase: { readonly value: number };

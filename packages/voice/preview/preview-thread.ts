@@ -2,7 +2,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import type { Voice } from '@semblance/common/voices/voice';
 import { previewSound, type Speech } from './preview-sound.ts';
 
-/** What the thread is given; it answers with samples and ends. */
+/** Holds what the thread is given; it answers with samples and ends. */
 export interface PreviewWork {
   readonly speech: Speech;
   readonly voice: Voice;

@@ -15,7 +15,7 @@ import { PREVIEW_RATE } from './preview-sound.ts';
 import type { PreviewWork } from './preview-thread.ts';
 import { encodeWav } from './wav.ts';
 
-/** What every voice says. */
+/** States what every voice says. */
 export const SENTENCE = 'This is how I sound. Tell me what you would like to say.';
 const COMMENT = 'Made by an algorithm: synthesised speech, converted to a voice.';
 /** Longest that one preview may take. */
@@ -45,7 +45,7 @@ export class PreviewError extends Error {
 export interface PreviewsOptions {
   /** Existing private directory. */
   readonly directory: string;
-  /** What the file says that it was made by. */
+  /** States what the file says that it was made by. */
   readonly generator: Program;
   /** Default: looks for the synthesisers on PATH. */
   readonly findTools?: () => Promise<SpeechTools | MissingSpeechTools>;

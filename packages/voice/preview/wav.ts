@@ -1,4 +1,4 @@
-/** What a WAV file says of itself beside its sound. */
+/** Holds what a WAV file says of itself beside its sound. */
 export interface WavMarks {
   /** Program that made it, with its version. */
   readonly software: string;

@@ -13,7 +13,7 @@ const BASIS = melBasis();
 const [COS, SIN] = [Math.cos, Math.sin].map((of) =>
   Float64Array.from({ length: FFT / 2 }, (_, i) => of((2 * Math.PI * i) / FFT)),
 ) as [Float64Array, Float64Array];
-/** Where each value goes before the transform. */
+/** States where each value goes before the transform. */
 const REVERSED = Uint16Array.from({ length: FFT }, (_, i) => {
   let reversed = 0;
   for (let bit = 1, from = i; bit < FFT; bit <<= 1, from >>= 1) reversed = (reversed << 1) | (from & 1);
@@ -48,7 +48,9 @@ export class LogMel {
     return out;
   }
 
-  /** Copies what is known. A column that heard of a mirrored end, then or now, is not. @returns whether one was copied */
+  /**
+   * Copies what is known. A column that heard of a mirrored end, then or now, is not. @returns whether one was copied
+   */
   #keep(
     out: Float32Array,
     length: number,

@@ -12,9 +12,9 @@ export interface ModelVoicesOptions {
   readonly devices: readonly number[];
   /** Threads that one run on the CPU uses. */
   readonly threads: number;
-  /** Told what the owner may want to know. */
+  /** Is told what the owner may want to know. */
   readonly say: (line: string) => void;
-  /** Told when the models run no more although nobody closed them. */
+  /** Is told when the models run no more although nobody closed them. */
   readonly onEnd?: (reason: string) => void;
 }
 
@@ -22,7 +22,7 @@ export interface ModelVoicesOptions {
 export interface ModelVoices {
   /** Names in the manifest. */
   readonly names: ReadonlySet<string>;
-  /** What speaks with the voice of one of the names. @throws RangeError for another */
+  /** Returns what speaks with the voice of one of the names. @throws RangeError for another */
   of(name: string): RvcModels;
   /** Runs any of them and returns its first output. Buffers of feeds are given away. @throws the signal's reason */
   run(model: string, feeds: FloatTensors, signal: AbortSignal): Promise<FloatTensor>;

@@ -7,7 +7,10 @@ import type { RunModel, RvcModels, VoiceModel } from './rvc-models.ts';
 import { SOURCE_RATE, type SourcePitch, sourcePitch } from './source-pitch.ts';
 import { Splicer } from './splice.ts';
 
-/** What each run of the models adds to the stream, over how long it is faded in, and how far it may be moved, ms. */
+/**
+ * States what each run of the models adds to the stream, over how long it is faded in, and how far it may be moved,
+ * ms.
+ */
 const BLOCK_MS = 100;
 const FADE_MS = 30;
 const SEARCH_MS = 10;
@@ -68,7 +71,7 @@ class RvcStream {
   /** Samples at SOURCE_RATE that make no block yet, and the last of those that did. */
   #pending = new Float64Array(0);
   readonly #window = new Float64Array(WINDOW);
-  /** What is to be sent. */
+  /** States what is to be sent. */
   #ready: Float64Array;
   /** Samples that are still before the stream's first. */
   #early: number;
@@ -136,7 +139,7 @@ class RvcStream {
     return this.#splicer.add(Float64Array.from(data.subarray(data.length - end)));
   }
 
-  /** What is said, each frame twice: the encoder's are 20 ms long, the voice's 10. */
+  /** Returns what is said, each frame twice: the encoder's are 20 ms long, the voice's 10. */
   async #content({ name, inputs }: VoiceModel, window: Float64Array) {
     const [input] = inputs;
     const dims = [...(input?.dims.slice(0, -1) ?? [1]), window.length];

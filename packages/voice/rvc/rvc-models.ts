@@ -1,6 +1,6 @@
 import type { FloatTensor, FloatTensors } from '@semblance/engine-onnx/sessions/protocol';
 
-/** What a converter has to know of a model. It can be sent to the thread in which the converter works. */
+/** Holds what a converter has to know of a model. It can be sent to the thread in which the converter works. */
 export interface VoiceModel {
   readonly name: string;
   readonly inputs: readonly { readonly role: string; readonly dims: readonly number[] }[];

@@ -1,16 +1,20 @@
 /**
- * Puts pieces of sound together that overlap and do not quite fit: each is laid where it is most like the end of the one
- * before (SOLA: Roucos and Wilgus, "High quality time-scale modification for speech", ICASSP 1985), and faded in there.
+ * Puts pieces of sound together that overlap and do not quite fit: each is laid where it is most like the end of the
+ * one before (SOLA: Roucos and Wilgus, "High quality time-scale modification for speech", ICASSP 1985), and faded in
+ * there.
  */
 export class Splicer {
   readonly #fade: number;
   readonly #search: number;
   readonly #length: number;
   readonly #weights: Float64Array;
-  /** What followed the last piece: the next is laid on it. */
+  /** States what followed the last piece: the next is laid on it. */
   #tail: Float64Array;
 
-  /** @param length of what each piece adds, samples @param fade of the overlap @param search how far a piece may be moved */
+  /**
+   * @param length of what each piece adds, samples @param fade of the overlap @param search how far a piece may be
+   *   moved
+   */
   constructor(length: number, fade: number, search: number) {
     this.#length = length;
     this.#fade = fade;

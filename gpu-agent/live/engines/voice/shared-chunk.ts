@@ -2,12 +2,12 @@ const HEADER_BYTES = 4;
 const SAMPLE_BYTES = 2;
 
 /**
- * One chunk of samples in memory that two threads have in common, so that messages between them need not carry it: there
- * and back that costs 0.08 ms more, whether the samples are copied or given away. It is one thread's at a time, and the
- * messages say when it changes hands. Samples are 16 bits each, in the order of bytes of this machine.
+ * One chunk of samples in memory that two threads have in common, so that messages between them need not carry it:
+ * there and back that costs 0.08 ms more, whether the samples are copied or given away. It is one thread's at a time,
+ * and the messages say when it changes hands. Samples are 16 bits each, in the order of bytes of this machine.
  */
 export class SharedChunk {
-  /** What the other thread is given, to make its own SharedChunk of. */
+  /** States what the other thread is given, to make its own SharedChunk of. */
   readonly memory: SharedArrayBuffer;
   readonly #count: Int32Array;
   readonly #bytes: Uint8Array;

@@ -26,7 +26,7 @@ export interface VoiceEngineOptions {
   /** Sessions at once. */
   readonly slots: number;
   readonly sampleRate: number;
-  /** What clients are asked to send in one message, samples. */
+  /** States what clients are asked to send in one message, samples. */
   readonly chunkFrames: number;
   readonly logger: Logger;
   /** Loads the owner's models that speak with voices; default: there are none. `onEnd`: they run no more. */
@@ -37,7 +37,7 @@ export interface VoiceEngineOptions {
   /** Slots or warmth changed. */
   readonly onChange: () => void;
   readonly onCrash: () => void;
-  /** What threads are started from, and how patiently they are watched. */
+  /** States what threads are started from, and how patiently they are watched. */
   readonly threads?: Partial<Pick<VoiceThreadsOptions, 'entry' | 'hungMs' | 'restartDelayMs'>>;
 }
 
@@ -49,12 +49,12 @@ export interface VoiceEngine extends LiveEngine {
 }
 
 /**
- * Voice Swap: `settings.voice` is the voice's definition as JSON; without it sound passes through sample for sample, at
- * once. A voice that names a model of this node's is spoken with by that, every other by `builtin`; which it was is
- * logged. What a converter still holds when a client leaves is not sent.
+ * Voice Swap: `settings.voice` is the voice's definition as JSON; without it sound passes through sample for sample,
+ * at once. A voice that names a model of this node's is spoken with by that, every other by `builtin`; which it was
+ * is logged. What a converter still holds when a client leaves is not sent.
  *
- * `builtin` converts where its messages arrive, 0.1 ms each: to wake a thread and to be woken by it takes longer. What runs
- * beside a model takes ten times as long, and has threads.
+ * `builtin` converts where its messages arrive, 0.1 ms each: to wake a thread and to be woken by it takes longer.
+ * What runs beside a model takes ten times as long, and has threads.
  */
 export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
   const { slots, sampleRate, chunkFrames, logger } = options;

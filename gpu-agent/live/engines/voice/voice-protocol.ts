@@ -5,8 +5,8 @@ import type { RvcConverterOptions } from '@semblance/voice/rvc/rvc-converter';
 export type RvcStreamOptions = Omit<RvcConverterOptions, 'run'>;
 
 /**
- * What a voice thread is told. A number alone, which costs a third of an object, is that of a stream: what lies in its
- * chunk is to be converted.
+ * Holds what a voice thread is told. A number alone, which costs a third of an object, is that of a stream: what lies
+ * in its chunk is to be converted.
  */
 export type ToVoiceThread =
   | number
@@ -18,7 +18,7 @@ export type ToVoiceThread =
       readonly chunk: SharedArrayBuffer;
     }
   | { readonly type: 'close'; readonly stream: number }
-  /** What a model made of what the thread asked it for; undefined: it failed. */
+  /** States what a model made of what the thread asked it for; undefined: it failed. */
   | {
       readonly type: 'ran';
       readonly run: number;
@@ -27,9 +27,9 @@ export type ToVoiceThread =
     };
 
 /**
- * What it answers: `warm` once, then `opened` or `failed` to each `open`, and to each number the number, when what came of
- * the chunk lies in its place, or `failed`. Before that it may ask for runs of models, which are not the thread's: others
- * use them too.
+ * Holds what it answers: `warm` once, then `opened` or `failed` to each `open`, and to each number the number, when
+ * what came of the chunk lies in its place, or `failed`. Before that it may ask for runs of models, which are not the
+ * thread's: others use them too.
  */
 export type FromVoiceThread =
   | number

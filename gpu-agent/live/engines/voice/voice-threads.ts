@@ -39,18 +39,18 @@ export interface VoiceThreadStream {
   close(): void;
 }
 
-/** What a stream needs of where its threads are started. */
+/** Holds what a stream needs of where its threads are started. */
 export interface StreamNeeds {
   /** Most that it converts at once. */
   readonly mostSamples: number;
-  /** Told when its thread ends. */
+  /** Is told when its thread ends. */
   readonly onEnd: (error: Error) => void;
   /** Runs the models that it speaks with. */
   readonly run?: ModelVoices['run'] | undefined;
 }
 
 interface Asked {
-  /** When its thread last had nothing to wait for. */
+  /** States when its thread last had nothing to wait for. */
   at: number;
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;

@@ -7,7 +7,10 @@ export const CONTEXT = [-13, -9, -6, -4, -2, -1, 0, 1, 2, 4, 6, 9, 13] as const;
 /** How far the model looks ahead, frames. */
 export const LOOK_AHEAD = 13;
 export const INPUTS = CONTEXT.length * BANDS;
-/** What it says of a frame: openness, spread and rounding (see MouthPose), and the log odds that the lips are closed. */
+/**
+ * States what it says of a frame: openness, spread and rounding (see MouthPose), and the log odds that the lips are
+ * closed.
+ */
 export const OUTPUTS = ['openness', 'spread', 'rounding', 'closure'] as const;
 
 /** Unit of the openness in the network, so that all its outputs are of one size. */
@@ -21,7 +24,10 @@ export interface MouthWeightsFile {
   readonly context: string;
   readonly bands: number;
   readonly arrays: EncodedNetwork;
-  /** What the training found with voices it did not train on, and what a training on few sentences must give again. */
+  /**
+   * States what the training found with voices it did not train on, and what a training on few sentences must give
+   * again.
+   */
   readonly notes: {
     readonly heldOut: Readonly<Record<string, number>>;
     readonly probe: string;

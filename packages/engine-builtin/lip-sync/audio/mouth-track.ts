@@ -3,7 +3,7 @@ import { Loudness } from './loudness.ts';
 import { LOOK_AHEAD, MouthModel, OUTPUTS } from './mouth-model.ts';
 import { SpeechGate } from './speech-gate.ts';
 
-/** What a mouth does at a moment. */
+/** Holds what a mouth does at a moment. */
 export interface MouthPose {
   /** Distance between the lips' inner edges in the middle, in inter-ocular distances. */
   readonly openness: number;
@@ -22,7 +22,7 @@ const CLOSURE_PEAK = 0.6;
 const CLOSURE_SHARE = 0.6;
 /** Openness taken for closed: what the model says of silence and noise. */
 const REST = 0.02;
-/** What the means of the network fall short of: it answers doubt with the middle. */
+/** States what the means of the network fall short of: it answers doubt with the middle. */
 const EXPAND = 1.12;
 const HOLD = 20;
 
@@ -91,7 +91,7 @@ function restrained(pose: MouthPose, share: number): MouthPose {
   };
 }
 
-/** What the mouth would do if all of the sound were speech. */
+/** Holds what the mouth would do if all of the sound were speech. */
 class SpeechPoses {
   readonly #level: number;
   readonly #model: MouthModel;
@@ -162,7 +162,7 @@ class Shaper {
     );
   }
 
-  /** Whether the row lies within a believed closure. */
+  /** Tells whether the row lies within a believed closure. */
   #inClosure(row: number): boolean {
     const here = this.#smooth(row, 3);
     if (here < CLOSURE_PEAK * CLOSURE_SHARE) return false;

@@ -15,7 +15,7 @@ export interface GateWeightsFile {
   readonly hidden: number;
   readonly inputs: number;
   readonly arrays: EncodedNetwork;
-  /** What a training on few sentences must give again. */
+  /** States what a training on few sentences must give again. */
   readonly notes: { readonly probe: string };
 }
 
