@@ -79,7 +79,7 @@ describe('an older release', () => {
     const logger = Object.assign(silentLogger(), { info: (...words: unknown[]) => void said.push(words) });
     const signal = new AbortController().signal;
     await migrateWhenReachable(pg.url, logger, signal, () => {}, all.slice(0, 2));
-    expect(said).toEqual([[{ ahead: [nameOf(3)] }, expect.stringContaining('of a newer release')]]);
+    expect(said).toEqual([[{ ahead: [nameOf(3)] }, expect.stringContaining('belongs to a newer release')]]);
   });
 
   test('still refuses a migration of its own that has another text', async () => {

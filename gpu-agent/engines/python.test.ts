@@ -26,10 +26,14 @@ const START_MS = 300_000;
 const idle = new AbortController().signal;
 const quiet = () => {};
 
-/** Its parent may not have looked since. */
+/**
+ * Tells whether a process and all its threads have ended. Its parent may not have collected it, and the first thread
+ * may have ended before the others, which still hold the pipes open.
+ */
 async function hasEnded(pid: number): Promise<boolean> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
-  return stat === undefined || /\) Z /.test(stat);
+  const threads = await readdir(`/proc/${pid}/task`).catch(() => []);
+  return stat === undefined || (/\) Z /.test(stat) && threads.length <= 1);
 }
 
 describe('Python', () => {

@@ -60,9 +60,11 @@ describe('a pool of fixed size', () => {
     const names = new Set(before.map(({ metadata }) => metadata.name));
     await tools.until(
       'gpu',
-      (now, pods) => stands(3)(now, pods) && pods.every(({ metadata }) => !names.has(metadata.name)),
+      (now, pods) =>
+        stands(3)(now, pods) &&
+        kubelet.made.length === 6 &&
+        pods.every(({ metadata }) => !names.has(metadata.name)),
     );
-    expect(kubelet.made).toHaveLength(6);
     expect(kubelet.most).toBe(3);
 
     await tools.patch('gpu', { replicas: 1 });

@@ -113,6 +113,16 @@ describe('a script', () => {
     );
   });
 
+  it('says every sign that stands for letters or digits', () => {
+    const silent: string[] = [];
+    for (let code = 0; code < 0x110000; code++) {
+      const sign = String.fromCodePoint(code);
+      if (letters(sign) !== '' && passagesOf(sign).length === 0) silent.push(code.toString(16));
+    }
+    expect(silent).toEqual([]);
+    expect(passagesOf('㉠ 5㎏').map(({ text }) => text)).toEqual(['ᄀ 5 kg']);
+  });
+
   it('of English is told to flite in its letters', () => {
     expect(toAscii('“Naïve café” — it’s ½ of £5… Straße ٣ 😀')).toBe(
       `"Naive cafe" ,  it's  one half  of  pounds 5... Strasse 3`,

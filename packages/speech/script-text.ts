@@ -37,6 +37,8 @@ const RESHAPED =
 /** Numbers in a frame or before a stop, each a word of its own: ② and ③ in a row are not 23. */
 const FRAMED =
   /[\u2460-\u249B\u24EA\u3220-\u3229\u3251-\u325F\u3280-\u3289\u32B1-\u32BF\u{1F100}-\u{1F10A}]/gu;
+/** Signs that stand for letters: framed letters of Korean or Japanese, units in one square, radicals, ₨. */
+const SIGNS_OF_LETTERS = /\p{S}/gu;
 /** Signs of full width that are said. Those that only make a pause do so in their own shape. */
 const WIDE_SIGNS = /[＃＄％＆＊＋＜＝＞＠]|(?<=\p{Nd})[．，：](?=\p{Nd})/gu;
 /** Spaces of all kinds, controls, and what stands for something that is not there. */
@@ -60,6 +62,7 @@ export function cleanText(script: string): string {
       .replace(SPACES, (sign) => (sign === '\n' ? sign : ' '))
       .replace(RESHAPED, plainly)
       .replace(FRAMED, (sign) => ` ${plainly(sign)} `)
+      .replace(SIGNS_OF_LETTERS, (sign) => (/\p{L}/u.test(plainly(sign)) ? ` ${plainly(sign)} ` : sign))
       .replace(WIDE_SIGNS, plainly)
       .normalize('NFC')
       // Every voice reads these digits, and some not those of their own language.

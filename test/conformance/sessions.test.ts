@@ -14,7 +14,8 @@ let enabled: Set<string>;
 
 beforeAll(async () => {
   stack = await sharedStack();
-  account = await stack.newAccount();
+  // More than the longest session costs, which is held until the session before it has been settled.
+  account = await stack.newAccount({ balanceUsd: 10_000 });
   contract = await readContract(account.api.baseUrl);
   const card = (await account.api.get('/pricing')).body as {
     capabilities: { capability: string; enabled: boolean }[];
