@@ -1,6 +1,6 @@
 /**
- * Writes crds/gen/<plural>.ts: TypeScript types of every resource, from the schemas in crds/*.yaml, which are the one
- * source of them. Run by `npm run generate`; an argument names another output folder.
+ * Writes crds/gen/<plural>.ts: TypeScript types of every resource, from their only source, the schemas in
+ * crds/*.yaml. Run by `npm run generate`; an argument names another output folder.
  */
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -18,12 +18,14 @@ interface Crd {
   };
 }
 
-/** Kubernetes' schemas allow no unknown fields where properties are listed; JSON Schema must be told so. */
+/**
+ * Adds `additionalProperties: false` wherever properties are listed. Kubernetes implies this; JSON Schema does not.
+ */
 function closed(schema: JSONSchema): JSONSchema {
   const copy: JSONSchema = {};
   for (const [key, value] of Object.entries(schema)) {
     if (key.startsWith('x-kubernetes')) continue;
-    // Tuple types of every length up to maxItems help nobody.
+    // These would make the compiler write useless tuple types of every length.
     if (key === 'maxItems' || key === 'minItems') continue;
     copy[key] = isSchema(value) ? closed(value) : value;
   }

@@ -40,7 +40,7 @@ describe('an agent', () => {
     expect(readyOf(later)?.message).toBe(
       '1st of 1 waiting; 1 agent could take it but is not ready (one: Draining).',
     );
-    // What runs is left alone.
+    // Running work is left alone.
     expect((await harness.get('busy')).status?.phase).toBe('Running');
     expect(agent.stops).toEqual([]);
   });
@@ -76,7 +76,7 @@ describe('an agent', () => {
     const done = await harness.until('moved', phase('Succeeded'));
     expect(done.status).toMatchObject({ attempt: 2, agent: 'b', lostAgents: 1 });
     expect(done.status?.interruptions).toBeUndefined();
-    // The margin and what a victim that was not fenced had left of its Lease.
+    // The victim was not fenced, so the rest of its Lease and the margin must pass.
     expect(performance.now() - killed).toBeGreaterThan(2_500);
     await harness.agentUntil('a', readyReason('HeartbeatLost'));
   });

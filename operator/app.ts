@@ -32,43 +32,43 @@ import type { Packing } from './scheduling/free-slots.ts';
 import { createPriorityClasses } from './scheduling/priority-classes.ts';
 import { createTerm, JOB_INDEXERS, type Term } from './term.ts';
 
-/** Owner of what the operator applies. */
+/** Field manager of what the operator applies. */
 export const FIELD_MANAGER = 'semblance-operator';
-/** Lease the operators compete for. */
+/** Name of the Lease that the operators compete for. */
 export const ELECTION_LEASE = 'semblance-operator';
-/** On that Lease: host:port of the leader's gRPC service. */
+/** Annotation of that Lease: host:port of the leader's gRPC service. */
 export const ADDRESS_ANNOTATION = 'semblance.dev/address';
 
 export interface OperatorOptions {
-  /** Absent: the pod's service account. */
+  /** Default: the Pod's service account. */
   readonly kubeconfigPath?: string;
   readonly namespace: string;
   readonly objects: ObjectStore;
-  /** Checks for `/readyz` besides its own. */
+  /** Further checks for `/readyz`. */
   readonly ready?: Readonly<Record<string, () => void>>;
-  /** Sent to agents. */
+  /** Token that the operator sends to agents. */
   readonly internalToken?: string | undefined;
   /** Undefined: gRPC is not encrypted. */
   readonly tls?: Tls | undefined;
   readonly logger: Logger;
-  /** Unique to this process. */
+  /** Name unique to this process. */
   readonly identity: string;
   readonly healthListen: ListenAddress;
-  /** States where live sessions are allocated. Default: a free port of the loopback. */
+  /** Address of the allocation service. Default: a free port of the loopback interface. */
   readonly listen?: ListenAddress;
-  /** host:port that others reach it at. Default: where it listens. */
+  /** host:port at which others reach that service. Default: where it listens. */
   readonly advertise?: string | undefined;
   readonly concurrency?: number;
   readonly agentRetentionMs?: number;
-  /** How often Nodes, Pods or AgentPools that RBAC denies are tried again. */
+  /** Interval between retries of reads of Nodes, Pods or AgentPools that RBAC denies, in ms. */
   readonly deniedRetryMs?: number;
-  /** First pause after the Pods of a pool could not be started; doubled each time. Default 10,000. */
+  /** First pause after Pods of a pool could not be started, in ms; it doubles each time. Default 10,000. */
   readonly poolFaultPauseMs?: number;
-  /** How long a live session waits for a slot when all are taken. Default 2,000. */
+  /** Longest wait of a live session when all slots are taken, in ms. Default 2,000. */
   readonly waitForSlotMs?: number;
-  /** How long an agent may take to answer when a slot is claimed for a live session. Default 1,500. */
+  /** Longest wait for an agent's answer to a claim, in ms. Default 1,500. */
   readonly claimTimeoutMs?: number;
-  /** Shares of accounts in the slots, by account; 1 for those not named. */
+  /** Weights of accounts in the sharing of slots; 1 for those not named. */
   readonly weights?: ReadonlyMap<string, number>;
   /** Default `spread`. */
   readonly packing?: Packing;
@@ -85,13 +85,13 @@ export interface Operator {
   /** host:port of its gRPC service. */
   readonly address: string;
   readonly leading: boolean;
-  /** Hands the leadership over and ends; work on agents goes on. */
+  /** Hands over the leadership and ends. Work on agents goes on. */
   close(): Promise<void>;
   /** Rejects when the operator cannot go on. */
   readonly failed: Promise<never>;
 }
 
-/** Starts the operator: its local copies, its campaign for leadership, and its health and metrics pages. */
+/** Starts the operator: local copies, campaign for leadership, health and metrics pages. */
 export async function startOperator(options: OperatorOptions): Promise<Operator> {
   const { namespace, logger, identity } = options;
   const ending = new AbortController();
@@ -99,11 +99,11 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   observeExpiry(registry, options.tls);
   const { kubeconfigPath } = options;
   const client = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER, logger });
-  // Its own connections: no burst of other writes may hold up the renewals.
+  // The election has its own connections, so that no burst of writes delays the renewals.
   const electionClient = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER, maxInFlight: 4 });
   const allocationClient = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER, logger });
   const common = { client, namespace, logger, registry };
-  /** States what all else works without. */
+  /** Everything else works without these. */
   const optional = { retryMs: options.deniedRetryMs ?? DENIED_RETRY_MS };
 
   let term: Term | undefined;
@@ -129,8 +129,8 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     optional,
     handlers: routed<AgentPool>(() => term?.pools.poolHandlers),
   });
-  // All of them, for an agent need not be of a pool: one copy for those who look after pools and for those who ask what
-  // becomes of an agent.
+  // All Pods, because an agent need not belong to a pool. The pool controller and the disruption watch share this
+  // copy.
   const pods = createReflector({
     ...common,
     resource: POD_RESOURCE,
@@ -145,7 +145,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     registry,
     onChanged: () => term?.reprioritise(),
   });
-  // Everyone keeps watch, so that who takes the lead knows already who has been silent for how long.
+  // Every operator tracks Leases, so that a new leader already knows how long each agent has been silent.
   const lived = createLivedClock();
   const living = setInterval(lived.look, lived.everyMs).unref();
   const leaseTracker = createLeaseTracker({
@@ -186,7 +186,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   });
   const lead = async (leadership: AbortSignal) => {
     term = createTerm({
-      // What was begun in this term ends with it, whatever waits for it: others may lead from then on.
+      // Requests of this term end with it, because others may lead from then on.
       client: boundClient(client, leadership),
       allocationClient: boundClient(allocationClient, leadership),
       namespace,
@@ -285,13 +285,13 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     agents.run(signal),
     leases.run(signal),
     disruptions.run(signal),
-    // Nothing else waits for these two: without leave to read them no pool is managed, and all else works.
+    // Nothing waits for these two. If RBAC denies them, no pool is managed and all else works.
     pools.run(signal),
     pods.run(signal),
     priorityClasses.run(signal),
     recorder.run(signal),
   ];
-  // Nodes and Pods, too, are waited for before and not by who has the lead already.
+  // Nodes and Pods are read before the campaign, so that no leader waits for them.
   const known = [
     ...[jobs, sessions, agents, leases].map((each) => each.waitForSync(signal)),
     disruptions.known(signal),
@@ -322,7 +322,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   };
 }
 
-/** Handlers that pass on to those of the present term, if there is one. */
+/** Forwards to the handlers of the present term, if there is one. */
 function routed<T>(current: () => Handlers<T> | undefined): Handlers<T> {
   return {
     onAdd: (object) => current()?.onAdd?.(object),

@@ -1,4 +1,4 @@
-/** A condition as RenderJob and GpuAgent have them. */
+/** Condition of a RenderJob, LiveSession, GpuAgent or AgentPool. */
 export interface Condition {
   readonly type: string;
   readonly status: 'True' | 'False' | 'Unknown';
@@ -11,7 +11,8 @@ export interface Condition {
 const MAX_MESSAGE = 1_024;
 
 /**
- * The conditions with one set. `lastTransitionTime` moves only when the status changes, as everywhere in Kubernetes.
+ * Returns the conditions with one set. As usual in Kubernetes, `lastTransitionTime` moves only when the status
+ * changes.
  */
 export function withCondition(
   conditions: readonly Condition[] | undefined,
@@ -29,7 +30,7 @@ export function withoutCondition(conditions: readonly Condition[], type: string)
   return conditions.filter((condition) => condition.type !== type);
 }
 
-/** The text, cut to `length` characters with an ellipsis. */
+/** Returns the text, cut to `length` characters with an ellipsis. */
 export function clip(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length - 1)}…`;
 }

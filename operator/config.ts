@@ -27,25 +27,26 @@ export const operatorShape = {
   ...baseShape,
   ...kubeShape,
   ...objectsShape,
-  /** Unique to the process. Default: host name, process id and something random. */
+  /** Name unique to the process. Default: host name, process id and a random part. */
   SEMBLANCE_OPERATOR_IDENTITY: z.string().max(200).optional(),
-  /** States where the control plane has live sessions allocated. */
+  /** Address of the allocation service for the control plane. */
   SEMBLANCE_OPERATOR_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 0 }),
-  /** host:port that it reaches this at. */
+  /** host:port at which the control plane reaches it. */
   SEMBLANCE_OPERATOR_ADVERTISE: z
     .string()
     .max(261)
     .regex(/^[^\s/]+:\d{1,5}$/, 'must be host:port')
     .optional(),
-  /** RenderJobs worked on at once. */
+  /** RenderJobs that are processed at once. */
   SEMBLANCE_OPERATOR_CONCURRENCY: z.coerce.number().int().min(1).max(512).default(64),
-  /** Shares of accounts in the slots, where they compete; an account not named has 1. */
+  /** Weights of accounts that compete for slots; 1 for those not named. */
   SEMBLANCE_ACCOUNT_WEIGHTS: weights,
   /**
-   * On which of the agents with free slots a job goes: `spread` takes the one with the most, `pack` with the fewest.
+   * Which agent with free slots gets a job: with `spread` the one with the most, with `pack` the one with the
+   * fewest.
    */
   SEMBLANCE_OPERATOR_PACKING: z.enum(['spread', 'pack']).default('spread'),
-  /** How long the GpuAgent of a dead agent is kept. */
+  /** How long the GpuAgent of a dead agent is kept, in seconds. */
   SEMBLANCE_OPERATOR_AGENT_RETENTION_SECONDS: seconds(600),
   /** Leader election: how long others wait, how long the leader goes on without renewing, how often it renews. */
   SEMBLANCE_OPERATOR_LEASE_SECONDS: seconds(15),

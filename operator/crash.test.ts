@@ -21,7 +21,7 @@ afterEach(async () => {
 const phase = (name: string) => (job: RenderJob) => job.status?.phase === name;
 const released = (job: RenderJob) => (job.metadata.finalizers ?? []).length === 0;
 
-/** What an operator that died has left behind: the resource as it last wrote it, and the agent as it last asked it. */
+/** Creates what a dead operator leaves behind: the resource as last written, and the agent as last called. */
 async function leaveBehind(
   agent: FakeAgent,
   name: string,
@@ -149,7 +149,7 @@ describe('leadership', () => {
     const began = performance.now();
     await first.close();
     await expect.poll(() => second.leading, { timeout: 40_000, interval: 20 }).toBe(true);
-    // Long before the Lease of the first would have lapsed: it was released.
+    // The first operator released its Lease: this is long before it would have lapsed.
     expect(performance.now() - began).toBeLessThan(40_000);
     runs[0]?.succeed();
     const done = await harness.until('carried', phase('Succeeded'));
@@ -184,7 +184,7 @@ describe('the process', () => {
     try {
       for (let kills = 0; kills < 3; kills++) {
         const before = await finished();
-        // Killed in the midst of work, wherever that happens to be.
+        // The kill comes at an arbitrary point.
         await expect.poll(finished, { timeout: 60_000, interval: 10 }).toBeGreaterThan(before);
         await new Promise((resolve) => setTimeout(resolve, 37 * kills));
         await operator.kill('SIGKILL');
@@ -196,7 +196,7 @@ describe('the process', () => {
       await processes.close();
     }
     expect(overlaps(ledger)).toEqual([]);
-    // One run each: a dead operator is no reason to do work again.
+    // Each job runs once: a dead operator is no reason to do work again.
     expect(ledger.entries).toHaveLength(names.length);
   }, 240_000);
 });

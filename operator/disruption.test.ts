@@ -54,7 +54,7 @@ describe('an agent on a node', () => {
       status: 'False',
       message: `Its node ${node} is cordoned. It gets no new work.`,
     });
-    // It says of itself that it takes work.
+    // The agent itself says that it takes work.
     expect(cordoned.status).toMatchObject({ draining: false, slots: 2 });
     await harness.job('waiting');
     const waiting = await harness.until('waiting', waits('AgentsDraining', 1));
@@ -62,7 +62,7 @@ describe('an agent on a node', () => {
     const refused = await allocations.allocate(allocationOf('s-1')).catch((error) => error);
     expect(refused.metadata?.get(CODE_KEY)[0]).toBe('capacity_unavailable');
 
-    // What runs is left to end.
+    // Running work is allowed to end.
     runs[0]?.succeed();
     await harness.until('running', phase('Succeeded'));
     expect(agent.stops).toEqual([]);
@@ -125,7 +125,7 @@ it('an operator that may see neither nodes nor Pods works without, says so, and 
     .toMatch(/^200\n[\s\S]*nodes: not watched, cordons are not seen \(.*nodes.*forbidden/);
   expect(await page('metrics')).toMatch(/semblance_disruption_watched{resource="nodes".*} 0/);
 
-  // Nor are there any pools for it, which is told of each.
+  // Pools are not managed either, as the status of each says.
   const pools = poolTools(harness);
   await pools.create('gpu', { replicas: 1 });
   const told = await pools.until('gpu', (pool) => conditionOf(pool, 'Ready') !== undefined);
@@ -141,7 +141,7 @@ it('an operator that may see neither nodes nor Pods works without, says so, and 
   const withdraw = await allow([read]);
   try {
     await harness.agentUntil('a', readyReason('NodeCordoned'));
-    // Each list is read again in its own time, whatever was seen of the others.
+    // Each list is read again on its own schedule.
     await expect.poll(() => page('readyz')).toMatch(/nodes: ok[\s\S]*agentpools: ok/);
     await expect.poll(() => page('metrics')).toMatch(/semblance_pools_watched{.*} 1/);
     const managed = await pools.until(
@@ -169,7 +169,7 @@ it('an operator that may not read AgentPools manages none and says so, and does 
   ];
   const { path, allow } = await restrictedKubeconfig({ ...harness, rules });
   await harness.agent({ name: 'a', script: succeed });
-  // With what Pods need where no controllers run.
+  // Pods need this in a cluster without controllers.
   await cluster.pod('a', await cluster.node());
   const pools = poolTools(harness);
   await pools.create('gpu', { replicas: 1 });

@@ -13,16 +13,16 @@ import { overlaps } from '@semblance/testkit/operator/overlaps';
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 
-/** Watches that are broken off before the test ends; each costs a TLS handshake of the one that follows. */
+/** Watches that are cut. Each costs the next one a TLS handshake. */
 const DROPPED = Number(process.env.SEMBLANCE_TEST_DROPS ?? 1_000);
-/** Local copies beside those of the operator, each with a watch of its own. */
+/** Local copies beside those of the operator, each with its own watch. */
 const WITNESSES = 16;
-/** Between two cuts, for the first to be noticed; and longest wait until all watches are back. */
+/** Time for a cut to be noticed before the next, and longest wait until all watches are back, in ms. */
 const NOTICED_MS = 20;
 const BACK_WITHIN_MS = 500;
-/** Between two writes, so that a watch which is back has something to tell. */
+/** Interval between writes, in ms, so that a restored watch has an event to deliver. */
 const TOUCH_EVERY_MS = 25;
-/** A job is submitted with every so many-th cut. */
+/** Cuts for each submitted job. */
 const JOB_EVERY = 3;
 
 let dir: string;
@@ -52,7 +52,7 @@ afterAll(async () => {
   await rm(dir, { recursive: true });
 });
 
-/** One state of a job; where only the version differs, another writer wrote something else. */
+/** Describes a state of a job. If only the version differs, another writer wrote something else. */
 const stateOf = ({ metadata, status }: RenderJob) =>
   `${metadata.name} ${metadata.resourceVersion} ${status?.phase} ${status?.attempt}`;
 
@@ -131,7 +131,7 @@ it('a thousand dropped watches lose no transition, and no work', async () => {
   const followed = ['touched', ...names];
   const all = () => followed.flatMap((name) => told(name).map(stateOf));
   for (const { states } of witnesses) await expect.poll(() => states.toSorted()).toEqual(all().toSorted());
-  // Of each job in the order in which it happened.
+  // Groups the states by job, in the order in which they happened.
   const inOrder = (states: readonly string[]) =>
     followed.flatMap((name) => states.filter((state) => state.startsWith(`${name} `)));
   for (const { states } of witnesses) expect(inOrder(states)).toEqual(all());

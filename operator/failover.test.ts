@@ -8,7 +8,7 @@ import { overlaps } from '@semblance/testkit/operator/overlaps';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { ELECTION_LEASE } from './app.ts';
 
-/** What is promised of the default settings, in milliseconds, from the signal until waiting work begins. */
+/** Promised with the default settings: time from the signal until waiting work begins, in ms. */
 const AFTER_SIGTERM_MS = 3_000;
 const AFTER_SIGKILL_MS = 17_000;
 
@@ -54,7 +54,7 @@ it('work that waits begins within 3 s of the leader being asked to end, and with
   const third = await processes.start('third');
   await third.ready();
   expect((await lease())?.holderIdentity).toBe('second');
-  // The moment that costs most: the leader has just renewed.
+  // The most costly moment: the leader has just renewed.
   const { renewTime } = (await lease()) ?? {};
   await expect
     .poll(async () => (await lease())?.renewTime, { timeout: 30_000, interval: 5 })
@@ -78,7 +78,7 @@ it('work that waits begins within 3 s of the leader being asked to end, and with
   expect(agent.stops).toEqual([]);
   expect(afterSigterm).toBeLessThan(AFTER_SIGTERM_MS);
   expect(afterSigkill).toBeLessThan(AFTER_SIGKILL_MS);
-  // Not earlier either: until then the killed one might have been merely slow.
+  // Nor earlier: until then the killed leader might have been merely slow.
   expect(afterRenewal).toBeGreaterThan(14_000);
   if (process.env.SEMBLANCE_TEST_LOG) console.log({ afterSigterm, afterSigkill });
 }, 240_000);

@@ -20,7 +20,7 @@ async function oneSlot(): Promise<void> {
   await harness.operator();
 }
 
-/** Ends what runs until so many have begun. */
+/** Ends running attempts until `count` attempts have begun. */
 async function until(count: number): Promise<void> {
   for (let ended = runs.length - 1; ended < count - 1; ended++) {
     runs[ended]?.succeed();

@@ -26,7 +26,7 @@ it('an object store that does not answer holds up neither the end of an operator
   await harness.agent({ name: 'one', script: (run) => run.fail('face_not_detected', 'no face') });
   const first = await harness.operator({ identity: 'first', objects: stuck });
   await harness.job('failed');
-  // It is about to remove what the attempt may have stored.
+  // The operator is about to remove what the attempt may have stored.
   await asked.promise;
   await harness.until('failed', phase('Failed'));
   await first.close();

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 
-/** Writes down which flags a process sets. */
+/** Module that records the V8 flags a process sets. */
 const NOTING = `
 import v8 from 'node:v8';
 import { appendFileSync } from 'node:fs';
@@ -29,7 +29,7 @@ it('an operator that is run has V8 collect early', async () => {
         HOME: dir,
         NOTED: noted,
         NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(NOTING)}`,
-        // It says that it cannot be used, and the operator ends: by then it has been loaded.
+        // The value is invalid, so the operator ends. By then the flags are set.
         SEMBLANCE_OPERATOR_CONCURRENCY: 'none',
       },
     });

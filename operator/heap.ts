@@ -1,13 +1,12 @@
 import { setFlagsFromString } from 'node:v8';
 
 /*
- * The operator keeps little and throws away much: of ten thousand RenderJobs some 30 MB live, while V8, which sees a
- * machine with gigabytes to spare, lets several times as much garbage lie. This has it collect earlier. Imported first,
- * so that what the imports leave behind is collected, too.
+ * The operator keeps little and discards much: of ten thousand RenderJobs some 30 MB live. V8 sees a machine with
+ * gigabytes to spare and leaves several times as much garbage. This makes it collect earlier. Imported first, so
+ * that the garbage of the imports is collected, too.
  */
 setFlagsFromString('--optimize-for-size');
 /*
- * That alone has it collect whenever the heap has grown by some per cent, a quarter of the processor time of a busy
- * operator. This is the middle between the two, in per cent of what lives.
+ * `--optimize-for-size` alone collects after little growth, which takes a quarter of a busy operator's processor time. This value, in percent of the live heap, is a compromise.
  */
 setFlagsFromString('--heap-growing-percent=40');

@@ -24,7 +24,7 @@ describe('many jobs', () => {
       const { attempt = 0 } = run.request.ref ?? {};
       run.progress(0.5);
       await pause(10 + Math.random() * 30);
-      // Every tenth job is interrupted the first time round.
+      // Every tenth job is interrupted in its first attempt.
       if (attempt === 1 && run.request.jobName.endsWith('7')) run.interrupt('scripted');
       else run.succeed();
     };
@@ -45,7 +45,7 @@ describe('many jobs', () => {
     agents[1]?.dropStreams();
     await launch('a');
     await expect.poll(finished, { timeout: 60_000 }).toBeGreaterThan(90);
-    // This one never comes back: its Lease must lapse.
+    // This agent never comes back, so its Lease must lapse.
     await agents[2]?.kill();
     await creating;
     await expect.poll(finished, { timeout: 120_000, interval: 200 }).toBe(names.length);
@@ -57,7 +57,7 @@ describe('many jobs', () => {
         .filter(({ uid }) => uid === job.metadata.uid)
         .map(({ attempt }) => attempt);
       const { attempt = 0, interruptions = 0, lostAgents = 0 } = job.status ?? {};
-      // Each attempt ran at most once, the recorded one did, and each retry has its reason.
+      // Each attempt ran at most once, the recorded one did run, and each retry has its reason.
       return (
         new Set(attempts).size !== attempts.length ||
         !attempts.includes(attempt) ||
@@ -94,7 +94,7 @@ describe('many jobs', () => {
     const after = await versions();
     const touched = [...after].filter(([name, version]) => before.get(name) !== version).length;
     const seconds = (performance.now() - began) / 1000;
-    // Six were dispatched or finished; of the others at most what the budget of 25 writes a second allows.
+    // Six were dispatched or finished; the others stay within the budget of 25 writes a second.
     expect(touched).toBeLessThanOrEqual(6 + 25 * (seconds + 1));
     expect(touched).toBeLessThan(150);
   }, 120_000);
@@ -111,7 +111,7 @@ describe('many jobs', () => {
     await harness.agent({ name: 'ending', slots: 1, script: (run) => void runs.push(run) });
     const script = (run: Run) => run.succeed();
     await harness.agent({ name: 'beginning', slots: 40, capabilities: ['face-swap'], script });
-    // The one worker of the queue is held up where it would ask the store for links.
+    // The only worker of the queue hangs where it asks the store for links.
     const reached = Promise.withResolvers<void>();
     const opened = Promise.withResolvers<void>();
     const objects = {

@@ -4,9 +4,9 @@ import type { Registry } from 'prom-client';
 import { isFinished, phaseOf } from './renderjob/status.ts';
 
 export interface OperatorMetrics {
-  /** The job was first seen to wait. */
+  /** Notes that the job waits; only the first call counts. */
   queued(uid: string): void;
-  /** An agent took the job's attempt on. */
+  /** Observes that an agent took the job's attempt on. */
   dispatched(job: RenderJob): void;
   statusWritten(before: RenderJob, after: RenderJob): void;
   forget(uid: string): void;

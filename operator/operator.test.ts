@@ -19,7 +19,7 @@ const phase = (name: string) => (job: RenderJob) => job.status?.phase === name;
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const forever = () => {};
 
-/** Holds every run until told how to end. */
+/** Creates a script that holds every run until the test ends it. */
 function heldRuns() {
   const runs: Run[] = [];
   return { runs, script: (run: Run) => void runs.push(run) };
@@ -86,7 +86,7 @@ describe('a job', () => {
       })
       .toEqual(['Assigned', 'Succeeded']);
 
-    // Nothing is written when nothing changes.
+    // Nothing changes, so nothing is written.
     const { resourceVersion } = (await harness.get('happy')).metadata;
     await pause(300);
     expect((await harness.get('happy')).metadata.resourceVersion).toBe(resourceVersion);
@@ -140,7 +140,7 @@ describe('a job', () => {
     const history = await harness.history();
     await harness.operator();
     await harness.job('unlucky', { backoffLimit: 1 });
-    // For a second it says so; then it is tried again.
+    // The status shows the interruption for a second before the retry.
     await expect
       .poll(() => history('unlucky').map(({ status }) => status), { timeout: 30_000 })
       .toContainEqual(

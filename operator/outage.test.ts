@@ -21,14 +21,14 @@ it('a restart of the API server ends no work, and what ended meanwhile is record
     const harness = await createHarness({ kubeconfigPath, namespace, close: async () => {} });
     try {
       const runs: Run[] = [];
-      // A Lease longer than the outage: the agent does not fence itself, so only the operator could be wrong.
+      // The Lease outlasts the outage: the agent does not fence itself, so only the operator could be wrong.
       const agent = await harness.agent({
         name: 'one',
         slots: 4,
         leaseSeconds: 120,
         script: (run) => void runs.push(run),
       });
-      // A leadership shorter than some outages, so that it may be lost and won again.
+      // The leadership is shorter than some outages, so it may be lost and won again.
       const operator = await harness.operator({
         election: { leaseDurationMs: 6_000, renewDeadlineMs: 5_000, retryPeriodMs: 500 },
       });

@@ -13,7 +13,7 @@ import { FIELD_MANAGER, startOperator } from './app.ts';
 import { endWithNamespace } from './chart/namespace-end.ts';
 import { operatorShape } from './config.ts';
 
-/** Time to end: hands the lead over, and clears a namespace that is being deleted of thousands of jobs. */
+/** Time to end, in ms: for the handover, and to clear a namespace that is being deleted of thousands of jobs. */
 const END_MS = 25_000;
 
 const logger = createLogger({ service: 'operator', level: process.env.SEMBLANCE_LOG_LEVEL || 'info' });
@@ -65,7 +65,7 @@ const main = async () => {
     { health: operator.healthPort, address: operator.address, namespace: config.SEMBLANCE_NAMESPACE },
     'started',
   );
-  // What ends the operator for good ends the process, which is then started anew.
+  // A failure of the operator ends the process, which is then restarted.
   operator.failed.catch((error: unknown) =>
     queueMicrotask(() => {
       throw error;
@@ -85,7 +85,7 @@ async function releaseNamespace(kubeconfigPath: string | undefined, namespace: s
   try {
     await endWithNamespace({ client, namespace, logger });
   } catch (error) {
-    // It may not look, or there is no API any more: it ends all the same.
+    // The operator may not read it, or the API is gone; it ends all the same.
     logger.debug({ err: error }, `cannot read the namespace: ${describeError(error)}`);
   } finally {
     await client.close();

@@ -16,7 +16,7 @@ afterEach(async () => {
 const phase = (name: string) => (job: RenderJob) => job.status?.phase === name;
 const forever = () => {};
 
-/** Holds every run until told how to end. */
+/** Creates a script that holds every run until the test ends it. */
 function heldRuns() {
   const runs: Run[] = [];
   return { runs, script: (run: Run) => void runs.push(run) };

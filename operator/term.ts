@@ -27,7 +27,7 @@ import type { Packing } from './scheduling/free-slots.ts';
 import type { PriorityOf } from './scheduling/priority-classes.ts';
 import { createScheduler } from './scheduling/scheduler.ts';
 
-/** A job that has waited for so long was not merely waiting for the next look at the queue. */
+/** Wait after which a job counts as passed over, in ms. A shorter wait may be for the next pass over the queue. */
 const PASSED_OVER_MS = 10_000;
 
 /** Indexes of the reflector of RenderJobs. */
@@ -38,7 +38,7 @@ export const JOB_INDEXERS = {
 
 export interface TermOptions {
   readonly client: KubeClient;
-  /** For the one write of the allocation of a live session. */
+  /** Client for the one write of an allocation. */
   readonly allocationClient: KubeClient;
   readonly namespace: string;
   readonly identity: string;
@@ -47,7 +47,7 @@ export interface TermOptions {
   readonly agents: Reflector<GpuAgent>;
   readonly leases: Reflector<Lease>;
   readonly pools: Reflector<AgentPool>;
-  /** Of the namespace, in pools or not. */
+  /** All Pods of the namespace, whether in a pool or not. */
   readonly pods: Reflector<Pod>;
   readonly leaseTracker: LeaseTracker;
   readonly disruptions: DisruptionWatch;
@@ -59,9 +59,9 @@ export interface TermOptions {
   readonly logger: Logger;
   readonly concurrency: number;
   readonly agentRetentionMs: number;
-  /** First pause after the Pods of a pool could not be started. */
+  /** First pause after the Pods of a pool could not be started, in ms. */
   readonly poolFaultPauseMs?: number | undefined;
-  /** Of live sessions: for a slot when all are taken, and for an agent that is asked for one. */
+  /** Time limits of live sessions, in ms: for a slot when all are taken, and for an agent's answer to a claim. */
   readonly waitForSlotMs?: number | undefined;
   readonly claimTimeoutMs?: number | undefined;
   readonly priorityOf: PriorityOf;
@@ -69,15 +69,15 @@ export interface TermOptions {
   readonly packing?: Packing | undefined;
 }
 
-/** One period of leading: everything that acts, made anew so that nothing remembered from an earlier one misleads. */
+/** One term: everything that acts, created anew so that nothing remembered from an earlier term misleads it. */
 export interface Term {
   readonly jobHandlers: Handlers<RenderJob>;
   readonly agentHandlers: Handlers<GpuAgent>;
   readonly live: LiveTerm;
-  /** The Pod or the node of the agent has changed. */
+  /** Must be called when the Pod or the node of the agent has changed. */
   touchAgent(agent: string): void;
   readonly pools: PoolController;
-  /** What priority classes say has changed. */
+  /** Must be called when PriorityClasses have changed. */
   reprioritise(): void;
   /** Leads until aborted. */
   run(signal: AbortSignal): Promise<void>;
@@ -149,7 +149,7 @@ export function createTerm(options: TermOptions): Term {
     ...options,
     fleet,
     scheduler,
-    // Made after it: each asks the other.
+    // Created later, because each depends on the other.
     live: { usedOn: (view) => live.usedOn(view) },
     waitingJobs,
     onOutlook: scheduler.touch,
@@ -173,7 +173,7 @@ export function createTerm(options: TermOptions): Term {
     hasWork: (agent) => jobs.byIndex('agent', agent).length > 0,
   });
 
-  /** RenderJobs that could be begun if there were a slot, by capability. */
+  /** Returns the RenderJobs that could begin if there were a slot, by capability. */
   function waitingJobs() {
     const now = Date.now();
     const found = { jobs: new Map<string, number>(), passedOver: new Map<string, number>() };
@@ -209,7 +209,7 @@ export function createTerm(options: TermOptions): Term {
 
   function agentSeen({ metadata: { name = '' } }: GpuAgent): void {
     fleet.touch(name);
-    // What others have made of what the operator says there is put right.
+    // This corrects what others have written to the operator's fields.
     agentController.touch(name);
   }
 
@@ -236,7 +236,7 @@ export function createTerm(options: TermOptions): Term {
     pools,
     reprioritise: () => scheduler.reprioritise(),
     async run(signal) {
-      // In this order: an agent must be known at least as new as the binding to it, else its successor would be taken
+      // An agent must be known at least as recently as the bindings to it. Otherwise its successor would be taken
       // for its predecessor.
       await Promise.all([jobs.resync(signal), sessions.resync(signal)]);
       await leases.resync(signal);
@@ -258,7 +258,7 @@ export function createTerm(options: TermOptions): Term {
   };
 }
 
-/** Tells whether the change bears on who gets which slot. */
+/** Returns whether the change affects who gets which slot. */
 function matters(job: RenderJob, old: RenderJob): boolean {
   return (
     job.metadata.generation !== old.metadata.generation ||

@@ -8,7 +8,7 @@ beforeAll(async () => {
   [nothing, external] = await Promise.all([render(), render('external')]);
 });
 
-/** `verb group/resource[names]` of a Role, one line each. */
+/** Returns the grants of a Role as strings `group/resource: verbs of names`. */
 function grants(role: Manifest): string[] {
   return (
     role.rules as { apiGroups: string[]; resources: string[]; resourceNames?: string[]; verbs: string[] }[]
@@ -112,7 +112,10 @@ const component = (peer: unknown) =>
   ];
 const policy = (manifests: Manifest[], name: string) =>
   find(manifests, 'NetworkPolicy', `rel-semblance-${name}`).spec;
-/** `who:port` of rules whose peers are Pods of ours, `*:ports` where any peer is allowed. */
+/**
+ * Returns the peers of rules as sorted strings `who:ports`. `who` is a component of this chart, else the peer as
+ * JSON, or `*` for any peer.
+ */
 function peers(rules: Rule[], side: 'from' | 'to'): string[] {
   return rules
     .flatMap((rule) => {

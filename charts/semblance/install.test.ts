@@ -37,10 +37,10 @@ beforeAll(async () => {
   client = createKubeClient({ kubeconfigPath: kube.kubeconfigPath, fieldManager: 'test' });
   folder = await mkdtemp(join(tmpdir(), 'semblance-chart-'));
   kubectl = (await resolveTools(['kubectl'])).kubectl;
-  // Resources of other projects that a platform may have: the API server then judges the chart's objects of them too.
+  // The CRDs of other projects let the API server validate the chart's objects of those kinds, too.
   const folders = await Promise.all(FOREIGN_CRDS.map((each) => moduleFiles(each)));
   await Promise.all(folders.map((each) => applyCrds({ kubeconfig: kube.kubeconfigPath, folder: each })));
-  // The API server itself judges Pods by the restricted standard.
+  // The API server itself enforces the restricted Pod Security Standard.
   await client.mergePatch(
     NAMESPACE_RESOURCE,
     { name: kube.namespace },
@@ -56,7 +56,9 @@ afterAll(async () => {
   await kube.close();
 });
 
-/** Sends objects to be checked, with all of admission and every unknown or doubled field refused, and not stored. */
+/**
+ * Sends objects as a dry run with all of admission; unknown and duplicate fields are refused. Returns their names.
+ */
 async function dryRun(objects: readonly object[]): Promise<string[]> {
   const file = join(folder, 'objects.json');
   await writeFile(file, JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }));
@@ -67,7 +69,7 @@ async function dryRun(objects: readonly object[]): Promise<string[]> {
 const here = (each: Manifest): Manifest =>
   each.metadata.namespace ? { ...each, metadata: { ...each.metadata, namespace: kube.namespace } } : each;
 const install = (verb: 'install' | 'upgrade', ...args: string[]) =>
-  // There are no nodes to run Jobs.
+  // There are no nodes to run the hooks' Jobs.
   helm([verb, 'rel', import.meta.dirname, ...where(), '--no-hooks', ...args]);
 const where = () => ['--kubeconfig', kube.kubeconfigPath, '--namespace', kube.namespace];
 const secrets = async () =>
@@ -104,12 +106,12 @@ describe('a Kubernetes API of the version that is built', () => {
     );
     expect(changed.map(({ spec }) => spec.containers[0].name)).toEqual(['control-plane']);
 
-    // Agents may reach the API that there is, and no other address.
+    // Agents may reach the existing addresses of the API server, and no others.
     const manifests = manifestsOf(await helm(['get', 'manifest', 'rel', ...where()]));
     const [, api] = find(manifests, 'NetworkPolicy', 'rel-semblance-agent').spec.egress;
     for (const { ipBlock } of api.to ?? []) expect(ipBlock.cidr).toMatch(/\/(32|128)$/);
 
-    // Pods of every kind, as their owners would make them, in a namespace that enforces the restricted standard.
+    // Pods of every kind are created as their owners would, in a namespace that enforces the restricted standard.
     const templates = [...podsOf(manifests.map(here)), ...podsOf((await render('gpu')).map(here))];
     const made = templates
       .filter(({ template }) => !template.spec.runtimeClassName && !template.spec.priorityClassName)
@@ -145,7 +147,7 @@ describe('a Kubernetes API of the version that is built', () => {
     await secret('own-postgres', { url: 'postgres://a:b@c/d' });
     const keys = { 'access-key-id': 'a', 'secret-access-key': 'b' };
     await secret('own-s3', keys);
-    // One that is not there yet may come from elsewhere: its Pods wait for it.
+    // A missing Secret may come from elsewhere; the Pods that need it wait for it.
     await install('install', ...sets);
     const annotations = async () => {
       const manifests = manifestsOf(await helm(['get', 'manifest', 'rel', ...where()]));
@@ -203,7 +205,7 @@ describe('a Kubernetes API of the version that is built', () => {
       const manifests = await render(file);
       const checked = [...manifests, ...poolsOf(manifests)]
         .filter(({ kind }) => kind !== 'CustomResourceDefinition')
-        // Judged by the standard above, together with the accounts that they run under.
+        // Pods are checked above, together with their ServiceAccounts.
         .filter(({ kind }) => kind !== 'Pod')
         .map(here);
       expect(await dryRun(checked)).toHaveLength(checked.length);

@@ -4,7 +4,7 @@ import { chartFile, find, type Manifest, ofKind, podsOf, render } from '@semblan
 import { beforeAll, describe, expect, it } from 'vitest';
 
 const REPOSITORY = join(import.meta.dirname, '..', '..');
-/** What prom-client adds to the name of a histogram. */
+/** Suffixes that prom-client appends to the name of a histogram. */
 const SUFFIX = /_(bucket|sum|count)$/;
 
 let external: Manifest[];
@@ -15,7 +15,7 @@ beforeAll(async () => {
   isKnown = await metricNames();
 });
 
-/** Whether the code has a metric of that name, written out or put together of a template. */
+/** Returns a test for whether the code has a metric of that name, literal or built from a template. */
 async function metricNames(): Promise<(name: string) => boolean> {
   const names = new Set<string>();
   const patterns: RegExp[] = [];
@@ -68,7 +68,7 @@ describe('the dashboard', () => {
 });
 
 describe('monitors', () => {
-  /** Pods that a selector of labels and expressions means. */
+  /** Returns the Pods that a selector of labels and expressions matches. */
   const selected = (manifests: Manifest[], selector: Manifest['spec']) =>
     podsOf(manifests)
       .filter(({ template: { metadata } }) =>
@@ -101,7 +101,7 @@ describe('monitors', () => {
       expect(service.spec.ports).toEqual([{ name: 'health', port: 8081, targetPort: 'health' }]);
       expect(selected(external, { matchLabels: service.spec.selector })).toHaveLength(1);
     }
-    // Else the Service's name would take the place of the label `service`, by which alerts and dashboard choose.
+    // Otherwise the Service's name would replace the label `service`, by which alerts and the dashboard select.
     expect(spec.endpoints).toEqual([expect.objectContaining({ port: 'health', honorLabels: true })]);
     expect(find(external, 'PodMonitor', 'rel-semblance-agents')).toBeDefined();
   });

@@ -31,7 +31,7 @@ it.each(NAMES)('with the values %s, the gateway runs with its flags', (name) => 
 
 it.each(NAMES)('with the values %s, agents run with their flags', (name) => {
   const pools = poolsOf(manifests(name));
-  // The file plain has no pool.
+  // The values file `plain` has no pool.
   expect(pools.length > 0).toBe(name !== 'plain');
   for (const { metadata, spec } of pools) {
     const agent = containers(spec.template).find((each) => each.name === 'agent');
@@ -102,7 +102,7 @@ describe.each(NAMES)('with the values %s, every Pod', (name) => {
       if (/postgres|nats/.test(from)) continue;
       expect(main.livenessProbe.httpGet, from).toEqual({ path: '/healthz', port: 'health' });
       expect(main.readinessProbe.httpGet, from).toEqual({ path: '/readyz', port: 'health' });
-      // Busy nodes start them slowly; so do the models of agents.
+      // Processes start slowly on busy nodes, and agents load models.
       expect(main.startupProbe.httpGet, from).toEqual({ path: '/healthz', port: 'health' });
       expect(
         main.startupProbe.periodSeconds * main.startupProbe.failureThreshold,
@@ -112,7 +112,7 @@ describe.each(NAMES)('with the values %s, every Pod', (name) => {
   });
 });
 
-/** The environment as the process will see it; what comes from Secrets and the Pod is made up. */
+/** Returns the environment as the process sees it. Values from Secrets and the Pod are invented. */
 function environment(template: Manifest): Record<string, string> {
   const made: Record<string, string> = {
     'internal-token': 'i'.repeat(40),

@@ -17,7 +17,7 @@ describe('what cannot work is refused', () => {
       'that no container of pools.agents.sidecars offers',
     ],
     [{ surprise: 1 }, "additional properties 'surprise' not allowed"],
-    // As `helm upgrade --reuse-values` leaves it out where the former chart had no such value.
+    // `helm upgrade --reuse-values` omits the value if the previous chart did not have it.
     [{ caBundle: null }, "missing property 'caBundle'"],
     [{ 'gateway.replica': 2 }, "additional properties 'replica' not allowed"],
     [{ 'image.tag': 'latest' }, '/image/tag'],

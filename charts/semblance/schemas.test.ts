@@ -16,10 +16,10 @@ import {
 } from '@semblance/testkit/chart/schemas';
 import { beforeAll, describe, expect, it } from 'vitest';
 
-/** Kinds that are no part of Kubernetes: an API server that has their definitions judges them (install.test.ts). */
+/** API groups outside Kubernetes. install.test.ts has an API server with their CRDs validate them. */
 const FOREIGN = /^(monitoring\.coreos\.com|cert-manager\.io|gateway\.networking\.k8s\.io|semblance\.dev)\//;
 
-/** What the chart renders for a minor, and the Pods that come of it, those of the operator's pools among them. */
+/** Returns what the chart renders for a minor version, and the resulting Pods, including those of pools. */
 async function objects(file: ValueFile | undefined, kubeVersion: string): Promise<Manifest[]> {
   const rendered = await render(file, {}, kubeVersion);
   const pods = podsOf(rendered).map(({ from, template: { spec, metadata } }) => ({

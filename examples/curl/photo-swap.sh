@@ -4,7 +4,7 @@ set -eu
 [ $# -eq 3 ] || { echo "usage: $0 BASE.jpg FACE.jpg OUT.jpg" >&2; exit 2; }
 : "${BASE:?the address of the API}" "${KEY:?an API key}"
 
-# Prints an answer of the API. An error is told in the words of the service.
+# Prints the answer of the API. Fails with the message of the service when it refuses the call.
 call() {
   answer=$(curl -sS -w '\n%{http_code}' -H "Authorization: Bearer $KEY" "$@")
   body=${answer%
@@ -16,7 +16,7 @@ call() {
   esac
 }
 
-# A text field of a flat JSON document. With jq installed: jq -r .NAME
+# Prints a text field of a flat JSON document. With jq installed, use jq -r .NAME instead.
 field() { sed -n "s/.*\"$1\" *: *\"\([^\"]*\)\".*/\1/p"; }
 
 image_key=$(call -F "file=@$1" "$BASE/uploads" | field file_key)

@@ -1,6 +1,6 @@
-// Swaps a face live: node swap.mjs PROMPT OUT_FOLDER IN.jpg…, with BASE and KEY in the environment. PROMPT names the face:
-// a key of an upload, "character: NAME", or - for the default. The pictures are sent again and again for five seconds, as a
-// camera would; each answer is written to OUT_FOLDER.
+// Swaps a face live: node swap.mjs PROMPT OUT_FOLDER IN.jpg…, with BASE and KEY in the environment. PROMPT names
+// the face: a key of an upload, "character: NAME", or - for the default. Sends the pictures in a loop for five
+// seconds, as a camera would, and writes each answer to OUT_FOLDER.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { WebSocket } from 'ws';
@@ -37,13 +37,13 @@ socket.on('close', (code, reason) => {
   process.exitCode = received > 0 ? 0 : 1;
 });
 
-/** Sends pictures at the rate of the session. Pictures that newer ones overtake are not answered. */
+/** Sends pictures at the rate of the session. A picture that a newer one overtakes is not answered. */
 function film({ fps, note }) {
   if (note) console.log(note);
   const timer = setInterval(() => {
     if (sent >= fps * STREAM_SEC || socket.readyState !== WebSocket.OPEN) {
       clearInterval(timer);
-      // What is under way has a moment to come back.
+      // Half a second lets the answers under way arrive.
       setTimeout(() => socket.close(1000), 500);
       return;
     }

@@ -10,7 +10,7 @@ if (!BASE || !KEY || !to) {
   process.exit(2);
 }
 
-/** The samples of a WAV file, and its rate. */
+/** Returns the samples of a WAV file and its sample rate in Hz. */
 function readWav(path) {
   const file = readFileSync(path);
   const data = file.indexOf('data') + 8;
@@ -63,7 +63,7 @@ socket.on('close', (code, reason) => {
   process.exitCode = bytes >= samples.length ? 0 : 1;
 });
 
-/** Sends the sound as fast as it would be spoken: faster is cut off. */
+/** Sends the sound at the speed of speech. The service cuts off a client that sends faster. */
 function speak({ sample_rate, chunk_frames }) {
   if (sample_rate !== rate) {
     console.error(`${from} has ${rate} Hz; the session takes ${sample_rate}`);

@@ -10,7 +10,7 @@ if (!BASE || !KEY || !outPath) {
   process.exit(2);
 }
 
-/** Calls the API. An error is thrown in the words of the service. */
+/** Calls the API. Throws an error with the message of the service. */
 async function call(method, path, { json, form, headers = {} } = {}) {
   const response = await fetch(`${BASE}${path}`, {
     method,
@@ -33,7 +33,10 @@ async function upload(path) {
   return file_key;
 }
 
-/** Follows a job by its events, and answers its record at the end. The stream may break: the next one says where it is. */
+/**
+ * Follows a job by its events and returns its record at the end. If the stream breaks, the next one starts with the
+ * current status.
+ */
 async function finished(id) {
   for (;;) {
     const { body } = await call('GET', `/jobs/${id}/events`, { headers: { Accept: 'text/event-stream' } });
@@ -53,14 +56,14 @@ const price = await (
 ).json();
 console.log('estimate', price);
 
-// The same Idempotency-Key sent twice makes one job and one charge: keep it until the answer has come.
+// The same Idempotency-Key sent twice makes one job and one charge, so keep it until the answer has come.
 const headers = { 'Idempotency-Key': randomUUID() };
 const { id } = await (await call('POST', '/face-swap-image', { json: swap, headers })).json();
 console.log('submitted', id);
 
 const job = await finished(id);
 if (job.status === 'failed') throw new Error(`${job.error.code}: ${job.error.message}`);
-// The link is signed: it takes no key.
+// The link is signed, so it needs no key.
 const output = await fetch(job.output_url);
 if (!output.ok) throw new Error(`the output answers ${output.status}`);
 await writeFile(outPath, Buffer.from(await output.arrayBuffer()));

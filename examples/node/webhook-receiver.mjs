@@ -10,10 +10,15 @@ if (!SECRET || !Number.isInteger(port)) {
 }
 const MAX_AGE_SEC = 300;
 const MAX_BYTES = 1 << 20;
-/** Deliveries that were taken. A service keeps them in its database: a delivery may come again after a restart. */
+/**
+ * Ids of handled deliveries. A real service keeps them in its database: a delivery may come again after a restart.
+ */
 const taken = new Set();
 
-/** Whether the header signs exactly these bytes, now. After a rotation it has a signature by each of two secrets. */
+/**
+ * Returns whether the header signs exactly these bytes at this time. After a rotation it has a signature for each
+ * of two secrets.
+ */
 function isSigned(header, body) {
   const parts = (header ?? '').split(',').map((part) => part.split('='));
   const time = parts.find(([name]) => name === 't')?.[1];
@@ -36,7 +41,7 @@ const server = createServer(async (request, response) => {
   const body = Buffer.concat(chunks);
   if (request.method !== 'POST' || !isSigned(request.headers['service-signature'], body))
     return response.writeHead(401).end();
-  // Answer first: what takes more than 10 s counts as failed and comes again.
+  // Answer first: a delivery that takes more than 10 s counts as failed and is sent again.
   response.writeHead(204).end();
   const { event, delivery_id, data } = JSON.parse(body);
   if (taken.has(delivery_id)) return;

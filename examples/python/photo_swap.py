@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 class Refused(Exception):
-    """The service refused a call, in its own words."""
+    """A refusal by the service, with its message."""
 
 
 def call(method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> dict:
@@ -51,14 +51,14 @@ def main() -> None:
         sys.exit("usage: BASE=… KEY=… photo_swap.py BASE.jpg FACE.jpg OUT.jpg")
     image, face, out = sys.argv[1:]
     swap = {"image_key": upload(image), "face_key": upload(face)}
-    # The same Idempotency-Key sent twice makes one job and one charge: keep it until the answer has come.
+    # The same Idempotency-Key sent twice makes one job and one charge, so keep it until the answer has come.
     headers = {"Content-Type": "application/json", "Idempotency-Key": str(uuid.uuid4())}
     job_id = call("POST", "/face-swap-image", json.dumps(swap).encode(), headers)["id"]
     print("submitted", job_id)
     job = finished(job_id)
     if job["status"] == "failed":
         sys.exit(f"{job['error']['code']}: {job['error']['message']}")
-    # The link is signed: it takes no key.
+    # The link is signed, so it needs no key.
     with urllib.request.urlopen(job["output_url"], timeout=60) as response:
         Path(out).write_bytes(response.read())
     print("charged", job["charged_usd"], "USD; written to", out)

@@ -10,12 +10,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 MAX_AGE_SEC = 300
 MAX_BYTES = 1 << 20
-# Deliveries that were taken. A service keeps them in its database: a delivery may come again after a restart.
+# Ids of the deliveries already handled. A real service keeps them in its database, because a delivery may come again
+# after a restart.
 taken: set[str] = set()
 
 
 def is_signed(header: str, body: bytes) -> bool:
-    """Whether the header signs exactly these bytes, now. After a rotation it has a signature by each of two secrets."""
+    """Returns whether the header signs exactly these bytes at the present time.
+
+    After a rotation it has one signature for each of two secrets.
+    """
     parts = [part.partition("=")[::2] for part in header.split(",")]
     sent = next((value for name, value in parts if name == "t"), "")
     if not (sent.isascii() and sent.isdigit()) or abs(time.time() - int(sent)) > MAX_AGE_SEC:
@@ -32,7 +36,7 @@ class Receiver(BaseHTTPRequestHandler):
         body = self.rfile.read(length)
         if not is_signed(self.headers.get("Service-Signature", ""), body):
             return self.answer(401)
-        # Answer first: what takes more than 10 s counts as failed and comes again.
+        # Answer before you process: a delivery that takes more than 10 s counts as failed and is sent again.
         self.answer(204)
         told = json.loads(body)
         if told["delivery_id"] in taken:

@@ -2,7 +2,7 @@ import type { GpuAgent, GpuAgentStatus } from '@semblance/crds/gen/gpuagents';
 import { clip, withCondition } from '../conditions.ts';
 import type { Readiness } from './view.ts';
 
-/** The API's limit for the names that tables show. */
+/** Limit of the CRD for the names shown in tables, in characters. */
 const MAX_NAMES = 1_024;
 
 /** The part of a GpuAgent's status that the operator owns. */
@@ -15,13 +15,13 @@ export interface AgentSnapshot {
   readonly agent: GpuAgent;
   readonly readiness: Readiness;
   readonly slotsUsed: number;
-  /** Live sessions bound to it, by capability that it carries. */
+  /** Live sessions bound to the agent, by capability that it carries. */
   readonly liveUsed: ReadonlyMap<string, number>;
   /** Unix milliseconds. */
   readonly now: number;
 }
 
-/** Returns what the operator has to say of an agent: the status to write, or undefined when it says so already. */
+/** Returns the status to write for an agent, or undefined when the resource already shows it. */
 export function reconcileAgent(snapshot: AgentSnapshot): OwnedStatus | undefined {
   const { agent, readiness, slotsUsed, now } = snapshot;
   const { status, metadata } = agent;
@@ -45,7 +45,7 @@ export function reconcileAgent(snapshot: AgentSnapshot): OwnedStatus | undefined
   return { ...said, conditions: withCondition(status?.conditions, condition, now) };
 }
 
-/** Nothing of an agent that carries no live sessions. */
+/** Returns no fields for an agent that carries no live sessions. */
 function liveOf({ agent, liveUsed }: AgentSnapshot): Pick<OwnedStatus, 'liveUsed' | 'liveNames'> {
   const live = agent.status?.live ?? [];
   if (live.length === 0) return {};
@@ -58,7 +58,7 @@ function liveOf({ agent, liveUsed }: AgentSnapshot): Pick<OwnedStatus, 'liveUsed
   return { liveUsed: sum, liveNames: clip(each.join(', '), MAX_NAMES) };
 }
 
-/** Tables show no more of a list than its first entry. */
+/** Joins the names, because tables show only the first entry of a list. */
 function namesOf({ status }: GpuAgent): Pick<OwnedStatus, 'engineNames' | 'checkNames'> {
   const { engines, contentCheck } = status ?? {};
   return {

@@ -36,12 +36,12 @@ async function agentOf(name: string): Promise<GpuAgent> {
 const leaseOf = (name: string, holder: string): Promise<Lease> =>
   client.create(LEASE_RESOURCE, { metadata: ref(name), spec: { holderIdentity: holder } } as Lease);
 
-/** A controller over local copies that are as they were given, at the real API. */
+/** Creates a controller at the real API, whose local copies stay as given except for its own writes. */
 function controllerOf(of: {
   agents: Map<string, GpuAgent>;
   leases: Map<string, Lease>;
   stateOf: (holder: string) => LeaseState;
-  /** Of the connection to each. */
+  /** Fault of the connection to each agent; undefined while connecting. */
   faults?: Map<string, string | undefined>;
   retentionMs?: number;
 }) {
@@ -68,7 +68,7 @@ function controllerOf(of: {
     client: recording,
     agents: {
       get: (name) => agents.get(name),
-      // As the watch would tell.
+      // Behaves like the watch.
       note(agent) {
         const { name = '' } = agent.metadata;
         agents.set(name, agent);
@@ -108,7 +108,7 @@ it('removes the Lease of a dead process with it, but not one that another proces
     agents.set(name, await agentOf(name));
     leases.set(name, await leaseOf(name, 'first'));
   }
-  // Another process comes, and the local copies do not show it yet.
+  // Another process takes over, but the local copies do not show it yet.
   const over = leases.get('over') as Lease;
   await client.replace(LEASE_RESOURCE, { ...over, spec: { ...over.spec, holderIdentity: 'second' } });
   await client.delete(LEASE_RESOURCE, ref('anew'));
@@ -145,7 +145,7 @@ it('leaves the resource of a dead process to another that holds its Lease and is
   });
   controller.touch('next');
   controller.touch('dead');
-  // Both are looked at in turn, and again as long as they are there.
+  // Both are processed in turn, again and again while they exist.
   await expect.poll(() => asked, { timeout: 20_000 }).toContain('Lease dead');
   expect(asked.filter((each) => each.endsWith('next'))).toEqual([]);
   ending.abort(new Error('the test ends'));
@@ -190,7 +190,7 @@ it('tells of the ordinary life of an agent by Normal events, and by a Warning wh
   await told('sound', ...begun, 'Normal Ready');
   await registered('sound', true);
   await told('sound', ...begun, 'Normal Ready', 'Normal Draining');
-  // It cannot be reached after all, which is not told again and again.
+  // The agent is unreachable after all. A new reason for that makes no second event.
   faults.set('broken', 'refused');
   await told('broken', ...begun, 'Warning Unreachable');
   faults.set('broken', 'no route');
@@ -231,7 +231,7 @@ it('does not overwrite with an older view of an agent what a later leader has wr
   const { resourceVersion } = (await client.get(GPUAGENT_RESOURCE, ref('one'))).metadata;
   expect([resourceVersion, events]).toEqual([told.metadata.resourceVersion, []]);
   expect(metadata.resourceVersion).not.toBe(resourceVersion);
-  // Once it has seen that, it says what it thinks of it.
+  // Once the controller has seen that version, it writes its condition.
   agents.set('one', told);
   const reason = async () =>
     (await client.get(GPUAGENT_RESOURCE, ref('one'))).status?.conditions?.[0]?.reason;

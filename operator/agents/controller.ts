@@ -19,12 +19,12 @@ import type { LeaseTracker } from './lease-tracker.ts';
 import { createTurns } from './turns.ts';
 import { isDraining, type Readiness } from './view.ts';
 
-/** Slots come and go faster than anybody reads them: of one agent they are written so often at most, */
+/** Shortest interval between writes for one agent, in ms. Slots change faster than anybody reads them. */
 const WRITE_EVERY_MS = 1_000;
-/** and of all agents together. */
+/** Shortest interval between writes for all agents together, in ms. */
 const WRITE_ANY_EVERY_MS = 200;
 
-/** A write that lost against a later one is tried again on what the watch brings. */
+/** Delay before a retry after a write conflict, in ms. The watch brings the newer version meanwhile. */
 const CONFLICT_MS = 100;
 
 export interface AgentControllerOptions {
@@ -38,9 +38,9 @@ export interface AgentControllerOptions {
   readonly recorder: EventRecorder;
   readonly logger: Logger;
   readonly registry: Registry;
-  /** How long a dead agent's resource is kept. */
+  /** How long the resource of a dead agent is kept, in ms. */
   readonly retentionMs: number;
-  /** Tells whether any RenderJob is still bound to it. */
+  /** Returns whether any RenderJob is still bound to the agent. */
   readonly hasWork: (agent: string) => boolean;
 }
 
@@ -49,13 +49,13 @@ export interface AgentController {
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** Writes what the operator makes of each agent, and removes those that are long dead. */
+/** Writes the status of each agent, and removes agents that have been dead for long. */
 export function createAgentController(options: AgentControllerOptions): AgentController {
   const { client, agents, fleet, scheduler, live, recorder, logger } = options;
   const writtenAt = new Map<string, number>();
   const turns = createTurns({ everyMs: WRITE_ANY_EVERY_MS, onTurn: (name) => queue.add(name) });
   const deadSince = new Map<string, number>();
-  /** As what the readiness of each was last told. */
+  /** Type of the last event about each agent's readiness. */
   const toldAs = new Map<string, 'Normal' | 'Warning'>();
   const labelNames = ['agent'] as const;
   const slots = gauge(options.registry, {
@@ -80,7 +80,7 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
     help: 'Live sessions bound to the agent.',
     labelNames: liveLabels,
   });
-  /** Capabilities whose figures an agent has. */
+  /** Capabilities for which an agent has metrics. */
   const shown = new Map<string, Set<string>>();
 
   function showLive(name: string, used: ReadonlyMap<string, number>, slotsOf: (of: string) => number): void {
@@ -129,7 +129,7 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
         turns.pass(name);
         return { requeueAfterMs: wait };
       }
-      // Of one that takes no work it is of interest at once that it has done its last.
+      // An agent that takes no new work must show at once that its last work has ended.
       if (turned || !readiness.ready) turns.pass(name);
       else if (!turns.ask(name)) return undefined;
       writtenAt.set(name, performance.now());
@@ -142,17 +142,18 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
     return retire(agent, signal);
   }
 
-  /** Tells whether it is so in the life of an agent of which nothing is wrong. */
+  /** Returns whether this readiness belongs to the normal life of an agent. */
   function isOrdinary(name: string, readiness: Readiness): boolean {
     if (readiness.ready || readiness.starting || isDraining(readiness)) return true;
     const lease = options.leases.get(name);
-    // Its process gave the Lease up when it had ended its work; who is cut off cannot.
+    // The process released the Lease after its work. A process that is cut off cannot.
     return readiness.reason === 'HeartbeatLost' && lease !== undefined && !lease.spec?.holderIdentity;
   }
 
   /**
-   * Conditional on the version it was decided from: what a later leader has written is not overwritten.
-   * @returns false when somebody wrote meanwhile, or it is gone
+   * Writes only to the version that the status was decided from, so that it never overwrites a later leader's
+   * write.
+   * @returns false when somebody else has written meanwhile, or the agent is gone
    */
   async function write(agent: GpuAgent, status: object, signal: AbortSignal): Promise<boolean> {
     const { name = '', namespace, uid, resourceVersion } = agent.metadata;
@@ -166,7 +167,7 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
     }
   }
 
-  /** Deletes the resource of a process that has been dead for long and holds nothing. */
+  /** Deletes the resource of a process that has been dead for long and has no work. */
   async function retire(
     agent: GpuAgent,
     signal: AbortSignal,
@@ -176,11 +177,11 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
     const lease = options.leases.get(name);
     const young = Date.now() - Date.parse(creationTimestamp) < options.retentionMs;
     const gone = incarnation ? fleet.fateOf(name, incarnation) === 'lost' : !young;
-    // Whoever holds the Lease is about to register.
+    // A process that holds the Lease is about to register.
     const dead = gone && !isHeld(name, lease);
     if (!dead || options.hasWork(name)) {
       deadSince.delete(name);
-      // No event tells when that is so no more.
+      // No event tells when this changes, so the agent is checked again.
       const silent = !dead && (gone || !incarnation);
       return silent ? { requeueAfterMs: options.retentionMs } : undefined;
     }
@@ -203,7 +204,10 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
     return holder ? options.leaseTracker.stateOf(name, holder) !== 'lost' : false;
   }
 
-  /** As it was when it had lapsed: a process of the same name may have taken it over or made another meanwhile. */
+  /**
+   * Deletes only the version that had lapsed. A process of the same name may have taken over or replaced the Lease
+   * meanwhile.
+   */
   async function removeLease({ metadata }: Lease, signal: AbortSignal): Promise<void> {
     const { name = '', namespace, uid, resourceVersion } = metadata;
     await client.delete(LEASE_RESOURCE, { name, namespace }, { uid, resourceVersion, signal });

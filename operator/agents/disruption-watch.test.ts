@@ -9,7 +9,7 @@ import { POD_RESOURCE } from '../pools/pod.ts';
 import { createDisruptionWatch, type DisruptionWatch } from './disruption-watch.ts';
 
 const ending = new AbortController();
-/** As the reflector of GpuAgents has them. */
+/** Stands for the reflector of GpuAgents. */
 const known = new Map<string, GpuAgent>();
 let close: () => Promise<void>;
 let cluster: NodesAndPods;
@@ -59,7 +59,7 @@ it('a cordon that was called off explains no end', async () => {
   await cluster.cordon(node, true);
   await reasonOf(one).toBe('NodeCordoned');
   expect(watch.endOf('one', 'i1')).toBe(`Its node ${node} is cordoned.`);
-  // Of another process of that name nothing is known.
+  // Nothing is known of another process of that name.
   expect(watch.endOf('one', 'i0')).toBeUndefined();
   await cluster.cordon(node, false);
   await reasonOf(one).toBeUndefined();
@@ -79,7 +79,7 @@ it('a Pod that is gone explains the end of what ran in it, whether or not it was
   known.set('two', { ...two, status: { ...two.status, incarnation: 'i2' } as GpuAgent['status'] });
   expect(watch.endOf('two', 'i1')).toBe('Its Pod two is being deleted.');
 
-  // By an operator that was not there: the GpuAgent names a Pod that does not exist, or is gone with it.
+  // This operator did not see the Pod go: the GpuAgent names a Pod that does not exist, or is gone itself.
   known.set('three', { ...two, metadata: { ...two.metadata, name: 'three' } });
   expect(watch.endOf('three', 'i1')).toBe('Its Pod was deleted.');
   expect(watch.endOf('four', 'i1')).toBe('Its Pod was deleted.');

@@ -5,11 +5,11 @@ import type { Registry } from 'prom-client';
 import type { Pod } from '../pools/pod.ts';
 import { type Disruption, disruptionOf, NODE_RESOURCE, type NodeObject } from './disruption.ts';
 
-/** How often what RBAC denies is tried again. */
+/** Interval between retries of reads that RBAC denies, in ms. */
 export const DENIED_RETRY_MS = 60_000;
-/** Longest that a start waits to know of nodes and Pods. */
+/** Longest wait of a start for the first read of nodes and Pods, in ms. */
 const SYNC_WITHIN_MS = 5_000;
-/** Processes of which it is remembered that something outside them ended them. */
+/** Most agent processes whose disruption is remembered. */
 const REMEMBERED = 10_000;
 
 export interface DisruptionWatchOptions {
@@ -17,27 +17,24 @@ export interface DisruptionWatchOptions {
   readonly namespace: string;
   readonly logger: Logger;
   readonly registry: Registry;
-  /** Something about the agent's Pod or node has changed. */
+  /** Called when the Pod or node of the agent has changed. */
   readonly onChanged: (agent: string) => void;
   readonly agents: Pick<Reflector<GpuAgent>, 'get' | 'list'>;
-  /** All of the namespace, in the pools or not; run by whoever made it. */
+  /** All Pods of the namespace, in a pool or not. The creator runs the reflector. */
   readonly pods: Pick<Reflector<Pod>, 'addHandlers' | 'denied' | 'get' | 'hasSynced' | 'waitForSync'>;
   readonly deniedRetryMs?: number;
 }
 
-/** Holds what Nodes, and the Pods that carry agents, say. RBAC may deny either: what it says is then left out. */
+/** Watches Nodes and the Pods of agents for disruptions. RBAC may deny either, which is then left out. */
 export interface DisruptionWatch {
   /** Watches Nodes. */
   run(signal: AbortSignal): Promise<void>;
-  /** Resolves when both have been read, or denied, or enough time has passed. */
+  /** Resolves when both have been read or denied, or after SYNC_WITHIN_MS. */
   known(signal: AbortSignal): Promise<void>;
   of(agent: GpuAgent): Disruption | undefined;
-  /**
-   * Returns what outside it ended that process of an agent, or was about to; undefined: nothing is known of such a
-   * thing.
-   */
+  /** Returns the disruption that ended this process of an agent, or was about to; undefined when none is known. */
   endOf(agent: string, incarnation: string): string | undefined;
-  /** For `/readyz`: how far each is watched. */
+  /** How far Nodes and Pods are watched, for `/readyz`. */
   readonly told: Readonly<Record<'nodes' | 'pods', () => string>>;
 }
 
@@ -52,7 +49,7 @@ export function createDisruptionWatch(options: DisruptionWatchOptions): Disrupti
     handlers: { onAdd: nodeChanged, onUpdate: nodeChanged, onDelete: nodeChanged },
   });
   pods.addHandlers({ onAdd: podChanged, onUpdate: podChanged, onDelete: podChanged });
-  /** By process: what was about to end it when it was last looked at. */
+  /** Last seen disruption of a process, by `agent/incarnation`. */
   const disrupted = new Map<string, Disruption>();
 
   gauge(registry, {
@@ -70,7 +67,7 @@ export function createDisruptionWatch(options: DisruptionWatchOptions): Disrupti
   }
 
   function nodeChanged(node: NodeObject, old?: NodeObject): void {
-    // Nodes tell how they are every few minutes at least, and mostly that nothing has changed.
+    // Nodes report at least every few minutes, mostly without a change.
     if (old && disruptionOf(undefined, node)?.message === disruptionOf(undefined, old)?.message) return;
     const { metadata } = node;
     for (const agent of agents.list()) {
@@ -91,7 +88,7 @@ export function createDisruptionWatch(options: DisruptionWatchOptions): Disrupti
     if (!incarnation) return found;
     const process = `${name}/${incarnation}`;
     if (found) remember(process, found);
-    // Called off. What is gone altogether calls nothing off.
+    // The disruption was called off. A Pod or node that is gone altogether calls nothing off.
     else if (disrupted.has(process) && !isPodGone(name)) {
       if (node || disrupted.get(process)?.reason !== 'NodeCordoned') disrupted.delete(process);
     }
@@ -107,12 +104,12 @@ export function createDisruptionWatch(options: DisruptionWatchOptions): Disrupti
     }
   }
 
-  /** Tells whether the Pod that the agent says it runs in is there no more. */
+  /** Returns whether the Pod in which the agent says it runs is gone. */
   function isPodGone(name: string): boolean {
     if (!pods.hasSynced || pods.denied !== undefined) return false;
     const agent = agents.get(name);
     const pod = pods.get(name, namespace);
-    // Kubernetes removes the GpuAgent of a Pod with it; others stay while they have work.
+    // Kubernetes removes the GpuAgent with its Pod. GpuAgents without a Pod stay while they have work.
     if (!agent) return pod === undefined;
     const owner = agent.metadata.ownerReferences?.find(({ kind }) => kind === 'Pod');
     return owner !== undefined && owner.uid !== pod?.metadata.uid;
@@ -145,7 +142,7 @@ function toldOf({ denied, hasSynced }: Pick<Reflector<NodeObject>, 'denied' | 'h
   return hasSynced ? 'ok' : `not read yet, ${without}`;
 }
 
-/** Resolves when the list is known, or known to be denied, or the signal aborts. */
+/** Resolves when the list has been read or denied, or the signal aborts. */
 async function settled(
   reflector: Pick<Reflector<NodeObject>, 'denied' | 'waitForSync'>,
   signal: AbortSignal,

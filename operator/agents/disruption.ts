@@ -1,7 +1,7 @@
 import type { KubeObject, ResourceDescriptor } from '@semblance/common/kube/index';
 import type { Pod } from '../pools/pod.ts';
 
-/** Holds what the operator reads of a Node. */
+/** The fields of a Node that the operator reads. */
 export interface NodeObject extends KubeObject {
   readonly spec?: {
     readonly unschedulable?: boolean;
@@ -16,21 +16,21 @@ export const NODE_RESOURCE: ResourceDescriptor<NodeObject> = {
   kind: 'Node',
 };
 
-/** Why an agent is given no more work, whatever it says itself. */
+/** Reason outside an agent to give it no more work, whatever it says itself. */
 export interface Disruption {
   readonly reason: 'PodTerminating' | 'NodeCordoned';
-  /** A sentence, without what follows from it. */
+  /** One sentence, without the consequence. */
   readonly message: string;
 }
 
-/** Taints of a node that is being emptied or does not work, and the effect that counts; undefined: any. */
+/** Taints of a node that is being emptied or does not work, with the effect that counts; undefined: any. */
 const TAINTS: readonly { readonly key: string; readonly effect?: string }[] = [
   { key: 'node.kubernetes.io/unschedulable' },
   { key: 'node.kubernetes.io/not-ready', effect: 'NoExecute' },
   { key: 'node.kubernetes.io/out-of-service' },
 ];
 
-/** Returns what the Pod of an agent and the node it is on say of its future. Pure. */
+/** Returns the disruption that the Pod of an agent and its node show, if any. Pure. */
 export function disruptionOf(pod: Pod | undefined, node: NodeObject | undefined): Disruption | undefined {
   const name = pod?.metadata.name;
   if (pod?.metadata.deletionTimestamp) {
@@ -52,8 +52,8 @@ export function disruptionOf(pod: Pod | undefined, node: NodeObject | undefined)
 }
 
 /**
- * The API's own word that a Pod goes for a reason outside it: evicted on request, preempted, its node shut down. Not an
- * eviction for want of memory or disk, which the Pod's work may have brought about.
+ * Returns whether the API says that a Pod goes for a reason outside it: requested eviction, preemption, or node
+ * shutdown. An eviction for lack of memory or disk does not count, because the Pod's work may have caused it.
  */
 function isDisrupted({ status }: Pod): boolean {
   const told = status?.conditions?.some(

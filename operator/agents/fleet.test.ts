@@ -16,9 +16,9 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Agents that nothing is connected to: they come after the first look, and nobody says so. */
+/** Creates a fleet of unconnected agents. They appear after the first look, without an event. */
 function world(names: readonly string[]) {
-  /** How often what an agent says of itself was read. */
+  /** Number of reads of an agent's status. */
   const reads = { count: 0 };
   const agents = new Map<string, GpuAgent>();
   const set = (name: string, slots = 2) => {
@@ -40,7 +40,7 @@ function world(names: readonly string[]) {
   const fleet = createFleet({
     agents: { get: (name) => agents.get(name), list: () => [...agents.values()] },
     leases: { stateOf: (name) => leases.get(name) ?? 'held' },
-    // Made anew each time, as from what is known of Pods and nodes.
+    // Returns a new object each time, as the real watch does.
     disruptions: {
       of({ metadata: { name = '' } }) {
         const found = disruptions.get(name);
@@ -69,7 +69,7 @@ describe('the fleet', () => {
     expect(tick(10)).toEqual([]);
     set('a', 3);
     expect(tick()).toEqual(['a']);
-    // Written anew with nothing in it that matters.
+    // The resource is replaced, but nothing that matters has changed.
     set('a', 3);
     expect(tick()).toEqual([]);
     leases.set('b', 'late');
@@ -99,7 +99,7 @@ describe('the fleet', () => {
         .filter((same) => !same),
     ).toEqual([false]);
     expect(fleet.view('agent-7')?.slots).toBe(5);
-    // Its incarnation, to ask for its Lease.
+    // The one read is of the incarnation, to ask for the Lease.
     expect(perLook).toBe(1);
   });
 

@@ -9,11 +9,11 @@ import type { LeaseTracker } from './lease-tracker.ts';
 import { type AgentLink, createAgentLink } from './link.ts';
 import { type AgentView, type ViewOptions, viewOf } from './view.ts';
 
-/** How often Leases are judged anew: what lapses makes no event. */
+/** Interval at which Leases are judged anew, in ms. A Lease that lapses makes no event. */
 const TICK_MS = 250;
 
 export interface FleetEvents {
-  /** Something that matters to scheduling or to its jobs changed: registration, readiness, connection, fate. */
+  /** Called on a change that matters to scheduling or the agent's jobs: registration, readiness, connection, fate. */
   onChanged(agent: string): void;
   onSnapshot(agent: string, incarnation: string, attempts: readonly AttemptStatus[]): void;
   onReport(agent: string, incarnation: string, attempt: AttemptStatus): void;
@@ -29,26 +29,26 @@ export interface FleetOptions {
   readonly events: FleetEvents;
 }
 
-/** The agents as this process sees them, with a connection to each that has registered. */
+/** The agents as this process sees them, with a connection to each registered agent. */
 export interface Fleet {
   run(signal: AbortSignal): Promise<void>;
-  /** Takes an agent's resource into account; call on every change of it. */
+  /** Takes an agent's resource into account; must be called on every change of it. */
   touch(agent: string): void;
   views(): AgentView[];
-  /** Undefined: there is no such agent. */
+  /** Returns undefined when there is no such agent. */
   view(agent: string): AgentView | undefined;
   viewOf(agent: GpuAgent): AgentView;
   fateOf(agent: string, incarnation: string): AgentFate;
-  /** Returns what outside it ended that process, of one that is lost or replaced. */
+  /** Returns the disruption that ended a lost or replaced process; undefined when none is known. */
   endOf(agent: string, incarnation: string): string | undefined;
-  /** The connection to that very process, if there is one. */
+  /** Returns the connection to exactly that process, if there is one. */
   linkTo(agent: string, incarnation: string): AgentLink | undefined;
-  /** Gives an agent that refused work no more of it for a while. */
+  /** Gives no more work to an agent for `ms` milliseconds, because it refused some. */
   pause(agent: string, ms: number): void;
   isPaused(agent: string): boolean;
 }
 
-/** Holds what was made of an agent, and of what. */
+/** A view of an agent, and the inputs it was computed from. */
 interface Looked {
   readonly from: ViewOptions;
   readonly view: AgentView;
@@ -64,9 +64,9 @@ export function createFleet(options: FleetOptions): Fleet {
   const { agents, leases, logger, events } = options;
   const connections = new Map<string, Connection>();
   const paused = new Map<string, number>();
-  /** So that a look at an agent of which nothing has changed, which is nearly every one, costs next to nothing. */
+  /** Cache that makes a look at an unchanged agent nearly free; nearly every agent is unchanged. */
   const looked = new Map<string, Looked>();
-  /** States what was last told of each agent, to tell changes only. */
+  /** Last report of each agent, so that only changes are reported. */
   const told = new Map<string, { view: AgentView; readonly sign: string }>();
   let running: AbortSignal | undefined;
 
@@ -101,7 +101,7 @@ export function createFleet(options: FleetOptions): Fleet {
     connections.set(name, { link: made, stop, done });
   }
 
-  /** There is no such agent any more; another of its name begins anew. */
+  /** Drops an agent that is gone. Another of its name starts afresh. */
   function forget(name: string): void {
     disconnect(name);
     paused.delete(name);
@@ -113,7 +113,7 @@ export function createFleet(options: FleetOptions): Fleet {
     connections.delete(name);
   }
 
-  /** Tells when what is made of the agent has changed. */
+  /** Calls `onChanged` when the agent's view or fate has changed. */
   function judge(name: string, agent = agents.get(name)): void {
     if (!agent) {
       if (told.delete(name)) events.onChanged(name);
@@ -121,7 +121,7 @@ export function createFleet(options: FleetOptions): Fleet {
     }
     const view = look(agent);
     const before = told.get(name);
-    // Made of the same, its fate is the same too.
+    // The same inputs also give the same fate.
     if (before?.view === view) return;
     const sign = JSON.stringify([
       view.incarnation,
@@ -217,7 +217,7 @@ export function createFleet(options: FleetOptions): Fleet {
 
 function isSame(a: ViewOptions, b: ViewOptions): boolean {
   return (
-    // Never changed, but replaced.
+    // The reflector replaces objects and never mutates them.
     a.agent === b.agent &&
     a.lease === b.lease &&
     a.connected === b.connected &&

@@ -2,7 +2,7 @@ import type { Lease } from '@semblance/common/kube/index';
 import { describe, expect, it } from 'vitest';
 import { createLeaseTracker } from './lease-tracker.ts';
 
-/** A watch of Leases in which time is what the test says. */
+/** Creates a tracker with a watch of Leases and a clock that the test controls. */
 function world() {
   const leases = new Map<string, Lease>();
   const watch = { healthySince: 0 as number | undefined, lastActivity: 0 };
@@ -32,12 +32,12 @@ function world() {
     tracker,
     renew,
     state: (name = 'a', incarnation = 'a1') => tracker.stateOf(name, incarnation),
-    /** The operator stands still, and with it what it could have seen. */
+    /** Lets the operator stand still, so that it reads nothing meanwhile. */
     stand(ms: number) {
       now += ms;
       stood += ms;
     },
-    /** Lets time pass; the operator's own Lease is renewed every two seconds unless the API is down. */
+    /** Lets time pass. The operator's own Lease is renewed every two seconds unless the API is down. */
     pass(ms: number, { api = true, renewing = '' } = {}) {
       for (const end = now + ms; now < end; ) {
         now = Math.min(end, now + 500);
@@ -103,7 +103,7 @@ describe('an agent is judged by its Lease', () => {
     pass(4_000, { renewing: 'a' });
     pass(60_000, { api: false });
     expect(state()).toBe('late');
-    // Events come again: only from here on does silence mean anything.
+    // Events come again. Silence counts only from here on.
     pass(8_000);
     expect(state()).toBe('late');
     pass(4_000);
@@ -114,7 +114,7 @@ describe('an agent is judged by its Lease', () => {
     const { renew, pass, stand, state } = world();
     renew('a', 'a1');
     pass(20_000, { renewing: 'a' });
-    // Not long enough for the watch to count as silent.
+    // Too short for the watch to count as silent.
     stand(5_500);
     expect(state()).toBe('held');
     pass(3_500);

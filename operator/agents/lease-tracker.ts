@@ -1,28 +1,31 @@
 import { type Handlers, isNewer, type Lease } from '@semblance/common/kube/index';
 import type { LeaseState } from './view.ts';
 
-/** Time without a renewal, of the two seconds between renewals, after which an agent gets no new work. */
+/** Time without a renewal after which an agent gets no new work, in ms. Agents renew every two seconds. */
 export const LATE_AFTER_MS = 5_000;
 /**
- * or after this share of the Lease's duration, whichever is later: of the eight seconds that agents ask for, the
- * same.
+ * The same limit as a share of the Lease's duration; the later of the two counts. They are equal for the eight
+ * seconds that agents ask for.
  */
 const LATE_SHARE = 5 / 8;
-/** Beyond the duration of a Lease before its holder counts as ended; the holder fences itself within the duration. */
+/**
+ * Time after the duration of a Lease until its holder counts as ended, in ms. The holder fences itself within the
+ * duration.
+ */
 export const MARGIN_MS = 1_500;
-/** Of an agent whose Lease was never seen. */
+/** Duration assumed for an agent whose Lease was never seen, in ms. */
 const DEFAULT_DURATION_MS = 8_000;
 /**
- * The leader renews its own Lease in the same namespace every two seconds, so a watch of Leases that is silent for
- * longer than this has not been working, whatever its connection says.
+ * Longest silence of a working watch of Leases, in ms. The leader renews its own Lease in the same namespace every
+ * two seconds. A silent watch has therefore not been working, whatever its connection says.
  */
 export const SILENCE_MS = 6_000;
 
-/** Processes remembered however long they have been silent, and how long the others are. */
+/** Number of processes remembered however long they are silent, and time after which others are forgotten, in ms. */
 const REMEMBERED = 1_000;
 const FORGET_AFTER_MS = 3_600_000;
 
-/** By each of the two clocks. */
+/** A moment by both clocks, in ms. */
 interface Moment {
   readonly at: number;
   readonly lived: number;
@@ -34,30 +37,30 @@ export interface LeaseWatch {
 }
 
 export interface LeaseTrackerOptions {
-  /** The reflector of Leases. */
+  /** Health of the reflector of Leases. */
   readonly watch: LeaseWatch;
   readonly find: (name: string) => Lease | undefined;
-  /** Monotonic milliseconds. Default: performance.now. */
+  /** Returns monotonic milliseconds. Default: performance.now. */
   readonly clock?: () => number;
-  /** Those that this process has lived through. Default: of `clock`. */
+  /** Returns the milliseconds that this process has lived through. Default: `clock`. */
   readonly lived?: () => number;
 }
 
 export interface LeaseTracker {
   readonly handlers: Handlers<Lease>;
   /**
-   * Judges a process by its Lease. `lost` only on proof: the Lease was released, or it was not renewed for its whole
-   * duration and a margin during which the API was seen to work without a gap, by this process's monotonic clock.
-   * Time in which this process stood still makes nobody silent, for it has not read what was sent to it.
+   * Judges a process by its Lease. `lost` needs proof: the Lease was released, or was not renewed for its duration
+   * plus a margin. In that time the API must have worked without a gap, by this process's monotonic clock. A
+   * standstill of this process silences nobody, because it read nothing meanwhile.
    */
   stateOf(agent: string, incarnation: string): LeaseState;
 }
 
 export function createLeaseTracker(options: LeaseTrackerOptions): LeaseTracker {
   const { watch, find, clock = () => performance.now(), lived = clock } = options;
-  /** States when each process was last seen to renew, or first asked about. */
+  /** When each process was last seen to renew, or first asked about. */
   const renewed = new Map<string, Moment>();
-  /** Since when events have come without a gap. */
+  /** Start of the present series of events without a gap, by `clock`. */
   let continuousSince: number | undefined;
   let lastEvent = Number.NEGATIVE_INFINITY;
 
@@ -65,7 +68,7 @@ export function createLeaseTracker(options: LeaseTrackerOptions): LeaseTracker {
     const moment = { at, lived: lived() };
     renewed.delete(process);
     renewed.set(process, moment);
-    // In order of their last renewal, so that the longest silent are forgotten first.
+    // The map is ordered by the last renewal, so the longest silent are forgotten first.
     for (const [oldest, since] of renewed) {
       if (renewed.size <= REMEMBERED || at - since.at < FORGET_AFTER_MS) break;
       renewed.delete(oldest);
@@ -92,7 +95,7 @@ export function createLeaseTracker(options: LeaseTrackerOptions): LeaseTracker {
       onUpdate: observe,
       onDelete(lease) {
         const holder = lease.spec?.holderIdentity;
-        // Its holder writes it anew if it lives; it has the whole duration to do so.
+        // A living holder writes the Lease anew, and has the whole duration for that.
         if (holder) remember(key(lease.metadata.name ?? '', holder), clock());
       },
     },
@@ -110,7 +113,7 @@ export function createLeaseTracker(options: LeaseTrackerOptions): LeaseTracker {
       const seconds = lease?.spec?.leaseDurationSeconds;
       const duration = seconds === undefined ? DEFAULT_DURATION_MS : seconds * 1000;
       if (working && Math.min(now - from, silentMs) > duration + MARGIN_MS) return 'lost';
-      // A Lease that lasts longer is renewed less often.
+      // A Lease with a longer duration is renewed less often.
       return silentMs > Math.max(LATE_AFTER_MS, duration * LATE_SHARE) ? 'late' : 'held';
     },
   };

@@ -13,7 +13,7 @@ import type { StartRefusal } from '../renderjob/types.ts';
 import { createSnapshotStream } from './snapshot-stream.ts';
 
 const START_TIMEOUT_MS = 5_000;
-/** An engine may take a while to give up. */
+/** Longest wait for a stop, in ms. An engine may need a while to give up. */
 const STOP_TIMEOUT_MS = 15_000;
 const ACKNOWLEDGE_TIMEOUT_MS = 5_000;
 
@@ -21,14 +21,14 @@ export interface LinkOptions {
   readonly agent: string;
   readonly incarnation: string;
   readonly address: string;
-  /** Token of the installation. */
+  /** Internal token of the installation. */
   readonly token?: string | undefined;
   readonly tls?: Tls | undefined;
   readonly logger: Logger;
-  /** Everything the process holds, at the beginning of each stream. */
+  /** Receives all attempts of the process at the start of each stream. */
   readonly onSnapshot: (attempts: readonly AttemptStatus[]) => void;
   readonly onReport: (attempt: AttemptStatus) => void;
-  /** The stream ended; what is not reported proves nothing until the next snapshot. */
+  /** The stream ended. Until the next snapshot, a missing report proves nothing. */
   readonly onDisconnected: () => void;
 }
 
@@ -38,17 +38,20 @@ export interface AgentLink {
   readonly incarnation: string;
   readonly address: string;
   readonly connected: boolean;
-  /** Why it is not connected. */
+  /** Why the link is not connected, if it is not. */
   readonly fault: string | undefined;
   /** Keeps the stream open until aborted. */
   run(signal: AbortSignal): Promise<void>;
-  /** Undefined when the attempt was taken on. @throws ServiceError when that is not known */
+  /**
+   * Resolves with undefined when the agent took the attempt, else with the refusal. @throws ServiceError when
+   * neither is known
+   */
   start(
     request: StartAttemptRequest,
     signal: AbortSignal,
     traceparent?: string,
   ): Promise<StartRefusal | undefined>;
-  /** Resolves when this very process has said that the attempt is over. @throws when that is not known */
+  /** Resolves when exactly this process has said that the attempt is over. @throws when that is not known */
   stop(ref: AttemptRef, reason: string, signal: AbortSignal): Promise<void>;
   acknowledge(ref: AttemptRef, signal: AbortSignal): Promise<void>;
   close(): void;
@@ -101,7 +104,7 @@ export function createAgentLink(options: LinkOptions): AgentLink {
         { ref, reason, incarnation },
         { timeoutMs: STOP_TIMEOUT_MS, signal },
       );
-      // An agent that does not look at the incarnation: had the connection broken, another process might have answered.
+      // An agent may ignore the incarnation. Another process might have answered if the connection broke.
       if (stream.current !== before)
         throw new Error(`the connection to ${agent} broke while it stopped an attempt`);
     },

@@ -2,29 +2,32 @@ import type { ClientReadableStream } from '@grpc/grpc-js';
 import { createBackoff } from '@semblance/common/async/backoff';
 import { describeError } from '@semblance/common/errors';
 
-/** No snapshot within this time of opening the stream: open it again. */
+/** Longest wait for a snapshot until the stream is reopened, in ms. */
 const SNAPSHOT_TIMEOUT_MS = 5_000;
 
 export interface SnapshotStreamOptions<Message extends { readonly snapshot: boolean }> {
   readonly open: () => ClientReadableStream<Message>;
-  /** States what the stream tells of, for the fault when it tells nothing: `its attempts`. */
+  /** Content of the stream, such as `its attempts`, for the fault when no snapshot comes. */
   readonly of: string;
-  /** The first message of a stream: everything there is. `openedAt` is performance.now() before it was asked for. */
+  /**
+   * Receives the first message, which holds the whole state. `openedAt` is performance.now() before the stream was
+   * opened.
+   */
   readonly onSnapshot: (message: Message, openedAt: number) => void;
   readonly onChange: (message: Message) => void;
-  /** A stream that had told its snapshot ended. */
+  /** Called when a stream has ended after its snapshot. */
   readonly onDisconnected: () => void;
-  /** A stream ended or could not be opened, and will be again. */
+  /** Called when a stream has ended or could not be opened; it will be reopened. */
   readonly onFault?: (reason: string) => void;
 }
 
-/** A stream of an agent that tells everything, then each change. */
+/** Stream from an agent: a snapshot first, then each change. */
 export interface SnapshotStream {
   /** Number of the stream whose snapshot has arrived; undefined while none has. */
   readonly current: number | undefined;
-  /** Why there is none. */
+  /** Why none has arrived. */
   readonly fault: string | undefined;
-  /** Keeps it open until aborted. */
+  /** Keeps the stream open until the signal aborts. */
   run(signal: AbortSignal): Promise<void>;
 }
 

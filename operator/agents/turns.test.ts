@@ -23,7 +23,7 @@ describe('turns', () => {
     expect(given).toEqual([]);
     vi.advanceTimersByTime(1);
     expect(given).toEqual(['b']);
-    // Nobody else before it has been.
+    // Nobody gets a turn before `b` has used its own.
     vi.advanceTimersByTime(10 * EVERY_MS);
     expect([given, ask('c')]).toEqual([['b'], false]);
     expect(ask('b')).toBe(true);

@@ -1,18 +1,18 @@
 export interface TurnsOptions {
-  /** Between two turns. */
+  /** Shortest interval between two turns, in ms. */
   readonly everyMs: number;
-  /** It is this one's turn: it is to ask again, or to pass. */
+  /** Called when a name gets its turn. It must then ask again or pass. */
   readonly onTurn: (name: string) => void;
 }
 
 /**
- * Lets one of many at a time do what all together may do only so often, in the order in which they asked. Nobody but
- * the one whose turn it is wakes for it.
+ * Rate limiter for many names. It gives single turns in the order of asking, and wakes only the name whose turn it
+ * is.
  */
 export interface Turns {
-  /** @returns whether it may now; otherwise it is told when it may */
+  /** @returns whether the name may act at once; else `onTurn` follows */
   ask(name: string): boolean;
-  /** It has no use for a turn, be it waiting for one or having been given one. */
+  /** Gives up a turn, or a place among those that wait. */
   pass(name: string): void;
   stop(): void;
 }

@@ -1,26 +1,26 @@
 import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import type { Disruption } from './disruption.ts';
 
-/** How the Lease of an agent stands, as the operator has seen it. */
+/** State of an agent's Lease, as the operator has seen it. */
 export type LeaseState =
   | 'held'
-  /** Not renewed for longer than it should be: no new work. */
+  /** The Lease was not renewed in time: the agent gets no new work. */
   | 'late'
-  /** Lapsed or released: the process has ended its work. */
+  /** The Lease has lapsed or was released: the process has ended its work. */
   | 'lost';
 
-/** Holds what the operator makes of an agent. */
+/** An agent as the operator judges it. */
 export interface AgentView {
   readonly name: string;
   readonly incarnation: string;
   readonly slots: number;
   /** Slots that one render takes, by capability. */
   readonly costs: ReadonlyMap<string, number>;
-  /** Memory that one render takes at most, in MiB, by capability. */
+  /** Most memory that one render takes, in MiB, by capability. */
   readonly memory?: ReadonlyMap<string, number>;
-  /** Memory that it has for all renders together, in MiB. Undefined: it does not say. */
+  /** Memory for all renders together, in MiB. Undefined: the agent does not say. */
   readonly memoryMib?: number | undefined;
-  /** Live sessions that it holds at once, by capability. */
+  /** Live sessions that the agent can hold at once, by capability. */
   readonly live: ReadonlyMap<string, LiveSlots>;
   /** host:port of its gRPC service. */
   readonly address: string;
@@ -29,7 +29,7 @@ export interface AgentView {
 
 export interface LiveSlots {
   readonly slots: number;
-  /** Its models are being warmed up; slots follow. */
+  /** The models are being warmed up; slots follow. */
   readonly warming: boolean;
 }
 
@@ -43,22 +43,22 @@ export interface Readiness {
     | 'Unreachable'
     | Disruption['reason'];
   readonly message: string;
-  /** It is new, and nothing has gone wrong yet. */
+  /** The agent is new, and nothing has gone wrong yet. */
   readonly starting?: true;
 }
 
 export interface ViewOptions {
   readonly agent: GpuAgent;
   readonly lease: LeaseState;
-  /** The stream of its attempts is open and has told everything it holds. */
+  /** The stream of attempts is open and has sent its snapshot. */
   readonly connected: boolean;
-  /** Why the stream is not open, when it is not. */
+  /** Why the stream is not open. */
   readonly fault?: string | undefined;
-  /** Its Pod or its node is going. */
+  /** Disruption of its Pod or node. */
   readonly disruption?: Disruption | undefined;
 }
 
-/** Tells whether what it does not take is meant to go elsewhere: nothing is broken. */
+/** Returns whether refused work is meant to go elsewhere; nothing is broken. */
 export function isDraining({ reason }: Readiness): boolean {
   return reason === 'Draining' || reason === 'PodTerminating' || reason === 'NodeCordoned';
 }
@@ -96,7 +96,7 @@ export function viewOf(options: ViewOptions): AgentView {
   };
 }
 
-/** Tells whether it may be given work, and in one line why not. */
+/** Decides whether the agent may get work; if not, with a one-line reason. */
 function readinessOf({ agent, lease, connected, fault, disruption }: ViewOptions): Readiness {
   const { status, spec } = agent;
   const no = (reason: Readiness['reason'], message: string) => ({ ready: false, reason, message });
@@ -107,7 +107,7 @@ function readinessOf({ agent, lease, connected, fault, disruption }: ViewOptions
     return no('HeartbeatLost', 'Its Lease has lapsed or was released; its work was given to others.');
   if (lease === 'late')
     return no('HeartbeatLost', 'It has not renewed its Lease in time; it gets no new work.');
-  // What is done to it counts before what it says: that is told by others, and sooner.
+  // A disruption counts before what the agent says, because others report it, and sooner.
   if (disruption) return no(disruption.reason, `${disruption.message} It gets no new work.`);
   if (spec.drain) return no('Draining', 'spec.drain is set: running work is finished, none is added.');
   if (status.draining)

@@ -1,4 +1,4 @@
-/** Run by the chart after an install or upgrade: applies the pools in SEMBLANCE_POOLS_DIR, one YAML file each. */
+/** Applies the pools in SEMBLANCE_POOLS_DIR, one YAML file each. The chart runs it after an install or upgrade. */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { kubeShape, loadConfig } from '@semblance/common/config';

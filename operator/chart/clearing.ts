@@ -8,26 +8,26 @@ import {
 
 type Resource = ResourceDescriptor<KubeObject>;
 
-/** How long a Pod gets when it has nothing left to do for anybody. */
+/** Grace period of a Pod that has nothing left to do, in seconds. */
 const POD_GRACE_SECONDS = 2;
 
 const POLL_MS = 250;
 
-/** Removing what is in a namespace; every step may be repeated. */
+/** Steps that remove the objects of a namespace. Every step may be repeated. */
 export interface Clearing {
-  /** Empty where the kind is not known to the API, or not any more. */
+  /** Returns an empty list if the API does not serve the kind. */
   list(resource: Resource, labelSelector?: string): Promise<KubeObject[]>;
-  /** Asks for all of them to be deleted. @returns how many there were */
+  /** Requests the deletion of all objects. @returns their number */
   deleteAll(...resources: readonly Resource[]): Promise<number>;
-  /** Takes every finalizer off. @returns how many had any */
+  /** Removes every finalizer. @returns the number of objects that had one */
   releaseAll(...resources: readonly Resource[]): Promise<number>;
   /**
-   * Ends Pods at once, those too that are ending slowly.
-   * @param graceSeconds default 2; with 0 they are no more in the API, while a node goes on ending what it runs
+   * Ends Pods at once, including those that end slowly.
+   * @param graceSeconds default 2; with 0 they leave the API at once, while the node goes on ending them
    * @returns how many there were
    */
   endPods(pods: Resource, labelSelector: string, graceSeconds?: number): Promise<number>;
-  /** Repeats it until it answers 0, or until the time is up. @returns the last answer */
+  /** Repeats `work` until it returns 0 or the time is up. @returns the last result */
   until(work: () => Promise<number>, withinMs: number): Promise<number>;
 }
 
@@ -96,7 +96,7 @@ export function createClearing(client: KubeClient, namespace: string, signal?: A
   };
 }
 
-/** Something that is gone, or has been made anew under its name, is not the one that was to go. */
+/** Ignores an object that is gone, or was made anew and is therefore not the one to remove. */
 async function ignoringLoss(request: Promise<unknown>): Promise<void> {
   await request.catch((error: unknown) => {
     if (!isKubeError(error, 'not_found', 'conflict')) throw error;

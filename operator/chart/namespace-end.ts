@@ -5,12 +5,15 @@ import { createClearing } from './clearing.ts';
 import { COMPONENT_LABEL, OWN_RESOURCES, PODS, PRODUCT_LABEL } from './resources.ts';
 
 /**
- * Called when an operator has ended: when it ends because its namespace is being deleted, it takes off every finalizer,
- * for nobody will be there to do it, and takes the Pods away that may take minutes to end, with work that nobody waits
- * for: agents and gateways. Kubernetes looks again after half of what they may take if it finds one, and a kubelet that
- * ends a container already does not hurry when told to; it goes on ending what has no Pod any more. Clusters that delete
- * Pods before anything else (Kubernetes 1.34 and later always do) leave the operator the rights to.
- * @returns whether the namespace is going
+ * Clears the namespace of an operator that has ended, if the namespace is being deleted.
+ *
+ * - It removes every finalizer, because nobody else will.
+ * - It force-deletes the Pods of agents and gateways, which may take minutes to end work that nobody waits for. If
+ *   Kubernetes finds such a Pod, it looks again only after half of the time that the Pod may take. A kubelet that
+ *   already ends a container ignores a shorter grace period, and goes on ending it without a Pod.
+ *
+ * Clusters that delete Pods first (always from Kubernetes 1.34) leave the operator the permissions for this.
+ * @returns whether the namespace is being deleted
  */
 export async function endWithNamespace(options: {
   readonly client: KubeClient;

@@ -4,14 +4,14 @@ import type { Logger } from '@semblance/common/logging';
 import { AGENTPOOL_RESOURCE, type AgentPool } from '@semblance/crds/gen/agentpools';
 import { RELEASE_LABEL } from './resources.ts';
 
-/** Replicas that the values asked for when the pool was last applied. */
+/** Annotation with the replicas that the values asked for when the pool was last applied. */
 export const REPLICAS_ANNOTATION = 'semblance.dev/replicas-of-values';
 const MANAGED_BY = 'app.kubernetes.io/managed-by';
 const RETRY_MS = 500;
 
 /**
- * Returns what is applied of a pool as the values want it. The number of replicas is written when the values change
- * it, and otherwise left as whoever scales the pool has put it, so that an upgrade undoes no `kubectl scale`.
+ * Returns the pool to apply. The replicas change only when the values do, so that an upgrade does not undo a
+ * `kubectl scale`.
  */
 export function poolToApply(wanted: AgentPool, present: AgentPool | undefined): AgentPool {
   const { replicas } = wanted.spec;
@@ -26,8 +26,9 @@ export function poolToApply(wanted: AgentPool, present: AgentPool | undefined): 
 }
 
 /**
- * Applying alone cannot change who decides the number of agents while somebody else, such as `kubectl scale`, owns a
- * field that must go: this takes it from everybody, in the write that sets the other one.
+ * Returns the patch for a switch between fixed replicas and autoscaling, else undefined. An apply alone cannot
+ * remove a field that somebody else owns, such as `kubectl scale`. The patch takes it from every owner and sets the
+ * other in the same write.
  */
 function changeOfScaling(present: AgentPool | undefined, { spec }: AgentPool) {
   if (!present || (present.spec.autoscaling === undefined) === (spec.autoscaling === undefined))
@@ -41,11 +42,11 @@ export interface ApplyPoolsOptions {
   readonly release: string;
   readonly wanted: readonly AgentPool[];
   readonly logger: Logger;
-  /** Until then it is tried again what the API refuses because it is only starting to serve the resource. */
+  /** Ends the retries while the API is only starting to serve the resource. */
   readonly signal: AbortSignal;
 }
 
-/** Makes the release's pools those of its values; pools that others made are left alone. */
+/** Makes the release's pools match its values. Pools that others made are left alone. */
 export async function applyPools(options: ApplyPoolsOptions): Promise<void> {
   for (;;) {
     try {

@@ -13,7 +13,7 @@ export const DEPLOYMENTS: ResourceDescriptor<KubeObject> = {
   kind: 'Deployment',
 };
 
-/** Everything of ours in a namespace, what depends on other things first. */
+/** All custom resources of Semblance in a namespace; dependent kinds come first. */
 export const OWN_RESOURCES: readonly ResourceDescriptor<KubeObject>[] = [
   RENDERJOB_RESOURCE,
   LIVESESSION_RESOURCE,

@@ -1,4 +1,7 @@
-/** Run by the chart before `helm uninstall` removes anything. Ends within its time, with 0 when the namespace is clear. */
+/**
+ * Clears the namespace before `helm uninstall` removes anything; run by the chart. Ends within LIMIT_MS, with exit
+ * code 0 when the namespace is clear.
+ */
 
 import { kubeShape, loadConfig } from '@semblance/common/config';
 import { describeError } from '@semblance/common/errors';
@@ -7,7 +10,7 @@ import { createLogger } from '@semblance/common/logging';
 import { z } from 'zod';
 import { uninstall } from './uninstall.ts';
 
-/** Below the activeDeadlineSeconds of its Job, so that the reason stands in the log. */
+/** In ms. Below the activeDeadlineSeconds of the Job, so that the log shows the reason. */
 const LIMIT_MS = 50_000;
 
 const logger = createLogger({ service: 'uninstall', level: process.env.SEMBLANCE_LOG_LEVEL || 'info' });

@@ -19,7 +19,7 @@ import { endWithNamespace } from './namespace-end.ts';
 import { DEPLOYMENTS, OWN_RESOURCES, PODS } from './resources.ts';
 import { uninstall } from './uninstall.ts';
 
-/** Nobody is there to wait for. */
+/** No service is alive to wait for. */
 const IMPATIENT = { workMs: 300, agentsMs: 300, servicesMs: 300 };
 
 const make = (resource: ResourceDescriptor<KubeObject>, metadata: object, spec: object) =>
@@ -46,7 +46,7 @@ const JOB = {
   ],
 };
 
-/** What a release of whose services none is alive has in its namespace. */
+/** Creates what a release leaves in its namespace when all its services are dead. */
 async function abandonedRelease(): Promise<void> {
   await make(
     RENDERJOB_RESOURCE,
@@ -87,7 +87,7 @@ const remove = () =>
 describe('uninstall', () => {
   it('clears a namespace whose services are all dead, and may be repeated', async () => {
     await abandonedRelease();
-    // Of somebody else: not touched.
+    // This Lease belongs to somebody else and stays untouched.
     await make(LEASE_RESOURCE, { name: 'other' }, {});
     expect(await remove()).toBe(2);
     expect(await left()).toEqual(['other']);
@@ -107,7 +107,7 @@ describe('uninstall', () => {
       await harness.job('running');
       await harness.until('running', ({ status }) => status?.phase === 'Running');
       const patience = { ...IMPATIENT, workMs: 30_000 };
-      // The operator ended the attempt and let the job go: there was nobody to do it for.
+      // The operator ended the attempt and released the job, so nothing was left to release here.
       expect(
         await uninstall({
           client,
@@ -142,7 +142,7 @@ describe('an operator that ends', () => {
     await abandonedRelease();
     const account = { group: '', version: 'v1', plural: 'serviceaccounts', kind: 'ServiceAccount' };
     await make(account, { name: 'default' }, {});
-    // As Kubernetes leaves them while their nodes end what they run.
+    // Pods stay in the API like this while their nodes end the containers.
     const spec = {
       ...podSpec,
       nodeName: 'node',

@@ -8,13 +8,13 @@ import { ELECTION_LEASE } from '../app.ts';
 import { createClearing } from './clearing.ts';
 import { COMPONENT_LABEL, DEPLOYMENTS, OWN_RESOURCES, PODS, RELEASE_LABEL } from './resources.ts';
 
-/** How long each part is waited for before it is done without those who should have. */
+/** Longest wait for the services in each phase, in ms. Afterwards the uninstall does their part. */
 export interface UninstallPatience {
-  /** Work is stopped at its agents and settled in the books. */
+  /** Until work is stopped at its agents and settled in the books. */
   readonly workMs: number;
-  /** Agents end. */
+  /** Until agents end. */
   readonly agentsMs: number;
-  /** Control plane and operator end. */
+  /** Until the control plane and the operator end. */
   readonly servicesMs: number;
 }
 
@@ -23,7 +23,7 @@ export const UNINSTALL_PATIENCE: UninstallPatience = { workMs: 20_000, agentsMs:
 export interface UninstallOptions {
   readonly client: KubeClient;
   readonly namespace: string;
-  /** Name that the release's objects begin with. */
+  /** Prefix of the names of the release's objects. */
   readonly fullname: string;
   readonly release: string;
   readonly logger: Logger;
@@ -32,10 +32,10 @@ export interface UninstallOptions {
 }
 
 /**
- * Empties a namespace of what an installation made in it, before the installation itself goes: nothing new comes in,
- * running work is stopped and settled by the services as long as they can, and what nobody is left to do is done here.
- * Repeating it, after whatever it was interrupted by, is harmless.
- * @returns how many objects were kept by somebody who did not let go in time, and were released here
+ * Empties a namespace of what an installation made in it, before the installation itself goes. It stops the intake,
+ * lets the services stop and settle running work as long as they can, and does the rest itself. It may be repeated
+ * after any interruption.
+ * @returns how many objects were not released in time by others, and were released here
  */
 export async function uninstall(options: UninstallOptions): Promise<number> {
   const { client, namespace, fullname, release, logger, patience = UNINSTALL_PATIENCE, signal } = options;
@@ -52,7 +52,7 @@ export async function uninstall(options: UninstallOptions): Promise<number> {
   };
 
   await scaleToNone('gateway');
-  // Again and again: the control plane may still be making RenderJobs of jobs submitted a moment ago.
+  // The control plane may still create RenderJobs for recent submits.
   const work = await clearing.until(
     () => clearing.deleteAll(RENDERJOB_RESOURCE, LIVESESSION_RESOURCE),
     patience.workMs,
@@ -76,9 +76,9 @@ export async function uninstall(options: UninstallOptions): Promise<number> {
     await clearing.endPods(PODS, services);
   }
 
-  // Helm leaves the Pods of its tests.
+  // Helm leaves the Pods of its tests behind.
   await clearing.endPods(PODS, podsOf('test'));
-  // From here on nobody is left to take a finalizer off, or to make anything anew.
+  // From here on nobody is left to remove a finalizer or to create anything anew.
   const leases = [
     ELECTION_LEASE,
     ...(await clearing.list(GPUAGENT_RESOURCE)).map(({ metadata }) => metadata.name ?? ''),

@@ -43,7 +43,7 @@ const leads = async (overrides: Partial<OperatorOptions> = {}) => {
   await expect.poll(allocations.address, { timeout: 20_000 }).toBe(operator.address);
   return operator;
 };
-/** Sessions that wait for a slot. */
+/** Returns the number of sessions that wait for a slot. */
 const waitingIn = async () => {
   const { value } = (await registry.getSingleMetric('semblance_allocations_waiting')?.get())?.values[0] ?? {};
   return value;
@@ -87,7 +87,7 @@ describe('an allocation', () => {
       ttlSecondsAfterFinished: 600,
     });
     expect(session?.status?.phase).toBe('Bound');
-    // What opens the session at the agent is nobody's to read.
+    // Nobody may read what opens the session at the agent.
     expect(JSON.stringify(session)).not.toContain('signed');
   });
 
@@ -155,7 +155,7 @@ describe('an allocation', () => {
       { spec: { drain: true } },
     );
     await harness.agentUntil('c', reasonIs('Draining'));
-    // b has as many free as a, which is the first by name.
+    // `b` has as many free slots as `a`, which is the first by name.
     expect(await take('s3')).toBe('a');
     if (b) b.live.refuseWith = status.FAILED_PRECONDITION;
     expect(await take('s4')).toBe('a');
@@ -167,7 +167,7 @@ describe('an allocation', () => {
   it('that an agent does not answer goes to another, and the first is made to let go', async () => {
     const silent = await harness.agent({ name: 'a', script, live: { voice: 9 } });
     const other = await harness.agent({ name: 'b', script, live: { voice: 1 } });
-    // Longer than a machine stands still: the other would count as silent, too.
+    // Longer than a standstill of the machine, which would make the other agent count as silent, too.
     await leads({ claimTimeoutMs: 7_000 });
     await Promise.all(['a', 'b'].map(ready));
     silent.live.silent = true;
@@ -194,7 +194,7 @@ describe('an allocation', () => {
     const agent = await harness.agent({ name: 'one', script, live: { voice: 1 } });
     const operator = await leads();
     await ready('one');
-    // Somebody has made one of that name meanwhile, for another agent.
+    // Another LiveSession of that name was created meanwhile, for another agent.
     let held = Promise.withResolvers<void>();
     const claimed = Promise.withResolvers<void>();
     agent.live.beforeAnswer = () => {
@@ -286,7 +286,7 @@ describe('a burst', () => {
     await expect.poll(() => refused('voice')).toBe('capacity_warming');
     await agent.setLive([{ name: 'voice', slots: 1 }]);
     await expect.poll(() => refused('voice')).toMatchObject({ agent: 'one' });
-    // Those that warm up are no use to who waits for a slot that is taken, but may be in a minute.
+    // Warming models are no use to a session that waits for a taken slot, but may be in a minute.
     await agent.setLive([{ name: 'voice', slots: 1, warming: true }]);
     const late = await allocations.allocate(allocationOf('late')).catch((error) => codeOf(error));
     expect(late).toBe('capacity_warming');

@@ -11,10 +11,10 @@ import type { LiveTerm } from './live-term.ts';
 
 const text = (max: number) => z.string().max(max);
 
-/** The Lease names an operator a moment before that operator knows that it leads. */
+/** Longest wait to lead, in ms. The Lease names an operator a moment before it knows that it leads. */
 const LEADS_WITHIN_MS = 300;
 
-/** States what can become a LiveSession and a claim. */
+/** What can become a LiveSession and a claim. */
 const ALLOCATION = z.object({
   sessionId: z.string().regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be a name of a resource'),
   capability: z.enum(['voice', 'full-live-swap']),
@@ -28,9 +28,9 @@ const ALLOCATION = z.object({
   inputs: z.record(text(64), text(512).startsWith('api/')),
 });
 
-/** The service that every operator has, and of which only that of the leader answers. */
+/** The allocation service. Every operator serves it, but only the leader answers. */
 export function allocationService(options: {
-  /** Of the present term; undefined: this operator does not lead, or not yet. */
+  /** Returns the present term; undefined while this operator does not lead. */
   readonly live: () => LiveTerm | undefined;
   readonly internalToken?: string | undefined;
   readonly logger: Logger;

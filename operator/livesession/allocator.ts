@@ -16,19 +16,19 @@ import { type Placer, placeKey, WAIT_FOR_SLOT_MS } from './placer.ts';
 import { isActive, type Place, type SlotBook } from './slot-book.ts';
 import { ALLOCATED_BY, isStanding } from './status.ts';
 
-/** An agent that has no slot where our book has one gets no session for this long. */
+/** Pause for an agent that has no slot where the slot book has one, in ms. */
 const BUSY_PAUSE_MS = 250;
-/** An agent that did not answer a claim gets no session for this long. */
+/** Pause for an agent that did not answer a claim, in ms. */
 const SILENT_PAUSE_MS = 1_000;
-/** A caller that lost its connection asks for the session again within this time. */
+/** Time in which a caller that lost its connection asks again, in ms. */
 const ASKED_AGAIN_MS = 500;
-/** How long links to inputs outlive the time in which a client must have connected. */
+/** Time by which links to inputs outlive the client's deadline to connect, in seconds. */
 const LINK_SLACK_SECONDS = 600;
-/** Size limit of a face: that of an uploaded picture. */
+/** Largest face in bytes, as for an uploaded picture. */
 const MAX_INPUT_BYTES = 45n * 1024n * 1024n;
 
 export interface AllocatorOptions {
-  /** A client with connections of its own, so that bursts of other writes do not delay callers. */
+  /** A client with its own connections, so that bursts of other writes do not delay callers. */
   readonly client: KubeClient;
   readonly namespace: string;
   /** Name that this operator writes into the LiveSessions it creates. */
@@ -45,18 +45,18 @@ export interface AllocatorOptions {
   readonly opens?: Pick<RefusedOpens, 'refused' | 'opened'> | undefined;
   readonly metrics: LiveMetrics;
   readonly logger: Logger;
-  /** How long a session waits for a slot when all are taken. Default 2,000. */
+  /** Longest wait when all slots are taken, in ms. Default 2,000. */
   readonly waitForSlotMs?: number | undefined;
 }
 
 export interface CallerContext {
-  /** The caller gave up. */
+  /** Aborts when the caller gives up. */
   readonly signal: AbortSignal;
   readonly traceparent?: string | undefined;
 }
 
 export interface Allocator {
-  /** @throws ApiError `capacity_…`, GrpcError for what cannot be allocated, KubeError */
+  /** @throws ApiError `capacity_…`; GrpcError for what cannot be allocated; KubeError */
   allocate(request: AllocateRequest, caller: CallerContext, term: AbortSignal): Promise<AllocateResponse>;
 }
 
@@ -69,13 +69,13 @@ interface UnderWay {
   callers: number;
 }
 
-/** Gives sessions slots: claims one at an agent, then writes the LiveSession. A second call for a session gets the same answer. */
+/** Claims a slot at an agent, then writes the LiveSession. A second call for a session gets the same answer. */
 export function createAllocator(options: AllocatorOptions): Allocator {
   const { client, namespace, sessions, book, placer, links, objects, metrics, logger } = options;
   const waitForSlotMs = options.waitForSlotMs ?? WAIT_FOR_SLOT_MS;
   const underWay = new Map<string, UnderWay>();
 
-  /** The answer of a session that has its slot. @throws GrpcError when it had one and has ended */
+  /** Answers for a session that already has its slot. @throws GrpcError when that session has ended */
   function answerOf(session: LiveSession, request: AllocateRequest): AllocateResponse {
     const { agent, incarnation, capability } = session.spec;
     const place = { agent, incarnation };
@@ -103,7 +103,7 @@ export function createAllocator(options: AllocatorOptions): Allocator {
     return Object.fromEntries(await Promise.all(entries));
   }
 
-  /** Tells whether the agent holds the slot. The slot book has any other outcome. */
+  /** Returns whether the agent holds the slot. Other outcomes are recorded in the slot book. */
   async function claim(place: Place, request: ClaimSlotRequest, signal: AbortSignal, traceparent?: string) {
     const { sessionId, capability } = request;
     const link = links.to(place);
@@ -128,7 +128,7 @@ export function createAllocator(options: AllocatorOptions): Allocator {
     options.onDoomed(session);
   }
 
-  /** A slot that an agent holds for the session. */
+  /** Returns a slot that an agent holds for the session. */
   async function slotFor(request: AllocateRequest, signal: AbortSignal, traceparent?: string) {
     const { sessionId: session, capability } = request;
     const { connectDeadlineSeconds, maxDurationSeconds, settings, ticketSha256, requestId } = request;
@@ -137,8 +137,9 @@ export function createAllocator(options: AllocatorOptions): Allocator {
     const refused = new Set<string>();
     for (;;) {
       const place = await placer.acquire({ session, capability, refused, until, signal });
-      // As soon as the slot counts as taken: else a pool would see it taken and the session waiting still, and start an
-      // agent for nobody. Once, whoever refuses it after that; one that finds none in the end counts as refused again.
+      // This comes as soon as the slot counts as taken. A pool would otherwise also see the session waiting, and
+      // start an agent for nobody. It counts once, whoever refuses later; an open that finds no slot in the end is
+      // refused again.
       if (refused.size === 0) options.opens?.opened(capability, request.account);
       const asked = {
         sessionId: session,
@@ -154,7 +155,7 @@ export function createAllocator(options: AllocatorOptions): Allocator {
       try {
         if (await claim(place, asked, signal, traceparent)) return place;
       } catch (error) {
-        // Cut off in the midst of it: the slot may be held.
+        // The claim was cut off, so the agent may hold the slot.
         doom(place, session, capability);
         throw error;
       }
@@ -209,7 +210,7 @@ export function createAllocator(options: AllocatorOptions): Allocator {
     const { agent, incarnation, address } = place;
     try {
       givenUp.throwIfAborted();
-      // Not given up half-way for want of a caller: whether it was carried out would be unknown.
+      // A caller that gives up does not abort the write: its outcome would be unknown.
       await write(place, request, term);
     } catch (error) {
       const standing = isKubeError(error, 'already_exists')

@@ -2,17 +2,15 @@ import type { AgentView } from '../agents/view.ts';
 
 /** An agent as the allocation sees it. */
 export interface Candidate extends Pick<AgentView, 'name' | 'incarnation' | 'address' | 'live'> {
-  /**
-   * `ready`: takes sessions. `soon`: cannot be reached this moment, though it lives. `no`: drains, or is gone.
-   */
+  /** `ready`: takes sessions. `soon`: alive, but unreachable at the moment. `no`: draining or gone. */
   readonly outlook: 'ready' | 'soon' | 'no';
 }
 
 /**
- * The agent that gets the next session: of those that are ready and have a free slot, the one with the most of them,
- * and of equals the first by name.
- * @param used slots taken on an agent
- * @param barred agents that are not to be asked
+ * Returns the next session's agent: the ready one with the most free slots, the first by name among equals;
+ * undefined when none is free.
+ * @param used returns the slots taken on an agent
+ * @param barred returns whether an agent must not be asked
  */
 export function choose(
   candidates: Iterable<Candidate>,
@@ -35,8 +33,8 @@ export function choose(
 }
 
 /**
- * Returns what may be hoped for when nobody has a free slot: `wait` for one that frees or an agent that comes back,
- * `warming` when all there is are models that are being warmed up, `none`.
+ * Returns the prospects when no slot is free. `hope`: one may free, or an agent come back. `warming`: models are
+ * warming up.
  */
 export function outlookOf(
   candidates: Iterable<Candidate>,

@@ -40,7 +40,7 @@ it('does not undo with an older view of a session what a later leader has writte
   });
   const told = await client.apply(LIVESESSION_RESOURCE, { metadata: ref, status }, { subresource: 'status' });
 
-  // The former leader still takes it to stream.
+  // The previous leader still believes that the session streams.
   const ends: string[] = [];
   const book = createSlotBook({ onFreed() {}, onChanged() {} });
   book.bind(place, ref.name, 'voice', true);
@@ -85,7 +85,7 @@ it('does not undo with an older view of a session what a later leader has writte
   const ended = controller.run(ending.signal);
   controller.touch(ref.name);
 
-  // Once it has seen that the session is over, it makes the agent end it.
+  // Once the controller has seen that the session is over, it makes the agent end it.
   await expect.poll(() => ends, { timeout: 20_000 }).toEqual([ref.name]);
   const now = await client.get(LIVESESSION_RESOURCE, ref);
   expect(now.status).toEqual(told.status);

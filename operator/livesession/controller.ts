@@ -20,13 +20,19 @@ import type { Place, SlotBook } from './slot-book.ts';
 import { isEnded, readyReasonOf } from './status.ts';
 
 const FIGURES_EVERY_MS = 10_000;
-/** Between writes of statuses that say no more than that a slot is held: room for what somebody waits for. */
+/**
+ * Interval between writes of idle statuses, which only say that a slot is held, in ms. It leaves room for more
+ * urgent writes.
+ */
 const IDLE_EVERY_MS = 100;
-/** Most clients connect at once, and then that is what is written. */
+/** Delay of an idle status, in ms. Most clients connect sooner, and then only that is written. */
 const IDLE_AFTER_MS = 5_000;
-/** A write of a status costs the API server twice what the creation of a session does; those come first. */
+/**
+ * Sessions processed at once. A status write costs the API server twice as much as the creation of a session, which
+ * comes first.
+ */
 const CONCURRENCY = 4;
-/** Decisions in one go for one session; more means that deciding and doing disagree. */
+/** Most decisions in one go for one session. More mean that deciding and doing disagree. */
 const MAX_STEPS = 12;
 
 export interface SessionControllerOptions {
@@ -42,21 +48,24 @@ export interface SessionControllerOptions {
 }
 
 export interface SessionController {
-  /** Something about the session may have changed. */
+  /** Must be called when the session may have changed. */
   touch(name: string): void;
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** Takes snapshots of sessions, asks `reconcile`, and does what it says. */
+/** Takes snapshots of sessions, asks `reconcile`, and performs its actions. */
 export function createSessionController(options: SessionControllerOptions): SessionController {
   const { client, sessions, book, links, fateOf, recorder, metrics, logger } = options;
-  /** performance.now() of the last write of each. */
+  /** performance.now() of the last write of each session. */
   const writtenAt = new Map<string, number>();
-  /** States when the idle status of each may be written; `turn`: a time of its own among the others. */
+  /**
+   * performance.now() from which each idle status may be written. `turn`: this is a turn of its own among the
+   * others.
+   */
   const idle = new Map<string, { readonly at: number; readonly turn: boolean }>();
   let lastTurn = 0;
 
-  /** performance.now() since when the agent of a session has not been reached. */
+  /** performance.now() since when the agent of each session has been unreachable. */
   const unreachableSince = new Map<string, number>();
 
   function unreachableForMs(name: string, fate: AgentFate): number {
@@ -85,7 +94,7 @@ export function createSessionController(options: SessionControllerOptions): Sess
     };
   }
 
-  /** What a process held that is gone, it holds no more. */
+  /** Marks the session as ended at processes that are gone. */
   function settle(name: string): void {
     for (const { place, claimed } of book.of(name)) {
       const fate = fateOf(place);
@@ -122,7 +131,10 @@ export function createSessionController(options: SessionControllerOptions): Sess
     }
   }
 
-  /** Conditional on the version it was decided from: what a later leader has written is not overwritten. */
+  /**
+   * Writes only to the version that the status was decided from, so that it never overwrites a later leader's
+   * write.
+   */
   async function write(
     session: LiveSession,
     status: LiveSessionStatus,
@@ -138,12 +150,12 @@ export function createSessionController(options: SessionControllerOptions): Sess
     return written;
   }
 
-  /** Milliseconds until the idle status of this session is to be written. */
+  /** Returns the milliseconds until the session's idle status may be written. */
   function idleWait(name: string): number {
     const now = performance.now();
     const before = idle.get(name) ?? { at: now + IDLE_AFTER_MS, turn: false };
     const due = before.at <= now;
-    // Only who still wants it takes a turn.
+    // Only a session that still needs the write takes a turn.
     if (due && !before.turn) lastTurn = Math.max(now, lastTurn + IDLE_EVERY_MS);
     const next = due && !before.turn ? { at: lastTurn, turn: true } : before;
     idle.set(name, next);
@@ -172,14 +184,14 @@ export function createSessionController(options: SessionControllerOptions): Sess
       }
     } catch (error) {
       if (isKubeError(error, 'conflict', 'not_found')) {
-        // Gone, or another of the same name: the watch is about to say so.
+        // The session is gone or replaced; the watch is about to say so.
         return { requeueAfterMs: (await refresh(name, signal)) ? 5 : 500 };
       }
       throw error;
     }
   }
 
-  /** Reads the session anew, for when a write met a later version. @returns false when it is gone */
+  /** Reads the session again after a write conflict. @returns false when it is gone */
   async function refresh(name: string, signal: AbortSignal): Promise<boolean> {
     const known = sessions.get(name);
     const found = known && (await client.find(LIVESESSION_RESOURCE, refOf(known), { signal }));

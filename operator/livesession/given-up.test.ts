@@ -12,13 +12,13 @@ import { createLiveMetrics } from './live-metrics.ts';
 import type { Placer } from './placer.ts';
 import { createSlotBook } from './slot-book.ts';
 
-/** A session that nobody waits for any more while an API server that is slow writes its LiveSession. */
+/** Callers give up while a slow API server writes their LiveSession. */
 
 const PLACE = { agent: 'one', incarnation: 'i-1', address: '127.0.0.1:9' };
 
 let writing: PromiseWithResolvers<void>;
 let written: PromiseWithResolvers<void>;
-/** LiveSessions that stand. */
+/** LiveSessions that exist at the API server. */
 let standing: Map<string, LiveSession>;
 let doomed: string[];
 
@@ -48,7 +48,7 @@ function start() {
     identity: 'operator-1',
     book,
     logger: silentLogger(),
-    // As a copy that is behind has them: what was deleted is still there.
+    // This copy lags behind: deleted sessions are still in it.
     sessions: noted(),
     placer: {
       async acquire({ session, capability }: { session: string; capability: string }) {
@@ -77,7 +77,7 @@ function noted() {
   } as unknown as Reflector<LiveSession>;
 }
 
-/** Asked for by one who gives up while it is written. */
+/** Asks for a session and gives up while the LiveSession is written. */
 async function givenUp(ask: ReturnType<typeof start>['ask'], name: string) {
   const caller = new AbortController();
   const answer = ask(name, caller.signal).then(
@@ -94,14 +94,14 @@ it('is ended as soon as it is written: its LiveSession goes, and its agent is to
   const answer = givenUp(ask, 'nobodys');
   await writing.promise;
   await delay(20);
-  // Whoever gave up has deleted what there was, which is nothing.
+  // The delete of the caller that gave up found nothing.
   expect([...standing.keys()]).toEqual([]);
   written.resolve();
   expect(await answer).toBe('given up');
   expect([...standing.keys()]).toEqual([]);
   expect(doomed).toEqual(['nobodys']);
   expect(book.at(PLACE, 'nobodys')).toMatchObject({ doomed: true, claimed: false });
-  // Who comes only now is not given what is being ended.
+  // A late caller does not get a session that is being ended.
   await expect(ask('nobodys')).rejects.toThrow('has ended');
 });
 

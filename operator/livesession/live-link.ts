@@ -11,22 +11,25 @@ import {
 } from '@semblance/proto/semblance/live/v1/live';
 import { createSnapshotStream } from '../agents/snapshot-stream.ts';
 
-/** Somebody waits for the answer, and there may be other agents. */
+/** Longest wait for the answer to a claim, in ms. A caller waits, and other agents may be free. */
 const CLAIM_TIMEOUT_MS = 1_500;
-/** An engine may take a while to let go. */
+/** Longest wait for an end, in ms. An engine may need a while to let go. */
 const END_TIMEOUT_MS = 10_000;
 
 export interface LiveLinkOptions {
   readonly agent: string;
   readonly incarnation: string;
   readonly address: string;
-  /** Token of the installation. */
+  /** Internal token of the installation. */
   readonly token?: string | undefined;
   readonly tls?: Tls | undefined;
-  /** Until an agent that says nothing to a claim counts as silent. Default 1,500. */
+  /** Longest wait for a claim, in ms; then the agent counts as silent. Default 1,500. */
   readonly claimTimeoutMs?: number | undefined;
   readonly logger: Logger;
-  /** Everything the process holds, at the beginning of each stream; asked for at `openedAt` (performance.now()). */
+  /**
+   * Receives all sessions of the process at the start of each stream. `openedAt` is performance.now() before the
+   * stream was opened.
+   */
   readonly onSnapshot: (sessions: readonly SessionStatus[], openedAt: number) => void;
   readonly onReport: (session: SessionStatus) => void;
   readonly onDisconnected: () => void;
@@ -34,22 +37,21 @@ export interface LiveLinkOptions {
 
 export interface ClaimRefusal {
   /**
-   * `busy`: no free slot. `refused`: it drains, is another process, or has ended this session. `unable`: it does not do
-   * this live. `unknown`: no answer; the slot may be held.
+   * `busy`: no free slot. `refused`: it drains, is another process, or has ended this session. `unable`: it does not offer this live. `unknown`: no answer; the slot may be held.
    */
   readonly kind: 'busy' | 'refused' | 'unable' | 'unknown';
   readonly message: string;
 }
 
-/** The live part of a connection to one process of an agent. */
+/** Live part of the connection to one process of an agent. */
 export interface LiveLink {
   readonly agent: string;
   readonly incarnation: string;
   readonly address: string;
-  /** It has told all the sessions that it holds, and tells each change. */
+  /** The stream has sent its snapshot, and sends each change. */
   readonly connected: boolean;
   run(signal: AbortSignal): Promise<void>;
-  /** Undefined when the slot is held. */
+  /** Resolves with undefined when the agent holds the slot, else with the refusal. */
   claim(
     request: ClaimSlotRequest,
     signal: AbortSignal,
@@ -100,7 +102,7 @@ export function createLiveLink(options: LiveLinkOptions): LiveLink {
         const settings = { timeoutMs: END_TIMEOUT_MS, signal };
         await call(client.endSession.bind(client), { sessionId, incarnation, reason }, settings);
       } catch (error) {
-        // Another process answers there: the one that held it is gone.
+        // Another process answers here, so the one that held the session is gone.
         if ((error as ServiceError).code !== status.FAILED_PRECONDITION) throw error;
       }
     },

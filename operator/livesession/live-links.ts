@@ -6,25 +6,25 @@ import { createLiveLink, type LiveLink } from './live-link.ts';
 import type { Place } from './slot-book.ts';
 
 export interface LiveLinksOptions {
-  /** Undefined: there is no such agent. */
+  /** Returns undefined when there is no such agent. */
   readonly viewOf: (agent: string) => AgentView | undefined;
   readonly internalToken?: string | undefined;
   readonly tls?: Tls | undefined;
-  /** As for one link. */
+  /** As in LiveLinkOptions. */
   readonly claimTimeoutMs?: number | undefined;
   readonly logger: Logger;
   readonly onSnapshot: (place: Place, sessions: readonly SessionStatus[], openedAt: number) => void;
   readonly onReport: (place: Place, session: SessionStatus) => void;
-  /** Its stream ended; another is being opened. */
+  /** Called when the stream has ended. Another is being opened. */
   readonly onDisconnected: (place: Place) => void;
 }
 
 /** Connections to the agents that carry live sessions. */
 export interface LiveLinks {
   run(signal: AbortSignal): Promise<void>;
-  /** The agent has changed. */
+  /** Must be called when the agent has changed. */
   touch(agent: string): void;
-  /** To that very process. */
+  /** Returns the link to exactly that process, or undefined. */
   to(place: Place): LiveLink | undefined;
 }
 
@@ -89,7 +89,7 @@ export function createLiveLinks(options: LiveLinksOptions): LiveLinks {
       const same = view && link?.incarnation === view.incarnation && link.address === view.address;
       if (same) return;
       disconnect(agent);
-      // An agent that carries none need not have the service.
+      // An agent without live slots need not offer the service.
       if (view?.incarnation && view.address && view.live.size > 0) connect(agent, view, running);
     },
     to({ agent, incarnation }) {

@@ -10,7 +10,7 @@ export type AllocationOutcome =
 
 export interface LiveMetrics {
   allocated(capability: string, outcome: AllocationOutcome, seconds: number): void;
-  /** An agent would not give the slot that was asked for. */
+  /** Counts a slot that an agent refused. */
   refused(kind: string): void;
   waiting(capability: string, count: number): void;
   ended(capability: string, reason: string): void;

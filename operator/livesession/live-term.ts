@@ -22,12 +22,12 @@ import { createPlacer } from './placer.ts';
 import { createSlotBook, type Place } from './slot-book.ts';
 import { isStanding } from './status.ts';
 
-/** How long an allocation waits for a leader that has just begun. */
+/** Longest wait of an allocation for a new leader to be ready, in ms. */
 const READY_WITHIN_MS = 2_000;
 
 export interface LiveTermOptions {
   readonly client: KubeClient;
-  /** For the one write of an allocation. */
+  /** Client for the one write of an allocation. */
   readonly allocationClient: KubeClient;
   readonly namespace: string;
   readonly identity: string;
@@ -40,21 +40,20 @@ export interface LiveTermOptions {
   readonly recorder: EventRecorder;
   readonly registry: Registry;
   readonly logger: Logger;
-  /** Slots in use at the agent changed. */
+  /** Called when the used slots of the agent have changed. */
   readonly onUsed: (agent: string) => void;
-  /** The pools that may start agents for sessions. */
+  /** Pools that may start agents for sessions. */
   readonly pools?: Pick<PoolController, 'mayGrow' | 'opens'>;
-  /** For a slot when all are taken, and for an agent that is asked for one. */
+  /** Time limits in ms: for a slot when all are taken, and for an agent's answer to a claim. */
   readonly waitForSlotMs?: number | undefined;
   readonly claimTimeoutMs?: number | undefined;
 }
 
-/** The live sessions of one period of leading. */
 export interface LiveTerm {
   readonly handlers: Handlers<LiveSession>;
-  /** The agent has changed: registration, readiness, fate. */
+  /** Must be called when registration, readiness or fate of the agent has changed. */
   touchAgent(agent: string): void;
-  /** Slots taken on that process, by capability that it carries. */
+  /** Returns the slots taken on that process, by capability that it carries. */
   usedOn(view: AgentView): ReadonlyMap<string, number>;
   allocate(request: AllocateRequest, caller: CallerContext): Promise<AllocateResponse>;
   /** Every local copy must be as new as the leadership. */
@@ -64,7 +63,7 @@ export interface LiveTerm {
 export function createLiveTerm(options: LiveTermOptions): LiveTerm {
   const { sessions, agents, fleet } = options;
   const metrics = createLiveMetrics(options.registry);
-  /** Who has just begun to lead reads everything first. */
+  /** Resolves when the new leader has read everything. */
   const ready = Promise.withResolvers<AbortSignal>();
   let leading: AbortSignal | undefined;
 
@@ -108,7 +107,7 @@ export function createLiveTerm(options: LiveTermOptions): LiveTerm {
     onDoomed: (session) => controller.touch(session),
   });
 
-  /** Of the stream of its sessions: what it does not tell there it does not hold. */
+  /** Returns the fate by the stream of sessions: a connected process does not hold what that does not show. */
   function fateOf({ agent, incarnation }: Place): AgentFate {
     const fate = fleet.fateOf(agent, incarnation);
     if (fate === 'lost' || fate === 'replaced') return fate;
@@ -133,7 +132,7 @@ export function createLiveTerm(options: LiveTermOptions): LiveTerm {
     const { agent, incarnation, capability } = session.spec;
     const place = { agent, incarnation };
     const standing = isStanding(session);
-    // Asked to be deleted while something else keeps it: it ends all the same.
+    // The session ends even if something keeps the deleted LiveSession.
     if (!standing && old && isStanding(old) && session.metadata.deletionTimestamp)
       book.doom(place, name, capability);
     else book.bind(place, name, capability, standing);
@@ -167,7 +166,7 @@ export function createLiveTerm(options: LiveTermOptions): LiveTerm {
       try {
         return await allocator.allocate(request, caller, term);
       } catch (error) {
-        // It may stand all the same: the next leader is asked with the same id.
+        // The session may exist. The caller asks the next leader with the same id.
         if (term.aborted) throw notLeading();
         throw error;
       }

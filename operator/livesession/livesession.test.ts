@@ -65,7 +65,7 @@ describe('a LiveSession', () => {
     });
     const streaming = await until('followed', phase('Streaming'));
     expect(streaming.status).toMatchObject({ streamedSeconds: 2, received: 100, converted: 99, dropped: 1 });
-    // Figures that come often are not written often, and what says nothing new is not written at all.
+    // Figures change often but are not written often, and a status without news is not written at all.
     const { resourceVersion } = streaming.metadata;
     for (let i = 0; i < 20; i++) {
       agent.live.change('followed', { streamedMs: 2_000n + BigInt(i) * 1_000n });
@@ -234,7 +234,7 @@ describe('a LiveSession', () => {
     await expect(allocations.allocate(allocationOf('drained'))).rejects.toMatchObject({
       code: status.UNAVAILABLE,
     });
-    // What runs is left to run.
+    // Running sessions go on.
     expect([...agent.live.held.keys()]).toEqual(['v-2', 'l-1']);
   });
 });
@@ -251,12 +251,12 @@ describe('an operator that takes over', () => {
     await expect.poll(allocations.address, { timeout: 40_000 }).toBe(second.address);
     expect(await allocations.allocate(request)).toEqual(answer);
     await second.close();
-    // Nobody leads, and nobody is said to.
+    // Nobody leads, and the Lease names nobody.
     const lease = await harness.client.get(LEASE_RESOURCE, ref(ELECTION_LEASE));
     expect(lease.spec?.holderIdentity).toBe('');
     expect(lease.metadata.annotations?.[ADDRESS_ANNOTATION]).toBeUndefined();
 
-    // As one that was killed between the claim and the LiveSession leaves it, and deletions that nobody saw.
+    // This is the state after an operator was killed between claim and LiveSession, and after unseen deletions.
     const link = createLiveLink({
       agent: 'one',
       incarnation: agent.incarnation,
@@ -279,7 +279,7 @@ describe('an operator that takes over', () => {
     await expect.poll(allocations.address, { timeout: 40_000 }).toBe(third.address);
     await expect.poll(() => agent.live.held.size, { timeout: 40_000 }).toBe(0);
     expect((await until('ended', phase('Ended'))).status?.reason).toBe('timed_out');
-    // Its slot was given back, and the session can begin anew only under another name at this agent.
+    // The slot was given back. At this agent the session needs another name to begin anew.
     await expect(allocations.allocate(allocationOf('ended'))).rejects.toMatchObject({
       code: status.FAILED_PRECONDITION,
     });

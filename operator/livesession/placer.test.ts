@@ -39,7 +39,10 @@ function world(agents: Record<string, { slots: number; warming?: boolean; outloo
   });
   made.push(placer);
   for (const name of Object.keys(agents)) placer.touch(name);
-  /** Where a session is put; it waits for an hour unless there is nothing to wait for. */
+  /**
+   * Places a session and returns the agent or the error code. It waits for an hour if there is something to wait
+   * for.
+   */
   const acquire = (
     session: string,
     more: { refused?: string[]; until?: number; signal?: AbortSignal } = {},
@@ -73,7 +76,7 @@ const end = (book: SlotBook, agent: string, session: string) => {
 it('fills the emptiest agent first, and never one beyond its slots', async () => {
   const { acquire, book, waiting } = world({ a: { slots: 1 }, b: { slots: 3 } });
   const given = await Promise.all(['1', '2', '3', '4'].map((name) => acquire(name)));
-  // Of equals, the first by name.
+  // The first by name wins among equals.
   expect(given).toEqual(['b', 'b', 'a', 'b']);
   const fifth = acquire('5');
   expect(waiting.count).toBe(1);
@@ -105,7 +108,7 @@ it('waits for nobody who is not there to be waited for', async () => {
   expect(await world({ a: { slots: 0, warming: true, outlook: 'no' } }).acquire('s')).toBe(
     'capacity_unavailable',
   );
-  // Everybody was asked.
+  // The only agent has refused already.
   expect(await world({ a: { slots: 2 } }).acquire('s', { refused: ['a'] })).toBe('capacity_unavailable');
 });
 
@@ -145,7 +148,7 @@ it('forgets that an agent is left alone when the agent is gone', async () => {
   placer.pause('a', HOUR_MS);
   placer.pause('a', HOUR_MS, 'voice');
   remove('a');
-  // Of one that is gone already.
+  // The agent is gone already.
   placer.pause('a', HOUR_MS);
   set('a', { slots: 2 });
   placer.touch('a');

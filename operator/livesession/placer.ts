@@ -2,40 +2,40 @@ import { ApiError } from '@semblance/common/errors';
 import { type Candidate, choose, outlookOf } from './choose.ts';
 import type { Place, SlotBook } from './slot-book.ts';
 
-/** How long a session waits for a slot when all are taken. */
+/** Longest wait when all slots are taken, in ms. */
 export const WAIT_FOR_SLOT_MS = 2_000;
-/** More than that wait for nothing. */
+/** Longest queue. Further sessions are refused at once. */
 const MAX_WAITING = 1_000;
 
 export interface PlacerOptions {
   readonly book: SlotBook;
-  /** Undefined: there is no such agent. */
+  /** Returns undefined when there is no such agent. */
   readonly candidate: (agent: string) => Candidate | undefined;
   readonly onWaiting: (capability: string, waiting: number) => void;
-  /** Tells whether a pool is starting agents for it, or can still. Default: none. */
+  /** Returns whether a pool is starting agents for it, or still can. Default: none is. */
   readonly mayGrow?: ((capability: string) => boolean) | undefined;
 }
 
 export interface Wish {
   readonly session: string;
   readonly capability: string;
-  /** Places that would not have it. */
+  /** Keys of the places that refused the session. */
   readonly refused: ReadonlySet<string>;
-  /** performance.now() until which it waits. */
+  /** performance.now() until which the session waits. */
   readonly until: number;
   readonly signal: AbortSignal;
 }
 
-/** The agents that take live sessions, as last seen, and the queue of sessions that wait for a slot of one. */
+/** The agents that take live sessions, as last seen, and the queue for their slots. */
 export interface Placer {
-  /** The agent has changed. */
+  /** Must be called when the agent has changed. */
   touch(agent: string): void;
-  /** A slot may be free. */
+  /** Must be called when a slot may be free. */
   freed(capability: string): void;
-  /** No session for this agent for a while; `capability` undefined: none at all. */
+  /** Gives the agent no sessions for `ms` milliseconds; `capability` undefined: of any capability. */
   pause(agent: string, ms: number, capability?: string): void;
   /**
-   * A free slot, claimed in the book for the session; first come, first served.
+   * Returns a free slot, claimed in the book for the session; first come, first served.
    * @throws ApiError `capacity_warming` or `capacity_unavailable`; the signal's reason when it aborts first
    */
   acquire(wish: Wish): Promise<Place & { readonly address: string }>;
@@ -54,7 +54,7 @@ export function createPlacer(options: PlacerOptions): Placer {
   const { book } = options;
   const candidates = new Map<string, Candidate>();
   const queues = new Map<string, Set<Waiter>>();
-  /** Until when, by `agent` or `agent/capability`. */
+  /** performance.now() until which `agent` or `agent/capability` is paused. */
   const pauses = new Map<string, number>();
   const timers = new Set<NodeJS.Timeout>();
 
@@ -66,7 +66,7 @@ export function createPlacer(options: PlacerOptions): Placer {
     return false;
   }
 
-  /** There is no such agent any more; another of its name begins anew. */
+  /** Drops an agent that is gone. Another of its name starts afresh. */
   function forget(agent: string): void {
     candidates.delete(agent);
     for (const key of pauses.keys()) if (key === agent || key.startsWith(`${agent}/`)) pauses.delete(key);
@@ -85,7 +85,7 @@ export function createPlacer(options: PlacerOptions): Placer {
     );
   }
 
-  /** Gives what is free to those who wait, in their order. */
+  /** Gives free slots to the waiting sessions, in their order. */
   function pump(capability: string): void {
     const queue = queues.get(capability);
     for (const waiter of queue ?? []) {

@@ -72,7 +72,7 @@ const holding = (report?: SessionStatus, more: Partial<Whereabouts> = {}): Where
   ...more,
 });
 
-/** What is decided, in short. */
+/** Returns the decision in a short form. */
 function decide(
   session: LiveSession | undefined,
   holdings: readonly Whereabouts[] = [],
@@ -130,7 +130,7 @@ describe('a session that stands', () => {
     expect(of(silent, 60_000)).toMatchObject({ short: [], requeueAfterMs: 2_000 });
     expect(decide(silent, [holding(reportOf(STREAMING))]).short).toEqual(['Streaming/True/Streaming/']);
     expect(decide(silent, [away], { fate: 'lost' }).short).toEqual(['Ended/False/AgentLost/render_failed']);
-    // What was heard before is written all the same, and a slot that was never told of is not worth a write.
+    // An earlier report is written all the same. An unreported slot is not worth a write.
     expect(of(sessionOf(told('Connected')), 60_000).short).toEqual(['Streaming/True/Streaming/']);
     expect(decide(sessionOf(), [], { fate: 'unreachable', unreachableForMs: 60_000 }).short).toEqual([]);
   });
@@ -209,7 +209,7 @@ describe('a session that ends', () => {
     const report = reportOf(STREAMING, { streamedMs: 3_000n, converted: 3n });
     const { short, status } = decide(sessionOf(told('Streaming')), [holding(report, { fate })], { fate });
     expect(short).toEqual(['Ended/False/AgentLost/render_failed']);
-    // What was last told is what is known.
+    // The figures come from the last report.
     expect(status?.streamedSeconds).toBe(3);
     expect(decide(sessionOf(), [], { fate }).short).toEqual(['Ended/False/AgentLost/render_failed']);
   });
@@ -236,7 +236,7 @@ describe('a session that ends', () => {
         'Ended/False/NotAllocated/cancelled',
       ]);
     }
-    // Put back from a copy while its agent goes on with it.
+    // The LiveSession was restored from a backup while its agent goes on.
     expect(decide(byHand(), [holding(reportOf(STREAMING))]).short).toEqual(['Streaming/True/Streaming/']);
   });
 

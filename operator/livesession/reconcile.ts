@@ -15,34 +15,34 @@ import {
   timeToLive,
 } from './status.ts';
 
-/** A session at a place, and what is known of the process there. */
+/** A session at a place, with the fate of the process there. */
 export interface Whereabouts extends Holding {
-  /** `connected`: what it does not report it does not hold. */
+  /** `connected`: the process does not hold what it does not report. */
   readonly fate: AgentFate;
 }
 
 export interface SessionSnapshot {
-  /** Undefined: there is no such LiveSession. */
+  /** Undefined when there is no such LiveSession. */
   readonly session: LiveSession | undefined;
   /** Unix milliseconds. */
   readonly now: number;
-  /** Wherever it is known or believed to be. */
+  /** All places that hold the session or may hold it. */
   readonly holdings: readonly Whereabouts[];
-  /** Of the agent that the LiveSession names. */
+  /** Fate of the agent that the LiveSession names. */
   readonly fate: AgentFate;
-  /** For how long that agent has not been reached, milliseconds. */
+  /** How long that agent has been unreachable, in ms. */
   readonly unreachableForMs: number;
-  /** Milliseconds until figures may be written again; 0: now. */
+  /** Milliseconds until figures may be written again; 0: at once. */
   readonly figuresDueInMs: number;
 }
 
 export type Action =
-  /** Make the agent end it. */
+  /** Makes the agent end the session. */
   | { readonly type: 'end'; readonly place: Place; readonly reason: EndReason }
   | {
       readonly type: 'status';
       readonly status: LiveSessionStatus;
-      /** Nobody waits for it: it may be written when there is time. */
+      /** Nobody waits for this write, so it may be delayed. */
       readonly idle: boolean;
       readonly event?: EventNote;
     }
@@ -50,21 +50,24 @@ export type Action =
 
 export interface Decision {
   readonly actions: readonly Action[];
-  /** Look again after this long even if nothing happens. */
+  /** Delay until the next look if nothing happens, in ms. */
   readonly requeueAfterMs?: number;
 }
 
 const NOTHING: Decision = { actions: [] };
 const UNREACHABLE = 'AgentUnreachable';
 
-/** A stream that breaks and is opened anew is nothing to write about. */
+/**
+ * How long an agent must be unreachable before the status says so, in ms. A stream that breaks and is reopened is
+ * not worth a write.
+ */
 export const UNREACHABLE_AFTER_MS = 3_000;
-/** How often a process that cannot be reached is looked at again: that its Lease lapses makes no event. */
+/** Interval at which an unreachable process is checked, in ms. A Lease that lapses makes no event. */
 const UNREACHABLE_EVERY_MS = 2_000;
 
 /**
- * Returns what to do next for the LiveSession of one name and for what agents hold under it. Pure: the same snapshot
- * gives the same decision, and what was decided but not done is decided again.
+ * Decides what to do next for the LiveSession of one name and for what agents hold under it. Pure: the same
+ * snapshot gives the same decision, and what was not carried out is decided again.
  */
 export function reconcile(snapshot: SessionSnapshot): Decision {
   const decision = decide(snapshot);
@@ -84,7 +87,7 @@ function decide(snapshot: SessionSnapshot): Decision {
   return decideStanding(snapshot, session);
 }
 
-/** Tells whether what there is to do waits for a process that cannot be reached, or for proof that it is gone. */
+/** Returns whether progress needs a process that is unreachable, or proof that it is gone. */
 function isOutOfReach({ session, fate, holdings }: SessionSnapshot): boolean {
   if (session && isStanding(session) && fate === 'unreachable') return true;
   return holdings.some(
@@ -94,7 +97,10 @@ function isOutOfReach({ session, fate, holdings }: SessionSnapshot): boolean {
 
 const isOpen = ({ doomed, report }: Holding) => doomed || isActive(report);
 
-/** Where it is held and should not be: its LiveSession was deleted, has ended, names another place, or never was. */
+/**
+ * Ends the session wherever it should not be: its LiveSession was deleted, has ended, names another place, or never
+ * existed.
+ */
 function strays({ session, holdings }: SessionSnapshot): Action[] {
   return holdings
     .filter(({ claimed, over, doomed, report, fate, place }) => {
@@ -143,7 +149,7 @@ function decideStanding(snapshot: SessionSnapshot, session: LiveSession): Decisi
     : progressed;
 }
 
-/** It may well go on there, and its client may not notice: nothing is known of it until then. */
+/** Reports that the agent is unreachable. The session may go on there unnoticed by its client. */
 function unreachable({ now, unreachableForMs }: SessionSnapshot, session: LiveSession): Decision {
   if (!isTold(session)) return NOTHING;
   const left = UNREACHABLE_AFTER_MS - unreachableForMs;

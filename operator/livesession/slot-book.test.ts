@@ -32,7 +32,7 @@ function world() {
   return { book, freed, used: (place = one) => book.used(place, 'voice') };
 }
 
-/** Until the clock has moved on. */
+/** Waits until the clock has advanced. */
 function tick(): void {
   const from = performance.now();
   while (performance.now() <= from);
@@ -50,7 +50,7 @@ it('counts a session once, whoever speaks of it, until nobody does', () => {
   book.report(one, report('s', ENDED));
   expect(used()).toBe(0);
   expect(freed).toEqual(['one voice']);
-  // Word that was under way when it ended.
+  // This report was under way when the session ended.
   book.report(one, report('s', STREAMING));
   expect(used()).toBe(0);
   expect(book.at(one, 's')?.report?.state).toBe(ENDED);
@@ -98,7 +98,7 @@ it('believes a snapshot in what it lacks, except of slots given after it was ask
   expect(book.at(one, 'late')?.report?.state).toBe(CLAIMED);
   expect(book.at(one, 'asked')?.claimed).toBe(true);
   expect(book.sessionsOn('one').toSorted()).toEqual(['asked', 'forgotten', 'late', 'new']);
-  // A LiveSession still speaks of it.
+  // LiveSessions still name these slots.
   expect(used()).toBe(4);
 });
 

@@ -1,44 +1,43 @@
 import { SessionState, type SessionStatus } from '@semblance/proto/semblance/live/v1/live';
 
-/** A process of an agent. */
+/** One process of an agent. */
 export interface Place {
   readonly agent: string;
   readonly incarnation: string;
 }
 
-/** Holds what is known of one session at one place. */
+/** What is known of one session at one place. */
 export interface Holding {
   readonly session: string;
   readonly place: Place;
   readonly capability: string;
-  /** This operator is asking for the slot, or has it and has not written the LiveSession yet. */
+  /** This operator is claiming the slot, or has it and has not yet written the LiveSession. */
   readonly claimed: boolean;
   /** A LiveSession that has not ended names the place. */
   readonly bound: boolean;
-  /** It must be ended there: nobody wants it, and it may be held. */
+  /** The session must be ended there: it is unwanted and may be held. */
   readonly doomed: boolean;
-  /** Last word of the agent. */
+  /** Last report of the agent. */
   readonly report: SessionStatus | undefined;
-  /** It holds no slot there any more and never will again. */
+  /** The place holds no slot for it and never will again. */
   readonly over: boolean;
 }
 
 type Entry = { -readonly [Key in keyof Holding]: Holding[Key] } & {
-  /** performance.now() when the agent answered that the slot is held. */
+  /** performance.now() when the agent confirmed the slot. */
   confirmedAt: number;
 };
 
 export interface SlotBookOptions {
-  /** A slot became free. */
   readonly onFreed: (capability: string, place: Place) => void;
-  /** Slots in use at the place changed. */
+  /** Called when the used slots at the place have changed. */
   readonly onChanged: (place: Place) => void;
 }
 
 /**
- * Holds who holds which slot: every session that a LiveSession, an agent, or a claim under way places somewhere,
- * counted once. Kept in step by each of the three, so that to ask how many slots are taken costs nothing. A session
- * is forgotten when none of them speaks of it any more.
+ * Record of which session holds which slot. LiveSessions, agents' reports and claims under way update it; each
+ * session counts once, so counting taken slots costs nothing. A session is forgotten when none of the three names
+ * it.
  */
 export interface SlotBook {
   used(place: Place, capability: string): number;
@@ -46,19 +45,19 @@ export interface SlotBook {
   knows(place: Place, session: string): boolean;
   at(place: Place, session: string): Holding | undefined;
   of(session: string): Holding[];
-  /** At any process of the agent. */
+  /** Returns the sessions at any process of the agent. */
   sessionsOn(agent: string): string[];
   claim(place: Place, session: string, capability: string): void;
-  /** The agent answered that the slot is held. */
+  /** Records that the agent holds the slot. */
   confirm(place: Place, session: string): void;
-  /** The claim came to nothing, or its LiveSession stands. */
+  /** Ends the claim: it failed, or the LiveSession exists. */
   unclaim(place: Place, session: string): void;
   bind(place: Place, session: string, capability: string, bound: boolean): void;
   doom(place: Place, session: string, capability: string): void;
-  /** The agent answered that it does not hold the session. */
+  /** Records that the agent does not hold the session. */
   ended(place: Place, session: string): void;
   report(place: Place, report: SessionStatus): void;
-  /** Everything the place holds. @returns sessions of which something was known or is known now */
+  /** Records everything that the place holds. @returns sessions known there before or after */
   snapshot(place: Place, reports: readonly SessionStatus[], openedAt: number): Set<string>;
 }
 
@@ -123,7 +122,7 @@ export function createSlotBook(options: SlotBookOptions): SlotBook {
 
   function report(place: Place, told: SessionStatus): void {
     change(place, told.sessionId, told.capability, (entry) => {
-      // An end is final: what was told before it and comes late does not undo it.
+      // An end is final: an earlier report that arrives late does not undo it.
       if (entry.over && isActive(told)) return;
       entry.report = told;
       if (!isActive(told)) entry.over = true;
@@ -182,7 +181,7 @@ export function createSlotBook(options: SlotBookOptions): SlotBook {
       const touched = new Set(here?.entries.keys());
       const named = new Set(reports.map(({ sessionId }) => sessionId));
       for (const [session, entry] of [...(here?.entries ?? [])]) {
-        // A slot that was given after the snapshot was asked for need not be in it; word of it follows.
+        // A slot given after the request for the snapshot may be missing in it. A report follows.
         const mayBeMissing = entry.claimed || (entry.confirmedAt >= openedAt && isActive(entry.report));
         if (named.has(session) || mayBeMissing || !isActive(entry.report)) continue;
         edit(place, session, (gone) => {
@@ -198,7 +197,7 @@ export function createSlotBook(options: SlotBookOptions): SlotBook {
   };
 }
 
-/** Returns what an agent that answered "held" would tell. */
+/** Returns the report expected of an agent that has just given a slot. */
 function held(sessionId: string, capability: string): SessionStatus {
   return {
     sessionId,

@@ -3,28 +3,28 @@ import type { LiveSession, LiveSessionStatus } from '@semblance/crds/gen/liveses
 import type { SessionStatus } from '@semblance/proto/semblance/live/v1/live';
 import { withCondition } from '../conditions.ts';
 
-/** On LiveSessions that an operator made: which one. */
+/** Annotation of LiveSessions that an operator created: its identity. */
 export const ALLOCATED_BY = 'semblance.dev/allocated-by';
 
 export type Phase = NonNullable<LiveSessionStatus['phase']>;
 
-/** How long an ended one is kept when nothing else is said, in seconds. */
+/** How long an ended session is kept by default, in seconds. */
 const DEFAULT_TTL = 600;
 
 export const isEnded = ({ status }: LiveSession): boolean => status?.phase === 'Ended';
 
-/** Tells whether it is to be carried on: neither ended nor deleted. */
+/** Returns whether the session goes on: neither ended nor deleted. */
 export const isStanding = (session: LiveSession): boolean =>
   !isEnded(session) && session.metadata.deletionTimestamp === undefined;
 
-/** Tells whether its status has been written since it was made; the phase alone is filled in by the API server. */
+/** Returns whether an operator has written the status; the API server fills in only the phase. */
 export const isTold = ({ status }: LiveSession): boolean => (status?.conditions?.length ?? 0) > 0;
 
-/** Reason of its condition Ready. */
+/** Returns the reason of the condition Ready, or an empty string. */
 export const readyReasonOf = ({ status }: LiveSession): string =>
   status?.conditions?.find(({ type }) => type === 'Ready')?.reason ?? '';
 
-/** Milliseconds after which it is to be deleted, from now; undefined: it has not ended. */
+/** Returns the milliseconds until the session is to be deleted; undefined: it has not ended. */
 export function timeToLive(session: LiveSession, now: number): number | undefined {
   if (!isEnded(session)) return undefined;
   const { ttlSecondsAfterFinished: ttl = DEFAULT_TTL } = session.spec;
@@ -34,16 +34,16 @@ export function timeToLive(session: LiveSession, now: number): number | undefine
 
 export interface StatusChange {
   readonly phase: Phase;
-  /** Of the condition Ready. */
+  /** Reason of the condition Ready. */
   readonly conditionReason: string;
-  /** Default: True unless it has ended. */
+  /** Status of the condition Ready. Default: False for an ended session, otherwise True. */
   readonly ready?: 'Unknown';
   readonly message: string;
   readonly reason?: SessionEndReason | undefined;
   readonly report?: SessionStatus | undefined;
 }
 
-/** The status after the change, of which `figures` are what the agent counted. */
+/** Returns the status after the change, with the figures of the report. */
 export function statusWith(session: LiveSession, now: number, change: StatusChange): LiveSessionStatus {
   const { phase, conditionReason, ready, message, reason, report } = change;
   const before = session.status ?? {};

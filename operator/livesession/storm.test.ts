@@ -7,10 +7,7 @@ import { createHarness, type Harness } from '@semblance/testkit/operator/harness
 import { createOperatorProcesses } from '@semblance/testkit/operator/operator-process';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 
-/**
- * The agents here take whatever they are asked for, so that a slot is held twice as soon as the operator gives it
- * twice; their ledger says so.
- */
+/** These agents accept every claim. If the operator gives a slot twice, their ledger shows it. */
 let harness: Harness;
 let allocations: Allocations;
 let ledger: SlotLedger;
@@ -38,7 +35,7 @@ const start = (name: string) =>
   });
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Opens sessions from so many clients at once; each is asked for until it has an answer, held, and closed. */
+/** Opens sessions from many clients at once. Each asks until it has an answer, holds the session, and closes it. */
 async function storm(options: {
   readonly count: number;
   readonly clients: number;
@@ -55,7 +52,7 @@ async function storm(options: {
         const answer = await allocations.allocate(request).catch(() => undefined);
         if (!answer) {
           await sleep(50);
-          // One that got its slot and has lost it with its agent is not given another.
+          // A session that lost its slot together with the agent gets no other.
           const session = await allocations.session(request.sessionId).catch(() => undefined);
           if (session?.status?.phase === 'Ended') break;
           continue;
@@ -73,7 +70,7 @@ async function storm(options: {
   return answers;
 }
 
-/** Every answer was true: that very process gave that session a slot. */
+/** Expects that exactly the process in each answer gave that session a slot. */
 function expectGiven(answers: ReadonlyMap<string, AllocateResponse>): void {
   const given = new Set(ledger.entries.map(({ session, place }) => `${session} ${place}`));
   for (const [session, { agent, incarnation }] of answers) {
@@ -90,7 +87,7 @@ it('hundreds at once over a few agents: every slot used, none twice', async () =
   expectGiven(answers);
   expect(doubles(ledger)).toEqual([]);
   expect(agents.map(({ live }) => live.most.get('voice'))).toEqual([SLOTS, SLOTS, SLOTS, SLOTS]);
-  // One claim each: the book was right, and nobody was asked in vain.
+  // One claim each: the book was right, and no agent was asked in vain.
   expect(agents.flatMap(({ live }) => live.claims)).toHaveLength(240);
   expect(await allocations.list()).toHaveLength(240);
 }, 120_000);
@@ -144,11 +141,11 @@ it('while operators and agents are killed: no slot is held twice, and none is lo
     });
     await Promise.all(faults);
     expect(faults).toHaveLength(3);
-    // Those that went with an agent may never have been answered.
+    // Sessions on the killed agent may never have been answered.
     expect(answers.size).toBeGreaterThan(130);
     expectGiven(answers);
     expect(doubles(ledger)).toEqual([]);
-    // Whatever was left behind between a claim and its LiveSession is given back.
+    // Slots left behind between a claim and its LiveSession are given back.
     for (const { metadata } of await allocations.list()) {
       const { name = '', namespace } = metadata;
       await harness.client.delete(LIVESESSION_RESOURCE, { name, namespace });

@@ -24,8 +24,8 @@ export interface CarryOutOptions {
 }
 
 /**
- * Does what the plan says; the claims stand in the pool's status by now. What may have been done or not is done again by
- * the same name.
+ * Carries out the plan. The pool's status already holds the claims, so an uncertain creation is repeated under the
+ * same name.
  * @returns claimed names that the API refuses for good
  */
 export async function carryOut(
@@ -89,7 +89,7 @@ export async function carryOut(
   const under = [
     ...plan.actions.map((action) =>
       act(action).catch((error: unknown) => {
-        // Gone, or another of the name: the watch will say so.
+        // The Pod is gone or replaced; the watch will say so.
         if (!isKubeError(error, 'not_found', 'conflict')) throw error;
       }),
     ),

@@ -27,11 +27,13 @@ import { compareStatus, statusOf } from './status.ts';
 import { revisionOf } from './template.ts';
 import { type Demand, isReady, NO_DEMAND, type Plan, type PoolSnapshot } from './types.ts';
 
-/** States what makes no event: idle times, warm-up and drains that run out, jobs that have come to wait. */
+/**
+ * Interval for changes that make no event, in ms: idle times, expired warm-ups and drains, jobs that come to wait.
+ */
 const TICK_MS = 1_000;
-/** Slots come and go faster than anybody reads them. */
+/** Shortest interval between writes of mere counts, in ms. Slots change faster than anybody reads them. */
 const WRITE_EVERY_MS = 1_000;
-/** A write that lost against a later one is tried again on what the watch brings. */
+/** Delay before a retry after a write conflict, in ms. The watch brings the newer version meanwhile. */
 const CONFLICT_MS = 100;
 
 export interface PoolControllerOptions extends ObserverOptions {
@@ -40,18 +42,18 @@ export interface PoolControllerOptions extends ObserverOptions {
   readonly pools: Reflector<AgentPool>;
   readonly pods: Reflector<Pod>;
   readonly agents: Reflector<GpuAgent>;
-  /** RenderJobs that wait and can be begun, by capability. */
+  /** Returns the RenderJobs that wait and could begin, by capability. */
   readonly waitingJobs: () => Omit<Demand, 'opens'>;
-  /** What is to be hoped for of pools has changed. */
+  /** Called when the outlook of a pool has changed. */
   readonly onOutlook: () => void;
   readonly recorder: EventRecorder;
   readonly registry: Registry;
   readonly logger: Logger;
-  /** First pause after Pods could not be started. Default 10,000. */
+  /** First pause after Pods could not be started, in ms. Default 10,000. */
   readonly faultPauseMs?: number | undefined;
 }
 
-/** Keeps the Pods of every AgentPool as `reconcile` says. */
+/** Keeps the Pods of every AgentPool as `reconcile` decides. */
 export function createPoolController(options: PoolControllerOptions): PoolController {
   const { client, namespace, pools, pods, recorder, logger, registry } = options;
   const observer = createObserver(options);
@@ -63,7 +65,7 @@ export function createPoolController(options: PoolControllerOptions): PoolContro
   const refused = new Map<string, Set<string>>();
   let podsKnown = false;
 
-  /** Returns what is the pool's share of all that waits, by the present moment of everything. */
+  /** Returns the pool's present share of all waiting work. */
   function demandOf(name: string): Demand {
     const demand = { ...options.waitingJobs(), opens: opens.demand() };
     if (demand.jobs.size + demand.opens.size === 0) return demand;
@@ -101,7 +103,7 @@ export function createPoolController(options: PoolControllerOptions): PoolContro
 
   async function process(name: string, signal: AbortSignal): Promise<{ requeueAfterMs: number } | undefined> {
     const pool = pools.get(name);
-    // The Pods of a pool that goes go with it.
+    // The Pods of a deleted pool go with it.
     if (!pool || pool.metadata.deletionTimestamp) {
       forget(name);
       return undefined;
@@ -115,7 +117,7 @@ export function createPoolController(options: PoolControllerOptions): PoolContro
     let snapshot = snapshotOf(pool, podsOf(pods, pool), demandOf(name));
     let plan = reconcile(snapshot);
     if (plan.create > 0) {
-      // Only a list that is not of yesterday shows that Pods are missing: the local copy may be behind.
+      // The local copy may lag behind: only a fresh list shows that Pods are missing.
       const labelSelector = `${POOL_LABEL}=${name}`;
       const { items } = await client.list(POD_RESOURCE, { namespace, labelSelector, signal });
       const own = items.filter((pod) => ownerOf(pod) === pool.metadata.uid);
@@ -137,12 +139,12 @@ export function createPoolController(options: PoolControllerOptions): PoolContro
     refused.delete(name);
     const turnedDown = await carryOut({ ...options, observer, faults }, snapshot, plan, names, signal);
     if (turnedDown.size > 0) refused.set(name, turnedDown);
-    // Names that are refused are taken off the claims.
+    // The next pass takes refused names off the claims.
     if (turnedDown.size > 0) return { requeueAfterMs: CONFLICT_MS };
     return difference === 'counts' && wait > 0 ? { requeueAfterMs: wait } : undefined;
   }
 
-  /** @returns false when someone wrote meanwhile: nothing may be done on what was read before. */
+  /** @returns false when somebody else has written; the caller must then not act on what it read */
   async function write(pool: AgentPool, status: AgentPoolStatus, signal: AbortSignal): Promise<boolean> {
     try {
       const written = await client.replace(
@@ -242,13 +244,13 @@ export function createPoolController(options: PoolControllerOptions): PoolContro
     wordOf: (capability, others) => wordOf(outlooks.values(), capability, others),
     async run(signal) {
       try {
-        // In this order: a claim that is no longer in the pool read has become a Pod that is in the list read after it.
+        // Pools are read before Pods: a claim that has left its pool is then a Pod in the later list.
         await pools.resync(signal);
       } catch (error) {
         if (!signal.aborted) throw error;
         return;
       }
-      // Where Pods are denied this may take for ever, and is to be told meanwhile.
+      // If RBAC denies Pods this may never end, and the pools' status must say so meanwhile.
       const reading = pods.resync(signal).then(
         () => {
           podsKnown = true;
@@ -263,13 +265,13 @@ export function createPoolController(options: PoolControllerOptions): PoolContro
       touchAll();
       await ended;
       clearInterval(ticking);
-      // Whoever leads next tells how they stand.
+      // The next leader reports the pools' outlook.
       for (const name of [...outlooks.keys()]) forget(name);
     },
   };
 }
 
-/** Five letters and digits, without those that make words or are taken for one another. */
+/** Returns five random letters and digits, without those that form words or look alike. */
 function suffix(): string {
   const alphabet = 'bcdfghjklmnpqrstvwxz2456789';
   return [...randomBytes(5)].map((byte) => alphabet[byte % alphabet.length]).join('');

@@ -2,22 +2,23 @@ import { isLive, rendersPerAgent } from './scaling.ts';
 import type { Demand, PoolPod, Profile } from './types.ts';
 import { isReady } from './types.ts';
 
-/** A pool as the sharing out of demand sees it. */
+/** A pool in the division of the demand. */
 export interface Bidder {
   readonly name: string;
   readonly profile: Profile;
   readonly pods: readonly PoolPod[];
-  /** Agents that it may have by itself; undefined: it does not grow by demand. */
+  /** Most agents that the pool may start by itself; undefined: it does not grow by demand. */
   readonly max: number | undefined;
-  /** It cannot start agents at present. */
+  /** The pool cannot start agents at present. */
   readonly blocked: boolean;
 }
 
 /**
- * Shares out what waits, so that nothing is counted twice: first to free slots that are there, then to what each pool may
- * still grow by, pools in order of their names; one that cannot start agents is passed over. What nobody has room for
- * is told to the first that has the capability and grows, so that it can say what its maximum costs; and to the first
- * that does not grow by itself, so that its metrics tell whoever scales it.
+ * Divides the waiting work among the pools, in order of their names, so that nothing counts twice. It goes first to
+ * free slots, then to the room in which each pool may still grow. A pool that cannot start agents is passed over.
+ *
+ * Work without room goes to two pools with the capability. The first that grows by demand can then report what its
+ * maximum costs. The first that does not grow by itself shows it in its metrics, for whoever scales it.
  */
 export function shareDemand(demand: Demand, bidders: readonly Bidder[]): Map<string, Demand> {
   const pools = bidders.toSorted((a, b) => (a.name < b.name ? -1 : 1));
@@ -35,7 +36,7 @@ export function shareDemand(demand: Demand, bidders: readonly Bidder[]): Map<str
         profile.capabilities.has(capability) &&
         (isLive(capability) || rendersPerAgent(profile, capability) > 0),
     );
-    // Who was passed over needs more than a free slot.
+    // A job that was passed over needs more than a free slot.
     let late = kind === 'jobs' ? Math.min(count, demand.passedOver.get(capability) ?? 0) : 0;
     let left = count - late;
     const add = (to: Map<string, number> | undefined, taken: number) =>
@@ -67,7 +68,7 @@ export function shareDemand(demand: Demand, bidders: readonly Bidder[]): Map<str
   return given;
 }
 
-/** Takes so many of what is asked for out of the room. @returns how many */
+/** Takes up to `asked` units out of the room. @returns how many it took */
 type Room = (capability: string, asked: number) => number;
 
 function roomOf({ profile, pods, max, blocked }: Bidder): { free: Room; growth: Room } {
@@ -80,7 +81,7 @@ function roomOf({ profile, pods, max, blocked }: Bidder): { free: Room; growth: 
       live.set(capability, (live.get(capability) ?? 0) + used);
   }
   const growing = blocked || max === undefined ? 0 : Math.max(0, max - ready.length);
-  // Nothing runs on agents that are still to come.
+  // Agents that are still to come run nothing.
   return {
     free: roomIn(profile, ready.length, renders, live),
     growth: roomIn(profile, growing, 0, new Map()),

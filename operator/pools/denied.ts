@@ -6,9 +6,10 @@ import type { Pod } from './pod.ts';
 type Watched<T extends Pod | AgentPool> = Pick<Reflector<T>, 'denied' | 'hasSynced' | 'healthySince'>;
 
 /**
- * For `/readyz`: whether pools are managed. An operator that may not is ready all the same, and says so: jobs and sessions
- * go on with the agents there are, and it may be meant, as with agents that are started otherwise.
- * @throws while they are to be managed and cannot be read
+ * Check for `/readyz` of whether pools are managed. An operator without the permissions is ready all the same, and
+ * says so. Jobs and sessions go on with the present agents, and this may be intended, for example if agents are
+ * started by other means.
+ * @throws while pools are managed and cannot be read
  */
 export function poolsTold(of: { readonly pools: Watched<AgentPool>; readonly pods: Watched<Pod> }) {
   return (): string => {
@@ -26,7 +27,10 @@ export function poolsTold(of: { readonly pools: Watched<AgentPool>; readonly pod
   };
 }
 
-/** The status of a pool while Pods may not be read: what was known of it stays. Undefined: it says so already. */
+/**
+ * Returns the status of a pool while Pods may not be read; what was known stays. Undefined: the status already says
+ * so.
+ */
 export function deniedStatus(pool: AgentPool, denied: string, now: number): AgentPoolStatus | undefined {
   const before = pool.status?.conditions as Condition[] | undefined;
   const ready = {

@@ -2,16 +2,16 @@ import type { Fault } from './pod.ts';
 import type { PoolSnapshot } from './types.ts';
 
 export interface Faults {
-  /** No more Pods of this revision for a while, each time longer. */
+  /** Stops the creation of Pods of this revision for a while, each time for longer. */
   note(pool: string, revision: string, fault: Fault): void;
-  /** Undefined: nothing speaks against making Pods of this revision. */
+  /** Returns the pause of this revision; undefined: nothing prevents new Pods. */
   holdOf(pool: string, revision: string): PoolSnapshot['hold'];
-  /** An agent of this revision made at this time became ready. */
+  /** Notes that an agent of this revision, created at this time, became ready. */
   served(pool: string, revision: string, createdAt: number): void;
   forget(pool: string): void;
 }
 
-/** Remembers which pools fail to start agents, so that Pods are not made and removed in a circle. */
+/** Remembers which pools fail to start agents, so that Pods are not created and removed in a loop. */
 export function createFaults(baseMs = 10_000, maxMs = 300_000): Faults {
   const known = new Map<
     string,
@@ -21,7 +21,7 @@ export function createFaults(baseMs = 10_000, maxMs = 300_000): Faults {
     note(pool, revision, fault) {
       const before = known.get(pool);
       const now = Date.now();
-      // Several at once are one failure.
+      // Several faults in one pause are one failure.
       const again = before?.revision === revision ? before.count + (now < before.hold.until ? 0 : 1) : 1;
       const until = now + Math.min(maxMs, baseMs * 2 ** (again - 1));
       known.set(pool, { revision, count: again, at: now, hold: { ...fault, until } });
@@ -32,7 +32,7 @@ export function createFaults(baseMs = 10_000, maxMs = 300_000): Faults {
     },
     served(pool, revision, createdAt) {
       const fault = known.get(pool);
-      // Times of the API are whole seconds.
+      // The API gives times in whole seconds.
       if (fault?.revision === revision && createdAt + 1_000 > fault.at) known.delete(pool);
     },
     forget: (pool) => void known.delete(pool),

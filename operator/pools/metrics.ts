@@ -24,7 +24,7 @@ export function createPoolMetrics(registry: Registry): PoolMetrics {
   );
   const used = byKind('slots_used', 'Slots of the pool that are taken.');
   const waiting = byKind('waiting', 'Slots that the work which waits for the pool would take.');
-  /** Kinds shown of each pool. */
+  /** Kinds that each pool shows. */
   const shown = new Map<string, Set<string>>();
 
   function forget(pool: string): void {

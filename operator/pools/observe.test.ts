@@ -68,7 +68,7 @@ describe('idleness', () => {
     used = 0;
     later(80);
     expect(idleSince()).toBe(Date.parse(at(80)));
-    // Begun and ended between two looks.
+    // The work began and ended between two looks.
     observer.worked('gpu-a');
     later(90);
     expect(idleSince()).toBe(Date.parse(at(90)));

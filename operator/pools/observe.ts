@@ -21,13 +21,16 @@ import { isLive } from './scaling.ts';
 import { envOf } from './template.ts';
 import type { DrainReason, PoolAgent, PoolPod, Profile } from './types.ts';
 
-/** On a GpuAgent that the operator drains: since when, and why. What a person drains has neither, and is left alone. */
+/**
+ * Annotations of a GpuAgent that the operator drains: since when, and why. One that a person drains has neither,
+ * and is left alone.
+ */
 export const DRAIN_SINCE = 'semblance.dev/drain-since';
 export const DRAIN_REASON = 'semblance.dev/drain-reason';
 
-/** Reasons not to be given work that are no fault of the agent. */
+/** Reasons for not being ready that are no fault of the agent. */
 const OUT_OF_SERVICE: ReadonlySet<string> = new Set(['Draining', 'NodeCordoned', 'PodTerminating']);
-/** To register, and to be reached then, takes an agent a moment. */
+/** Time for an agent to register and be reached, in ms. */
 const REACHED_WITHIN_MS = 30_000;
 
 export interface ObserverOptions {
@@ -37,15 +40,12 @@ export interface ObserverOptions {
   readonly live: Pick<LiveTerm, 'usedOn'>;
 }
 
-/**
- * Makes of Pods and GpuAgents what the decisions are taken on, and remembers what neither says: who is idle since
- * when.
- */
+/** Combines Pods and GpuAgents for decisions, and remembers what neither says: since when an agent is idle. */
 export interface Observer {
   podOf(pod: Pod): PoolPod;
-  /** The agent did some work just now, however short. */
+  /** Notes that the agent did some work just now, however short. */
   worked(agent: string): void;
-  /** It was asked to be deleted; its local copy may not say so yet. */
+  /** Notes the requested deletion, which the local copy may not show yet. */
   removed(uid: string): void;
   forget(pod: Pod): void;
 }
@@ -89,7 +89,7 @@ export function createObserver(options: ObserverOptions): Observer {
     return reason === 'Unreachable' ? { reason, message: message ?? '' } : undefined;
   }
 
-  /** An agent that runs and is not known by the name of its Pod was told another one. */
+  /** Returns a fault when an agent runs without a GpuAgent of its Pod's name: the template named another. */
   function unknown(pod: Pod, agent: GpuAgent | undefined, now: number): Fault | undefined {
     if (agent?.status?.incarnation || !isPodReady(pod)) return undefined;
     if (now - (readySince(pod) ?? now) <= REACHED_WITHIN_MS) return undefined;
@@ -114,7 +114,7 @@ export function createObserver(options: ObserverOptions): Observer {
       if (agent?.ready) served.add(uid);
       const at = scheduledAt(pod);
       const since = Math.max(at ?? 0, lostAt(pod, resource));
-      // It lives, and may be at work: that this operator does not reach it is no reason to end it.
+      // The agent lives and may be at work. This operator cannot reach it, which is no reason to end it.
       const unreached = agent !== undefined && isPodReady(pod) ? unreachable(resource) : undefined;
       const failing = !agent?.ready && !agent?.outOfService && !agent?.drained && !unreached;
       return {
@@ -145,7 +145,7 @@ export function createObserver(options: ObserverOptions): Observer {
   };
 }
 
-/** Returns when it was last found to be ready no more, by its Pod or by its agent; 0: neither has ever been. */
+/** Returns when the Pod or its agent last lost readiness, in Unix milliseconds; 0: neither did. */
 function lostAt(pod: Pod, agent: GpuAgent | undefined): number {
   const since = (conditions: Pod['status'] | GpuAgent['status']) => {
     const ready = conditions?.conditions?.find(({ type }) => type === 'Ready');
@@ -166,14 +166,14 @@ export const podsOf = (pods: Reflector<Pod>, pool: AgentPool): Pod[] =>
   pods.byIndex('pool', pool.metadata.uid ?? '');
 export const POD_INDEXERS = {
   pool: (pod: Pod) => {
-    // One of which somebody took the label is let go, as a ReplicaSet would.
+    // A Pod whose label somebody removed is released, as by a ReplicaSet.
     const owner = pod.metadata.labels?.[POOL_LABEL] === undefined ? undefined : ownerOf(pod);
     return owner === undefined ? [] : [owner];
   },
 };
 
 /**
- * Returns what one agent holds: as a ready one of the present revision says, else as one was last seen to, else by
+ * Returns the capacity of one agent: as a ready agent of the present revision reports, else as last seen, else by
  * the template.
  */
 export function profileOf(pool: AgentPool, revision: string, pods: readonly PoolPod[]): Profile {

@@ -3,15 +3,15 @@ import type { Fault } from './pod.ts';
 import { isLive, rendersPerAgent, settingsOf } from './scaling.ts';
 import { isReady, type Plan, type PoolSnapshot } from './types.ts';
 
-/** Holds what may be hoped for of a pool. */
+/** What a pool can be expected to provide. */
 export interface Outlook {
   readonly pool: string;
   readonly capabilities: ReadonlySet<string>;
   readonly ready: number;
   readonly desired: number;
-  /** Agents that it may have by itself; undefined: a person or an autoscaler says how many. */
+  /** Most agents that the pool may start by itself; undefined: a person or another autoscaler decides. */
   readonly max: number | undefined;
-  /** Why it cannot start agents, if it cannot. */
+  /** Why the pool cannot start agents, if it cannot. */
   readonly fault: Fault | undefined;
 }
 
@@ -32,7 +32,7 @@ export function outlookOf(snapshot: PoolSnapshot, { desired, kept }: Plan): Outl
 const isStarting = ({ fault, ready, desired }: Outlook) => !fault && ready < desired;
 const canGrow = ({ fault, desired, max }: Outlook) => !fault && max !== undefined && desired < max;
 
-/** Tells whether capacity for it is starting or can still be started. */
+/** Returns whether capacity for it is starting or can still be started. */
 export function mayGrow(outlooks: Iterable<Outlook>, capability: string): boolean {
   for (const each of outlooks)
     if (each.capabilities.has(capability) && (isStarting(each) || canGrow(each))) return true;
@@ -40,8 +40,8 @@ export function mayGrow(outlooks: Iterable<Outlook>, capability: string): boolea
 }
 
 /**
- * Returns what pools have to do with it that jobs of a capability wait; undefined: nothing. `others`: why they do
- * otherwise.
+ * Returns why jobs of a capability wait, if pools have to do with it. `others`: the obstacle without regard to
+ * pools.
  */
 export function wordOf(
   outlooks: Iterable<Outlook>,

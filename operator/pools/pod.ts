@@ -1,10 +1,10 @@
 import type { KubeObject, ResourceDescriptor } from '@semblance/common/kube/index';
 
-/** On every Pod of a pool: the pool's name. */
+/** Label of every Pod of a pool: the pool's name. */
 export const POOL_LABEL = 'semblance.dev/pool';
-/** On every Pod of a pool: the revision of the template that it was made from. */
+/** Label of every Pod of a pool: the revision of its template. */
 export const REVISION_LABEL = 'semblance.dev/revision';
-/** `true` on a Pod prefers it when one has to go. */
+/** Annotation: `true` lets the Pod go before others when one must go. */
 export const DELETE_FIRST = 'semblance.dev/delete-first';
 
 interface ContainerStatus {
@@ -15,7 +15,7 @@ interface ContainerStatus {
   };
 }
 
-/** Holds what is read of a Pod. */
+/** The fields of a Pod that the operator reads. */
 export interface Pod extends KubeObject {
   readonly spec?: { readonly nodeName?: string; readonly [field: string]: unknown };
   readonly status?: {
@@ -46,32 +46,32 @@ export interface Fault {
   readonly message: string;
 }
 
-/** Waiting for these passes by itself. */
+/** Reasons of a waiting container that pass by themselves. */
 const ORDINARY = new Set(['ContainerCreating', 'PodInitializing']);
 
 const conditionOf = ({ status }: Pod, type: string) => status?.conditions?.find((each) => each.type === type);
 
-/** Uid of the AgentPool that owns it, if one does. */
+/** Returns the uid of the AgentPool that owns the Pod, if any. */
 export function ownerOf({ metadata }: Pod): string | undefined {
   return metadata.ownerReferences?.find(({ kind, controller }) => kind === 'AgentPool' && controller)?.uid;
 }
 
 export const isPodReady = (pod: Pod): boolean => conditionOf(pod, 'Ready')?.status === 'True';
 
-/** Unix milliseconds since when it is ready. */
+/** Returns since when the Pod is ready, in Unix milliseconds. */
 export function readySince(pod: Pod): number | undefined {
   const condition = conditionOf(pod, 'Ready');
   return condition?.status === 'True' ? Date.parse(condition.lastTransitionTime ?? '') || 0 : undefined;
 }
 
-/** Unix milliseconds at which it was given a node. */
+/** Returns when the Pod was assigned to a node, in Unix milliseconds. */
 export function scheduledAt(pod: Pod): number | undefined {
   const condition = conditionOf(pod, 'PodScheduled');
   if (condition?.status !== 'True') return undefined;
   return Date.parse(condition.lastTransitionTime ?? pod.metadata.creationTimestamp ?? '') || 0;
 }
 
-/** Why it has ended for good: failed, evicted, or ended by itself, which no agent does. */
+/** Returns why the Pod has ended for good: failed, evicted, or exited by itself, which no agent does. */
 export function endOf({ status }: Pod): Fault | undefined {
   if (status?.phase !== 'Failed' && status?.phase !== 'Succeeded') return undefined;
   const ended = status.containerStatuses?.find(({ state }) => state?.terminated)?.state?.terminated;
@@ -82,7 +82,9 @@ export function endOf({ status }: Pod): Fault | undefined {
   };
 }
 
-/** Returns what keeps it from becoming ready and will hardly pass by itself, in the words of whoever found it. */
+/**
+ * Returns what keeps the Pod from becoming ready and will hardly pass by itself, in the words of whoever found it.
+ */
 export function obstacleOf(pod: Pod): Fault | undefined {
   const scheduled = conditionOf(pod, 'PodScheduled');
   if (scheduled?.status === 'False') {
@@ -98,7 +100,7 @@ export function obstacleOf(pod: Pod): Fault | undefined {
   return undefined;
 }
 
-/** As the reasons of conditions may be. */
+/** Returns the text as a valid reason of a condition. */
 export function reasonOf(text: string): string {
   return text.replace(/[^A-Za-z]/g, '').slice(0, 64) || 'Unknown';
 }

@@ -7,9 +7,9 @@ import type { RefusedOpens } from './refused-opens.ts';
 export interface PoolController {
   readonly poolHandlers: Handlers<AgentPool>;
   readonly podHandlers: Handlers<Pod>;
-  /** Live sessions that found no slot, and those that did. */
+  /** Is told of live sessions that found no slot, and of those that did. */
   readonly opens: Pick<RefusedOpens, 'refused' | 'opened'>;
-  /** The agent has changed. */
+  /** Must be called when the agent has changed. */
   touchAgent(agent: string): void;
   worked(agent: string): void;
   mayGrow(capability: string): boolean;

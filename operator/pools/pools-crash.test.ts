@@ -92,7 +92,7 @@ describe('never more Pods than are wanted', () => {
     const logger = silentLogger();
     const registry = createRegistry('test');
     const pools = createReflector({ client, namespace, logger, resource: AGENTPOOL_RESOURCE });
-    // A local copy that stays as it was before anything was made.
+    // A local copy that stays as it was before any Pod was created.
     const blind = { byIndex: () => [], get: () => undefined, note() {}, resync: async () => {} };
     let passes = 0;
     const controller = createPoolController({
@@ -120,7 +120,7 @@ describe('never more Pods than are wanted', () => {
     const soon = passes + 3;
     while (passes < soon) await new Promise((resolve) => setTimeout(resolve, 20));
     expect(kubelet.made).toHaveLength(2);
-    // Those it is right to make, it makes all the same.
+    // Missing Pods are created all the same.
     await tools.remove(kubelet.made[0] ?? '');
     await made(3)();
     await tools.patch('gpu', { replicas: 3 });

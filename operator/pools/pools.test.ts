@@ -54,7 +54,7 @@ describe('a pool of fixed size', () => {
       ownerReferences: [{ kind: 'AgentPool', name: 'gpu', uid: made.metadata.uid, controller: true }],
     });
 
-    // By hand, all at once.
+    // Somebody removes all Pods by hand, at once.
     const before = await tools.pods(pool);
     await Promise.all(before.map(({ metadata }) => tools.remove(metadata.name ?? '')));
     const names = new Set(before.map(({ metadata }) => metadata.name));
@@ -144,7 +144,7 @@ describe('a pool that scales by work', () => {
       );
     expect(await open('s1')).toBe('capacity_warming');
     await tools.until('gpu', ({ status }) => status?.replicas === 1);
-    // At its maximum and starting: still to be waited for.
+    // The pool is at its maximum, but an agent is starting, so a retry makes sense.
     expect(await open('s2')).toBe('capacity_warming');
     await kubelet.start(kubelet.made[0] ?? '');
     await tools.until('gpu', stands(1));
@@ -166,9 +166,9 @@ describe('a pool that scales by work', () => {
     await tools.until('gpu', stands(1));
     const { live } = kubelet.agents.get(kubelet.made[0] ?? '') ?? {};
     if (!live) throw new Error('no agent was started');
-    // The agent says that its slots are taken before it answers, and so may the API server before it answers a write.
+    // The agent reports the slot as taken before it answers. So may the API server with a write.
     live.beforeAnswer = () => new Promise((resolve) => setTimeout(resolve, 1_300));
-    // Who never was refused has the first slot; who was has the last.
+    // An account that was never refused has the first slot, a refused one the last.
     for (const [session, account, used] of [
       ['s2', 'acc-2', 1],
       ['s3', 'acc-1', 2],

@@ -9,16 +9,15 @@ import {
   workOn,
 } from './types.ts';
 
-/** Pods claimed at once; the rest follows when these are there. */
+/** Most Pods claimed at once; the rest follows when these exist. */
 export const MAX_CLAIMS = 50;
 
 /**
- * Returns what is to be done for a pool to stand as its spec and its work ask. Pods that end or have ended count for
- * nothing; those that are claimed count as if they were there; those being drained count as room taken, not as
- * agents.
+ * Returns what to do so that a pool meets its spec and its work. Pods that end or have ended count for nothing.
+ * Claimed Pods count as present. Draining Pods count as taken room, not as agents.
  *
- * A changed template is rolled out within `maxSurge` and `maxUnavailable`: old agents are drained, never cut short
- * before `drainSeconds`, as far as enough others are ready, and new Pods are made as far as there is room.
+ * A changed template is rolled out within `maxSurge` and `maxUnavailable`. Old agents are drained as far as enough
+ * others are ready, and never cut short before `drainSeconds`. New Pods are created as far as there is room.
  */
 export function reconcile(snapshot: PoolSnapshot): Plan {
   const { pool, revision, pods, now, hold } = snapshot;
@@ -52,7 +51,7 @@ export function reconcile(snapshot: PoolSnapshot): Plan {
   );
   const claims = claimed.slice(0, Math.max(0, desired - fresh.length));
 
-  // Before anything new is made, what is being drained is taken back.
+  // Draining agents are taken back before new ones are created.
   let missing = desired - fresh.length - claims.length;
   const back = draining
     .filter(isNew)
@@ -63,7 +62,7 @@ export function reconcile(snapshot: PoolSnapshot): Plan {
 
   const leaving = draining.filter((pod) => !back.includes(pod));
   actions.push(...ended(leaving, now, drainMs));
-  // What a scaling down lets finish takes no room of a replacement: it may take hours.
+  // A drain for a scale-down may take hours, so it takes no room of a replacement.
   const replaced = leaving.filter(({ agent }) => agent?.drained?.why === 'RollingUpdate');
   const room = desired + maxSurge - kept.length - claims.length - back.length - replaced.length;
   const held = hold !== undefined && now < hold.until;
@@ -92,7 +91,7 @@ export function reconcile(snapshot: PoolSnapshot): Plan {
   return { desired, needed, create, claims, actions, present, kept: [...kept, ...back] };
 }
 
-/** Those that are drained and may be removed. */
+/** Removes drained Pods that may go. */
 function ended(draining: readonly PoolPod[], now: number, drainMs: number): Action[] {
   return draining.flatMap((pod): Action[] => {
     const work = workOn(pod);
@@ -104,17 +103,14 @@ function ended(draining: readonly PoolPod[], now: number, drainMs: number): Acti
   });
 }
 
-/** One that an agent has registered for is drained first, idle or not: work may be on its way to it. */
+/** Drains a registered agent, idle or not, because work may be on its way to it. Removes others. */
 function letGo(pod: PoolPod, why: 'ScaleDown' | 'RollingUpdate', note: string): Action {
   if (pod.agent && (isReady(pod) || pod.agent.outOfService || workOn(pod) > 0))
     return { type: 'drain', pod, why };
   return { type: 'remove', pod, reason: why, note, fault: false };
 }
 
-/**
- * Not ready before ready, of these `delete-first` before others, then the one with the least work, idle longest,
- * newest.
- */
+/** Sorts Pods by who goes first: not ready, not scheduled, `delete-first`, least work, idle longest, newest. */
 function inOrderOfLeaving(pods: readonly PoolPod[]): PoolPod[] {
   const idleSince = ({ agent }: PoolPod) => agent?.idleSince ?? Number.POSITIVE_INFINITY;
   return pods.toSorted(

@@ -1,8 +1,11 @@
-/** Time during which an open that found no slot counts as demand. Callers are told to try again in about a minute. */
+/**
+ * Time during which an open that found no slot counts as demand, in ms. Callers are told to try again in about a
+ * minute.
+ */
 const REMEMBERED_MS = 90_000;
 /**
- * A retry after this time is not counted twice. A sooner one is: an account has many users, and nothing tells a retry from
- * another user.
+ * Width of a time bucket, in ms. A retry in a later bucket does not count twice. A sooner one does, because it
+ * looks like another user of the account.
  */
 const BUCKET_MS = 5_000;
 /** Most opens that are remembered: more would not ask for more agents. */
@@ -13,12 +16,12 @@ export interface RefusedOpens {
   refused(capability: string, account: string): void;
   /** The account got a slot: one of its refused sessions stops counting. */
   opened(capability: string, account: string): void;
-  /** Returns the sessions that still want a slot, by capability: for each account its most within a few seconds. */
+  /** Returns the sessions that still want a slot, by capability. Each account counts with its fullest bucket. */
   demand(): Map<string, number>;
 }
 
 export function createRefusedOpens(clock: () => number = () => performance.now()): RefusedOpens {
-  /** By capability and account: opens by the time at which their few seconds began. */
+  /** Opens by the start of their bucket, for each capability and account. */
   const opens = new Map<string, Map<number, number>>();
   let remembered = 0;
   const keyOf = (capability: string, account: string) => `${capability} ${account}`;

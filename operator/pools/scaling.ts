@@ -2,7 +2,7 @@ import type { AgentPool } from '@semblance/crds/gen/agentpools';
 import { blockedBy } from './blocked.ts';
 import { isReady, type PoolPod, type PoolSnapshot, type Profile } from './types.ts';
 
-/** The spec with its defaults, as the API fills them in. */
+/** Returns the spec with the defaults of the API. */
 export function settingsOf({ spec }: AgentPool) {
   const { autoscaling: auto, strategy } = spec;
   return {
@@ -20,7 +20,7 @@ export function settingsOf({ spec }: AgentPool) {
   };
 }
 
-/** Renders of the capability that one agent holds at once; 0: it is too small for one. */
+/** Returns how many renders of the capability one agent holds at once; 0: it is too small. */
 export function rendersPerAgent({ slots, costs }: Profile, capability: string): number {
   return Math.floor(slots / (costs.get(capability) ?? 1));
 }
@@ -28,13 +28,13 @@ export function rendersPerAgent({ slots, costs }: Profile, capability: string): 
 const LIVE = new Set(['voice', 'full-live-swap']);
 export const isLive = (capability: string): boolean => LIVE.has(capability);
 
-/** Sums of fractions such as 1/3 three times must not become a fourth agent. */
+/** Rounds up, but not for rounding errors: three times 1/3 must not make another agent. */
 const whole = (agents: number): number => Math.ceil(agents - 1e-9);
 
 /**
- * Agents that it takes to hold what runs on the Pods that stay, what waits, and the buffer. Renders share the slots of an
- * agent; live sessions have slots of their own, by capability. Of these needs the greatest counts, for one agent serves
- * them all.
+ * Returns how many agents hold the work of the staying Pods, the waiting work and the buffer. Renders share an
+ * agent's slots; live sessions have slots of their own, by capability. The greatest of these needs counts, because
+ * one agent serves them all.
  */
 export function agentsNeeded(snapshot: PoolSnapshot, kept: readonly PoolPod[], buffer: number): number {
   const { demand, profile } = snapshot;
@@ -50,11 +50,11 @@ export function agentsNeeded(snapshot: PoolSnapshot, kept: readonly PoolPod[], b
     const each = rendersPerAgent(profile, capability);
     if (each < 1 || !profile.capabilities.has(capability)) continue;
     inAll += waiting / each;
-    // Slots may be free and yet too scattered for a render that takes several.
+    // Slots may be free but too scattered for a render that takes several.
     const cost = profile.costs.get(capability) ?? 1;
     const fit = ready.reduce((sum, { agent }) => sum + free(agent?.slots, agent?.used, cost), 0);
-    // Nor is a slot all that a render needs of an agent. One without any work that does not take it shows that more
-    // agents of the kind would not either.
+    // A render may also need more than slots. If an idle agent does not take it, more agents of the kind would not
+    // either.
     const inVain = ready.some(({ agent }) => agent?.used === 0);
     const passedOver = inVain ? 0 : (demand.passedOver.get(capability) ?? 0);
     beyond += Math.max(passedOver, waiting - fit, 0) / each;
@@ -70,7 +70,7 @@ export function agentsNeeded(snapshot: PoolSnapshot, kept: readonly PoolPod[], b
     needs.push(whole(held / each));
   }
   const needed = Math.max(...needs);
-  // What a person or a node keeps from work serves nobody, though its Pod is there.
+  // An agent kept from work by a person or a node serves nobody, though its Pod exists.
   return needed === 0 ? 0 : needed + kept.filter(({ agent }) => agent?.outOfService).length;
 }
 
@@ -81,14 +81,14 @@ function free(slots = 0, used = 0, cost: number): number {
 export interface Decision {
   readonly desired: number;
   readonly needed: number | undefined;
-  /** With autoscaling, only these may go for want of work. */
+  /** With autoscaling, the only Pods that may go for lack of work. */
   readonly expendable: ReadonlySet<string> | undefined;
 }
 
 /**
- * How many agents to run. Without autoscaling, `replicas` as it stands. With it: up at once to what is needed; down by
- * one at a time, when one that has been ready is idle for long enough, or one was never ready within the time to warm
- * up; never while another is still being drained.
+ * Decides how many agents to run. Without autoscaling: `replicas`. With it: up at once to the need, and down by one
+ * at a time. An agent may go that is idle for long enough, or that was not ready within the warm-up time. None goes
+ * while another still drains for a scale-down.
  */
 export function decide(
   snapshot: PoolSnapshot,
@@ -108,14 +108,14 @@ export function decide(
     (pod) => isReady(pod) && pod.agent?.idleSince !== undefined && now - pod.agent.idleSince >= idleMs,
   );
   const late = kept.filter((pod) => {
-    // One that lives and is merely out of reach may be at work.
+    // An agent that lives and is only unreachable may be at work.
     const fine = pod.scheduled && pod.unreadySince === undefined;
     if (isReady(pod) || pod.agent?.outOfService || fine) return false;
     return now - (pod.unreadySince ?? pod.createdAt) >= warmUpMs;
   });
   const expendable = new Set([...idle, ...late].map(({ uid }) => uid));
   if (wanted >= before) {
-    // While none can be started, more that cannot are no help.
+    // While none can be started, asking for more does not help.
     const futile = before > 0 && wanted > before && blockedBy(snapshot) !== undefined;
     return { desired: futile ? before : wanted, needed, expendable };
   }

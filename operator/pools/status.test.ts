@@ -16,7 +16,7 @@ test('a pool without agents says why it has none, and what would start one', () 
     reason: 'ScaledToZero',
     message: expect.stringMatching(/^No agent is wanted; one is started when work for .+ waits\.$/),
   });
-  // Work that waits for it changes nothing: somebody has said how many there are to be.
+  // Waiting work changes nothing, because a person has set the number of agents.
   expect(readyOf({ pool: replicas(0), demand: jobs(1) })).toMatchObject({
     status: 'True',
     reason: 'ScaledToZero',

@@ -7,7 +7,7 @@ import { isDraining, isReady, type Plan, type PoolPod, type PoolSnapshot, workOn
 
 type Told = Omit<Condition, 'lastTransitionTime' | 'type'>;
 
-/** The status that says how the pool stands once the plan is under way. Conditions keep their times while they hold. */
+/** Returns the status of the pool once the plan is under way. Conditions keep their times while they hold. */
 export function statusOf(snapshot: PoolSnapshot, plan: Plan, names: readonly string[]): AgentPoolStatus {
   const { pool, revision, now, demand, profile, pods } = snapshot;
   const { present, desired } = plan;
@@ -163,7 +163,7 @@ function names(pods: readonly PoolPod[]): string {
   return `${some.join(', ')}${more > 0 ? ` and ${more} more` : ''} ${pods.length === 1 ? 'is' : 'are'}`;
 }
 
-/** Tells whether the two say the same; `urgent` when they differ in more than counts that come and go. */
+/** Compares two statuses. `counts`: they differ only in counts that come and go. */
 export function compareStatus(
   before: AgentPool['status'],
   after: AgentPoolStatus,
@@ -174,7 +174,7 @@ export function compareStatus(
   return before && weighty(before) === weighty(after) ? 'counts' : 'urgent';
 }
 
-/** The API hands fields back in its own order. */
+/** The API returns fields in its own order. */
 function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted);
   if (typeof value !== 'object' || value === null) return value;

@@ -16,12 +16,12 @@ interface PodSpec {
   readonly terminationGracePeriodSeconds?: number;
 }
 
-/** Of the grace period of a Pod: what the agent keeps for its own end after its work. */
+/** Part of a Pod's grace period for the end of the agent after its work, in seconds. */
 const END_SECONDS = 20;
-/** States what Kubernetes gives a Pod that names no grace period. */
+/** Grace period of a Pod that names none, in seconds. */
 const DEFAULT_GRACE_SECONDS = 30;
 
-/** Names a template by what it says, whatever the order in which it says it. */
+/** Returns a hash of the template, whatever the order of its fields. */
 export function revisionOf({ spec }: AgentPool): string {
   return createHash('sha256').update(canonical(spec.template)).digest('hex').slice(0, 10);
 }
@@ -37,14 +37,14 @@ const podSpecOf = (pool: AgentPool): PodSpec => pool.spec.template.spec as PodSp
 const isAgent = (name: string, index: number, containers: readonly Container[]) =>
   containers.some((each) => each.name === 'agent') ? name === 'agent' : index === 0;
 
-/** A value that the template gives the agent in words, not by reference. */
+/** Returns a literal value that the template gives the agent; undefined for a reference. */
 export function envOf(pool: AgentPool, name: string): string | undefined {
   const { containers } = podSpecOf(pool);
   const agent = containers.find((each, index) => isAgent(each.name, index, containers));
   return agent?.env?.find((each) => each.name === name)?.value;
 }
 
-/** The Pod of an agent: the template, and of labels and environment what it leaves out. */
+/** Returns the Pod of an agent: the template, plus labels and environment that it leaves out. */
 export function podOf(pool: AgentPool, name: string): Omit<Pod, 'apiVersion' | 'kind' | 'status'> {
   const { metadata, spec } = pool.spec.template;
   const podSpec = podSpecOf(pool);
@@ -81,7 +81,7 @@ export function podOf(pool: AgentPool, name: string): Omit<Pod, 'apiVersion' | '
   };
 }
 
-/** First what is missing: a value may refer only to variables before it. */
+/** Puts the missing variables first, because a value may refer only to variables before it. */
 function withIdentity(env: readonly EnvVar[], { terminationGracePeriodSeconds }: PodSpec): EnvVar[] {
   const grace = terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS;
   const field = (name: string, fieldPath: string) => ({ name, valueFrom: { fieldRef: { fieldPath } } });

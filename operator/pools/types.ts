@@ -1,52 +1,52 @@
 import type { AgentPool } from '@semblance/crds/gen/agentpools';
 import type { Fault } from './pod.ts';
 
-/** Why the operator drains an agent. */
 export type DrainReason = 'ScaleDown' | 'RollingUpdate';
 
-/** Holds what the operator makes of the GpuAgent of a Pod. */
+/** The GpuAgent of a Pod, as the operator sees it. */
 export interface PoolAgent {
-  /** Takes work. */
+  /** The agent takes work. */
   readonly ready: boolean;
-  /** Lives, but is kept from new work by a person, its node or its own end: nothing is wrong with it. */
+  /** The agent lives, but a person, its node or its own end keeps it from new work. */
   readonly outOfService: boolean;
-  /** Renders at once, and slots taken. */
+  /** Renders that the agent can hold at once, and slots taken. */
   readonly slots: number;
   readonly used: number;
   /** Slots that one render takes, by capability. */
   readonly costs: ReadonlyMap<string, number>;
-  /** Live sessions at once, and sessions held, by capability. */
+  /** Live sessions that the agent can hold at once, and sessions held, by capability. */
   readonly live: ReadonlyMap<string, { readonly slots: number; readonly used: number }>;
-  /** Set while the operator drains it. Unix milliseconds. */
+  /** Set while the operator drains it; `since` in Unix milliseconds. */
   readonly drained: { readonly since: number; readonly why: DrainReason } | undefined;
-  /** Since when it is ready, warm, and without work. Unix milliseconds. */
+  /** Unix milliseconds since when it is ready, warm and without work. */
   readonly idleSince: number | undefined;
 }
 
-/** A Pod of a pool. All times in Unix milliseconds. */
+/** A Pod of a pool. All times are in Unix milliseconds. */
 export interface PoolPod {
   readonly name: string;
   readonly uid: string;
   readonly revision: string;
   readonly createdAt: number;
-  /** It is being deleted. */
   readonly terminating: boolean;
-  /** It has ended and will not come back. */
+  /** The Pod has ended and will not come back. */
   readonly end: Fault | undefined;
   readonly scheduled: boolean;
-  /** On a node and not ready since; undefined while it is ready, waits for a node, or is out of service. */
+  /**
+   * Since when it is on a node and not ready; undefined while it is ready, waits for a node, or is out of service.
+   */
   readonly unreadySince: number | undefined;
   readonly obstacle: Fault | undefined;
   readonly deleteFirst: boolean;
-  /** It has been ready before: its end is no sign that it cannot be started. */
+  /** It has been ready before, so its end does not prove that it cannot be started. */
   readonly served: boolean;
   readonly agent: PoolAgent | undefined;
 }
 
-/** Holds what waits for a pool, by capability: RenderJobs, and live sessions that found no slot. */
+/** Work that waits for a pool, by capability: RenderJobs, and live sessions that found no slot. */
 export interface Demand {
   readonly jobs: ReadonlyMap<string, number>;
-  /** Of the jobs, those that have waited for so long that free slots, if there are any, do not help them. */
+  /** Those of the jobs that have waited so long that free slots, if any, do not help them. */
   readonly passedOver: ReadonlyMap<string, number>;
   readonly opens: ReadonlyMap<string, number>;
 }
@@ -58,24 +58,24 @@ export interface PoolSnapshot {
   readonly revision: string;
   readonly pods: readonly PoolPod[];
   readonly demand: Demand;
-  /** States what one agent holds, as far as known. */
+  /** What one agent holds, as far as known. */
   readonly profile: Profile;
-  /** No Pod is made before this: starting them has failed. */
+  /** Pause after failed starts: no Pod is created before `until` (Unix milliseconds). */
   readonly hold: (Fault & { readonly until: number }) | undefined;
   /** Claimed names that the API refused for good. */
   readonly refused: ReadonlySet<string>;
   readonly now: number;
 }
 
-/** Holds what one agent of the pool holds. */
+/** Capacity of one agent of the pool. */
 export interface Profile {
   readonly slots: number;
-  /** Slots that one render takes; a capability that is not in it takes one. */
+  /** Slots that one render takes, by capability; a missing capability takes one. */
   readonly costs: ReadonlyMap<string, number>;
   readonly live: ReadonlyMap<string, number>;
-  /** States what the pool can be counted on for. */
+  /** Capabilities that the pool can be relied on to offer. */
   readonly capabilities: ReadonlySet<string>;
-  /** Is told by an agent of the present revision. */
+  /** Reported by an agent of the present revision. */
   readonly known: boolean;
 }
 
@@ -87,29 +87,29 @@ export type Action =
       readonly pod: PoolPod;
       readonly reason: string;
       readonly note: string;
-      /** Something is wrong with it: say so, and be slower to make the next one unless it had served. */
+      /** Something is wrong with the Pod: report it, and delay the next one unless this one had served. */
       readonly fault: boolean;
     };
 
 export interface Plan {
   readonly desired: number;
-  /** Agents that the work calls for, whatever the bounds; undefined without autoscaling. */
+  /** Agents that the work needs, whatever the bounds; undefined without autoscaling. */
   readonly needed: number | undefined;
-  /** Pods to make beyond those claimed. */
+  /** Pods to create beyond those claimed. */
   readonly create: number;
-  /** Names claimed and not made yet. */
+  /** Names claimed but not created yet. */
   readonly claims: readonly string[];
   readonly actions: readonly Action[];
-  /** Pods that are there and not ending. */
+  /** Pods that exist and are not ending. */
   readonly present: readonly PoolPod[];
-  /** Of those, the ones that stay. */
+  /** Those of them that stay. */
   readonly kept: readonly PoolPod[];
 }
 
 export const isReady = ({ agent }: PoolPod): boolean => agent?.ready ?? false;
 export const isDraining = ({ agent }: PoolPod): boolean => agent?.drained !== undefined;
 
-/** Slots and sessions taken on its agent. */
+/** Returns the slots and sessions taken on its agent. */
 export function workOn({ agent }: PoolPod): number {
   if (!agent) return 0;
   let work = agent.used;

@@ -12,10 +12,10 @@ import type { FactStore } from './facts.ts';
 import { signLinks } from './outputs.ts';
 import { attemptOf } from './status.ts';
 
-/** An agent whose slot is free in our books may be a moment behind in its own. */
+/** Most tries at an agent whose slot is free in the operator's books; its own may lag a moment behind. */
 const BUSY_TRIES = 20;
 const BUSY_RETRY_MS = 100;
-/** An agent that refused work gets none for this long. */
+/** Pause for an agent that refused work, in ms. */
 const REFUSED_PAUSE_MS = 1_000;
 
 export interface AttemptsOptions {
@@ -26,7 +26,7 @@ export interface AttemptsOptions {
   readonly logger: Logger;
 }
 
-/** Holds what is asked of agents for a job's present attempt; answers become facts. */
+/** Calls to agents for the present attempt of a job. Their answers become facts. */
 export interface Attempts {
   start(job: RenderJob, signal: AbortSignal): Promise<void>;
   stop(job: RenderJob, reason: string, signal: AbortSignal): Promise<void>;
@@ -50,7 +50,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
     return link;
   }
 
-  /** Asks the agent to take the attempt on, until it has said yes or no. */
+  /** Asks the agent to take the attempt until it accepts or refuses. */
   async function ask(
     job: RenderJob,
     signal: AbortSignal,
@@ -117,7 +117,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
         await link?.acknowledge(ref, signal);
         if (link) learn({ acknowledged: true });
       } catch (error) {
-        // It tells the result again when it is connected next, and is answered then.
+        // The agent reports the result again after it reconnects.
         logger.debug({ ...ref, reason: describeError(error) }, 'cannot acknowledge a result');
       }
     },

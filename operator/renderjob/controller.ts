@@ -22,7 +22,7 @@ import type { JobWriter } from './writer.ts';
 const isOver = (fate: AgentFate) => fate === 'lost' || fate === 'replaced';
 
 const PROGRESS_EVERY_MS = 1_000;
-/** Decisions in one go for one job; more means that deciding and doing disagree. */
+/** Most decisions in one go for one job. More mean that deciding and doing disagree. */
 const MAX_STEPS = 12;
 
 export interface JobControllerOptions {
@@ -41,17 +41,17 @@ export interface JobControllerOptions {
 }
 
 export interface JobController {
-  /** Something about the job may have changed. */
+  /** Must be called when the job may have changed. */
   touch(uid: string): void;
-  /** Its attempt has ended: told before anything else is begun, however much waits. */
+  /** Must be called when its attempt has ended. The end is written before anything else begins. */
   ended(uid: string): void;
-  /** The job is gone. */
+  /** Must be called when the job is gone. */
   forget(uid: string): void;
   run(signal: AbortSignal): Promise<void>;
   readonly depth: number;
 }
 
-/** Takes snapshots, asks `reconcile`, and does what it says. */
+/** Takes snapshots, asks `reconcile`, and performs its actions. */
 export function createJobController(options: JobControllerOptions): JobController {
   const { jobs, writer, fleet, facts, scheduler, lane, objects, recorder, metrics, logger } = options;
   const attempts = createAttempts(options);
@@ -63,7 +63,7 @@ export function createJobController(options: JobControllerOptions): JobControlle
     const bound = agent !== undefined;
     const fate = bound ? fleet.fateOf(agent, agentIncarnation) : 'unreachable';
     const placement = scheduler.placementOf(uid);
-    // What was ready a moment ago may have gone since.
+    // The agent may have gone since it was chosen.
     const placeable = placement && fleet.fateOf(placement.agent, placement.incarnation) === 'connected';
     return {
       job,
@@ -77,7 +77,7 @@ export function createJobController(options: JobControllerOptions): JobControlle
     };
   }
 
-  /** @returns the job as it is after the action, which the next write is conditional on */
+  /** @returns the job after the action, on whose version the next write is conditional */
   async function perform(action: Action, job: RenderJob, signal: AbortSignal): Promise<RenderJob> {
     const { uid = '' } = job.metadata;
     switch (action.type) {
@@ -85,7 +85,7 @@ export function createJobController(options: JobControllerOptions): JobControlle
         const held = action.hold ? await writer.hold(job, signal) : job;
         const written = await writer.writeStatus(held, action.status, signal);
         progressAt.set(uid, performance.now());
-        // Bound: its slot is counted by the resource from here on.
+        // From here on the resource counts the slot of the bound job.
         if (action.hold) scheduler.settle(uid);
         metrics.statusWritten(job, written);
         if (action.event) recorder.event(written, action.event);
@@ -108,7 +108,7 @@ export function createJobController(options: JobControllerOptions): JobControlle
         return job;
       case 'release':
         await writer.release(job, signal);
-        // What its agent still has to say is answered from the resource.
+        // Later reports of its agent are answered from the resource.
         facts.forget(uid);
         if (action.event) recorder.event(job, action.event);
         return job;
@@ -126,7 +126,7 @@ export function createJobController(options: JobControllerOptions): JobControlle
   ): Promise<void> {
     try {
       const keys = lost.flatMap((attempt) => outputKeys(job, attempt));
-      // A store that does not answer holds up no one who takes over: whoever leads then does it again.
+      // A store that does not answer must not delay a handover; the next leader sweeps again.
       await raceAbort(signal, Promise.all(keys.map((key) => objects.delete(key))));
     } catch (error) {
       if (must) throw error;
@@ -157,7 +157,7 @@ export function createJobController(options: JobControllerOptions): JobControlle
       return undefined;
     } catch (error) {
       if (job && isKubeError(error, 'conflict', 'not_found')) {
-        // Gone altogether: the watch is about to say so.
+        // The job is gone; the watch is about to say so.
         return { requeueAfterMs: (await writer.refresh(job, signal)) ? 5 : 500 };
       }
       throw error;

@@ -3,7 +3,7 @@ import { isTerminal } from './attempt-state.ts';
 import type { AttemptFacts } from './types.ts';
 
 interface Entry {
-  /** The process that was asked, or that reported. */
+  /** Agent process that was asked, or that reported. */
   readonly agent: string;
   readonly incarnation: string;
   facts: AttemptFacts;
@@ -14,28 +14,28 @@ interface Known extends Entry {
   readonly attempt: number;
 }
 
-/** Holds what this process has learnt of attempts. Only a help: all of it can be learnt again. */
+/** What this process has learnt of attempts. Only an aid: all of it can be learnt again. */
 export interface FactStore {
-  /** Of that attempt on that process; empty when it is of another. */
+  /** Returns the facts of that attempt on that process; empty when it is on another. */
   get(uid: string, attempt: number, agent: string, incarnation: string): AttemptFacts;
   learn(uid: string, attempt: number, agent: string, incarnation: string, facts: AttemptFacts): void;
   report(agent: string, incarnation: string, report: AttemptStatus): void;
   /**
-   * The process told everything it holds: what it does not name it does not run.
-   * @returns the jobs of which something was known or is known now
+   * Records everything that the process holds: it runs nothing else.
+   * @returns jobs known there before or after
    */
   snapshot(agent: string, incarnation: string, reports: readonly AttemptStatus[]): Set<string>;
-  /** Attempts the process was last heard to run. */
+  /** Returns the attempts that the process last reported as running. */
   runningOn(agent: string, incarnation: string): { readonly uid: string; readonly attempt: number }[];
   /** Forgets all attempts of a job, or those before `before`. */
   forget(uid: string, before?: number): void;
-  /** Attempts of a job of which something is known. */
+  /** Returns the attempts of a job that have facts. */
   of(uid: string): { readonly attempt: number; readonly agent: string; readonly incarnation: string }[];
 }
 
 export function createFactStore(): FactStore {
   const jobs = new Map<string, Map<number, Entry>>();
-  /** The same by agent. */
+  /** The same entries by agent. */
   const agents = new Map<string, Map<string, Known>>();
   const keyOf = (uid: string, attempt: number) => `${uid}/${attempt}`;
 

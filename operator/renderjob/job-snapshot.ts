@@ -5,17 +5,15 @@ export interface JobSnapshot {
   readonly job: RenderJob;
   /** Unix milliseconds. */
   readonly now: number;
-  /** Of the attempt in the status. */
+  /** Facts of the attempt in the status. */
   readonly facts: AttemptFacts;
-  /** Of the agent in the status. */
+  /** Fate of the agent in the status. */
   readonly fate: AgentFate;
-  /**
-   * States what outside it ended the process in the status, where that is lost or replaced and such a thing is known.
-   */
+  /** Disruption that ended the process in the status. Set only if the process is lost or replaced. */
   readonly ended?: string | undefined;
-  /** The agent the scheduler gives a waiting job. */
+  /** Agent that the scheduler gives to a waiting job. */
   readonly placement?: Placement;
-  /** Set when it is time to say why the job waits. */
+  /** Set when it is time to write why the job waits. */
   readonly waiting?: WaitingReason;
   /** False while the last write of progress is too recent. */
   readonly progressDue: boolean;

@@ -14,20 +14,18 @@ export interface OrphansOptions {
   readonly facts: FactStore;
   readonly logger: Logger;
   readonly registry: Registry;
-  /** A slot of the agent became free. */
+  /** Called when a slot of the agent became free. */
   readonly onEnded: (agent: string) => void;
 }
 
-/** Ends and forgets attempts that agents hold and no RenderJob asks for any more. */
+/** Ends and forgets attempts that agents hold but no RenderJob asks for. */
 export interface Orphans {
-  /** Looks at one attempt that an agent reported. */
   consider(agent: string, incarnation: string, uid: string, attempt: number): void;
   run(signal: AbortSignal): Promise<void>;
 }
 
 /**
- * `ours`: the present attempt of a job that is not finished. `done`: a result that is recorded. `future`: our copy of
- * the job is behind, as every attempt is written to the resource before it is begun.
+ * `ours`: the present attempt of an unfinished job. `done`: its result is recorded. `future`: the local copy of the job lags behind, because every attempt is written to the resource before it begins.
  */
 export function disposition(
   job: RenderJob | undefined,

@@ -6,7 +6,7 @@ import type { Sink, Source } from '@semblance/proto/semblance/agent/v1/agent';
 const IMAGES = { 'image/jpeg': 'jpg', 'image/png': 'png', 'image/webp': 'webp' };
 const VIDEOS = { 'video/mp4': 'mp4', 'video/webm': 'webm' };
 
-/** Content types an output may have, with the ending of its key. */
+/** Content types that an output may have, with the ending of its key. */
 const FORMATS: Readonly<Record<RenderJob['spec']['capability'], Readonly<Record<string, string>>>> = {
   'face-swap-image': IMAGES,
   'face-swap': VIDEOS,
@@ -17,19 +17,19 @@ const FORMATS: Readonly<Record<RenderJob['spec']['capability'], Readonly<Record<
 };
 
 const MIB = 1024 * 1024;
-/** States what uploads allow, by kind; an output may be larger than what it was made of. */
+/** Limits of uploads in bytes, by kind. An output may be larger than its inputs. */
 const MAX_INPUT_BYTES = { image: 45 * MIB, audio: 500 * MIB, video: 500 * MIB };
 const MAX_OUTPUT_BYTES = { image: 256 * MIB, second: 2_048 * MIB };
 
-/** How long links outlive the time an attempt may take. */
+/** Time by which links outlive the deadline of an attempt, in seconds. */
 const LINK_SLACK_SECONDS = 600;
 
-/** Every key an attempt may have stored under. */
+/** Returns every key under which an attempt may have stored an output. */
 export function outputKeys(job: RenderJob, attempt: number): string[] {
   return Object.values(FORMATS[job.spec.capability]).map((ending) => keyOf(job, attempt, ending));
 }
 
-/** The one key an attempt may have stored an output of this content type under; undefined when it may have none. */
+/** Returns the one key for an output of this content type; undefined when the type is not allowed. */
 export function outputKey(job: RenderJob, attempt: number, contentType: string): string | undefined {
   const formats = FORMATS[job.spec.capability];
   const ending = Object.hasOwn(formats, contentType) ? formats[contentType] : undefined;
@@ -40,7 +40,9 @@ function keyOf(job: RenderJob, attempt: number, ending: string): string {
   return `out/${job.metadata.uid ?? ''}/${attempt}.${ending}`;
 }
 
-/** Links for one attempt: inputs to read, and one place to store for each content type. Never stored anywhere. */
+/**
+ * Returns the links of one attempt: inputs to read, and a place to store each content type. They are never stored.
+ */
 export async function signLinks(
   objects: ObjectStore,
   job: RenderJob,

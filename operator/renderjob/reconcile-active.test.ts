@@ -290,7 +290,7 @@ describe('what the owner of a failed job reads', () => {
     const { short, status } = decide(job, more);
     expect(short[0]).toBe(`Failed/${reason}`);
     expect(status?.failure).toEqual({ code: 'processing_failed', message });
-    // Those who run the system are told more.
+    // Operating staff are told more.
     const ready = status?.conditions?.find(({ type }) => type === 'Ready');
     if (reason !== 'WorkFailed') expect(ready?.message).not.toBe(message);
   });

@@ -5,21 +5,24 @@ import { began, etaOf, failureOf, isNewsOfTime, outputOf, percent } from './repo
 import { attemptOf, finish, PLACE, phaseOf, type StatusChange, statusWith } from './status.ts';
 import type { Action, Decision } from './types.ts';
 
-/** First wait after an interrupted attempt; it doubles with each. */
+/** First wait after an interrupted attempt, in ms; it doubles each time. */
 const RETRY_BASE_MS = 1_000;
 const RETRY_MAX_MS = 60_000;
-/** A job that took this many agents with it is the cause. */
+/** Number of lost agents at which the job counts as the cause. */
 export const MAX_LOST_AGENTS = 8;
-/** How long past its deadline a job waits for the word that its attempt was stopped. */
+/** How long past its deadline a job waits for the confirmation of the stop, in ms. */
 const STOP_PATIENCE_MS = 60_000;
-/** How long past its deadline an attempt may end by its agent's own hand. */
+/** How long past the deadline the agent may still end the attempt itself, in ms. */
 const DEADLINE_GRACE_MS = 3_000;
-/** An attempt that ends within this long of its first word is not written as running: nobody could have read it. */
+/**
+ * An attempt that ends within this time of its first report is never written as running, in ms: nobody could have
+ * read it.
+ */
 const RUNNING_AFTER_MS = 500;
-/** States what a job's owner is told of faults that are ours. */
+/** What a job's owner is told of faults of the service. */
 const UNCOMPLETED = { code: 'processing_failed', message: 'The work could not be completed.' } as const;
 
-/** For a job that is bound to an agent. */
+/** Decides for a job that is bound to an agent. */
 export function decideActive(snapshot: JobSnapshot): Decision {
   const { job, now, facts, fate } = snapshot;
   const { report } = facts;
@@ -48,7 +51,7 @@ export function decideActive(snapshot: JobSnapshot): Decision {
   return phaseOf(job) === 'Stopping' ? stopping(snapshot) : going(snapshot);
 }
 
-/** Returns when the present attempt has had its time, in Unix milliseconds. */
+/** Returns the deadline of the present attempt, in Unix milliseconds. */
 function deadlineOf({ job }: JobSnapshot): number {
   const from = Date.parse(job.status?.startTime ?? '');
   return Number.isNaN(from)
@@ -72,7 +75,7 @@ function succeeded(snapshot: JobSnapshot, report: NonNullable<JobSnapshot['facts
   };
 }
 
-/** A fault of engine or store ended it: counts against backoffLimit. */
+/** A fault of the engine or store ended the attempt. It counts against backoffLimit. */
 function interrupted(snapshot: JobSnapshot, why: string): Decision {
   const { job, now, facts } = snapshot;
   if (job.spec.suspend || isPastDeadline(snapshot)) return stopped(snapshot);
@@ -99,9 +102,9 @@ function interrupted(snapshot: JobSnapshot, why: string): Decision {
 }
 
 /**
- * Its agent is gone: its work has ended with it, and it counts against nothing but a job that keeps doing that. A job
- * is no suspect where a Pod was deleted or a node emptied: that may happen to it as often as people and autoscalers
- * like.
+ * The agent is gone, and its work with it. This does not count against backoffLimit, but a job that loses too many
+ * agents fails. Deleted Pods and drained nodes do not count at all, because people and autoscalers may cause any
+ * number of them.
  */
 function lostAgent(snapshot: JobSnapshot): Decision {
   const { job, now, fate } = snapshot;
@@ -123,7 +126,7 @@ function lostAgent(snapshot: JobSnapshot): Decision {
   return requeue(snapshot, wait, { reason: 'AgentLost', message, set: { lostAgents } });
 }
 
-/** It was stopped: on our word, or by an agent that drains, ends or could not take it on. */
+/** The attempt was stopped: by the operator, or by an agent that drains, ends or could not take it. */
 function stopped(snapshot: JobSnapshot): Decision {
   const { job, now, facts } = snapshot;
   const actions: Action[] = facts.report ? [{ type: 'acknowledge' }] : [];
@@ -156,7 +159,7 @@ function stopped(snapshot: JobSnapshot): Decision {
 }
 
 function isPastDeadline(snapshot: JobSnapshot): boolean {
-  // An agent keeps the deadline by its own clock, which may be a little ahead.
+  // The agent keeps the deadline by its own clock, which may be slightly ahead.
   return snapshot.now >= deadlineOf(snapshot) - 1_000;
 }
 
@@ -189,12 +192,12 @@ function requeue(
   };
 }
 
-/** The stop has been decided and recorded; it remains to be done. */
+/** Carries out a recorded stop. */
 function stopping(snapshot: JobSnapshot): Decision {
   const { job, now, fate } = snapshot;
   const patience = deadlineOf(snapshot) + STOP_PATIENCE_MS - now;
   if (patience <= 0 && !job.spec.suspend) {
-    // No other attempt follows, so nothing can run twice; the slot stays taken until the agent says otherwise.
+    // No other attempt follows, so nothing can run twice. The slot stays taken until the agent says otherwise.
     const message = `Attempt ${attemptOf(job)} ran longer than ${job.spec.activeDeadlineSeconds ?? 3_600} s (activeDeadlineSeconds), and ${job.status?.agent} did not confirm that it stopped.`;
     const failure = { code: 'processing_failed', message: 'The work took too long.' } as const;
     return {
@@ -207,7 +210,7 @@ function stopping(snapshot: JobSnapshot): Decision {
   return { actions: [{ type: 'stop', reason: ready?.reason ?? 'Stopping' }] };
 }
 
-/** Assigned or Running, and nothing says that it is over. */
+/** The attempt is Assigned or Running, and nothing says that it is over. */
 function going(snapshot: JobSnapshot): Decision {
   const { job, now, facts, fate, progressDue } = snapshot;
   const { report, startAccepted, startRefused } = facts;
@@ -230,7 +233,7 @@ function going(snapshot: JobSnapshot): Decision {
     }
     const young = running ? 0 : (facts.heardAt ?? 0) + RUNNING_AFTER_MS - now;
     if (young > 0) return { actions: [], requeueAfterMs: Math.min(young, left) };
-    // Where it stands is worth a write a second; that it runs is worth one as soon as it lasts.
+    // Progress is worth one write a second. The first write as Running comes as soon as the attempt has lasted.
     if (running && !progressDue) return { actions: [], requeueAfterMs: Math.min(1_000, left) };
     const status = statusWith(job, now, {
       phase: 'Running',
@@ -250,7 +253,8 @@ function going(snapshot: JobSnapshot): Decision {
     return { actions: [{ type: 'status', status }], requeueAfterMs };
   }
   if (fate !== 'connected') return { actions: [], requeueAfterMs };
-  // The agent holds no such attempt: never begun, or forgotten. Unlike a start, a stop is right in both cases.
+  // The agent holds no such attempt: it never began or was forgotten. Unlike a start, a stop is right in both
+  // cases.
   if (phaseOf(job) === 'Running' && !startAccepted) {
     return stop(snapshot, 'AttemptLost', `${agent} no longer knows attempt ${attempt}.`);
   }

@@ -17,7 +17,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import type { JobSnapshot } from './job-snapshot.ts';
 
-/** For jobs that are not bound, that are deleted, or that have finished. */
+/** Covers jobs that are not bound, that are deleted, or that have finished. */
 describe('reconcile', () => {
   const table: [string, RenderJob, Partial<JobSnapshot>, string[]][] = [
     ['a new job without a place waits quietly', jobOf(undefined), {}, []],

@@ -17,14 +17,14 @@ import {
 } from './status.ts';
 import type { Action, AttemptFacts, Decision, Placement, WaitingReason } from './types.ts';
 
-/** How long a deletion waits for an agent that is alive but will not confirm the stop. */
+/** How long a deletion waits for a living agent to confirm the stop, in ms. */
 export const DELETION_PATIENCE_MS = 60_000;
 
 const NOTHING: Decision = { actions: [] };
 
 /**
- * Returns what to do next for one RenderJob. Pure: the same snapshot gives the same decision. The caller carries the
- * actions out in order, and asks again with a fresh snapshot until there are none; what was decided but not done (a
+ * Decides what to do next for one RenderJob. Pure: the same snapshot gives the same decision. The caller performs
+ * the actions in order, and asks again with a fresh snapshot until there are none. What was not carried out (a
  * crash, a conflict) is decided again.
  */
 export function reconcile(snapshot: JobSnapshot): Decision {
@@ -68,7 +68,7 @@ function decideDeleted(snapshot: JobSnapshot): Decision {
   };
 }
 
-/** Evidence that the present attempt is over and can never come back. */
+/** Returns whether the present attempt is proven to be over for good. */
 export function hasEnded({ facts, fate }: Pick<JobSnapshot, 'facts' | 'fate'>): boolean {
   return fate === 'replaced' || fate === 'lost' || facts.stopped === true || reportsEnd(facts);
 }
@@ -77,7 +77,7 @@ function reportsEnd({ report }: AttemptFacts): boolean {
   return report !== undefined && isTerminal(report.state);
 }
 
-/** The control plane, which keeps it too, takes our finalizer off with its own. */
+/** Returns whether the control plane, which holds the job too, removes both finalizers. */
 function isLeftToControlPlane(job: RenderJob): boolean {
   return hasFinalizer(job, SETTLEMENT_FINALIZER) && leavesNothingBehind(job);
 }
@@ -131,7 +131,7 @@ function decideWaiting(snapshot: JobSnapshot): Decision {
   }
 
   const { pendingDeadlineSeconds } = job.spec;
-  // A pause before a retry is of our choosing: the wait for an agent begins after it.
+  // The pause before a retry is the operator's own choice, so the wait begins after it.
   const expires =
     pendingDeadlineSeconds === undefined
       ? Number.POSITIVE_INFINITY
@@ -164,7 +164,7 @@ function decideWaiting(snapshot: JobSnapshot): Decision {
   return { actions: [], requeueAfterMs };
 }
 
-/** Tells whether the status already tells the reason and the place. */
+/** Returns whether the status already shows the reason and the place. */
 function saysSo(job: RenderJob, { reason, position }: WaitingReason): boolean {
   const ready = job.status?.conditions?.find(({ type }) => type === 'Ready');
   return job.status?.phase === 'Pending' && ready?.reason === reason && job.status.queuePosition === position;

@@ -15,12 +15,12 @@ const FAILURE_CODES: readonly Failure['code'][] = [
   'processing_failed',
 ];
 
-/** The most one output may be charged for: a picture is one image, and no film is longer than a day. */
+/** Most that one output may be charged, in thousandths: a picture is one image, and no film is longer than a day. */
 const MAX_MILLI_UNITS = { image: 1_000, second: 86_400_000 };
 
 /**
- * The output as the resource records it, or why it cannot be: an agent's word is checked against what it was asked to
- * do, because what the schema refuses could never be written.
+ * Returns the output as the resource records it, or the fault that prevents it. The agent's report is checked
+ * against the request: what the schema refuses could never be written.
  */
 export function outputOf(
   job: RenderJob,
@@ -65,28 +65,27 @@ function isCount(value: number): boolean {
   return Number.isSafeInteger(value) && value >= 0;
 }
 
-/** Why the work failed, with a code that the resource knows. */
+/** Returns why the work failed, with a code that the resource knows. */
 export function failureOf(report: AttemptStatus): Failure {
   const code = FAILURE_CODES.find((known) => known === report.failure?.code) ?? 'processing_failed';
   return { code, message: clip(report.failure?.message || 'The work failed.', 1_024) };
 }
 
-/** Progress as the resource shows it, such as `42%`; at most 99 % until it is done. */
+/** Returns the progress as the resource shows it, such as `42%`; at most 99 % until it is done. */
 export function percent(report: AttemptStatus): string {
   const done = Number.isFinite(report.progress) ? report.progress : 0;
   return `${Math.min(99, Math.max(0, Math.floor(done * 100)))}%`;
 }
 
-/** Seconds that are left, as the agent estimates; a week at most. */
+/** Returns the seconds left, as the agent estimates; at most a week. */
 export function etaOf({ etaSeconds }: AttemptStatus): number | undefined {
   if (etaSeconds === undefined || !Number.isFinite(etaSeconds)) return undefined;
   return Math.min(604_800, Math.max(0, Math.ceil(etaSeconds)));
 }
 
 /**
- * Tells whether the time left is worth a write where nothing else has changed: one that is known now, or not any
- * more, or that moved by a quarter. That it runs down by itself costs a few writes in an hour, and is otherwise left
- * to the progress.
+ * Returns whether the time left is worth a write when nothing else has changed: it appeared, disappeared, or moved
+ * by more than a quarter. Its mere running down thus costs a few writes an hour.
  */
 export function isNewsOfTime(written: number | undefined, left: number | undefined): boolean {
   if (written === undefined || left === undefined) return written !== left;
@@ -94,8 +93,8 @@ export function isNewsOfTime(written: number | undefined, left: number | undefin
 }
 
 /**
- * Returns when the attempt began, by its agent's clock where that is credible, else now; nothing where the resource
- * says it already. What ends at once was never written as running, so it is said with the end as well.
+ * Returns the start of the attempt: by the agent's clock if credible, else now; nothing if the resource has it
+ * already. An attempt that ends at once was never written as running, so its end records the start, too.
  */
 export function began({ status }: RenderJob, report: AttemptStatus, now: number): { startTime?: string } {
   if (status?.startTime) return {};

@@ -2,14 +2,14 @@ import type { RenderJob, RenderJobStatus } from '@semblance/crds/gen/renderjobs'
 import { type Condition, withCondition, withoutCondition } from '../conditions.ts';
 import { type Action, FINALIZER, type Phase } from './types.ts';
 
-/** States what tells where a job stands among those that wait. */
+/** Status fields that show the place of a waiting job. */
 export const PLACE = ['queuePosition', 'queueLength'] as const satisfies (keyof RenderJobStatus)[];
 
 export function phaseOf(job: RenderJob): Phase {
   return job.status?.phase ?? 'Pending';
 }
 
-/** Bound to an agent that may be working on it. */
+/** Returns whether it is bound to an agent that may be working on it. */
 export function isActive(job: RenderJob): boolean {
   const phase = phaseOf(job);
   return phase === 'Assigned' || phase === 'Running' || phase === 'Stopping';
@@ -20,7 +20,10 @@ export function isFinished(job: RenderJob): boolean {
   return phase === 'Succeeded' || phase === 'Failed';
 }
 
-/** Neither bound nor finished nor held back: competes for a slot, now or after its `retryTime`. */
+/**
+ * Returns whether it competes for a slot, now or after its `retryTime`: it is neither bound nor finished nor held
+ * back.
+ */
 export function isWaiting(job: RenderJob): boolean {
   const phase = phaseOf(job);
   return (
@@ -36,7 +39,7 @@ export function attemptOf(job: RenderJob): number {
   return job.status?.attempt ?? 0;
 }
 
-/** Returns when it began to wait, in Unix milliseconds. */
+/** Returns when the job began to wait, in Unix milliseconds. */
 export function queuedAt(job: RenderJob): number {
   return Date.parse(job.status?.queueTime ?? job.metadata.creationTimestamp ?? '') || 0;
 }
@@ -54,7 +57,7 @@ export interface StatusChange {
   readonly clear?: readonly (keyof RenderJobStatus)[];
 }
 
-/** The whole status that follows: what is not named stays, and the conditions say the same as the phase. */
+/** Returns the whole status after the change. Fields not named stay, and the conditions match the phase. */
 export function statusWith(job: RenderJob, now: number, change: StatusChange): RenderJobStatus {
   const { phase, reason, message } = change;
   const observedGeneration = job.metadata.generation;
@@ -84,8 +87,8 @@ export function statusWith(job: RenderJob, now: number, change: StatusChange): R
 }
 
 /**
- * The action that ends a job for good. `message` is for whoever runs the system and may name agents and settings;
- * `failure` is what the job's owner reads, so a failed job always says it in words of its own.
+ * Returns the action that ends a job for good. `message` is for operating staff and may name agents and settings;
+ * `failure` is what the job's owner reads, so a failed job always has one of its own.
  */
 export function finish(
   job: RenderJob,

@@ -2,24 +2,22 @@ import { AGENT_CLEANUP_FINALIZER } from '@semblance/common/finalizers';
 import type { RenderJobStatus } from '@semblance/crds/gen/renderjobs';
 import type { AttemptStatus } from '@semblance/proto/semblance/agent/v1/agent';
 
-/** Keeps a RenderJob from vanishing while an agent may still work on it. */
+/** Finalizer that keeps a RenderJob while an agent may still work on it. */
 export const FINALIZER = AGENT_CLEANUP_FINALIZER;
 
 export type Phase = NonNullable<RenderJobStatus['phase']>;
 
-/** Holds what this process knows of one attempt beyond what the resource says. Empty after a restart, and refilled. */
+/** What this process knows of one attempt beyond the resource. Empty after a restart, then refilled. */
 export interface AttemptFacts {
-  /** Last word of the agent on it. */
+  /** Last report of the agent on the attempt. */
   readonly report?: AttemptStatus;
-  /** The agent took it on. */
   readonly startAccepted?: boolean;
-  /** The agent would not take it on. */
   readonly startRefused?: StartRefusal;
   /** The agent was told that it may forget the attempt. */
   readonly acknowledged?: boolean;
-  /** States when it was first heard to run, in Unix milliseconds by our clock. */
+  /** When the attempt was first reported, in Unix milliseconds by the operator's clock. */
   readonly heardAt?: number;
-  /** The agent answered that it has ended and cannot begin any more. */
+  /** The agent answered that the attempt has ended and can never begin. */
   readonly stopped?: boolean;
 }
 
@@ -30,20 +28,20 @@ export interface StartRefusal {
 }
 
 /**
- * Holds what is known of the process an attempt is bound to.
- * - `connected`: its stream is open, so that what it does not report it does not hold;
+ * What is known of the process that an attempt is bound to.
+ * - `connected`: its stream is open, so it does not hold what it does not report;
  * - `unreachable`: no word from it, and no proof that it ended;
  * - `replaced`: another incarnation of the same name has registered;
  * - `lost`: its Lease lapsed or was released. Work of a replaced or lost process has ended.
  */
 export type AgentFate = 'connected' | 'unreachable' | 'replaced' | 'lost';
 
-/** Why a job waits, for a person. */
+/** Why a job waits, for people to read. */
 export interface WaitingReason {
   readonly reason: string;
   readonly message: string;
   readonly position: number | undefined;
-  /** How many wait for the same agents, this one included. */
+  /** Number of jobs that wait for the same agents, this one included. */
   readonly total?: number | undefined;
 }
 
@@ -60,7 +58,7 @@ export interface EventNote {
 }
 
 export type Action =
-  /** Write the status, with the finalizer first when `hold` is set. */
+  /** Writes the status, after the finalizer when `hold` is set. */
   | {
       readonly type: 'status';
       readonly status: RenderJobStatus;
@@ -69,18 +67,18 @@ export type Action =
     }
   | { readonly type: 'start' }
   | { readonly type: 'stop'; readonly reason: string }
-  /** The agent may forget the attempt. */
+  /** Lets the agent forget the attempt. */
   | { readonly type: 'acknowledge' }
-  /** Delete what attempts that lost may have stored. `must` is false when it is better to go on than to wait. */
+  /** Deletes what losing attempts may have stored. `must` is false if it is better to go on than to wait. */
   | { readonly type: 'sweep'; readonly attempts: readonly number[]; readonly must: boolean }
-  /** Nothing has to be remembered of its attempts any more; the control plane takes the finalizer off with its own. */
+  /** Forgets the facts of its attempts; the control plane removes the finalizer with its own. */
   | { readonly type: 'forget' }
-  /** Remove the finalizer. */
+  /** Removes the finalizer. */
   | { readonly type: 'release'; readonly event?: EventNote }
   | { readonly type: 'delete' };
 
 export interface Decision {
   readonly actions: readonly Action[];
-  /** Look again after this long even if nothing happens. */
+  /** Delay until the next look if nothing happens, in ms. */
   readonly requeueAfterMs?: number;
 }

@@ -11,7 +11,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Jobs whose statuses are written at once when it is their turn. */
+/** Creates a lane of jobs. With `instant`, a status is written as soon as it is due. */
 function world(count: number, { instant = true } = {}) {
   const statuses = new Map<string, RenderJob['status']>();
   const writes: string[] = [];
@@ -70,7 +70,7 @@ describe('telling why jobs wait', () => {
       await vi.advanceTimersByTimeAsync(250);
     }
     expect(writes.length - 500).toBeLessThanOrEqual(REFRESH_PER_SECOND * 11);
-    // The front is true to within a few seconds.
+    // Places at the front are right to within a few seconds.
     await vi.advanceTimersByTimeAsync(5_000);
     expect(statuses.get('j40')?.queuePosition).toBe(1);
     lane.stop();
@@ -110,7 +110,7 @@ describe('telling why jobs wait', () => {
     const { lane, writes, queue, statuses } = world(100);
     lane.update(queue(0));
     await vi.advanceTimersByTimeAsync(10_000);
-    // Five begin every second: who is among the first twenty begins within four.
+    // Five begin every second: the first twenty begin within four.
     for (let moved = 1; moved <= 20; moved++) {
       lane.update(queue(moved));
       await vi.advanceTimersByTimeAsync(200);
@@ -136,7 +136,7 @@ describe('telling why jobs wait', () => {
     lane.update(queue(1));
     for (const uid of due.splice(0)) write(uid);
     expect(writes).toEqual(['j1']);
-    // Those took ten seconds: the next are not asked of it at once.
+    // Those writes took ten seconds, so the next ones must wait.
     await vi.advanceTimersByTimeAsync(1_500);
     expect(due).toEqual([]);
     await vi.advanceTimersByTimeAsync(1_000);

@@ -1,49 +1,53 @@
 import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { WaitingReason } from './types.ts';
 
-/** Writes a second that telling jobs their reason may cost, however many wait. */
+/** Most writes a second that tell jobs their reason, however many wait. */
 export const TELL_PER_SECOND = 25;
-/** Writes a second that keeping their places true may cost. */
+/** Most writes a second that keep places up to date. */
 export const REFRESH_PER_SECOND = 5;
-/** Such writes under way at once. */
+/** Most such writes under way at once. */
 export const MAX_UNDER_WAY = 2;
 /**
- * After each, a pause so many times as long as it took: when the API is slow, what it can take is for work that moves.
+ * Factor from the time of each write to the pause after it. When the API is slow, its capacity is for jobs that
+ * progress.
  */
 const PAUSE = 4;
-/** The longest such pause. */
+/** Longest such pause, in ms. */
 const MAX_PAUSE_MS = 2_000;
-/** The queue is looked through this often at most. */
+/** Shortest interval between two passes over the queue, in ms. */
 const LOOK_MS = 1000 / TELL_PER_SECOND;
-/** A place that merely moved on is not worth another write of the same job before this; at the front, before that. */
+/**
+ * Shortest interval between writes when only the place of a job moved, in ms: in general, and for the first FRONT
+ * jobs.
+ */
 const REFRESH_MS = 30_000;
 const FRONT_REFRESH_MS = 4_000;
 const FRONT = 10;
-/** A place is not worth a write when the job begins sooner than that at the pace at which the queue moves. */
+/** The place of a job that begins sooner, at the present pace of the queue, is not worth a write. In ms. */
 const SOON_MS = FRONT_REFRESH_MS;
-/** The pace is that since a look at all places, which is so old at least and at most twice as old. */
+/** Least age of the places that give the pace, in ms; they are at most twice as old. */
 const PACE_MS = 2_000;
-/** The reasons about which nothing is to be done; which of them it is may change with every job that ends. */
+/** Reasons that require no action. The end of any job may change one into another. */
 const IN_TURN: ReadonlySet<string | undefined> = new Set(['SlotsBusy', 'MemoryBusy', 'AccountShare']);
 
 export interface WaitingLaneOptions {
   readonly find: (uid: string) => RenderJob | undefined;
-  /** It is this job's turn to be told. */
+  /** Called when it is this job's turn to be told. */
   readonly onDue: (uid: string) => void;
-  /** Monotonic milliseconds. Default: performance.now. */
+  /** Returns monotonic milliseconds. Default: performance.now. */
   readonly clock?: () => number;
 }
 
 /**
- * Spreads the writes that tell waiting jobs their reason and place. Those that were told no place yet, and those about
- * whose new reason something is to be done, are told first; a place that moved on, or that it is now merely a matter of
- * time, is worth a write unless the job is about to begin. Front of the queue first.
+ * Spreads the writes that tell waiting jobs their reason and place, from the front of the queue. Jobs without a
+ * place yet, or with a new reason that requires action, come first. A moved place, or another reason, is worth a
+ * write unless the job is about to begin.
  */
 export interface WaitingLane {
   update(waiting: ReadonlyMap<string, WaitingReason>): void;
-  /** The reason to write, if it is this job's turn; taken by asking. */
+  /** Returns the reason to write if it is the job's turn, and ends the turn. */
   take(uid: string): WaitingReason | undefined;
-  /** Whatever was to be done about the job has been done. */
+  /** Must be called when the job has been processed. */
   done(uid: string): void;
   stop(): void;
 }
@@ -54,7 +58,7 @@ export function createWaitingLane(options: WaitingLaneOptions): WaitingLane {
   const { find, onDue, clock = () => performance.now() } = options;
   let waiting: ReadonlyMap<string, WaitingReason> = new Map();
   const due = new Set<string>();
-  /** States when each write under way was called for. */
+  /** When each write under way was requested, by `clock`. */
   const underWay = new Map<string, number>();
   const toldAt = new Map<string, number>();
   let places = { at: clock(), of: new Map<string, number | undefined>() };
@@ -67,7 +71,7 @@ export function createWaitingLane(options: WaitingLaneOptions): WaitingLane {
   let notBefore = Number.NEGATIVE_INFINITY;
   let stopped = false;
 
-  /** Undefined: its status says so already, or it is not worth a write yet. */
+  /** Returns undefined when the status is up to date or not yet worth a write. */
   function urgencyOf(uid: string, reason: WaitingReason, now: number): Urgency | undefined {
     const job = find(uid);
     if (!job || underWay.has(uid)) return undefined;
@@ -83,7 +87,7 @@ export function createWaitingLane(options: WaitingLaneOptions): WaitingLane {
     return now - (toldAt.get(uid) ?? Number.NEGATIVE_INFINITY) < pause ? undefined : 'refresh';
   }
 
-  /** At the pace of the last seconds: when the queue stops, nobody begins soon any more. */
+  /** Uses the pace of the last seconds: when the queue stops, no job is about to begin. */
   function beginsSoon(uid: string, { position = 0 }: WaitingReason, now: number): boolean {
     const moved = (earlierPlaces.of.get(uid) ?? 0) - position;
     return moved > 0 && (position * (now - earlierPlaces.at)) / moved < SOON_MS;
@@ -99,7 +103,7 @@ export function createWaitingLane(options: WaitingLaneOptions): WaitingLane {
     clearTimeout(timer);
     timer = undefined;
     lookAtPlaces(clock());
-    // The end of one calls again.
+    // The end of a write calls this again.
     if (stopped || waiting.size === 0 || underWay.size >= MAX_UNDER_WAY) return;
     const now = clock();
     if (now < notBefore) {
@@ -107,14 +111,14 @@ export function createWaitingLane(options: WaitingLaneOptions): WaitingLane {
       return;
     }
     notBefore = now + LOOK_MS;
-    // In queue order, which is the order in which they are of interest.
+    // In queue order, so that the front comes first.
     const wishes: Record<Urgency, string[]> = { tell: [], refresh: [] };
     for (const [uid, reason] of waiting) {
       const urgency = urgencyOf(uid, reason, now);
       if (urgency) wishes[urgency].push(uid);
       if (wishes.tell.length >= MAX_UNDER_WAY) break;
     }
-    // However many have not been told yet, one at the front is kept true beside them.
+    // However many have not been told yet, one write may keep the front up to date.
     const atMost = {
       refresh: wishes.tell.length > 0 ? MAX_UNDER_WAY - 1 : MAX_UNDER_WAY,
       tell: MAX_UNDER_WAY,
@@ -157,7 +161,7 @@ export function createWaitingLane(options: WaitingLaneOptions): WaitingLane {
   };
 }
 
-/** So many a second, saved up for at most one. */
+/** Token bucket of `perSecond` tokens a second, which saves up at most one second. */
 function createBudget(perSecond: number, clock: () => number): { take(): boolean } {
   let tokens = perSecond;
   let at = clock();

@@ -9,17 +9,17 @@ export interface JobWriterOptions {
 }
 
 /**
- * Writes to RenderJobs. Every write is conditional on the version it was decided from (KubeError `conflict`
- * otherwise), and the answer goes into the local copy, so that the next decision sees it.
+ * Writes to RenderJobs. Every write is conditional on the version it was decided from (else KubeError `conflict`).
+ * The answer goes into the local copy, so that the next decision sees it.
  */
 export interface JobWriter {
-  /** Puts the finalizer on. */
+  /** Adds the finalizer. */
   hold(job: RenderJob, signal: AbortSignal): Promise<RenderJob>;
   writeStatus(job: RenderJob, status: RenderJobStatus, signal: AbortSignal): Promise<RenderJob>;
-  /** Takes the finalizer off. */
+  /** Removes the finalizer. */
   release(job: RenderJob, signal: AbortSignal): Promise<void>;
   delete(job: RenderJob, signal: AbortSignal): Promise<void>;
-  /** Reads the job anew, for when a write met a later version. @returns false when it is gone */
+  /** Reads the job again after a write conflict. @returns false when it is gone */
   refresh(job: RenderJob, signal: AbortSignal): Promise<boolean>;
 }
 
@@ -50,9 +50,9 @@ export function createJobWriter({ client, jobs }: JobWriterOptions): JobWriter {
     async release(job, signal) {
       const finalizers = job.metadata.finalizers?.filter((name) => name !== FINALIZER) ?? [];
       const metadata = { ...precondition(job), finalizers };
-      // A merge patch takes it off whoever put it on.
+      // A merge patch removes the finalizer whoever set it.
       const written = await client.mergePatch(RENDERJOB_RESOURCE, refOf(job), { metadata }, { signal });
-      // Of an object that is being deleted, this was the last anybody hears but the watch.
+      // A deleted object may be gone after this write, and only the watch reports that.
       if (!job.metadata.deletionTimestamp) jobs.note(written);
     },
     async delete(job, signal) {

@@ -11,13 +11,13 @@ export interface ExplainOptions {
   readonly shares: FairShare;
   /** Unix milliseconds. */
   readonly now: number;
-  /** States what pools do about it that jobs wait. */
+  /** Returns what pools do about waiting jobs. */
   readonly pools?: PoolWord | undefined;
 }
 
 /**
- * Why each job waits and which place it has among those that compete for the same agents: the order in which they
- * would be placed one after the other, were each as long as those of its capability have been. The next first.
+ * Returns why each job waits, and its place among those that compete for the same agents, the next first. The order
+ * is that of placement one after the other, if each job takes as long as others of its capability did.
  *
  * Costs O(n log accounts).
  */
@@ -33,13 +33,13 @@ export function explain({ queue, agents, shares, now, pools }: ExplainOptions): 
         obstacle: obstacleTo(capability, agents, pools),
         overtakenOf: new Map<string, Obstacle>(),
         total: (rivals.get(capability) ?? []).reduce((all, rival) => all + (queue.counts.get(rival) ?? 0), 0),
-        /** How many of its rivals, itself among them, have had their place. */
+        /** How many of its rivals, itself included, have had their place. */
         ahead: 0,
       },
     ]),
   );
   const lines = groupsOf(capabilities, rivals).map((group) => inOrder(group, queue, agents, shares, now));
-  // In turns, so that each group's first are among the first to be told.
+  // The groups take turns, so that the first jobs of each are told early.
   const over = new Set<unknown>();
   for (let going = lines; going.length > 0; ) {
     for (const line of going) {
@@ -49,7 +49,7 @@ export function explain({ queue, agents, shares, now, pools }: ExplainOptions): 
         continue;
       }
       const { job, overtaken } = value;
-      // Rivalry is mutual: whoever passes is ahead of all its rivals.
+      // Rivalry is mutual: the job is ahead of all its rivals.
       for (const rival of rivals.get(job.capability) ?? []) {
         const theirs = common.get(rival);
         if (theirs) theirs.ahead++;
@@ -66,8 +66,8 @@ export function explain({ queue, agents, shares, now, pools }: ExplainOptions): 
 }
 
 /**
- * Returns what keeps this very job. @param overtakenOf what keeps overtaken ones of its capability, by account,
- * filled here
+ * Returns the obstacle of this very job.
+ * @param overtakenOf obstacles of overtaken jobs of its capability, by account; filled here
  */
 function obstacleOf(
   job: WaitingJob,
@@ -92,7 +92,7 @@ function obstacleOf(
   return obstacle;
 }
 
-/** By capability, those that an agent could take in its stead, itself among them. */
+/** Returns by capability those that compete for the same agents, itself included. */
 function rivalsOf(
   capabilities: readonly string[],
   agents: readonly ScheduledAgent[],
@@ -105,7 +105,7 @@ function rivalsOf(
   return new Map([...pairs].map(([capability, set]) => [capability, [...set]]));
 }
 
-/** Capabilities that have to do with each other, directly or through others. */
+/** Groups capabilities that are rivals, directly or through others. */
 function groupsOf(
   capabilities: readonly string[],
   rivals: ReadonlyMap<string, readonly string[]>,
@@ -133,14 +133,16 @@ interface Line {
 interface Turn {
   readonly account: string;
   lines: Line[];
-  /** Of its lines the one whose next job is the oldest, and that job. */
+  /** The line whose next job is the oldest, and that job. */
   line: Line;
   head: WaitingJob;
   virtualTime: number;
   running: number;
 }
 
-/** The jobs of a group as they would be placed, and whether a younger one of the same priority goes before. */
+/**
+ * Yields the jobs of a group in the order of placement. `overtaken`: a younger one of the same priority goes first.
+ */
 function* inOrder(
   group: ReadonlySet<string>,
   queue: WaitingQueue,
@@ -149,7 +151,7 @@ function* inOrder(
   now: number,
 ): Generator<{ job: WaitingJob; overtaken: boolean }, undefined> {
   const slots = new Map([...group].map((capability) => [capability, slotsOf(capability, agents)]));
-  /** States what jobs of higher priority have added to. */
+  /** Accounts after their jobs of higher priority. */
   const spent = new Map<string, { virtualTime: number; running: number }>();
   for (const { accounts } of queue.levels()) {
     const turns: Turn[] = [];
@@ -199,12 +201,12 @@ function headOf({ jobs, next }: Line): WaitingJob {
   return jobs[next] as WaitingJob;
 }
 
-/** As `place` has it. */
+/** As in `place`. */
 function inTurn(a: Turn, b: Turn): number {
   return a.virtualTime - b.virtualTime || a.running - b.running || byAge(a.head, b.head);
 }
 
-/** Slots that a job of the capability takes: the least that any agent says. */
+/** Returns the slots that a job of the capability takes: the least that any agent reports. */
 function slotsOf(capability: string, agents: readonly ScheduledAgent[]): number {
   let least: number | undefined;
   for (const { costs } of agents) {

@@ -15,7 +15,7 @@ function jobsOf(account: string, count: number, more: Partial<WaitingJob> = {}):
   });
 }
 
-/** Agents and a clock of their own: every render takes as long as `secondsOf` says. */
+/** Simulates agents with their own clock. Every render takes `secondsOf` seconds. */
 function simulate(options: {
   slots: number;
   jobs: readonly WaitingJob[];
@@ -50,7 +50,7 @@ function simulate(options: {
     order,
     queue,
     shares,
-    /** Names of accounts in the order in which their jobs were placed. */
+    /** Returns the accounts of the jobs in the order of placement. */
     accounts: () => order.map((name) => name.replace(/-\d+$/, '')),
     waiting: () => explain({ queue, agents: agents(), shares, now }),
     place() {
@@ -59,7 +59,7 @@ function simulate(options: {
         running.push({ job, slots: taken, until: now + secondsOf(job) * 1_000 });
       }
     },
-    /** To when the next render ends. */
+    /** Advances to the end of the next render. */
     step() {
       running.sort((a, b) => a.until - b.until);
       const [next] = running.splice(0, 1);
@@ -110,7 +110,7 @@ describe('accounts share the slots', () => {
     cluster.place();
     for (let i = 0; i < 300; i++) cluster.step();
     const count = (of: string) => cluster.accounts().filter((account) => account === of).length;
-    // A video takes 60 slot-seconds, a photo 10.
+    // A video takes 60 slot-seconds and a photo 10.
     expect(count('photos') / count('videos')).toBeGreaterThan(5);
     expect(count('photos') / count('videos')).toBeLessThan(7);
   });

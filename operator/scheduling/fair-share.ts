@@ -1,10 +1,10 @@
-/** Taken for the length of a render of a capability of which none has ended yet, in seconds. */
+/** Length assumed for a render of a capability of which none has ended, in seconds. */
 const FIRST_GUESS_SECONDS = 10;
-/** Weight of the newest of the lengths seen. */
+/** Weight of the newest length in the moving average. */
 const LEARNING = 0.1;
-/** How far an account that could not be served may be behind the others, in virtual seconds: its claim to catch up. */
+/** How far an account that could not be served may lag behind the others, and then catch up, in virtual seconds. */
 const LARGEST_CLAIM_SECONDS = 10;
-/** Accounts that are forgotten once they are even with the others are looked for each time so many have come. */
+/** Number of new accounts after which those even with the others are forgotten. */
 const SWEEP = 1_000;
 
 /** Work that holds slots. */
@@ -12,52 +12,52 @@ export interface Work {
   readonly account: string;
   readonly capability: string;
   readonly slots: number;
-  /** Unix milliseconds. */
+  /** When it took the slots, in Unix milliseconds. */
   readonly since: number;
 }
 
 /**
- * Start-time fair queueing over slot-seconds. Each account has a virtual time: the slot-seconds that it has used, and
- * those it is expected to use by what it holds now, divided by its weight. Of those that wait, the one with the least
- * comes next. An account that begins to wait starts at the virtual time of the one served last, so that nobody saves
- * up for idle time; one account's many jobs are to another's one as if there were one.
+ * Start-time fair queueing over slot-seconds. An account's virtual time is the slot-seconds it has used, plus those
+ * its present work is expected to use, divided by its weight. Of the waiting accounts the one with the least comes
+ * next. An account that begins to wait starts at the virtual time of the one served last, so that idle time saves
+ * up nothing. Many jobs of one account delay another's single job no more than one would.
  *
- * After P. Goyal, H. Vin, H. Cheng, "Start-time Fair Queueing" (1996); what is held counts by the clock, since the
+ * After P. Goyal, H. Vin, H. Cheng, "Start-time Fair Queueing" (1996). Held slots count by the clock, because the
  * length of a render is not known beforehand.
  */
 export interface FairShare {
-  /** The job holds slots; to be called as often as one likes. */
+  /** Notes that the job holds slots; may be repeated. */
   started(uid: string, work: Work): void;
-  /** It holds none any more. @param whole its length says how long others of its capability will take */
+  /** Notes that it holds none any more. @param whole its length predicts that of others of its capability */
   ended(uid: string, at: number, whole: boolean): void;
-  /** It held some and had ended before this began. */
+  /** Notes work that held slots and ended before this process began. */
   past(work: Work, at: number): void;
-  /** The account begins to wait. */
+  /** Notes that the account begins to wait. */
   joined(account: string, now: number): void;
-  /** The account has been given slots because of its virtual time. */
+  /** Notes that the account got slots because of its virtual time. */
   served(account: string, now: number): void;
-  /** Virtual time of an account, in seconds. */
+  /** Returns the virtual time of an account, in seconds. */
   virtualTime(account: string, now: number): number;
-  /** Seconds of virtual time that a job of the account is expected to cost it. */
+  /** Returns the expected cost of a job for its account, in virtual seconds. */
   costOf(account: string, capability: string, slots: number): number;
-  /** Jobs of the account that hold slots. */
+  /** Returns the number of the account's jobs that hold slots. */
   runningOf(account: string): number;
-  /** Accounts of which something is kept. */
+  /** Number of accounts with a state. */
   readonly size: number;
 }
 
 interface Account {
-  /** Slot-seconds used by what has ended. */
+  /** Slot-seconds used by work that has ended. */
   used: number;
-  /** Slots held, and the sum of them times the second in which each was taken. */
+  /** Slots held, and the sum of slots × start time in seconds. */
   slots: number;
   taken: number;
-  /** Slot-seconds that what is held was expected to take. */
+  /** Slot-seconds that held slots were expected to take. */
   expected: number;
   jobs: number;
 }
 
-/** @param weights by account; 1 for those not named */
+/** @param weights weights by account; 1 for accounts not named */
 export function createFairShare(weights: ReadonlyMap<string, number> = new Map()): FairShare {
   const accounts = new Map<string, Account>();
   const held = new Map<string, Work & { readonly expected: number }>();
@@ -71,13 +71,13 @@ export function createFairShare(weights: ReadonlyMap<string, number> = new Map()
   function stateOf(account: string): Account {
     const known = accounts.get(account);
     if (known) return known;
-    // As far as who was served last: whoever comes for the first time has no claim to the past.
+    // A new account starts where the last one served is: it has no claim to the past.
     const made = { used: served * weightOf(account), slots: 0, taken: 0, expected: 0, jobs: 0 };
     accounts.set(account, made);
     return made;
   }
 
-  /** Returns what the account has had by now, without what it is expected to take besides. */
+  /** Returns the virtual time of what the account has had by now, without what it is expected to use besides. */
   function had(account: string, { used, slots, taken }: Account, now: number): number {
     return (used + slots * (now / 1000) - taken) / weightOf(account);
   }
@@ -89,14 +89,14 @@ export function createFairShare(weights: ReadonlyMap<string, number> = new Map()
     return Math.max(own, served - LARGEST_CLAIM_SECONDS);
   }
 
-  /** Lifts an account that is farther behind than that. */
+  /** Lifts an account whose virtual time is below `least`. */
   function lift(account: string, now: number, least: number): void {
     const state = stateOf(account);
     const behind = least - had(account, state, now) - state.expected / weightOf(account);
     if (behind > 0) state.used += behind * weightOf(account);
   }
 
-  /** One that is not ahead of the others will be where they are when it comes again. */
+  /** Forgets idle accounts that are not ahead: they would start even with the others again. */
   function sweep(now: number): void {
     if (accounts.size < sweepAt) return;
     for (const [account, { jobs }] of accounts) {
@@ -144,7 +144,7 @@ export function createFairShare(weights: ReadonlyMap<string, number> = new Map()
       lift(account, now, served);
     },
     served(account, now) {
-      // Not what it holds is expected to take: were that less in the end, all others would be behind for nothing.
+      // Expected use does not count here. If it proved too high, all others would be behind for nothing.
       served = Math.max(served, had(account, stateOf(account), now));
     },
     virtualTime,
@@ -165,7 +165,7 @@ export function createFairShare(weights: ReadonlyMap<string, number> = new Map()
     state.taken -= slots * (since / 1000);
     state.expected -= expected;
     state.jobs--;
-    // Nothing is held: nothing that rounding has left is either.
+    // Nothing is held, so rounding errors are cleared.
     if (state.jobs === 0) Object.assign(state, { slots: 0, taken: 0, expected: 0 });
   }
 }

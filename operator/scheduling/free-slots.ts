@@ -2,35 +2,32 @@ import type { AgentView } from '../agents/view.ts';
 
 /** An agent as the scheduler counts on it. */
 export interface ScheduledAgent extends Omit<AgentView, 'live' | 'address'> {
-  /** Slots taken by work bound to it. */
+  /** Slots taken by work bound to the agent. */
   readonly used: number;
-  /** Memory that this work takes at most, in MiB. Default 0. */
+  /** Most memory that this work takes, in MiB. Default 0. */
   readonly memoryUsed?: number;
-  /** Refused work a moment ago: nothing new before the pause is over. */
+  /** The agent refused work a moment ago; nothing new before the pause is over. */
   readonly paused?: boolean;
 }
 
 /**
- * `spread`: the agent with the most free slots, so that what runs has the most of a machine. `pack`: with the fewest.
+ * `spread`: the agent with the most free slots, so that work gets the most of a machine. `pack`: the one with the fewest.
  */
 export type Packing = 'spread' | 'pack';
 
-/** Holds what is free in the course of one pass over the queue. */
+/** What is free during one pass over the queue. */
 export interface FreeSlots {
-  /** Returns where a job of the capability goes now; undefined: nowhere. */
+  /** Returns the agent for a job of the capability, if one has room. */
   best(capability: string): ScheduledAgent | undefined;
   take(agent: ScheduledAgent, capability: string): void;
-  /**
-   * No agent has the slots now: keeps the one that is nearest to having them, so that small jobs cannot starve one that
-   * takes several slots.
-   */
+  /** Keeps the agent nearest to having enough slots, so that small jobs cannot starve one that takes several. */
   reserve(capability: string): void;
 }
 
 interface Free {
   readonly agent: ScheduledAgent;
   slots: number;
-  /** Undefined: the agent does not say what it has. */
+  /** Free memory in MiB. Undefined: the agent does not report it. */
   memory: number | undefined;
   empty: boolean;
 }
@@ -88,14 +85,14 @@ export function createFreeSlots(agents: readonly ScheduledAgent[], packing: Pack
 }
 
 /**
- * Tells whether its memory goes into what is left beside the work that runs. An agent without work takes any job:
- * what an engine says a render takes is the most it can take, and must not keep one from ever being tried.
+ * Returns whether the render's memory fits beside the running work. An idle agent takes any job: engines report the
+ * most that a render can take, which must not keep a job from ever being tried.
  */
 function fits({ agent, memory, empty }: Free, capability: string): boolean {
   return memory === undefined || empty || (agent.memory?.get(capability) ?? 0) <= memory;
 }
 
-/** Tells whether slots are free for it and only memory is not. */
+/** Returns whether slots are free for the capability and only memory is short. */
 export function lacksOnlyMemory(agent: ScheduledAgent, capability: string): boolean {
   const { slots, used, memoryMib, memoryUsed = 0 } = agent;
   const cost = agent.costs.get(capability);

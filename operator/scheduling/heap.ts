@@ -1,7 +1,7 @@
-/** A binary heap: the least of what is in it, in O(log n). */
+/** Binary heap: the least item first, in O(log n). */
 export interface Heap<T> {
   push(item: T): void;
-  /** Takes the least out. */
+  /** Takes the least item out. */
   pop(): T | undefined;
   readonly size: number;
 }

@@ -11,7 +11,7 @@ import type { Logger } from '@semblance/common/logging';
 import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { Registry } from 'prom-client';
 
-/** scheduling.k8s.io/v1, not in any namespace. */
+/** A PriorityClass of scheduling.k8s.io/v1, cluster-scoped. */
 export interface PriorityClass extends KubeObject {
   readonly value: number;
 }
@@ -23,10 +23,10 @@ export const PRIORITYCLASS_RESOURCE: ResourceDescriptor<PriorityClass> = {
   kind: 'PriorityClass',
 };
 
-/** Holds what a job's priority is, and which class it names that is not to be had. */
+/** Returns a job's priority, and the name of its PriorityClass if that is unknown. */
 export type PriorityOf = (job: RenderJob) => { priority: number; unknownClass?: string };
 
-/** @param classValue value of a class; undefined when there is none of that name, or none can be read */
+/** @param classValue returns the value of a class; undefined when it does not exist or cannot be read */
 export function priorityBy(classValue: (name: string) => number | undefined): PriorityOf {
   return ({ spec: { priority = 0, priorityClassName } }) => {
     if (!priorityClassName) return { priority };
@@ -35,7 +35,7 @@ export function priorityBy(classValue: (name: string) => number | undefined): Pr
   };
 }
 
-/** Where the operator may not read PriorityClasses, it asks again after this. */
+/** Interval between retries when RBAC denies PriorityClasses, in ms. */
 const FORBIDDEN_MS = 60_000;
 
 export interface PriorityClassesOptions {
@@ -45,7 +45,7 @@ export interface PriorityClassesOptions {
   readonly onChanged: () => void;
 }
 
-/** The cluster's PriorityClasses, as far as the operator may read them; without that, none is known. */
+/** The cluster's PriorityClasses; none is known if RBAC denies reading them. */
 export interface PriorityClasses {
   run(signal: AbortSignal): Promise<void>;
   readonly priorityOf: PriorityOf;

@@ -5,13 +5,13 @@ import { lacksOnlyMemory, type ScheduledAgent } from './free-slots.ts';
 /** Why all jobs of a capability wait. */
 export interface Obstacle {
   readonly reason: string;
-  /** A sentence without its beginning. */
+  /** End of a sentence, without its beginning. */
   readonly message: string;
 }
 
 /**
- * Why one job waits. Its message is put together when it is read: of thousands that wait, few are told at a time, and
- * all are worked out anew every other second.
+ * Why one job waits. The message is built when it is read: of thousands of jobs few are told at a time, but all
+ * reasons are computed every other second.
  */
 class Waiting implements WaitingReason {
   readonly #obstacle: Obstacle;
@@ -37,16 +37,14 @@ export function waitingReason(obstacle: Obstacle, position: number, total: numbe
   return new Waiting(obstacle, position, total);
 }
 
-/**
- * Holds what pools of agents do about it, given why the agents that there are do not: `PoolScalingUp`,
- * `PoolAtMaximum`, `PoolBlocked`.
- */
+/** Returns what pools do about an obstacle, if anything: `PoolScalingUp`, `PoolAtMaximum`, `PoolBlocked`. */
 export type PoolWord = (capability: string, others: Obstacle) => Obstacle | undefined;
 
 /**
- * Why jobs of a capability wait, in words a person can act on. The reasons, from the most to the least that has to be
- * done about: `NoAgents`, `NoAgentForCapability`, `SlotsTooFew`, `AgentsNotReady`, `AgentsDraining`, `MemoryBusy`,
- * `SlotsBusy`; or that of a pool. Of one job there are `PriorityClassUnknown` and `AccountShare` besides (explain.ts).
+ * Returns why jobs of a capability wait, in words a person can act on. The reasons, from the most to the least
+ * action required: `NoAgents`, `NoAgentForCapability`, `SlotsTooFew`, `AgentsNotReady`, `AgentsDraining`,
+ * `MemoryBusy`, `SlotsBusy`; or that of a pool. A single job may also have `PriorityClassUnknown` or `AccountShare`
+ * (explain.ts).
  */
 export function obstacleTo(
   capability: string,
@@ -110,7 +108,7 @@ function obstacleOf(capability: string, agents: readonly ScheduledAgent[]): Obst
   );
 }
 
-/** 1st, 2nd, 3rd, 4th, 11th, 21st, … */
+/** Returns 1st, 2nd, 3rd, 4th, 11th, 21st, … */
 export function ordinal(n: number): string {
   const tens = n % 100;
   const ending = tens >= 11 && tens <= 13 ? 'th' : (['th', 'st', 'nd', 'rd'][n % 10] ?? 'th');

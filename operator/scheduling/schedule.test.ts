@@ -23,7 +23,7 @@ function job(name: string, more: Partial<WaitingJob> = {}): WaitingJob {
   return { uid: name, name, capability: 'photo', priority: 0, createdAt: '2026-01-01T00:00:00Z', ...more };
 }
 
-/** Created in this order. */
+/** Returns the jobs with creation times in this order. */
 const inOrder = (...queue: WaitingJob[]) =>
   queue.map((each, i) => ({ ...each, createdAt: new Date(Date.UTC(2026, 0, 1) + i * 1_000).toISOString() }));
 const jobs = (...names: string[]) => names.map((name) => job(name));

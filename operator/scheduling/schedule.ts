@@ -20,10 +20,10 @@ export interface Placed extends Placement {
 }
 
 export interface PlaceOptions {
-  /** What is placed is taken out. */
+  /** Placed jobs are removed from it. */
   readonly queue: WaitingQueue;
   readonly agents: readonly ScheduledAgent[];
-  /** What is placed counts at once. */
+  /** Placed jobs count in it at once. */
   readonly shares: FairShare;
   /** Unix milliseconds. */
   readonly now: number;
@@ -31,9 +31,9 @@ export interface PlaceOptions {
 }
 
 /**
- * Gives free slots to waiting jobs: of the highest priority first; within one, to the account with the least virtual
- * time (see FairShare), and of its jobs to the oldest. A job that no agent can take now never holds up others, with one
- * exception: when a job needs several slots, the agent that is nearest to having them is kept for it.
+ * Gives free slots to waiting jobs. The highest priority comes first, then the account with the least virtual time
+ * (see FairShare), then its oldest job. A job that no agent can take now never holds up others, with one exception:
+ * for a job that needs several slots, the agent nearest to having them is kept.
  *
  * Costs O(accounts + agents) once and O(log accounts + agents) for each job placed, however many jobs wait.
  */
@@ -47,7 +47,7 @@ export function place({ queue, agents, shares, now, packing }: PlaceOptions): Pl
     if (open.size === 0) break;
     const line = createHeap(inTurn, candidates(accounts, open, shares, now));
     for (let next = line.pop(); next && open.size > 0; next = line.pop()) {
-      // The capability may have been closed since it was looked at, or the queue have moved on.
+      // The capability may have been closed, or the queue have moved on, since the candidate was built.
       const job = oldestOf(next.queue, open);
       if (!job) continue;
       const agent = free.best(job.capability);
@@ -70,7 +70,7 @@ export function place({ queue, agents, shares, now, packing }: PlaceOptions): Pl
   return placed;
 }
 
-/** Tells whether a job of it can be placed, or must have slots kept. */
+/** Returns whether a job of it can be placed, or must have slots kept. */
 function isWorthwhile(capability: string, agents: readonly ScheduledAgent[], free: FreeSlots): boolean {
   return free.best(capability) !== undefined || agents.some(({ costs }) => (costs.get(capability) ?? 0) > 1);
 }
@@ -83,7 +83,7 @@ interface Candidate {
   readonly running: number;
 }
 
-/** Least virtual time first; of equal ones who holds the least, then whose job is the oldest. */
+/** Least virtual time first, then fewest running jobs, then the oldest job. */
 function inTurn(a: Candidate, b: Candidate): number {
   return a.virtualTime - b.virtualTime || a.running - b.running || byAge(a.head, b.head);
 }
@@ -128,7 +128,7 @@ export interface Schedule {
   readonly waiting: ReadonlyMap<string, WaitingReason>;
 }
 
-/** Both at once, of jobs in any order: who gets a slot now, and why everybody else waits. */
+/** Places jobs and explains why the others wait, for jobs in any order. */
 export function schedule(
   jobs: readonly WaitingJob[],
   agents: readonly ScheduledAgent[],

@@ -14,15 +14,15 @@ import type { PoolWord } from './reasons.ts';
 import { type Placed, place } from './schedule.ts';
 import { createWaitingQueue } from './waiting-queue.ts';
 
-/** After giving out slots, and after working out why everybody waits, a rest so many times as long as that took. */
+/** Factors from the time that placing, or computing reasons, took to the rest after it. */
 const REST_OF_PASS = 4;
 const REST_OF_REASONS = 30;
 const MAX_REST_MS = 2_000;
-/** What takes no longer than that needs no rest. */
+/** Work that takes no longer than this needs no rest, in ms. */
 const SHORT_MS = 2;
-/** All agents are looked at anew this often, whatever was told of them. */
+/** Interval at which all agents are read anew, whatever was reported, in ms. */
 const LOOK_MS = 1_000;
-/** What accounts used is known from the resources of jobs that ended so recently. */
+/** Age up to which ended jobs count as past use of their accounts, in ms. */
 const PAST_MS = 600_000;
 const MAX_TIMER_MS = 60_000;
 
@@ -31,34 +31,34 @@ export interface SchedulerOptions {
   readonly fleet: Fleet;
   readonly facts: FactStore;
   readonly priorityOf: PriorityOf;
-  /** Shares of accounts, by account; 1 for those not named. */
+  /** Weights of accounts; 1 for accounts not named. */
   readonly weights?: ReadonlyMap<string, number> | undefined;
   readonly packing?: Packing | undefined;
-  /** The job has been given an agent: bind it. */
+  /** Called when the job has been given an agent and must be bound. */
   readonly onPlaced: (uid: string) => void;
-  /** States what pools do about it that jobs wait. */
+  /** Returns what pools do about waiting jobs. */
   readonly pools?: PoolWord;
-  /** Why each job still waits, now and then while any does. */
+  /** Called now and then with the reason of each job that still waits. */
   readonly onWaiting: (waiting: ReadonlyMap<string, WaitingReason>) => void;
 }
 
-/** Keeps what `place` and `explain` need while jobs and agents change, and runs them when something has. */
+/** Keeps what `place` and `explain` need, and runs them when something has changed. */
 export interface Scheduler {
   run(signal: AbortSignal): Promise<void>;
-  /** The job is so; to be called on every change of it. */
+  /** Takes a job into account; must be called on every change of it. */
   observe(job: RenderJob): void;
-  /** The job is gone. */
+  /** Must be called when the job is gone. */
   forget(uid: string): void;
-  /** Slots of the agent, or what it does, may have changed. */
+  /** Must be called when the slots or the work of the agent may have changed. */
   agentChanged(agent: string): void;
-  /** Something changed: schedule as soon as the present events have been taken in. */
+  /** Schedules once the present events have been processed. */
   touch(): void;
-  /** What priority classes say has changed. */
+  /** Must be called when PriorityClasses have changed. */
   reprioritise(): void;
   placementOf(uid: string): Placement | undefined;
-  /** The placement was carried out or came to nothing. */
+  /** Ends a placement that was carried out or failed. */
   settle(uid: string): void;
-  /** Slots taken on an agent, placements under way included. */
+  /** Returns the slots taken on an agent, placements under way included. */
   usedOn(agent: AgentView): number;
 }
 
@@ -66,7 +66,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
   const { jobs, fleet, facts, priorityOf, packing } = options;
   const shares = createFairShare(options.weights);
   const queue = createWaitingQueue();
-  /** Jobs that are to be tried again, but not yet. */
+  /** Jobs that wait for their retry, with its Unix milliseconds. */
   const delayed = new Map<string, number>();
   /** Placements that the resources do not show yet. */
   const assumed = new Map<string, Placed>();
@@ -80,7 +80,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
   let passAfter = 0;
   let explainAfter = 0;
   let anyTold = false;
-  /** Something has changed since it was last worked out why everybody waits. */
+  /** Something has changed since the reasons were computed. */
   let unexplained = false;
 
   function touch(): void {
@@ -96,7 +96,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     const { uid = '', name = '', creationTimestamp: createdAt = '' } = job.metadata;
     const { capability, account = '' } = job.spec;
     const now = Date.now();
-    // Before its account begins to wait again: what it used counts.
+    // The job's use must count before its account begins to wait again.
     if (isActive(job)) shares.started(uid, { account, capability, ...heldBy(job, now) });
     else if (!assumed.has(uid)) shares.ended(uid, endOf(job) ?? now, isFinished(job));
     const retry = retryAt(job);
@@ -123,7 +123,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     changed.add(name);
   }
 
-  /** Brings the agents up to date. */
+  /** Updates the agents and returns them. */
   function lookAtAgents(): readonly ScheduledAgent[] {
     const all = performance.now() - lookedAt > LOOK_MS;
     if (all) {
@@ -181,7 +181,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     sleep(now);
   }
 
-  /** Until the next retry is due, or the reasons. */
+  /** Sets the timer for the next retry or computation of reasons. */
   function sleep(now: number): void {
     let wait = Number.POSITIVE_INFINITY;
     for (const retry of delayed.values()) wait = Math.min(wait, retry - now);
@@ -213,7 +213,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       bound.add(`${uid}/${attempt}`);
       if (job.status?.agentIncarnation !== incarnation) continue;
       const { report, stopped } = facts.get(uid, attempt, name, incarnation);
-      // What has ended has freed its slots, whether or not the resource says so yet.
+      // An ended attempt has freed its slots, even if the resource does not say so yet.
       if (stopped || (report && isTerminal(report.state))) continue;
       take(job.spec.capability);
     }
@@ -221,7 +221,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       const placed = assumed.get(uid);
       if (placed?.incarnation === incarnation) take(placed.job.capability);
     }
-    // Work that no resource asks for any more takes its slots until it is stopped.
+    // Work that no resource asks for holds its slots until it is stopped.
     for (const { uid, attempt } of facts.runningOn(name, incarnation)) {
       if (!bound.has(`${uid}/${attempt}`)) slots++;
     }
@@ -274,7 +274,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     placementOf: (uid) => assumed.get(uid),
     settle(uid) {
       if (!drop(uid)) return;
-      // Bound by now, or to be placed again.
+      // The job is bound, or must be placed again.
       const job = jobs.byUid(uid);
       if (job) observe(job);
       else shares.ended(uid, Date.now(), false);
@@ -284,7 +284,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
   };
 }
 
-/** performance.now() when what took so long may be done again. */
+/** Returns the performance.now() at which the work may be done again. */
 function afterRest(tookMs: number, times: number): number {
   return tookMs > SHORT_MS ? performance.now() + Math.min(tookMs * times, MAX_REST_MS) : 0;
 }

@@ -10,7 +10,7 @@ const jobs = fc.record({
   age: fc.integer({ min: 0, max: 5 }),
 });
 
-/** What is in the queue, read in its order. */
+/** Returns the content of the queue in its order. */
 function contents(queue: ReturnType<typeof createWaitingQueue>): string[] {
   return queue
     .levels()

@@ -4,15 +4,15 @@ export interface WaitingJob {
   readonly name: string;
   readonly capability: string;
   readonly priority: number;
-  /** Whose job it is; '' for all that nobody is billed for. Default ''. */
+  /** Account of the job; '' for all that nobody is billed for. Default ''. */
   readonly account?: string;
-  /** RFC 3339; the API keeps whole seconds, so names break ties (ours sort by time). */
+  /** RFC 3339. The API keeps whole seconds, so names break ties; names given by the service sort by time. */
   readonly createdAt: string;
-  /** States what its priorityClassName names and is not to be had: it counts as priority 0. */
+  /** PriorityClass of the job if that is not known: it counts as priority 0. */
   readonly unknownClass?: string | undefined;
 }
 
-/** Older first, then by name. */
+/** Compares by age, older first, then by name. */
 export function byAge(a: WaitingJob, b: WaitingJob): number {
   return compare(a.createdAt, b.createdAt) || compare(a.name, b.name) || compare(a.uid, b.uid);
 }
@@ -21,7 +21,7 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** The waiting jobs of one account at one priority: of each capability the oldest first. */
+/** The waiting jobs of one account at one priority, by capability, oldest first. */
 export type AccountQueue = ReadonlyMap<string, readonly WaitingJob[]>;
 
 export interface Level {
@@ -30,17 +30,17 @@ export interface Level {
 }
 
 /**
- * Holds who waits, kept in order while jobs come and go: taking one in or out costs O(log n) comparisons, however
- * many wait, and nothing is ever sorted as a whole.
+ * The waiting jobs, kept in order. Adding or removing one costs O(log n) comparisons, and the whole is never
+ * sorted.
  */
 export interface WaitingQueue {
   put(job: WaitingJob): void;
   remove(uid: string): void;
-  /** Tells whether anything of the account waits. */
+  /** Returns whether any job of the account waits. */
   has(account: string): boolean;
-  /** Highest priority first. */
+  /** Returns the levels, highest priority first. */
   levels(): readonly Level[];
-  /** How many wait, by capability. */
+  /** Number of waiting jobs, by capability. */
   readonly counts: ReadonlyMap<string, number>;
   readonly size: number;
 }
@@ -68,7 +68,7 @@ export function createWaitingQueue(jobs: Iterable<WaitingJob> = []): WaitingQueu
       const line = own.get(job.capability) ?? [];
       own.set(job.capability, line);
       const last = line.at(-1);
-      // Nearly always the youngest.
+      // A new job is nearly always the youngest.
       if (!last || byAge(last, job) < 0) line.push(job);
       else
         line.splice(
@@ -124,7 +124,7 @@ function add(counts: Map<string, number>, key: string, change: number): void {
   else counts.delete(key);
 }
 
-/** Index of the first item of which `compare` is not below 0. */
+/** Returns the index of the first item for which `compare` is not negative. */
 function lowerBound<T>(items: readonly T[], compare: (item: T) => number): number {
   let low = 0;
   for (let high = items.length; low < high; ) {

@@ -1,11 +1,11 @@
 import type { EngineCapability } from '@semblance/engine-api/engine';
 import type { Renderer } from './renderer.ts';
 
-/** A capability of the builtin engine and the module that does it, imported by worker threads that need it. */
+/** A capability of the builtin engine and its module, which worker threads import on demand. */
 export interface BuiltinCapability extends EngineCapability {
-  /** Offered only where the media tools (ffmpeg and ffprobe) are found. */
+  /** Offered only when ffmpeg and ffprobe are found. */
   readonly needsMedia: boolean;
-  /** Offered only where a speech synthesiser (flite or espeak-ng) is found. */
+  /** Offered only when a speech synthesiser (flite or espeak-ng) is found. */
   readonly needsSpeech?: boolean;
   readonly load: () => Promise<Renderer>;
 }
@@ -14,7 +14,7 @@ export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
   {
     capability: 'face-swap-image',
     slots: 1,
-    // 1002 MiB measured with two pictures of 40 megapixels, 8 bits and alpha; 16 bits need more.
+    // Two pictures of 40 megapixels with 8 bits and alpha need 1002 MiB; 16 bits need more.
     memoryMib: 1536,
     needsMedia: false,
     load: async () => (await import('./photo-swap/photo-swap.ts')).renderPhotoSwap,
@@ -22,7 +22,7 @@ export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
   {
     capability: 'lip-sync',
     slots: 1,
-    // 674 MiB measured at 1080p while the video was played backwards, with ffmpeg; 4K needs more.
+    // A 1080p video played backwards needs 674 MiB, including ffmpeg; 4K needs more.
     memoryMib: 1536,
     needsMedia: true,
     load: async () => (await import('./lip-sync/lip-sync.ts')).renderLipSync,
@@ -44,7 +44,7 @@ export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
   {
     capability: 'character-swap',
     slots: 1,
-    // 611 MiB measured at 1080p with a character of 40 megapixels; the decoder and the encoder run beside it.
+    // A 1080p video with a character of 40 megapixels needs 611 MiB; decoder and encoder run beside it.
     memoryMib: 1536,
     needsMedia: true,
     load: async () => (await import('./identity-swap/identity-swap.ts')).renderIdentitySwap,
@@ -52,7 +52,7 @@ export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
   {
     capability: 'avatar',
     slots: 1,
-    // 318 MiB measured with a portrait of 40 megapixels at 1080p; the encoder and a synthesiser run beside it.
+    // A portrait of 40 megapixels at 1080p needs 318 MiB; the encoder and a synthesiser run beside it.
     memoryMib: 1024,
     needsMedia: true,
     needsSpeech: true,

@@ -13,22 +13,21 @@ import { BUILTIN_CAPABILITIES, type BuiltinCapability } from './capabilities.ts'
 import { WorkerPool } from './pool/worker-pool.ts';
 
 export interface BuiltinEngineOptions {
-  /** Renders at once, one thread each; default: one for each core. */
+  /** Renders at once, one thread each; default: one per core. */
   readonly threads?: number;
-  /** States where converted networks are kept; default as the model cache says. */
-  /** Looks for ffmpeg; default: on PATH. */
+  /** Finds ffmpeg; default: on PATH. */
   readonly findMedia?: typeof findMediaTools;
-  /** Looks for flite and espeak-ng; default: on PATH. */
+  /** Finds flite and espeak-ng; default: on PATH. */
   readonly findSpeech?: typeof findSpeechTools;
   readonly logger?: { warn(fields: object, message: string): void };
 }
 
-/** The engine that runs everywhere: shipped networks and classical image processing on the CPU. */
+/** Creates the engine that runs everywhere: shipped networks and classical image processing on the CPU. */
 export function createBuiltinEngine(options: BuiltinEngineOptions = {}): Engine {
   const threads = options.threads ?? availableParallelism();
   if (!Number.isInteger(threads) || threads < 1)
     throw new RangeError(`threads must be a positive integer, not ${threads}`);
-  // An engine process has no logger of its own: the agent logs what it prints.
+  // The engine process has no logger: the agent logs what the process prints.
   const logger = options.logger ?? {
     warn: (fields: object, message: string) => console.warn(message, fields),
   };
@@ -36,7 +35,7 @@ export function createBuiltinEngine(options: BuiltinEngineOptions = {}): Engine 
     threads,
     onCrash: (error) => logger.warn({ err: error }, 'a render thread ended and will be replaced'),
   });
-  // Until the media tools were looked for, only what does without them.
+  // Until the media tools have been looked for, only capabilities without them are offered.
   let offered: readonly BuiltinCapability[] = BUILTIN_CAPABILITIES.filter(({ needsMedia }) => !needsMedia);
   let unavailable: readonly UnavailableCapability[] = [];
   return {

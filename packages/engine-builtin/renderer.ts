@@ -4,22 +4,22 @@ import type { Media } from '@semblance/media/types';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import type { FaceRecogniser } from '@semblance/vision/face-recogniser';
 
-/** Holds what a worker thread gives the renderer it runs. */
+/** Tools that a worker thread gives to its renderer. */
 export interface RenderTools {
   readonly finder: FaceFinder;
-  /** Tells people apart; its network is loaded when it is first asked for. */
+  /** Recognises people; its network is loaded on the first call. */
   readonly recogniser?: () => Promise<FaceRecogniser>;
-  /** Decoding and encoding of video and sound; made once for a thread. */
+  /** Decodes and encodes video and sound; created once per thread. */
   readonly media: () => Promise<Media>;
-  /** Aborted on cancel. A renderer that does not return to the event loop is told by `checkpoint` only. */
+  /** Aborted on cancel. A renderer that does not return to the event loop learns it from `checkpoint` only. */
   readonly signal: AbortSignal;
-  /** Throws when the render was cancelled; called between steps of at most some tens of milliseconds. */
+  /** Throws when the render was cancelled. It is called at least every few tens of milliseconds. */
   readonly checkpoint: () => void;
   readonly onProgress: (fraction: number, stage: string) => void;
 }
 
 /**
- * Does one capability inside a worker thread.
+ * Runs one capability inside a worker thread.
  * @throws RenderError
  */
 export type Renderer = (work: RenderWork, tools: RenderTools) => Promise<RenderResult>;

@@ -1,10 +1,10 @@
 import type { RenderStage } from '@semblance/engine-api/engine';
 
-/** Wall-clock time of the stages of one render; what a stage takes in several goes is added up. */
+/** Wall-clock time of the stages of one render; repeated runs of a stage are added up. */
 export class StageTimes {
   readonly #milliseconds = new Map<string, number>();
 
-  /** Runs a piece of a stage; what it took counts also when it fails. */
+  /** Runs a part of a stage and adds its time, also when it fails. */
   readonly timed = async <T>(name: string, work: () => T | Promise<T>): Promise<T> => {
     const start = performance.now();
     try {
@@ -14,7 +14,7 @@ export class StageTimes {
     }
   };
 
-  /** In the order in which they first ended. */
+  /** The stages in the order in which they first ended. */
   get stages(): RenderStage[] {
     return [...this.#milliseconds].map(([name, milliseconds]) => ({ name, milliseconds }));
   }

@@ -1,6 +1,6 @@
 {{/*
-Secrets that the chart generates, as YAML: what the cluster has already, else new ones. Worked out once for a rendering,
-so that a Secret and the checksum of it agree.
+Secrets that the chart generates, as YAML: those that the cluster already has, else new ones. They are computed once for
+each rendering, so that a Secret and its checksum agree.
 */}}
 {{- define "semblance.generated" -}}
 {{- if not (hasKey .Values "_generated") -}}
@@ -36,7 +36,7 @@ so that a Secret and the checksum of it agree.
 {{- $_ := set $made "ca" (dict "ca.crt" (b64enc $ca.Cert) "ca.key" (b64enc $ca.Key)) -}}
 {{- range $component := list "gateway" "control-plane" "operator" "agent" -}}
 {{- $held := (lookup "v1" "Secret" $namespace (printf "%s-%s-tls" $fullname $component)).data | default dict -}}
-{{- /* One of another authority (a change of tls.mode, a lost Secret) is of no use. */ -}}
+{{- /* A certificate of another authority (tls.mode changed, or a Secret was lost) cannot be used. */ -}}
 {{- if eq (index $held "ca.crt" | default "") (b64enc $ca.Cert) -}}
 {{- $_ := set $made $component (pick $held "tls.crt" "tls.key" "ca.crt") -}}
 {{- else -}}
@@ -65,7 +65,7 @@ authorization {
 }
 {{ end -}}
 
-{{/* Secrets of the owner's by the value that names them, with the keys that must be in them, as YAML. */}}
+{{/* Existing Secrets, as YAML: the name and the required keys, by the value that names the Secret. */}}
 {{- define "semblance.existingSecrets" -}}
 {{- $all := dict -}}
 {{- with .Values.secrets.existingSecret -}}
@@ -88,7 +88,9 @@ authorization {
 {{- toYaml $all -}}
 {{- end -}}
 
-{{/* Changes when the owner's Secrets have, as the cluster has them: what Pods took from them they took at their start. */}}
+{{/*
+Checksum of the existing Secrets in the cluster. A change restarts the Pods, which read the Secrets only at their start.
+*/}}
 {{- define "semblance.existingSecretsChecksum" -}}
 {{- $held := dict -}}
 {{- range $setting, $keys := include "semblance.existingSecrets" . | fromYaml -}}
@@ -97,11 +99,11 @@ authorization {
 {{- $held | toJson | sha256sum -}}
 {{- end -}}
 
-{{/* Changes when the generated Secrets do, and with it the Pods that read them. */}}
+{{/* Checksum of the generated Secrets. A change restarts the Pods that read them. */}}
 {{- define "semblance.secretsChecksum" -}}
 {{- $made := include "semblance.generated" . | fromYaml -}}
 {{- $used := dict -}}
-{{- /* What nobody keeps is another at every rendering. */ -}}
+{{- /* Only stored Secrets count, because the others differ at every rendering. */ -}}
 {{- if not .Values.secrets.existingSecret }}{{ $_ := set $used "internal" $made.internal }}{{ end -}}
 {{- if not .Values.postgres.existingSecret }}{{ $_ := set $used "postgres" $made.postgres }}{{ end -}}
 {{- if not .Values.nats.existingSecret }}{{ $_ := set $used "nats" $made.nats }}{{ end -}}
@@ -118,7 +120,7 @@ authorization {
 {{- .Values.nats.existingSecret | default (printf "%s-nats" (include "semblance.fullname" .)) -}}
 {{- end -}}
 
-{{/* Kept when the release goes, if the data it opens is kept. */}}
+{{/* Keeps an object after the release is uninstalled, if the data that it opens is kept. */}}
 {{- define "semblance.keep" -}}
 {{- if .Values.persistence.keep }}
 annotations:

@@ -1,4 +1,4 @@
-{{/* Which parts are the owner's and which the chart brings for evaluation; "true" or nothing. */}}
+{{/* Whether a part is external, "true", or installed by the chart for evaluation, empty. */}}
 {{- define "semblance.externalPostgres" -}}{{ if .Values.postgres.existingSecret }}true{{ end }}{{- end -}}
 {{- define "semblance.externalNats" -}}{{ if .Values.nats.existingSecret }}true{{ end }}{{- end -}}
 {{- define "semblance.s3" -}}{{ if .Values.objects.s3.bucket }}true{{ end }}{{- end -}}
@@ -16,8 +16,8 @@
 {{- end -}}
 
 {{/*
-Whether a volume of the evaluation is a claim: (dict "root" $ "component" "postgres"). What was decided when it was made
-stays: a StorageClass that comes or goes must not take data away in an upgrade.
+Whether a volume for evaluation is a claim: (dict "root" $ "component" "postgres"). The decision of the installation
+stays, because a new or removed StorageClass must not lose data in an upgrade.
 */}}
 {{- define "semblance.persistent" -}}
 {{- $root := .root -}}
@@ -43,7 +43,7 @@ true
 {{- end -}}
 {{- end -}}
 
-{{/* The volume at the gateway is a claim (of the owner's or ours). */}}
+{{/* Name of the claim of the gateway's volume, existing or from the chart; empty when the volume is no claim. */}}
 {{- define "semblance.objectsClaim" -}}
 {{- if .Values.objects.volume.existingClaim -}}
 {{- .Values.objects.volume.existingClaim -}}
@@ -52,14 +52,15 @@ true
 {{- end -}}
 {{- end -}}
 
-{{/* Values of a pool over those that every pool has: (dict "root" $ "pool" $pool). */}}
+{{/* Values of a pool, merged over the defaults of all pools: (dict "root" $ "pool" $pool). */}}
 {{- define "semblance.pool" -}}
 {{- mergeOverwrite (deepCopy .root.Values.agents) (deepCopy (.pool | default dict)) | toYaml -}}
 {{- end -}}
 
 {{/*
-Whose a definition is that the cluster has and this release may not touch: "namespace/release" of another release, "none"
-when no release made it, nothing when it is absent or ours. (dict "root" $ "name" "renderjobs.semblance.dev")
+Owner of a CRD in the cluster that this release must not change: "namespace/release" of another release, or "none" when
+no release created it. Empty when the CRD is absent or belongs to this release.
+(dict "root" $ "name" "renderjobs.semblance.dev")
 */}}
 {{- define "semblance.crdOwner" -}}
 {{- $found := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" .name -}}

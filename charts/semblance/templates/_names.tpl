@@ -2,7 +2,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* At most 40 characters, so that every name made with it is at most 63. */}}
+{{/* Prefix of names: at most 40 characters, so that every name made with it has at most 63. */}}
 {{- define "semblance.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
@@ -13,7 +13,10 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What selects the Pods of a component: (dict "root" $ "component" "gateway"). Never changes, for selectors cannot. */}}
+{{/*
+Labels that select the Pods of a component: (dict "root" $ "component" "gateway"). They must never change, because
+selectors are immutable.
+*/}}
 {{- define "semblance.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "semblance.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -34,14 +37,14 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end }}
 {{- end -}}
 
-{{/* Labels of a Pod: without versions, so that an upgrade that changes nothing else restarts nothing. */}}
+{{/* Labels of a Pod. They contain no versions, so that an upgrade that changes nothing else restarts nothing. */}}
 {{- define "semblance.podLabels" -}}
 {{- $fixed := include "semblance.selectorLabels" . | fromYaml -}}
 {{- $part := dict "app.kubernetes.io/part-of" "semblance" -}}
 {{- merge $fixed $part (.extra | default dict) (deepCopy .root.Values.podLabels) (deepCopy .root.Values.commonLabels) | toYaml -}}
 {{- end -}}
 
-{{/* registry/repository with a digest, else a tag: (dict "root" $ "image" .Values.image). */}}
+{{/* Name of an image, with its digest or else its tag: (dict "root" $ "image" .Values.image). */}}
 {{- define "semblance.image" -}}
 {{- $registry := .root.Values.global.imageRegistry | default .image.registry -}}
 {{- $name := .image.repository -}}
@@ -57,7 +60,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{ include "semblance.fullname" .root }}-{{ .component }}
 {{- end -}}
 
-{{/* Hosts and ports inside the cluster. */}}
+{{/* Addresses inside the cluster. */}}
 {{- define "semblance.gatewayOrigin" -}}
 http://{{ include "semblance.fullname" . }}-gateway.{{ .Release.Namespace }}.svc:{{ .Values.gateway.service.port }}
 {{- end -}}
@@ -65,7 +68,7 @@ http://{{ include "semblance.fullname" . }}-gateway.{{ .Release.Namespace }}.svc
 {{ include "semblance.fullname" . }}-control-plane.{{ .Release.Namespace }}.svc:9090
 {{- end -}}
 
-{{/* Hosts with a wildcard name no place. Empty: nothing says where clients reach the gateway. */}}
+{{/* Public origin of the gateway; empty when no value tells it. A host with a wildcard is no address. */}}
 {{- define "semblance.publicUrlFound" -}}
 {{- $hostnames := list -}}
 {{- range .Values.httpRoute.hostnames }}{{ if not (hasPrefix "*" .) }}{{ $hostnames = append $hostnames . }}{{ end }}{{ end -}}

@@ -1,11 +1,11 @@
-{{/* Rules of egress, each a list with one entry. */}}
+{{/* Egress and ingress rules, each a list with one entry. */}}
 {{- define "semblance.toDns" -}}
 - ports:
     - { port: 53, protocol: UDP }
     - { port: 53, protocol: TCP }
 {{- end -}}
 
-{{/* (dict "root" $ "component" "gateway" "port" 8080) */}}
+{{/* Egress to a component: (dict "root" $ "component" "gateway" "port" 8080). */}}
 {{- define "semblance.toComponent" -}}
 - to:
     - podSelector:
@@ -15,7 +15,7 @@
     - { port: {{ .port }}, protocol: TCP }
 {{- end -}}
 
-{{/* (dict "root" $ "from" (list "gateway") "port" 9090) */}}
+{{/* Ingress from components: (dict "root" $ "from" (list "gateway") "port" 9090). */}}
 {{- define "semblance.fromComponents" -}}
 - from:
     {{- range .from }}
@@ -38,7 +38,10 @@
     - { port: 8081, protocol: TCP }
 {{- end -}}
 
-{{/* The Kubernetes API: as set, else the addresses that the cluster names, else (rendered without one) any. */}}
+{{/*
+Egress to the Kubernetes API: the addresses in the values, else those that the cluster reports. Rendered without a
+cluster: any address.
+*/}}
 {{- define "semblance.toKubeApi" -}}
 {{- $cidrs := .Values.networkPolicy.kubeApi.cidrs -}}
 {{- $ports := .Values.networkPolicy.kubeApi.ports -}}
@@ -66,7 +69,7 @@
   {{- end }}
 {{- end -}}
 
-{{/* PostgreSQL, NATS, S3 and a trace collector of the owner's. */}}
+{{/* Egress to external PostgreSQL, NATS, S3 and trace collector. */}}
 {{- define "semblance.toExternal" -}}
 {{- $ports := list -}}
 {{- range .Values.networkPolicy.external.ports }}{{ $ports = append $ports (int .) }}{{ end -}}
@@ -89,7 +92,7 @@
   {{- end }}
 {{- end -}}
 
-{{/* Agents fetch and store by links, at the gateway or at S3. */}}
+{{/* Egress to the object store. Agents fetch and store by links, at the gateway or at S3. */}}
 {{- define "semblance.toObjects" -}}
 {{ include "semblance.toComponent" (dict "root" . "component" "gateway" "port" 8080) }}
 {{- if include "semblance.s3" . }}
@@ -97,7 +100,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* Metadata and head of a policy: (dict "root" $ "component" "gateway"). */}}
+{{/* Head of a NetworkPolicy: (dict "root" $ "component" "gateway"). */}}
 {{- define "semblance.policyHead" -}}
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy

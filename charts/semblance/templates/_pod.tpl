@@ -1,4 +1,4 @@
-{{/* What the restricted Pod Security Standard asks for. */}}
+{{/* Settings that the restricted Pod Security Standard requires. */}}
 {{- define "semblance.podSecurityContext" -}}
 runAsNonRoot: true
 runAsUser: 65532
@@ -26,7 +26,7 @@ imagePullSecrets:
 {{- end }}
 {{- end -}}
 
-{{/* (dict "root" $ "component" "gateway" "values" .Values.gateway "many" true) */}}
+{{/* Scheduling of a Pod: (dict "root" $ "component" "gateway" "values" .Values.gateway "many" true). */}}
 {{- define "semblance.scheduling" -}}
 {{- with .values.nodeSelector }}
 nodeSelector:
@@ -63,8 +63,8 @@ priorityClassName: {{ . }}
 {{- end -}}
 
 {{/*
-Environment of a container, as a list: what the chart sets (YAML in "base"), then the owner's, which take the place of
-entries with their name. A name stands in it once: server-side apply refuses it otherwise.
+Environment of a container, as a list: the variables of the chart (YAML in "base"), then those of the values, which
+replace entries of the same name. Each name occurs once, because server-side apply refuses duplicates.
 */}}
 {{- define "semblance.env" -}}
 {{- $entries := dict -}}
@@ -78,7 +78,7 @@ entries with their name. A name stands in it once: server-side apply refuses it 
 {{- toYaml $list -}}
 {{- end -}}
 
-{{/* Of every service and agent. */}}
+{{/* Environment of every service and agent. */}}
 {{- define "semblance.baseEnv" -}}
 - name: SEMBLANCE_LOG_LEVEL
   value: {{ .Values.logLevel }}
@@ -96,7 +96,7 @@ entries with their name. A name stands in it once: server-side apply refuses it 
 {{ include "semblance.caEnv" . }}
 {{- end -}}
 
-{{/* Authorities of the owner's, trusted beside those that Node.js knows. */}}
+{{/* Certificate authorities from the values, trusted in addition to those of Node.js. */}}
 {{- define "semblance.caEnv" -}}
 {{- with .Values.caBundle }}
 {{- if or .existingSecret .existingConfigMap }}
@@ -112,7 +112,7 @@ entries with their name. A name stands in it once: server-side apply refuses it 
     fieldRef: { fieldPath: metadata.namespace }
 {{- end -}}
 
-{{/* Where the objects are: (dict "root" $ "gateway" true). */}}
+{{/* Location of the object store: (dict "root" $ "gateway" true). */}}
 {{- define "semblance.objectsEnv" -}}
 {{- $root := .root -}}
 {{- $s3 := $root.Values.objects.s3 -}}
@@ -188,7 +188,7 @@ entries with their name. A name stands in it once: server-side apply refuses it 
 {{- end }}
 {{- end -}}
 
-{{/* Alive, and able to do its work; and what it said last, when it ended by itself, for `kubectl describe`. */}}
+{{/* Probes of every service and agent. After a failure `kubectl describe` shows the last log lines. */}}
 {{- define "semblance.probes" -}}
 terminationMessagePolicy: FallbackToLogsOnError
 livenessProbe:
@@ -203,7 +203,7 @@ readinessProbe:
   failureThreshold: 2
 {{- end -}}
 
-{{/* Of a service: it takes seconds to start, and on a node that is short of time more than it may be silent later. */}}
+{{/* Probes of a service. On a busy node it may take longer to start than it may later be silent. */}}
 {{- define "semblance.serviceProbes" -}}
 startupProbe:
   httpGet: { path: /healthz, port: health }

@@ -30,7 +30,7 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, delete, patch]
-{{- /* Its own namespace, to see that it is being deleted. */}}
+{{- /* It reads its own namespace to see whether that is being deleted. */}}
 - apiGroups: [""]
   resources: [namespaces]
   resourceNames: [{{ .Release.Namespace }}]
@@ -50,14 +50,14 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [get]
-{{- /* Its own namespace, to see that it is being deleted. */}}
+{{- /* It reads its own namespace to see whether that is being deleted. */}}
 - apiGroups: [""]
   resources: [namespaces]
   resourceNames: [{{ .Release.Namespace }}]
   verbs: [get]
 {{- end -}}
 
-{{/* The Jobs that install pools and that clear up before the release goes. */}}
+{{/* The Jobs that apply the pools, and that clean up before the release is uninstalled. */}}
 {{- define "semblance.rules.hooks" -}}
 - apiGroups: [semblance.dev]
   resources: [renderjobs, livesessions, gpuagents, agentpools]

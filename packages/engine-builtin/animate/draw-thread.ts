@@ -2,7 +2,7 @@ import { serveFrames } from '../pool/serve-frames.ts';
 import type { PoseToDraw, SentFrame } from './draw-threads.ts';
 import { drawPortrait, withRig } from './portrait.ts';
 
-/** Entry of a thread that draws portraits in poses. */
+/** Entry file of a thread that draws portraits in poses. */
 
 serveFrames(withRig, (portrait, { pose, into }: PoseToDraw) => {
   const answer = drawPortrait(portrait, pose, into) as SentFrame;

@@ -1,18 +1,21 @@
 import { FrameThreads } from '../pool/frame-threads.ts';
 import type { PortraitData, Pose } from './portrait.ts';
 
-/** A frame whose memory is handed over. */
+/** A frame whose memory moves with the message. */
 export type SentFrame = Uint8Array<ArrayBuffer>;
 
 export interface PoseToDraw {
   readonly pose: Pose;
-  /** A frame drawn before of the same portrait, to be drawn over. */
+  /** An earlier frame of the same portrait, whose memory is drawn over. */
   readonly into: SentFrame | undefined;
 }
 
 let shared: DrawThreads | undefined;
 
-/** Threads that draw portraits while another follows a driver; made once for each thread that renders. */
+/**
+ * Returns the threads that draw portraits while another thread tracks a driver; each rendering thread makes them
+ * once.
+ */
 export function drawThreads(): DrawThreads {
   shared ??= new DrawThreads();
   return shared;
@@ -23,7 +26,7 @@ export class DrawThreads extends FrameThreads<PortraitData, PoseToDraw, SentFram
     super(new URL('./draw-thread.ts', import.meta.url), count);
   }
 
-  /** @param into a frame drawn before of the same portrait, whose memory is given away */
+  /** @param into an earlier frame of the same portrait, whose memory is given away */
   draw(render: number, pose: Pose, into: SentFrame | undefined): Promise<SentFrame> {
     return this.ask(render, { pose, into }, into ? [into.buffer] : []);
   }

@@ -4,15 +4,15 @@ import { smoothstep } from '@semblance/vision/plane/plane';
 import type { HeadShape } from './head-shape.ts';
 import { LIP_POINTS, LIP_ROWS, lipColumn, lipGaps, lipsOf } from './lips.ts';
 
-/** How a face differs from the still; lengths in IOD, in the face's own frame. */
+/** Difference of a face from the still. Lengths are in IOD, in the face's own frame. */
 export interface Expression {
   /** Offsets of the {@link LIP_POINTS}, x and y in turn. */
   readonly lips?: Float32Array;
-  /** How far the chin goes down. */
+  /** Distance by which the chin goes down. */
   readonly jaw?: number;
   /** Openness of the person's right and left eye: 1 as in the still, 0 closed. */
   readonly eyes?: readonly [number, number];
-  /** How far the brows rise: right inner and outer end, left inner and outer end. */
+  /** Rise of the brows: right inner and outer end, left inner and outer end. */
   readonly brows?: readonly [number, number, number, number];
 }
 
@@ -31,17 +31,17 @@ const LEFT_LIDS = {
   above: [342, 445, 444, 443, 442, 441, 413],
   below: [255, 339, 254, 253, 252, 256, 341],
 };
-/** States where the lids meet, from the upper rim (0) to the lower one (1). */
+/** Position where the lids meet, from the upper rim (0) to the lower one (1). */
 const LIDS_MEET = 0.82;
 
-/** How one vertex follows a few control points: their places in the list of controls, and their weights. */
+/** The control points that one vertex follows: their indices in the list of controls, and their weights. */
 interface Binding {
   readonly vertex: number;
   readonly controls: readonly number[];
   readonly weights: readonly number[];
 }
 
-/** Holds what turns an expression into offsets of the vertices of one head; made once. */
+/** Turns expressions into vertex offsets of one head; made once. */
 export class ExpressionRig {
   /** The lips at rest. */
   readonly lips: Float32Array;
@@ -66,13 +66,13 @@ export class ExpressionRig {
     const mouthY = (yOf(own, 61) + yOf(own, 291)) / 2;
     this.#skin = bind(own, free, LIPS_OUTER, (v, distance) => {
       const up = yOf(own, v) < mouthY;
-      // The nose stays where it is; cheeks and chin go along.
+      // The nose stays; cheeks and chin move along.
       const reach = up ? 0.2 : 0.34;
       return Math.exp(-((distance / reach) ** 2));
     });
     this.#brows = bind(own, free, [...RIGHT_BROW, ...LEFT_BROW], (v, distance) => {
       if (RIMS.has(v)) return 0;
-      // The lid hangs below the brow: it gives, and the eye stays where it is.
+      // The lid hangs below the brow, so it stretches while the eye stays.
       const lid = FOLDS.has(v) ? 0.12 : ABOVE.has(v) ? 0.45 : 1;
       return lid * Math.exp(-((distance / 0.24) ** 2));
     });
@@ -118,7 +118,7 @@ export class ExpressionRig {
     return jaw;
   }
 
-  /** A jaw that goes with these lips: it follows the middle of the lower one, not all the way. */
+  /** Returns the drop of the jaw for these lips: it follows the middle of the lower lip, but not completely. */
   #jawDrop(lips: Float32Array): number {
     let lower = 0;
     for (const k of [3, 4, 5]) lower += (lips[lipColumn(k).lowerInner * 2 + 1] as number) / 3;
@@ -203,7 +203,7 @@ function bind(
   return out;
 }
 
-/** Moves vertices with their controls; what the controls leave of a vertex follows the jaw. */
+/** Moves vertices with their controls; the rest of a vertex's weight follows the jaw. */
 function follow(
   bindings: readonly Binding[],
   controls: Float32Array,

@@ -4,11 +4,11 @@ import type { Matrix3 } from './rotation.ts';
 
 /**
  * The face's own frame: x from the right eye to the left one, y from the forehead to the chin, z into the head. The
- * origin lies between the eyes; lengths in it are shares of the distance between the eyes.
+ * origin is between the eyes; lengths are shares of the eye distance.
  */
 export interface FaceFrame {
   readonly origin: readonly [number, number, number];
-  /** Distance between the centres of the eyes, pixels (IOD). */
+  /** Distance between the centres of the eyes, in pixels (IOD). */
   readonly iod: number;
   /** Columns are the axes in the camera's frame. */
   readonly axes: Matrix3;
@@ -35,7 +35,7 @@ export function faceFrame(points: Float32Array): FaceFrame {
   };
 }
 
-/** Points of the camera's frame in the face's own, x, y, z of each. */
+/** Converts points from the camera's frame to the face's own; x, y, z of each. */
 export function toFaceFrame(frame: FaceFrame, points: Float32Array): Float32Array {
   const out = new Float32Array(points.length);
   const { axes, origin, iod } = frame;
@@ -50,7 +50,7 @@ export function toFaceFrame(frame: FaceFrame, points: Float32Array): Float32Arra
   return out;
 }
 
-/** The opposite of {@link toFaceFrame}. */
+/** The inverse of {@link toFaceFrame}. */
 export function fromFaceFrame(frame: FaceFrame, points: Float32Array): Float32Array {
   const out = new Float32Array(points.length);
   const { axes, origin, iod } = frame;

@@ -25,7 +25,7 @@ beforeAll(async () => {
   finder = new FaceFinder({ blazeface, facemesh });
 });
 
-/** How far the outline beside the farther cheek lies inside of the cheek's edge, at worst; IOD. */
+/** Returns how far the outline beside the farther cheek lies inside the cheek's edge, at worst, in IOD. */
 function fold(points: Float32Array, { axes, iod }: FaceFrame, side: number): number {
   const norm = Math.hypot(axes[0] as number, axes[3] as number);
   const [cos, sin] = [(axes[0] as number) / norm, (axes[3] as number) / norm];

@@ -6,15 +6,15 @@ import { type FaceFrame, toFaceFrame } from './face-frame.ts';
 import { LIP_COLUMNS, LIP_POINTS, LIP_ROWS, lipColumn } from './lips.ts';
 import { anglesOf } from './rotation.ts';
 
-/** How far outside of the face's outline the rings of the head lie, in IOD. */
+/** Distances of the head's rings from the outline of the face, in IOD. */
 const RINGS = [0.08, 0.2, 0.36, 0.56, 0.8, 1.1, 1.5, 2, 2.6, 3.4] as const;
 const SIDES = FACE_OVAL.length;
-/** How deep the outline of the head and the neck lie behind the eyes, in IOD. */
+/** Depth of the head's outline and of the neck behind the eyes, in IOD. */
 const OUTLINE_DEPTH = 1;
 /** The joint about which a head turns, in the face's own frame. */
 export const NECK: readonly [number, number, number] = [0, 1.25, 0.95];
 
-/** The face's mesh continued over hair, ears, neck and shoulders to where nothing moves. */
+/** The face's mesh, continued over hair, ears, neck and shoulders to where nothing moves. */
 export interface HeadShape {
   /** x, y, z of each vertex at rest, in pixels: the mesh's points, then ring after ring. */
   readonly rest: Float32Array;
@@ -22,19 +22,19 @@ export interface HeadShape {
   readonly own: Float32Array;
   /** x and y of each vertex at rest: its place on the texture. */
   readonly texture: Float32Array;
-  /** How far each vertex goes along with the head, 0–1: 1 on the head, 0 on the shoulders. */
+  /** How far each vertex follows the head: 1 on the head, 0 on the shoulders. */
   readonly follow: Float32Array;
   /** Triangles between the face's outline and the rings, outermost first. */
   readonly surround: Uint16Array;
-  /** The mesh's own triangles without the eyes' openings. */
+  /** The mesh's own triangles without the eye openings. */
   readonly skin: Uint16Array;
-  /** The eyes' openings. */
+  /** The eye openings. */
   readonly eyes: Uint16Array;
 }
 
 /**
  * Builds the rings around a face.
- * @param cut how near to each border of the picture the head is cut off; there it cannot move
+ * @param cut distance from each border of the picture at which the head is cut off and cannot move
  */
 export function headShape(
   points: Float32Array,
@@ -46,7 +46,7 @@ export function headShape(
   const rest = new Float32Array(count * 3);
   rest.set(flattenFarSide(points, frame));
   const center = [0, 0];
-  // The face's down in the picture.
+  // The face's down direction in the picture.
   const down = [axes[1] as number, axes[4] as number];
   const norm = Math.hypot(...down);
   for (const i of FACE_OVAL) {
@@ -61,7 +61,8 @@ export function headShape(
     const ox = x - (center[0] as number);
     const oy = y - (center[1] as number);
     const length = Math.hypot(ox, oy);
-    // Above the forehead the skull goes back slowly; beside it the face's outline is as deep as the head's already.
+    // Above the forehead the skull recedes slowly; beside it the outline of the face is already as deep as the
+    // head.
     const up = -(ox * (down[0] as number) + oy * (down[1] as number)) / norm / length;
     const reach = 0.75 + 0.85 * Math.max(0, up);
     RINGS.forEach((distance, ring) => {
@@ -99,14 +100,14 @@ export function headShape(
   return { rest, own, texture, follow, surround: surroundTriangles(), ...splitFace() };
 }
 
-/** Lips this far apart at the middle show teeth between them, IOD. */
+/** Distance of the lips at the middle from which teeth are visible between them, in IOD. */
 const PARTED = 0.05;
 /** Share of the way from a lip's edge to the row of points beside it. */
 const INSET = 0.6;
 
 /**
- * Of parted lips, the mesh's edges lie a little inside the opening, on teeth. These would be drawn along between lips
- * that close, so the edges' colours are taken from the lips.
+ * With parted lips the mesh's edges lie a little inside the opening, on teeth, and would carry them along between
+ * closing lips. So the colours of the edges are taken from the lips.
  */
 function insetLips(own: Float32Array, texture: Float32Array): void {
   if ((own[14 * 3 + 1] as number) - (own[13 * 3 + 1] as number) < PARTED) return;
@@ -125,12 +126,12 @@ function insetLips(own: Float32Array, texture: Float32Array): void {
   }
 }
 
-/** A surface seen at a flatter angle than this (cosine) shows next to nothing of itself. */
+/** Cosine of the angle beyond which a surface is seen edge-on and shows almost nothing. */
 const EDGE_ON = 0.4;
 
 /**
- * A turned face shows its farther cheek edge-on, and the mesh goes on behind it. Turned back, that would be spread out
- * from the few pixels there are, which show hair and background as well: it is made as flat as the part that is seen.
+ * Flattens the far side of a turned face. The picture shows its farther cheek edge-on and the mesh continues behind
+ * it. Turned back, it would be stretched from few pixels that also show hair and background.
  */
 function flattenFarSide(points: Float32Array, frame: FaceFrame): Float32Array {
   const out = points.slice();
@@ -156,16 +157,16 @@ function flattenFarSide(points: Float32Array, frame: FaceFrame): Float32Array {
   return out;
 }
 
-/** Points at most this far above or below count as being at a point's height, IOD. */
+/** Largest vertical distance of points at the same height, in IOD. */
 const SAME_HEIGHT = 0.12;
-/** Furthest that a cheek is folded back, IOD. */
+/** Largest distance by which a cheek is folded back, in IOD. */
 const FOLD = 0.25;
 
 /**
- * Of what lies behind the edge of a turned face the picture shows nothing; the mesh folds it back over the cheek. Moved
- * out to the edge, it brings no second cheek along when the head is turned back.
- * @param out the mesh, changed in its place
- * @param side on which the edge is: 1 at the person's left, -1 at the right
+ * Moves the mesh that folds back behind the edge of a turned face out to the edge, because the picture shows
+ * nothing of it. So no second cheek appears when the head turns back.
+ * @param out the mesh, changed in place
+ * @param side of the edge: 1 at the person's left, -1 at the right
  */
 function unfold(out: Float32Array, hidden: readonly number[], frame: FaceFrame, side: number): void {
   const { axes, iod } = frame;
@@ -181,7 +182,7 @@ function unfold(out: Float32Array, hidden: readonly number[], frame: FaceFrame, 
     for (let other = 0; other < POINTS; other++) {
       if (Math.abs(along(other) - along(v)) < SAME_HEIGHT * iod) edge = Math.max(edge, across(other));
     }
-    // Points that face away in the middle of the face, as beside the nose, stay.
+    // Points in the middle of the face that face away, as beside the nose, stay.
     if (edge - across(v) > FOLD * iod) continue;
     const by = (edge - across(v)) * side;
     out[v * 3] = (from[v * 3] as number) + by * acrossX;
@@ -189,7 +190,7 @@ function unfold(out: Float32Array, hidden: readonly number[], frame: FaceFrame, 
   }
 }
 
-/** How far each point of the mesh faces the viewer: 1 straight on, 0 edge-on, below 0 away. */
+/** Returns how far each mesh point faces the viewer: 1 straight on, 0 edge-on, below 0 away. */
 function facings(points: Float32Array): Float32Array {
   const normals = new Float32Array(POINTS * 3);
   for (let t = 0; t < FACE_TRIANGLES.length; t += 3) {
@@ -211,7 +212,7 @@ function facings(points: Float32Array): Float32Array {
   });
 }
 
-/** Strips between neighbouring rings. */
+/** Returns the strips between neighbouring rings. */
 function surroundTriangles(): Uint16Array {
   const vertex = (ring: number, side: number): number =>
     ring < 0 ? (FACE_OVAL[side % SIDES] as number) : POINTS + ring * SIDES + (side % SIDES);
@@ -220,14 +221,14 @@ function surroundTriangles(): Uint16Array {
     for (let side = 0; side < SIDES; side++) {
       const [a, b] = [vertex(ring - 1, side), vertex(ring - 1, side + 1)];
       const [c, d] = [vertex(ring, side), vertex(ring, side + 1)];
-      // FACE_OVAL runs clockwise on the picture; triangles seen from the front run the other way.
+      // FACE_OVAL runs clockwise in the picture; front-facing triangles run the other way.
       out.push(a, b, c, b, d, c);
     }
   }
   return Uint16Array.from(out);
 }
 
-/** Rings of points that bound the eyes' openings. */
+/** Rings of points that bound the eye openings. */
 const EYE_POINTS = [
   new Set([33, 7, 163, 144, 145, 153, 154, 155, 133, 173, 157, 158, 159, 160, 161, 246]),
   new Set([263, 249, 390, 373, 374, 380, 381, 382, 362, 398, 384, 385, 386, 387, 388, 466]),
@@ -244,10 +245,10 @@ function splitFace(): { skin: Uint16Array; eyes: Uint16Array } {
   return { skin: Uint16Array.from(skin), eyes: Uint16Array.from(eyes) };
 }
 
-/** The triangles ordered so that the farthest from the viewer come first. */
+/** Sorts triangles so that those farthest from the viewer come first. */
 export function farthestFirst(triangles: Uint16Array, depth: Float32Array): Uint16Array {
   const count = triangles.length / 3;
-  // Depth in the upper half of a key and the triangle's number in the lower: plain numbers sort fastest.
+  // A key has the depth in its upper half and the triangle number in the lower half: plain numbers sort fastest.
   const keys = new Float64Array(count);
   for (let t = 0; t < count; t++) {
     const z =

@@ -1,15 +1,15 @@
 import { LIPS_INNER, LIPS_OUTER } from '@semblance/vision/face-regions';
 
 /**
- * The 40 points that shape a mouth: {@link LIPS_OUTER}, then {@link LIPS_INNER}. Shapes and offsets of them are x and y
- * in turn, in the face's own frame.
+ * The 40 points that shape a mouth: {@link LIPS_OUTER}, then {@link LIPS_INNER}. Shapes and offsets are x and y in
+ * turn, in the face's own frame.
  */
 export const LIP_POINTS = [...LIPS_OUTER, ...LIPS_INNER] as const;
 const OUTER = LIPS_OUTER.length;
 
 /** Columns between the corners, from the person's right to the left. */
 export const LIP_COLUMNS = 9;
-/** Places in {@link LIP_POINTS} of one column: outline and opening, of the upper and of the lower lip. */
+/** Indices in {@link LIP_POINTS} of one column: outline and opening, of the upper and of the lower lip. */
 export const lipColumn = (
   k: number,
 ): { upperOuter: number; upperInner: number; lowerInner: number; lowerOuter: number } => ({
@@ -18,10 +18,10 @@ export const lipColumn = (
   lowerInner: OUTER + 1 + k,
   lowerOuter: 1 + k,
 });
-/** Places of the corners in {@link LIP_POINTS}: outer right, outer left, inner right, inner left. */
+/** Indices of the corners in {@link LIP_POINTS}: outer right, outer left, inner right, inner left. */
 export const LIP_CORNERS = [0, 10, OUTER, OUTER + 10] as const;
 
-/** Rows of the lips between outline and opening, in the columns' order, with their share of the way inwards. */
+/** Rows of the lips between outline and opening, in the order of the columns, with their share of the way inwards. */
 export const LIP_ROWS = [
   {
     upper: [184, 74, 73, 72, 11, 302, 303, 304, 408],
@@ -35,7 +35,7 @@ export const LIP_ROWS = [
   },
 ] as const;
 
-/** The lips of a mesh in the face's own frame. */
+/** Returns the lips of a mesh in the face's own frame. */
 export function lipsOf(own: Float32Array): Float32Array {
   const out = new Float32Array(LIP_POINTS.length * 2);
   LIP_POINTS.forEach((index, i) => {
@@ -45,7 +45,7 @@ export function lipsOf(own: Float32Array): Float32Array {
   return out;
 }
 
-/** Openings of the columns. */
+/** Returns the openings of the columns. */
 export function lipGaps(lips: Float32Array): Float32Array {
   return Float32Array.from({ length: LIP_COLUMNS }, (_, k) => {
     const { upperInner, lowerInner } = lipColumn(k);
@@ -53,7 +53,7 @@ export function lipGaps(lips: Float32Array): Float32Array {
   });
 }
 
-/** Opening of a mouth at its middle, the mean of three columns. */
+/** Returns the opening of a mouth at its middle, the mean of three columns. */
 export function middleGap(lips: Float32Array): number {
   const gaps = lipGaps(lips);
   return ((gaps[3] as number) + (gaps[4] as number) + (gaps[5] as number)) / 3;
@@ -68,8 +68,8 @@ export function mouthWidth(lips: Float32Array): number {
 const LOWER_SHARE = 0.8;
 
 /**
- * Changes offsets so that the columns are open as told.
- * @param rest the lips that the offsets are added to
+ * Changes offsets so that the columns have the given openings.
+ * @param rest the lips to which the offsets are added
  */
 export function setGaps(rest: Float32Array, offsets: Float32Array, gaps: ArrayLike<number>): void {
   const add = (point: number, by: number): void => {
@@ -86,17 +86,17 @@ export function setGaps(rest: Float32Array, offsets: Float32Array, gaps: ArrayLi
   }
 }
 
-/** A mouth in a few words; all zero is a relaxed, closed mouth. */
+/** A mouth in a few numbers; all zero is a relaxed, closed mouth. */
 export interface MouthShape {
-  /** Opening at the middle, IOD. */
+  /** Opening at the middle, in IOD. */
   readonly open: number;
-  /** 0 as at rest, 1 pulled wide as in "ee". */
+  /** 0 at rest, 1 pulled wide as in "ee". */
   readonly spread: number;
-  /** 0 as at rest, 1 rounded as in "oo". */
+  /** 0 at rest, 1 rounded as in "oo". */
   readonly round: number;
 }
 
-/** Offsets that give a mouth at rest this shape. */
+/** Returns the offsets that give a mouth at rest this shape. */
 export function shapeLips(rest: Float32Array, shape: MouthShape): Float32Array {
   const offsets = new Float32Array(rest.length);
   const [right, left] = LIP_CORNERS;
@@ -106,7 +106,7 @@ export function shapeLips(rest: Float32Array, shape: MouthShape): Float32Array {
   for (let i = 0; i < LIP_POINTS.length; i++) {
     const x = (rest[i * 2] as number) - middle;
     offsets[i * 2] = x * widen;
-    // Pulled corners rise a little, and a rounded mouth's lips come forward, which shows as fuller lips.
+    // Pulled corners rise a little. The lips of a rounded mouth come forward and look fuller.
     offsets[i * 2 + 1] = -0.03 * shape.spread * Math.abs(x / half) ** 2;
   }
   const gaps = Float32Array.from({ length: LIP_COLUMNS }, (_, k) => {

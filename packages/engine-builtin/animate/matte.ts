@@ -5,14 +5,14 @@ import { blur, fillPolygon, grow, type Plane, plane, smoothstep } from '@semblan
 import { opponent } from '../swap/skin.ts';
 import type { FaceFrame } from './face-frame.ts';
 
-/** Cells of a colour histogram to a side. */
+/** Cells of a colour histogram per side. */
 const BINS = 20;
 const ROUNDS = 6;
 
 /**
- * How much of each pixel belongs to the person: head with hair or hat, ears, neck, shoulders. Colours of person and
- * background are learnt from where a person is expected around a face, again and again (as GrabCut does; Rother et al.
- * 2004), and the edge follows the picture's (guided filter; He et al. 2010).
+ * Returns the share of the person in each pixel: head with hair or hat, ears, neck, shoulders. The colours of
+ * person and background are learned iteratively from where a person is expected around a face (as in GrabCut;
+ * Rother et al. 2004). The edge follows the picture's edge (guided filter; He et al. 2010).
  * @param image part of the picture around the face
  * @param place the face's mesh and frame in pixels of `image`
  */
@@ -30,9 +30,9 @@ export function personMatte(image: RgbImage, place: { points: Float32Array; fram
 }
 
 /**
- * How much of each pixel is the person, by the colours of what is expected to be the person and of what is not.
- * @param expected `prior`: log odds of a person at each pixel; `certain`: 1 a person, -1 none, 0 to be found
- * @param radius within which an edge of the picture may be the person's, pixels
+ * Returns the share of the person in each pixel, from the colours of the expected person and of the rest.
+ * @param expected `prior`: log odds of a person at each pixel; `certain`: 1 a person, -1 none, 0 unknown
+ * @param radius within which an edge of the picture may be the person's, in pixels
  * @param checkpoint called between steps
  */
 export function learnMatte(
@@ -77,7 +77,9 @@ const cell = (value: number, most: number): number =>
   Math.min(BINS - 1, Math.max(0, Math.floor((value / (most + 1)) * BINS)));
 const logistic = (x: number): number => 1 / (1 + Math.exp(-x));
 
-/** Log odds of a person at each place as seen from the face, and where there is no doubt (1 person, -1 none). */
+/**
+ * Returns the log odds of a person at each place relative to the face, and where it is certain (1 person, -1 none).
+ */
 function expectation(
   width: number,
   height: number,
@@ -106,11 +108,11 @@ function expectation(
       const dy = (y + 0.5 - origin[1]) / iod;
       const u = Math.abs(dx * downY - dy * downX);
       const v = dx * downX + dy * downY;
-      // The head: an ellipse from above the hair to the chin.
+      // The head is an ellipse from above the hair to the chin.
       const headY = v - 0.05;
       const head = Math.hypot(u / 1.5, headY / (headY < 0 ? 2.05 : 1.85));
       let odds = 3.2 * (1.05 - head) * (head < 1 ? 1.2 : 2);
-      // The neck, and shoulders that widen below it; upright in the picture however the head is tilted.
+      // The neck, and shoulders that widen below it, are upright in the picture however the head is tilted.
       const below = dy - chinY * 0.85;
       if (below > 0) {
         const half = 0.8 + 1.9 * smoothstep(0.5, 1.9, below) + 0.25 * Math.max(0, below - 1.9);
@@ -124,7 +126,7 @@ function expectation(
   return { prior, certain };
 }
 
-/** Share of the pixels of each cell, spread a little over the neighbouring cells. */
+/** Returns the share of the pixels in each cell, spread a little over the neighbouring cells. */
 function histogram(cells: Int32Array, matte: Plane, person: boolean): Float64Array {
   const counts = new Float64Array(BINS ** 3);
   let total = 0;
@@ -162,8 +164,8 @@ function guided(guide: Plane, source: Plane, radius: number, epsilon: number): P
 }
 
 /**
- * How `source` depends on `guide` around each pixel: source = slope × guide + offset. Found on small planes, it says
- * where the edges of `source` run on a larger guide, too (fast guided filter; He and Sun 2015).
+ * Returns how `source` depends on `guide` around each pixel: source = slope × guide + offset. Computed on small
+ * planes, it gives the edges of `source` on a larger guide too (fast guided filter; He and Sun 2015).
  */
 export function guidedLine(
   guide: Plane,
@@ -193,7 +195,7 @@ export function guidedLine(
   return { slope: blur(a, radius), offset: blur(b, radius) };
 }
 
-/** Drops what is not connected with the face, and fills holes that the background does not reach. */
+/** Removes parts that are not connected with the face, and fills enclosed holes. */
 function keepConnected(matte: Plane, certain: Plane): Plane {
   const { width, height } = matte;
   const seedsInside: number[] = [];

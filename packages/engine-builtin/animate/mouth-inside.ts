@@ -3,19 +3,19 @@ import { LIP_COLUMNS, LIP_CORNERS, lipColumn } from './lips.ts';
 import type { Planes, Shader } from './openings.ts';
 import { sampleByte } from './raster.ts';
 
-/** A rest opening wider than this shows the still's own teeth or mouth. */
+/** Opening at rest, in IOD, from which the still's own teeth or mouth are visible. */
 const SHOWS_INSIDE = 0.08;
 /** Gaps between upper teeth from the middle outwards, in IOD (widths of 8.5, 6.5, 7.5, 7 and 7 mm at 63 mm). */
 const UPPER_GAPS = [0, 0.132, 0.236, 0.352, 0.46, 0.57];
 const LOWER_GAPS = [0, 0.084, 0.175, 0.28, 0.39, 0.5];
-/** Most that is seen of the upper and lower teeth beyond the lips, in IOD (9 and 4 mm at 63 mm). */
+/** Largest visible height of the upper and lower teeth beyond the lips, in IOD (9 and 4 mm at 63 mm). */
 const MAX_SHOWN = { upper: 0.14, lower: 0.06 };
-/** Least that is seen of the upper ones in a mouth that is wide open (2.5 mm). */
+/** Least visible height of the upper teeth in a wide open mouth (2.5 mm). */
 const LEAST_SHOWN = 0.04;
 
 type Yuv = readonly [number, number, number];
 
-/** Holds what is seen between the lips of one portrait. */
+/** The visible content between the lips of one portrait. */
 export class MouthInside {
   readonly #planes: Planes;
   readonly #restTop: LipEdge;
@@ -29,7 +29,7 @@ export class MouthInside {
   /**
    * @param planes the still
    * @param lips the lips at rest, in the face's own frame
-   * @param toTexture where a place in the plane of the mouth (the face's own frame) lies on the still
+   * @param toTexture map from the plane of the mouth (the face's own frame) to the still
    * @param skin colour of the cheeks
    */
   constructor(
@@ -43,7 +43,7 @@ export class MouthInside {
     this.#restBottom = new LipEdge(lips, 'lower');
     this.#showsInside = this.#restBottom.middle - this.#restTop.middle > SHOWS_INSIDE;
     this.#toTexture = toTexture;
-    // Light as it falls on the cheeks; the inside of a mouth gets little of it.
+    // Light on the cheeks; the inside of a mouth gets little of it.
     const light = Math.max(0.15, (skin[0] - 16) / 150);
     const tint = (c: number, share: number): number => 128 + (c - 128) * share;
     this.#teeth = [16 + Math.min(205, 160 * light), tint(skin[1], 0.45) - 4, tint(skin[2], 0.3) + 3];
@@ -52,9 +52,9 @@ export class MouthInside {
   }
 
   /**
-   * Returns what a frame shows between lips that are now at `lips`.
-   * @param toOwn the plane of the mouth (the face's own frame) for each place of the frame
-   * @param jaw how far the chin is below its place in the still
+   * Returns the shader of a frame for the content between lips that are now at `lips`.
+   * @param toOwn map from the frame to the plane of the mouth (the face's own frame)
+   * @param jaw distance of the chin below its place in the still
    */
   shader(
     lips: Float32Array,
@@ -65,7 +65,7 @@ export class MouthInside {
     const bottom = new LipEdge(lips, 'lower');
     const middle = (top.left + top.right) / 2;
     const half = Math.max(0.05, (top.right - top.left) / 2);
-    // Closed lips of the still hide the teeth's edges at about its upper lip; open lips show where they are.
+    // Closed lips of the still hide the edges of the teeth at about its upper lip; open lips show where they are.
     const upperEdge = this.#restTop.middle + 0.06;
     const lowerEdge = this.#restBottom.middle + jaw - 0.035;
     return (px, py, out) => {
@@ -75,10 +75,10 @@ export class MouthInside {
       const bottomY = bottom.at(ox);
       const gap = Math.max(1e-3, bottomY - topY);
       const depth = (oy - topY) / gap;
-      // Into the dark from the lips and towards the corners.
+      // Darkens from the lips inwards and towards the corners.
       const hollow = smoothstep(0, 0.09, gap);
       const opened = gap > SHOWS_INSIDE;
-      // A mouth that opens a crack gets less light than a wide one.
+      // A slightly open mouth gets less light than a wide open one.
       const lit = 0.72 + 0.28 * smoothstep(0.02, 0.12, gap);
       const shade = lit * (0.7 + 0.3 * smoothstep(0, 0.05, oy - topY)) * (1 - 0.6 * across ** 2.3);
       mixInto(out, this.#cavity, 1, true);
@@ -106,19 +106,19 @@ export class MouthInside {
           smoothstep(-0.012, 0.012, edge - 0.05 * across * across - high.rounding - oy) *
           (1 - smoothstep(0.7, 1, across));
         mixShaded(out, this.#teeth, shade * high.light, upperTeeth);
-        // As good as closed, the still's own line between the lips is seen.
+        // When the mouth is almost closed, the still's own line between the lips shows.
         const restGap = this.#restBottom.at(ox) - this.#restTop.at(ox);
         const line = 1 - smoothstep(restGap + 0.004, restGap + 0.045, gap);
         if (line > 0) this.#mixStill(out, ox, this.#restTop.at(ox) + depth * restGap, line);
       }
       if (!opened) return;
-      // The lips' own shadow on whatever lies behind them.
+      // Shadow of the lips on the content behind them.
       const shadow = 1 - 0.35 * (1 - smoothstep(0, 0.25, depth)) * smoothstep(SHOWS_INSIDE, 0.12, gap);
       out[0] = 16 + ((out[0] as number) - 16) * shadow;
     };
   }
 
-  /** Mixes in what the still shows at a place in the plane of the mouth. */
+  /** Mixes in the still's content at a place in the plane of the mouth. */
   #mixStill(out: Float32Array, ownX: number, ownY: number, share: number): void {
     const { y, u, v } = this.#planes;
     const [tx, ty] = this.#toTexture(ownX, ownY);
@@ -135,7 +135,7 @@ function mixInto(out: Float32Array, colour: Yuv, share: number, whole = false): 
 
 function mixShaded(out: Float32Array, colour: Yuv, light: number, share: number): void {
   out[0] = mixed(out[0] as number, 16 + (colour[0] - 16) * light, share);
-  // What is in the shade has as much less colour: a dark tooth of a lit one's colour would be olive.
+  // Colour decreases with light: a dark tooth with the colour of a lit one would look olive.
   out[1] = mixed(out[1] as number, 128 + (colour[1] - 128) * light, share);
   out[2] = mixed(out[2] as number, 128 + (colour[2] - 128) * light, share);
 }
@@ -144,7 +144,7 @@ function mixed(a: number, b: number, share: number): number {
   return a + (b - a) * share;
 }
 
-/** Light and rounding of a row of teeth at a distance from its middle. */
+/** Returns light and rounding of a row of teeth at a distance from its middle. */
 function tooth(x: number, gaps: readonly number[], round: number): { light: number; rounding: number } {
   const from = Math.abs(x);
   let k = 0;

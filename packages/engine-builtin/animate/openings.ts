@@ -1,20 +1,20 @@
 import type { BytePlane } from './raster.ts';
 
-/** A frame's planes; chroma has half the size each way. */
+/** The planes of a frame; chroma has half the size in each direction. */
 export interface Planes {
   readonly y: BytePlane;
   readonly u: BytePlane;
   readonly v: BytePlane;
 }
 
-/** Writes the colour (Y, U, V) seen at a place of the frame. */
+/** Writes the colour (Y, U, V) at a place of the frame. */
 export type Shader = (x: number, y: number, out: Float32Array) => void;
 
 const SUBLINES = 4;
 let coverage = new Float32Array(0);
 const colour = new Float32Array(3);
 
-/** Paints a small area with smooth edges. @param outline x and y in turn, pixels of the frame */
+/** Paints a small area with smooth edges. @param outline x and y in turn, in pixels of the frame */
 export function paintOpening(planes: Planes, outline: Float32Array, shade: Shader): void {
   const { width, height } = planes.y;
   let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
@@ -24,7 +24,7 @@ export function paintOpening(planes: Planes, outline: Float32Array, shade: Shade
     top = Math.min(top, outline[i + 1] as number);
     bottom = Math.max(bottom, outline[i + 1] as number);
   }
-  // Even bounds, so that chroma blocks lie inside as a whole.
+  // Even bounds keep chroma blocks complete.
   const x0 = Math.max(0, Math.floor(left) & ~1);
   const y0 = Math.max(0, Math.floor(top) & ~1);
   const x1 = Math.min(width, (Math.ceil(right) + 1) & ~1);
@@ -67,7 +67,7 @@ function mix(plane: BytePlane, x: number, y: number, value: number, share: numbe
   plane.data[i] = mixed < 0 ? 0 : mixed > 255 ? 255 : mixed;
 }
 
-/** Adds the share of each pixel that lies inside, exact along a row. */
+/** Adds the share of each pixel inside the polygon, exact along a row. */
 function coverPolygon(
   cover: Float32Array,
   w: number,
@@ -105,7 +105,7 @@ function coverPolygon(
 /** x' = a·x + b·y + c, y' = d·x + e·y + f. */
 export type Affine = readonly [number, number, number, number, number, number];
 
-/** The affine map that takes points to others with the least squares of error. Both x and y in turn. */
+/** Returns the least-squares affine map between two point sets; x and y in turn. */
 export function fitAffine(from: Float32Array, to: Float32Array): Affine {
   const n = from.length / 2;
   let [mx, my, ux, uy] = [0, 0, 0, 0];

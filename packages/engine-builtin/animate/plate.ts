@@ -8,19 +8,19 @@ import { personMatte } from './matte.ts';
 import { scanTriangles } from './raster.ts';
 import { type Reflection, reflect } from './reflect.ts';
 
-/** Resolution at which head and background are told apart: distance of the eyes in pixels. */
+/** Eye distance, in pixels, at which head and background are separated. */
 const WORK_IOD = 28;
 /**
- * Around the edge of the head, in IOD: what of the background goes along with it, from where the background behind it
- * is made up, and from where it is taken.
+ * Distances from the edge of the head, in IOD: background that moves with the head, background that is made up, and
+ * background that is copied.
  */
 const CARRIED = 0.13;
 const PLATE = 0.07;
 const SOURCE = 0.22;
-/** How far behind that edge the background's mirror image stands for it, and from where on it does not, IOD. */
+/** Distance behind that edge, in IOD, up to which the background's mirror image is used, and from which it is not. */
 const REFLECTED = [0.7, 1.3] as const;
 
-/** Holds what a head moves over, and what of the picture moves. */
+/** The background behind a head, and the moving part of the picture. */
 export interface Layers {
   readonly shape: HeadShape;
   /** Part of the picture that can change; even. */
@@ -30,13 +30,13 @@ export interface Layers {
     readonly right: number;
     readonly bottom: number;
   };
-  /** Red, green, blue of the background with nobody in front of it, over the box. */
+  /** Red, green, blue of the background without the person, over the box. */
   readonly background: Uint8Array;
-  /** How opaque the moving layer is, 0–255, over the box. */
+  /** Opacity of the moving layer, 0–255, over the box. */
   readonly alpha: Uint8Array;
 }
 
-/** Tells the person from the background, and continues the background behind the head. */
+/** Separates the person from the background, and continues the background behind the head. */
 export function separate(picture: Picture, points: Float32Array, frame: FaceFrame): Layers {
   const { iod, origin } = frame;
   const left = Math.max(0, Math.floor(origin[0] - 4.2 * iod) & ~1);
@@ -69,8 +69,8 @@ export function separate(picture: Picture, points: Float32Array, frame: FaceFram
   };
   const shape = headShape(points, frame, cut);
   const follow = followPlane(shape, crop, width, height);
-  // A little of the background is carried along, so that an edge found too far inside cuts nothing off, and so that
-  // all that the plate makes up lies hidden behind the still head.
+  // A little background moves with the head, so that an edge found too far inside cuts nothing off, and so that the
+  // still head hides everything that is made up.
   const edge = threshold(matte, 0.15);
   const wide = blur(grow(edge, CARRIED * WORK_IOD), 0.045 * WORK_IOD);
   const hidden = blur(grow(edge, PLATE * WORK_IOD), 0.03 * WORK_IOD);
@@ -80,7 +80,7 @@ export function separate(picture: Picture, points: Float32Array, frame: FaceFram
     const still = 1 - smoothstep(0.01, 0.22, follow.data[i] as number);
     alpha.data[i] = own + (1 - own) * still;
   }
-  // What the background is continued from keeps away from single hairs.
+  // The source of the continued background keeps away from single hairs.
   const near = grow(edge, SOURCE * WORK_IOD);
   const seen = plane(width, height);
   for (let i = 0; i < seen.data.length; i++) {
@@ -93,7 +93,7 @@ export function separate(picture: Picture, points: Float32Array, frame: FaceFram
   return { shape, box, ...enlarge(picture, box, crop, fields) };
 }
 
-/** What lies where nothing moves is never uncovered. */
+/** Background where nothing moves is never uncovered. */
 function moving(hidden: Plane, follow: Plane): Plane {
   const out = plane(hidden.width, hidden.height);
   for (let i = 0; i < out.data.length; i++) {
@@ -116,7 +116,7 @@ function threshold(source: Plane, least: number): Plane {
   return out;
 }
 
-/** How far each place goes along with the head. */
+/** Returns how far each place follows the head. */
 function followPlane(shape: HeadShape, crop: CropTransform, width: number, height: number): Plane {
   const count = shape.follow.length;
   const to = new Float32Array(count * 2);
@@ -156,7 +156,7 @@ function enlarge(
     for (let i = 0; i < out.data.length; i++) out.data[i] = filled.data[i * 3 + c] as number;
     return out;
   });
-  /** Returns where the picture has what the reflection shows at a place of the box. */
+  /** Returns the place in the picture that the reflection shows at a place of the box. */
   const sourceOf = (x: number, y: number, u: number, v: number): number => {
     const sx = box.left + x + Math.round(sample(reflection.x, u, v) * crop.scale);
     const sy = box.top + y + Math.round(sample(reflection.y, u, v) * crop.scale);
@@ -190,7 +190,10 @@ function enlarge(
   };
 }
 
-/** How much a pixel of the background differs from its neighbours, levels: what is made up must be as grainy. */
+/**
+ * Returns the typical difference of a background pixel from its neighbours, in levels; made-up background gets the
+ * same grain.
+ */
 function grainOf(picture: Picture, box: Layers['box'], isSeen: (x: number, y: number) => boolean): number {
   const { width, channels, data } = picture;
   const differences: number[] = [];
@@ -203,12 +206,12 @@ function grainOf(picture: Picture, box: Layers['box'], isSeen: (x: number, y: nu
       differences.push(Math.abs(at(0, 0) - (at(-1, 0) + at(1, 0) + at(0, -1) + at(0, 1)) / 4));
     }
   }
-  // The median: edges are not grain.
+  // The median, because edges are not grain.
   differences.sort((a, b) => a - b);
   return 1.3 * (differences[differences.length >> 1] ?? 0);
 }
 
-/** Noise that is the same in every frame and every run, about normal with deviation 1. */
+/** Returns noise that is the same in every frame and run, about normal with deviation 1. */
 function roughness(x: number, y: number): number {
   let sum = 0;
   let h = (x * 374_761_393 + y * 668_265_263) | 0;

@@ -22,7 +22,7 @@ beforeAll(async () => {
 
 afterAll(() => threads.close());
 
-/** Turned, talking and blinking: everything that a pose can say. */
+/** Returns a pose that rotates, talks and blinks. */
 function poseAt(i: number): Pose {
   const open = 0.1 + 0.1 * Math.sin(i);
   return {
@@ -55,7 +55,7 @@ describe('a video of a portrait', () => {
     const video = new PortraitVideo(portrait, { threads, writer }, (frames) => told.push(frames));
     for (let i = 0; i < 20; i++) {
       await video.add(poseAt(i), i * 40_000);
-      // However many are asked for, few are held.
+      // Few frames are held at a time, however many are requested.
       expect(i + 1 - told.length).toBeLessThanOrEqual(threads.count + 1);
     }
     await video.finish();

@@ -2,7 +2,7 @@ import type { VideoWriter } from '@semblance/media/types';
 import type { DrawThreads, SentFrame } from './draw-threads.ts';
 import { type Portrait, type Pose, portraitData } from './portrait.ts';
 
-/** Draws a portrait in one pose after the other, spread over threads, and writes the frames in their order. */
+/** Draws a portrait in a series of poses, spread over threads, and writes the frames in order. */
 export class PortraitVideo {
   readonly #threads: DrawThreads;
   readonly #writer: Pick<VideoWriter, 'write'>;
@@ -13,7 +13,7 @@ export class PortraitVideo {
   #written: Promise<void> = Promise.resolve();
   #count = 0;
 
-  /** @param onFrame told after each frame how many are written */
+  /** @param onFrame called after each frame with the number of written frames */
   constructor(
     portrait: Portrait,
     parts: { readonly threads: DrawThreads; readonly writer: Pick<VideoWriter, 'write'> },
@@ -25,10 +25,10 @@ export class PortraitVideo {
     this.#render = parts.threads.begin(portraitData(portrait));
   }
 
-  /** Waits while too many frames are under way, so that memory does not grow. */
+  /** Waits while too many frames are under way, to bound memory. */
   async add(pose: Pose, ptsUs: number): Promise<void> {
     const drawn = this.#threads.draw(this.#render, pose, this.#free.pop());
-    // Whoever waits for the writing is told; nobody listens here.
+    // The error reaches the caller that waits for the writing; nobody listens here.
     drawn.catch(() => undefined);
     this.#written = this.#written.then(async () => {
       const data = await drawn;

@@ -21,7 +21,7 @@ beforeAll(async () => {
   portrait = preparePortrait(astronaut.picture, astronaut.face);
 });
 
-/** What the mesh sees of a pose. */
+/** Returns the motion that the mesh measures in a pose. */
 async function seen(pose: Partial<Pose>, of = portrait, subject = astronaut): Promise<Motion> {
   const frame = { width: of.width, height: of.height, data: drawPortrait(of, { ...REST, ...pose }) };
   const near = await refitFace(finder, frame, subject.face, 'once');
@@ -101,7 +101,7 @@ describe('a portrait', () => {
     const frame = drawPortrait(made, { ...REST, expression: { lips } });
     const [x, y] = [made.shape.rest[13 * 3] as number, made.shape.rest[13 * 3 + 1] as number];
     const { iod } = made.frame;
-    /** How far below where the lips met the dark of the mouth begins, in IOD. */
+    /** Returns how far below the line of the lips the dark of the mouth begins, in IOD. */
     const darkFrom = (aside: number): number => {
       const column = Math.round(x + aside * iod);
       for (let row = Math.round(y - 0.1 * iod); row < y + 0.6 * iod; row++) {

@@ -10,7 +10,7 @@ import { type Angles, rotationOf } from './rotation.ts';
 import { type FaceEdges, faceEdges, smoothSilhouette } from './silhouette.ts';
 import { planesOf } from './yuv.ts';
 
-/** Holds where a head is, relative to the still: all zero (and scale 1) is the still itself. */
+/** Position of a head relative to the still; all zero (and scale 1) is the still itself. */
 export interface Pose extends Angles {
   /** Shift of the neck's joint to the right and down, in IOD. */
   readonly dx: number;
@@ -22,10 +22,12 @@ export interface Pose extends Angles {
 
 export const REST: Pose = { roll: 0, yaw: 0, pitch: 0, dx: 0, dy: 0, scale: 1, expression: {} };
 
-/** Points of the mouth's plane. The inner edges of closed lips lie on one line, which tells nothing of what is up. */
+/**
+ * Points of the plane of the mouth. The inner edges of closed lips lie on one line, which does not define a plane.
+ */
 const MOUTH_PLANE = [...LIPS_INNER, ...LIPS_OUTER];
 
-/** Holds what is known of a portrait, as data only. */
+/** Everything known about a portrait, as plain data. */
 export interface PortraitData {
   readonly width: number;
   readonly height: number;
@@ -39,10 +41,10 @@ export interface PortraitData {
     readonly right: number;
     readonly bottom: number;
   };
-  /** The still's size; outside the box as the still. */
+  /** Size of the still; outside the box equal to the still. */
   readonly background: Planes;
   readonly alpha: { readonly luma: Uint8Array; readonly chroma: Uint8Array };
-  /** Triangles around the face that are seen: wholly opaque ones, and those the edge of the head runs through. */
+  /** Visible triangles around the face: completely opaque ones, and those with the edge of the head. */
   readonly surround: { readonly opaque: Uint16Array; readonly soft: Uint16Array };
 }
 
@@ -53,7 +55,7 @@ export interface Portrait extends PortraitData {
   readonly edges: FaceEdges;
 }
 
-/** Completes what is plain data, as a thread is sent it. */
+/** Completes plain data, as a thread receives it. */
 export function withRig(data: PortraitData): Portrait {
   const rig = new ExpressionRig(data.shape);
   const still = planesOf(data.still, data.width, data.height);
@@ -62,7 +64,7 @@ export function withRig(data: PortraitData): Portrait {
   return { ...data, rig, edges, mouth: mouthOf(still, shape, rig) };
 }
 
-/** The opposite of {@link withRig}. */
+/** The inverse of {@link withRig}. */
 export function portraitData({ rig: _r, mouth: _m, edges: _e, ...data }: Portrait): PortraitData {
   return data;
 }
@@ -70,7 +72,7 @@ export function portraitData({ rig: _r, mouth: _m, edges: _e, ...data }: Portrai
 function mouthOf(still: Planes, shape: HeadShape, rig: ExpressionRig): MouthInside {
   const own = xyOf(shape.own, MOUTH_PLANE);
   const texture = xyOf(shape.rest, MOUTH_PLANE);
-  // The lips' plane stands for the mouth's: teeth lie behind it, lips before.
+  // The plane of the lips stands for the mouth: teeth lie behind it, lips in front.
   const [a, b, c, d, e, f] = fitAffine(own, texture);
   const skin: [number, number, number] = [0, 0, 0];
   const cheeks = [50, 280, 101, 330, 205, 425];
@@ -84,19 +86,19 @@ function mouthOf(still: Planes, shape: HeadShape, rig: ExpressionRig): MouthInsi
   return new MouthInside(still, rig.lips, (x, y) => [a * x + b * y + c, d * x + e * y + f], skin);
 }
 
-/** x and y of some points of which each has x, y and z. */
+/** Returns x and y of some points that have x, y and z. */
 function xyOf(points: Float32Array, indices: readonly number[]): Float32Array {
   return Float32Array.from(indices.flatMap((i) => [points[i * 3] as number, points[i * 3 + 1] as number]));
 }
 
-/** The same of points with x and y only. */
+/** Returns x and y of some points that have only x and y. */
 function pick(points: Float32Array, indices: readonly number[]): Float32Array {
   return Float32Array.from(indices.flatMap((i) => [points[i * 2] as number, points[i * 2 + 1] as number]));
 }
 
 /**
  * Draws a portrait in a pose.
- * @param into a frame drawn before of the same portrait, to be drawn over
+ * @param into an earlier frame of the same portrait, which is drawn over
  * @returns a frame, 4:2:0
  */
 export function drawPortrait(portrait: Portrait, pose: Pose, into?: Uint8Array): Uint8Array {
@@ -113,13 +115,13 @@ export function drawPortrait(portrait: Portrait, pose: Pose, into?: Uint8Array):
     { triangles: surround.soft, transparent: true },
     { triangles: surround.opaque, transparent: false },
     { triangles: shape.eyes, transparent: false },
-    // Under the opening of the mouth, or the background would show at its edge.
+    // Fills the opening of the mouth, because the background would show at its edge.
     { triangles: MOUTH_TRIANGLES, transparent: false },
     { triangles: skin, transparent: false },
   ];
   for (const { triangles, transparent } of layers) {
     const { moved: to } = placed;
-    // What lies outside of the box is not made new for the next frame.
+    // Content outside the box is not redrawn in the next frame.
     const geometry: TriangleGeometry = { to, from: shape.texture, triangles, scale: 1, clip: box };
     const half = { ...geometry, scale: 0.5 };
     drawTexture(planes.y, still.y, geometry, transparent ? { width, height, data: alpha.luma } : undefined);
@@ -134,7 +136,7 @@ export function drawPortrait(portrait: Portrait, pose: Pose, into?: Uint8Array):
 
 /**
  * Moves a plane that lies over the still, such as a matte, as a pose moves the still.
- * @param into as large as the still; only what moves is drawn
+ * @param into as large as the still; only the moving part is drawn
  */
 export function movePlane(portrait: Portrait, pose: Pose, plane: BytePlane, into: BytePlane): void {
   const { shape, surround, box } = portrait;
@@ -146,7 +148,7 @@ export function movePlane(portrait: Portrait, pose: Pose, plane: BytePlane, into
 }
 
 interface Placed {
-  /** Places of the vertices on the frame with and without the expression, x and y in turn. */
+  /** Places of the vertices on the frame, with and without the expression, x and y in turn. */
   readonly moved: Float32Array;
   readonly turned: Float32Array;
   readonly depth: Float32Array;
@@ -204,7 +206,7 @@ function copyBox(to: Planes['y'], from: Planes['y'], box: Portrait['box'], per: 
   }
 }
 
-/** A lid closes over the eyeball: what is seen between the lids does not shrink with their opening. */
+/** A lid closes over the eyeball, so the visible eye is not compressed. */
 function paintEyes(
   planes: Planes,
   still: Planes,
@@ -227,7 +229,7 @@ function paintMouth(
   { lips }: Expression,
 ): void {
   if (!lips) {
-    // Unmoved lips show what the still shows.
+    // Unmoved lips show the still's own content.
     paintOpening(planes, pick(moved, LIPS_INNER), stillShader(still, turned, shape, MOUTH_PLANE));
     return;
   }
@@ -238,7 +240,7 @@ function paintMouth(
   paintOpening(planes, pick(moved, LIPS_INNER), shade);
 }
 
-/** The still as it would be seen around some points if they had not moved but with the head. */
+/** Returns a shader for the still around some points that moved only with the head. */
 function stillShader(
   still: Planes,
   turned: Float32Array,

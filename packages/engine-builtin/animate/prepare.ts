@@ -9,7 +9,7 @@ import { planesOf, rgbToYuv } from './yuv.ts';
 
 /**
  * Makes a portrait of a picture with a face.
- * @param picture RGB, 8 bits, of even width and height: the size of the frames
+ * @param picture RGB, 8 bits, of even width and height, which is the size of the frames
  */
 export function preparePortrait(picture: Picture, face: Face): Portrait {
   const { width, height, channels, data } = picture;
@@ -52,7 +52,7 @@ export function preparePortrait(picture: Picture, face: Face): Portrait {
   });
 }
 
-/** Leaves out what never moves and what is never seen. */
+/** Drops triangles that never move or are never visible. */
 function sortSurround(shape: HeadShape, alpha: BytePlane): Portrait['surround'] {
   const opaque: number[] = [];
   const soft: number[] = [];
@@ -63,7 +63,7 @@ function sortSurround(shape: HeadShape, alpha: BytePlane): Portrait['surround'] 
     let least = 255;
     let most = 0;
     scanTriangles(alpha, { to: texture, from: texture, triangles, scale: 1 }, (y, x0, x1) => {
-      // One pixel more on all sides: colours are read between pixels.
+      // One more pixel on each side, because colours are interpolated.
       for (let row = Math.max(0, y - 1); row <= Math.min(alpha.height - 1, y + 1); row++) {
         for (let x = Math.max(0, x0 - 1); x < Math.min(alpha.width, x1 + 1); x++) {
           const value = alpha.data[row * alpha.width + x] as number;

@@ -5,17 +5,17 @@ export interface BytePlane {
   readonly data: Uint8Array;
 }
 
-/** Holds where the corners of triangles lie, x and y in turn, in pixels (the centre of pixel i is at i + 0.5). */
+/** Corners of triangles, x and y in turn, in pixels (the centre of pixel i is at i + 0.5). */
 export interface TriangleGeometry {
   /** On the target. */
   readonly to: Float32Array;
   /** On the textures. */
   readonly from: Float32Array;
-  /** Corner indices, three to a triangle, in drawing order. */
+  /** Corner indices, three per triangle, in drawing order. */
   readonly triangles: Uint16Array;
   /** Pixels of the planes per unit of the coordinates: 1, or 0.5 for chroma. */
   readonly scale: number;
-  /** Part of the target that may be drawn on, whole pixels at any scale; all of it by default. */
+  /** Part of the target that may be drawn, in whole pixels at any scale; default: all of it. */
   readonly clip?: ClipBox;
 }
 
@@ -27,8 +27,8 @@ export interface ClipBox {
 }
 
 /**
- * Rows of one triangle at a time: the pixels `x0` ≤ x < `x1` of row `y`, and the texture's place at the first of them
- * with its change from pixel to pixel.
+ * Receives one row of a triangle: the pixels `x0` ≤ x < `x1` of row `y`, and the texture position at the first of
+ * them with its change per pixel.
  */
 export type Span = (
   y: number,
@@ -40,12 +40,12 @@ export type Span = (
   dy: number,
 ) => void;
 
-/** Rows of triangles in drawing order, in lists that grow: a call for each of them would cost more than its pixels. */
+/** Rows of triangles in drawing order, in lists that grow. A call for each row would cost more than its pixels. */
 class Spans {
   count = 0;
-  /** y, x0 and x1 of each. */
+  /** y, x0 and x1 of each row. */
   rows = new Int32Array(3 * 4096);
-  /** sx, sy, dx and dy of each. */
+  /** sx, sy, dx and dy of each row. */
   places = new Float64Array(4 * 4096);
 
   add(y: number, x0: number, x1: number, sx: number, sy: number, dx: number, dy: number): void {
@@ -72,13 +72,13 @@ class Spans {
   }
 }
 
-/** Kept from call to call, so that their lists grow once. */
+/** Shared by all calls, so that its lists grow once. */
 const spans = new Spans();
 const scanned = new Spans();
 
 /**
- * Walks over the triangles that are seen from the front (the mesh winds anticlockwise on a picture with y down).
- * Neighbours share no pixel and leave none out.
+ * Rasterises the front-facing triangles (anticlockwise in a picture with y down). Neighbours share no pixel and
+ * leave none out.
  */
 export function scanTriangles(
   size: { readonly width: number; readonly height: number },
@@ -133,7 +133,7 @@ function collectSpans(
       const line = y + 0.5;
       let left = -Infinity;
       let right = Infinity;
-      // Each edge bounds the row on one side: a falling edge from the left, a rising one from the right.
+      // Each edge bounds the row on one side: a falling edge on the left, a rising one on the right.
       let rise = by - ay;
       if (rise !== 0) {
         const x = ((line - ay) * bx + (by - line) * ax) / rise;
@@ -164,12 +164,12 @@ function collectSpans(
   }
 }
 
-/** Fractions of a pixel are counted in 65,536ths: whole numbers are quicker than floats here. */
+/** Number of fractions of a pixel; integers are faster than floats here. */
 const ONE = 65_536;
 
 /**
- * Draws triangles of a texture over a plane, between the texture's pixels.
- * @param alpha how much of the texture is seen, 0–255, as large as the texture; all of it by default
+ * Draws triangles of a texture onto a plane, with interpolation.
+ * @param alpha opacity of the texture, 0–255, of the same size; default: opaque
  */
 export function drawTexture(
   target: BytePlane,
@@ -180,7 +180,7 @@ export function drawTexture(
   drawTextures([target], [texture], geometry, alpha);
 }
 
-/** The same for planes of one size whose textures are of one size, such as those of colour. */
+/** Does the same for several planes of one size, such as the chroma planes. */
 export function drawTextures(
   targets: readonly BytePlane[],
   textures: readonly BytePlane[],
@@ -243,7 +243,7 @@ function paintSpans(target: BytePlane, texture: BytePlane, opacity: Uint8Array |
     }
     for (let o = row + x0; o < end; o++, px += stepX, py += stepY) {
       const i = (py >> 16) * width + (px >> 16);
-      // Where the edge runs is told finely enough by the nearest pixel: the matte is smooth.
+      // The matte is smooth, so its nearest pixel is precise enough.
       const share = opacity[i] as number;
       if (share === 0) continue;
       const fx = (px >> 8) & 255;
@@ -271,7 +271,7 @@ interface ClampedSpan {
   readonly dy: number;
 }
 
-/** A row that reaches beyond the texture, whose edge repeats. */
+/** Draws a row that reaches beyond the texture, whose edge repeats. */
 function clampedSpan(
   target: BytePlane,
   texture: BytePlane,
@@ -289,7 +289,7 @@ function clampedSpan(
   }
 }
 
-/** A plane's value between its pixels; x and y in pixels of the plane, the edge repeating. */
+/** Interpolates a plane; x and y are in pixels of the plane, and the edge repeats. */
 export function sampleByte({ width, height, data }: BytePlane, x: number, y: number): number {
   const px = Math.min(width - 1.001, Math.max(0, x - 0.5));
   const py = Math.min(height - 1.001, Math.max(0, y - 0.5));

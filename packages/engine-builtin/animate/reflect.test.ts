@@ -4,7 +4,7 @@ import { reflect } from './reflect.ts';
 
 const [width, height] = [80, 40];
 
-/** Hidden to the right of `border`. */
+/** Hides everything to the right of `border`. */
 function right(border: number) {
   const hidden = plane(width, height);
   for (let i = 0; i < hidden.data.length; i++) hidden.data[i] = i % width >= border ? 1 : 0;
@@ -16,7 +16,7 @@ describe('a reflection', () => {
     const { x, y, share } = reflect(right(40), [12, 24]);
     for (const depth of [4, 7, 10]) {
       const i = 20 * width + 39 + depth;
-      // From `depth` behind the last place that is seen to as far before it.
+      // From `depth` behind the last visible place to the same distance before it.
       expect(x.data[i]).toBeCloseTo(-2 * depth, 1);
       expect(y.data[i]).toBeCloseTo(0, 5);
       expect(share.data[i]).toBeGreaterThan(0.95);

@@ -1,8 +1,8 @@
 import { blur, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
 
-/** Holds where hidden background is copied from, seen from each place, and how far that can be trusted. */
+/** Source of each hidden place, and its reliability. */
 export interface Reflection {
-  /** Way to the source, pixels of the planes. */
+  /** Offset to the source, in pixels of the planes. */
   readonly x: Plane;
   readonly y: Plane;
   /** 0–1. */
@@ -10,11 +10,11 @@ export interface Reflection {
 }
 
 /**
- * Continues what is seen into what is hidden by its mirror image at the border between both: unlike a blurred fill,
- * that keeps the background's pattern and grain, and meets it without a step. Far behind the border it is given up:
- * there mirror images of different borders meet.
+ * Continues the visible part into the hidden one by its mirror image at the border between them. Unlike a blurred
+ * fill, this keeps the pattern and grain of the background and meets it without a step. It ends at a distance,
+ * because mirror images of different borders meet there.
  * @param hidden above 0.5 where nothing is known
- * @param reach how far behind the border it is trusted, and where no more, pixels
+ * @param reach distances behind the border, in pixels, up to which it is used and from which it is not
  */
 export function reflect(hidden: Plane, reach: readonly [number, number]): Reflection {
   const { width, height } = hidden;
@@ -33,7 +33,7 @@ export function reflect(hidden: Plane, reach: readonly [number, number]): Reflec
     const dy = Math.floor(q / width) - Math.floor(i / width);
     const depth = Math.hypot(dx, dy);
     const far = 1 - smoothstep(reach[0], reach[1], depth);
-    // Near the picture's border there may be too little to mirror: then less far out.
+    // Near the border of the picture there may be too little to mirror, so shorter ways are tried.
     for (const way of [2, 1.6, 1.3]) {
       const sx = (i % width) + Math.round(way * dx);
       const sy = Math.floor(i / width) + Math.round(way * dy);
@@ -44,13 +44,14 @@ export function reflect(hidden: Plane, reach: readonly [number, number]): Reflec
       break;
     }
   }
-  // The nearest place jumps along a border that is not smooth.
+  // Along a rough border the nearest place jumps.
   const even = reach[0] / 6;
   return { x: blur(x, even), y: blur(y, even), share: blur(share, even) };
 }
 
 /**
- * Index of the nearest place that is seen (two passes over the neighbours; Danielsson 1980), -1 where there is none.
+ * Returns the index of the nearest visible place (two passes over the neighbours; Danielsson 1980), -1 if there is
+ * none.
  */
 function nearestSeen(width: number, height: number, isSeen: (i: number) => boolean): Int32Array {
   const nearest = Int32Array.from({ length: width * height }, (_, i) => (isSeen(i) ? i : -1));

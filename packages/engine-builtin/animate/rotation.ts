@@ -12,7 +12,7 @@ export interface Angles {
   readonly pitch: number;
 }
 
-/** Pitch first, then yaw, then roll. */
+/** Applies pitch, then yaw, then roll. */
 export function rotationOf({ roll, yaw, pitch }: Angles): Matrix3 {
   const [cr, sr] = [Math.cos(roll), Math.sin(roll)];
   const [cy, sy] = [Math.cos(yaw), Math.sin(yaw)];
@@ -31,7 +31,9 @@ export function rotationOf({ roll, yaw, pitch }: Angles): Matrix3 {
   );
 }
 
-/** The angles that {@link rotationOf} makes this rotation from; the head must face the camera's half. */
+/**
+ * Returns the angles from which {@link rotationOf} makes this rotation; the head must face the camera's half-space.
+ */
 export function anglesOf(r: Matrix3): Angles {
   const at = (i: number): number => r[i] as number;
   return {
@@ -41,7 +43,7 @@ export function anglesOf(r: Matrix3): Angles {
   };
 }
 
-/** A similarity that takes one set of points to another: to = scale · rotation · (from − fromCenter) + toCenter. */
+/** A similarity between two point sets: to = scale · rotation · (from − fromCenter) + toCenter. */
 export interface RigidFit {
   readonly rotation: Matrix3;
   readonly scale: number;
@@ -49,7 +51,7 @@ export interface RigidFit {
   readonly toCenter: readonly [number, number, number];
 }
 
-/** Least-squares similarity between two sets of points (Horn 1987, by unit quaternions). */
+/** Returns the least-squares similarity between two point sets (Horn 1987, by unit quaternions). */
 export function fitRigid(from: Float32Array, to: Float32Array, indices: readonly number[]): RigidFit {
   const a = center(from, indices);
   const b = center(to, indices);
@@ -90,7 +92,7 @@ function rotationFromCorrelation(m: Float64Array): Matrix3 {
     [s(2, 0) - s(0, 2), s(0, 1) + s(1, 0), s(1, 1) - s(0, 0) - s(2, 2), s(1, 2) + s(2, 1)],
     [s(0, 1) - s(1, 0), s(2, 0) + s(0, 2), s(1, 2) + s(2, 1), s(2, 2) - s(0, 0) - s(1, 1)],
   ];
-  // Power iteration towards the largest eigenvalue; the shift makes all of them positive.
+  // Power iteration towards the largest eigenvalue; the shift makes all eigenvalues positive.
   const shift = n.reduce(
     (most, row) =>
       Math.max(

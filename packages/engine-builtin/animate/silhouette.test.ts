@@ -2,18 +2,18 @@ import { describe, expect, it } from 'vitest';
 import type { BytePlane } from './raster.ts';
 import { faceEdges, smoothSilhouette } from './silhouette.ts';
 
-/** Two triangles that share the edge between corners 1 and 2, a slanting line down the middle. */
+/** Two triangles that share the edge between corners 1 and 2, a slanted line down the middle. */
 const FACE = Uint16Array.from([0, 1, 2]);
 const AROUND = Uint16Array.from([1, 3, 2]);
 const SIDE = 40;
 const ALL = { left: 0, top: 0, right: SIDE, bottom: SIDE };
 
-/** Corners of the triangles. @param folded whether the second one faces away */
+/** Returns the corners of the triangles. @param folded whether the second triangle faces away */
 function corners(folded: boolean): Float32Array {
   return Float32Array.from([5, 20, 25, 35, 15, 5, folded ? 8 : 35, 20]);
 }
 
-/** White left of the line between the corners, black right of it, in whole pixels. */
+/** Returns a plane that is white left of the line between the corners and black right of it, in whole pixels. */
 function stairs(): BytePlane {
   const data = new Uint8Array(SIDE * SIDE);
   for (let y = 0; y < SIDE; y++) {
@@ -41,7 +41,7 @@ describe('the silhouette of a face', () => {
         else if (value > 20 && value < 235) between++;
       }
     }
-    // Two pixels of each of its 30 rows, or so.
+    // About two pixels in each of its 30 rows.
     expect(between).toBeGreaterThan(40);
   });
 

@@ -1,14 +1,14 @@
 import type { BytePlane, ClipBox } from './raster.ts';
 
-/** Edges of a face, each with the triangles on both sides of it. */
+/** Edges of a face, each with the triangles on both sides. */
 export interface FaceEdges {
   /** Corners of the triangles: the face's own first, then those around it. */
   readonly triangles: Uint16Array;
-  /** Both corners of an edge, then both triangles: four numbers to an edge. */
+  /** Both corners of an edge, then both triangles: four numbers per edge. */
   readonly edges: Int32Array;
 }
 
-/** The edges between triangles of a face, and between those and what surrounds it. */
+/** Returns the edges between triangles of a face, and between those and the surrounding triangles. */
 export function faceEdges(face: Uint16Array, around: readonly Uint16Array[]): FaceEdges {
   const triangles = Uint16Array.from([face, ...around].flatMap((list) => [...list]));
   const open = new Map<number, number>();
@@ -27,9 +27,10 @@ export function faceEdges(face: Uint16Array, around: readonly Uint16Array[]): Fa
 }
 
 /**
- * Smooths the edges at which a head hides what is behind it: between a triangle that is seen and one that faces away.
- * Triangles are drawn with whole pixels; within the head their edges do not show, there they would be stairs.
- * @param box outside of it nothing is changed
+ * Smooths the edges at which a head hides the background: between a triangle that faces the viewer and one that
+ * faces away. Triangles consist of whole pixels, which is invisible inside the head but makes stairs at these
+ * edges.
+ * @param box outside it nothing changes
  * @param moved places of the corners on the plane, x and y in turn
  */
 export function smoothSilhouette(
@@ -83,11 +84,11 @@ interface Point {
   readonly y: number;
 }
 
-/** Tells the pixels along a line, and those beside them. */
+/** Calls `pixel` for the pixels along a line and those beside them. */
 function walk(from: Point, to: Point, pixel: (x: number, y: number) => void): void {
   const [dx, dy] = [to.x - from.x, to.y - from.y];
   const steps = Math.max(1, Math.ceil(2 * Math.hypot(dx, dy)));
-  // Beside a steep line lie the pixels left and right of it, beside a flat one those above and below.
+  // The neighbours of a steep line are left and right of it, those of a flat one above and below.
   const steep = Math.abs(dy) > Math.abs(dx);
   for (let s = 0; s <= steps; s++) {
     const x = Math.floor(from.x + (dx * s) / steps);

@@ -1,6 +1,6 @@
 import type { Planes } from './openings.ts';
 
-/** Planes of a frame in one block: Y, then U and V of half the size. */
+/** Returns the planes of a frame in one block: Y, then U and V of half the size. */
 export function planesOf(data: Uint8Array, width: number, height: number): Planes {
   const luma = width * height;
   const chroma = luma / 4;
@@ -11,7 +11,7 @@ export function planesOf(data: Uint8Array, width: number, height: number): Plane
   };
 }
 
-/** Red, green and blue (0–255) as Y, U and V of BT.709, limited range; chroma is the mean of four pixels. */
+/** Converts red, green and blue (0–255) to Y, U and V of BT.709, limited range; chroma is the mean of four pixels. */
 export function rgbToYuv(rgb: Uint8Array, width: number, height: number): Uint8Array {
   const out = new Uint8Array((width * height * 3) / 2);
   const { y, u, v } = planesOf(out, width, height);
@@ -37,7 +37,7 @@ export function rgbToYuv(rgb: Uint8Array, width: number, height: number): Uint8A
   return out;
 }
 
-/** The opposite of {@link rgbToYuv}, for looking at frames. */
+/** The inverse of {@link rgbToYuv}, to inspect frames. */
 export function yuvToRgb(data: Uint8Array, width: number, height: number): Uint8Array {
   const out = new Uint8ClampedArray(width * height * 3);
   const { y, u, v } = planesOf(data, width, height);

@@ -17,7 +17,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createBuiltinEngine } from '../index.ts';
 import { speakPortrait } from './avatar.ts';
 
-/** Its only sounds with closed lips are voiceless: silent while they are closed. */
+/** Its sounds with closed lips are all voiceless, so the sound is silent while the lips are closed. */
 const SCRIPT = 'Papa, pop a top hat. Hot apples!';
 
 let rig: MediaRig;
@@ -103,7 +103,7 @@ describe('Avatar', () => {
     expect(closed.length).toBeGreaterThan(4);
     expect(mean(wide)).toBeGreaterThan(3 * mean(closed));
 
-    // What is heard: silence while the lips are pressed for p, none while the mouth is wide open.
+    // Silence while the lips are pressed for p, sound while the mouth is wide open.
     const heard: number[] = [];
     for await (const chunk of media.decodeAudio(result.outputPath, { sampleRate: 16_000, signal }))
       heard.push(...chunk);
@@ -157,7 +157,7 @@ describe('Avatar', () => {
     expect(kept.channels[0]?.mean).toBeLessThan(200);
     const { outputPath } = await render(erased, { parameters: { script: 'Hi.' } });
     const [frame] = await rig.frames(outputPath);
-    // White, as a video has it.
+    // White in a video's levels.
     for (const at of [10, 50, 90]) expect(frame?.data[at * 512 + at]).toBeGreaterThan(228);
   });
 

@@ -20,15 +20,15 @@ import { type MouthCommand, MouthTrack } from './mouth-track.ts';
 import { speakingLips } from './speaking-lips.ts';
 
 export const FRAME_RATE = 25;
-/** Shorter side of the output when none is asked for. */
+/** Default shorter side of the output, in pixels. */
 const DEFAULT_SIDE = 720;
-/** Longest side of the output: what players take. */
+/** Longest side of the output that players accept, in pixels. */
 const LONGEST_SIDE = 4096;
 const SPEECH_PART = 0.1;
 
 const COLOR: ColorTags = { range: 'tv', space: 'bt709', primaries: 'bt709', transfer: 'bt709' };
 
-/** Makes the person of a portrait (`image`) say a script. */
+/** Makes the person of a portrait (`image`) speak a script. */
 export const renderAvatar: Renderer = async ({ inputs, parameters, outputDir }, tools) => {
   const { image } = inputs;
   const { script } = parameters;
@@ -51,12 +51,12 @@ export const renderAvatar: Renderer = async ({ inputs, parameters, outputDir }, 
 };
 
 export interface AvatarJob {
-  /** File of the portrait. */
+  /** Path of the portrait. */
   readonly image: string;
   readonly script: string;
   readonly voiceId?: string | undefined;
   readonly language?: string | undefined;
-  /** Of the output, which is never larger than the portrait. */
+  /** Shorter side of the output, which is never larger than the portrait. */
   readonly shorterSide?: number | undefined;
   readonly outputDir: string;
 }
@@ -64,7 +64,7 @@ export interface AvatarJob {
 export interface AvatarTools extends Pick<RenderTools, 'finder' | 'signal' | 'checkpoint' | 'onProgress'> {
   readonly media: Media;
   readonly speech: SpeechTools;
-  /** Is told what every frame was commanded to show. */
+  /** Receives the commanded content of every frame. */
   readonly onFrame?: (seconds: number, mouth: MouthCommand, pose: Pose, portrait: Portrait) => void;
 }
 
@@ -116,7 +116,7 @@ export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise
       await timed('draw', async () => {
         for (let index = 0; index < frames; index++) {
           checkpoint();
-          // What a frame shows is seen from its time on until the next: its middle is what it stands for.
+          // A frame is visible until the next one, so it represents the middle of its time.
           const seconds = (index + 0.5) / FRAME_RATE;
           const { mouth, pose } = poses.at(seconds);
           tools.onFrame?.(seconds, mouth, pose, portrait);
@@ -153,7 +153,7 @@ function saidBy({ voice, otherVoices, leftOut, languageUnknown }: SpokenScript):
   };
 }
 
-/** The portrait at the size of the output. */
+/** Returns the portrait at the size of the output. */
 async function readPortrait(path: string, shorterSide: number): Promise<Picture> {
   const picture = await readShown(path, 'The portrait');
   const aspect = Math.max(picture.width, picture.height) / Math.min(picture.width, picture.height);
@@ -168,7 +168,7 @@ async function readPortrait(path: string, shorterSide: number): Promise<Picture>
   return { ...size, channels: 3, data: new Uint8Array(data.buffer, data.byteOffset, data.length) };
 }
 
-/** Holds what a portrait does while it speaks. */
+/** The poses of a portrait while it speaks. */
 class Poses {
   readonly #portrait: Portrait;
   readonly #mouth: MouthTrack;

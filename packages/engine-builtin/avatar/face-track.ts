@@ -1,7 +1,7 @@
 import type { Phone } from '@semblance/speech/sounds';
 import { seededRandom } from './random.ts';
 
-/** Holds what a speaker's face does beside the mouth. Angles in radians, lengths in IOD. */
+/** The motions of a speaker's face beside the mouth. Angles are in radians, lengths in IOD. */
 export interface FaceCommand {
   readonly yaw: number;
   readonly pitch: number;
@@ -10,32 +10,32 @@ export interface FaceCommand {
   readonly dy: number;
   /** Openness of the eyes: 1 as in the still, 0 closed. */
   readonly eyes: number;
-  /** How far the brows rise. */
+  /** Rise of the brows. */
   readonly brows: number;
 }
 
-/** Time between blinks of people who speak: about 3 s in the mean, seldom under 1 or over 7. Seconds. */
+/** Median time between blinks, in seconds. Speakers blink every 3 s on average, seldom under 1 s or over 7 s. */
 const BLINK_MEDIAN_SEC = 2.8;
 const BLINK_SPREAD = 0.45;
 const BLINK_LEAST_SEC = 1.1;
 const BLINK_MOST_SEC = 7;
 /** A lid falls faster than it rises. */
 const [FALL_SEC, SHUT_SEC, RISE_SEC] = [0.08, 0.05, 0.15];
-/** Speakers blink where phrases end: a blink that is due goes to a pause this near. */
+/** Speakers blink at the ends of phrases: a due blink moves to a pause within this time, in seconds. */
 const TO_PAUSE_SEC = 0.6;
 const PAUSE_SEC = 0.12;
 
-/** Stressed words are at least this far from each other. */
+/** Least time between stressed words, in seconds. */
 const STRESS_APART_SEC = 1.3;
-/** Of the vowels, the share that may be stressed. */
+/** Largest share of the vowels that are stressed. */
 const STRESS_SHARE = 0.12;
 const NOD = 0.03;
 const RAISE = 0.055;
 const NOD_SEC = 0.22;
-/** The head sets out from the still's pose and comes back to it. */
+/** Time in which the head leaves the still's pose and returns to it, in seconds. */
 const SETTLE_SEC = 0.8;
 
-/** Slow sways of a head: amplitude, and frequencies in Hz that have no common period. */
+/** Slow sways of a head: amplitude, and frequencies in Hz without a common period. */
 const SWAY = {
   yaw: { size: 0.05, rates: [0.11, 0.23, 0.41] },
   pitch: { size: 0.022, rates: [0.13, 0.29, 0.53] },
@@ -49,7 +49,7 @@ interface Wave {
   readonly parts: readonly { readonly rate: number; readonly phase: number }[];
 }
 
-/** Blinks, brows and small motions of the head. The same script and voice give the same ones. */
+/** Blinks, brows and small motions of the head. The same script and voice give the same motions. */
 export class FaceTrack {
   readonly blinks: readonly number[];
   /** Middles of the stressed vowels. */
@@ -103,7 +103,7 @@ export class FaceTrack {
   }
 }
 
-/** @param seconds from the moment the lid begins to fall */
+/** @param seconds since the lid began to fall */
 function lid(seconds: number): number {
   if (seconds <= 0) return 1;
   if (seconds < FALL_SEC) return 1 - smooth(seconds / FALL_SEC);
@@ -129,7 +129,7 @@ function blinksOf(phones: readonly Phone[], seconds: number, random: () => numbe
   return out;
 }
 
-/** Long and loud vowels, as far apart as stressed words are. */
+/** Returns the middles of long and loud vowels, as far apart as stressed words are. */
 function stressesOf(phones: readonly Phone[]): number[] {
   const vowels = phones
     .filter(({ loudness }) => loudness !== undefined)
@@ -146,7 +146,7 @@ function stressesOf(phones: readonly Phone[]): number[] {
   return out;
 }
 
-/** Those of a rising list that are within a distance. */
+/** Returns the values of a rising list within a distance. */
 function near(times: readonly number[], seconds: number, within: number): readonly number[] {
   let low = 0;
   let high = times.length;

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { FaceTrack } from './face-track.ts';
 import { type MouthCommand, MouthTrack } from './mouth-track.ts';
 
-/** Sounds of 100 ms each, silence around them; a space is a silence. */
+/** Returns sounds of 100 ms each with silence around them; a space is a silence. */
 function phones(sounds: string, each = 0.1): Phone[] {
   const names = ['', ...sounds.split(' '), ''];
   return names.map((name, i) => ({
@@ -70,7 +70,7 @@ describe('a speaking mouth', () => {
         expect(now[name]).toBeGreaterThanOrEqual(0);
         expect(now[name]).toBeLessThanOrEqual(1);
       }
-      // Lips move at 20 cm/s at most: 16 mm, or 0.25 IOD, in 80 ms.
+      // Lips move at most 20 cm/s: 16 mm, or 0.25 IOD, in 80 ms.
       const gap = (one: MouthCommand) => one.open * (1 - one.rest);
       if (last) expect(Math.abs(gap(now) - gap(last))).toBeLessThan(0.04);
       last = now;

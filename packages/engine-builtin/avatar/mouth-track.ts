@@ -1,9 +1,9 @@
 import { BILABIALS, type Phone } from '@semblance/speech/sounds';
 import { GLIDE_AT, GLIDES, VISEMES, type Viseme } from '../mouth/visemes.ts';
 
-/** Holds what a speaking mouth does at a moment. */
+/** State of a speaking mouth at a moment. */
 export interface MouthCommand {
-  /** Distance between the lips in the middle, IOD. */
+  /** Distance between the lips in the middle, in IOD. */
   readonly open: number;
   readonly spread: number;
   readonly round: number;
@@ -11,16 +11,16 @@ export interface MouthCommand {
   readonly tuck: number;
   /** Lips pressed together, as in p, b and m. */
   readonly closed: boolean;
-  /** How much the mouth is at rest, as in the still: 1 in silence. What the others say is of the rest of it. */
+  /** Share of the mouth's rest as in the still; 1 in silence. The other values apply to the remaining share. */
   readonly rest: number;
 }
 
-/** How fast a sound's pull fades outside of it, seconds: lips move at most about 20 cm/s. */
+/** Time in which the pull of a sound fades outside it, in seconds; lips move at most about 20 cm/s. */
 const FADE_SEC = 0.05;
 const REACH_SEC = 0.17;
-/** Lips come together and part in this time. */
+/** Time in which lips meet and part, in seconds. */
 const APPROACH_SEC = 0.055;
-/** Silence that is shorter is a stop's closure or a breath within a phrase: the mouth stays ready. */
+/** A shorter silence, in seconds, is the closure of a stop or a breath within a phrase, and the mouth stays ready. */
 const SHORT_SILENCE_SEC = 0.12;
 
 interface Segment {
@@ -31,8 +31,9 @@ interface Segment {
 }
 
 /**
- * The way of a mouth through a row of sounds. Each sound pulls towards its own shape, most within its own time and less
- * the farther away (Cohen and Massaro 1993); lips that have to touch do so whatever their neighbours want.
+ * The path of a mouth through a series of sounds. Each sound pulls towards its own shape, most strongly within its
+ * own time and less with distance (Cohen and Massaro 1993). Lips that must touch do so whatever their neighbours
+ * want.
  */
 export class MouthTrack {
   readonly #segments: readonly Segment[];
@@ -84,12 +85,12 @@ export class MouthTrack {
       round: sums.round / forShape,
       tuck: sums.tuck / forOpen,
       closed: apart === 0,
-      // A mouth that is at rest with its teeth showing closes for p, b and m as well.
+      // A mouth whose teeth show at rest also closes for p, b and m.
       rest: (rest / (rest + forOpen)) * parted,
     };
   }
 
-  /** Time to the nearest closure of the lips. */
+  /** Returns the time to the nearest closure of the lips. */
   #apart(seconds: number, half: number): number {
     const closures = this.#closures;
     while (
@@ -110,7 +111,7 @@ export class MouthTrack {
 
 function segmentsOf({ sound, start, end }: Phone): Segment[] {
   if (sound === undefined) {
-    // In a long silence the mouth goes to rest and comes back before the next sound is heard.
+    // In a long silence the mouth goes to rest and returns before the next sound is heard.
     const hold = end - start < SHORT_SILENCE_SEC ? 0.15 : 0.8;
     return [{ viseme: undefined, start, end, hold }];
   }

@@ -1,4 +1,4 @@
-/** Numbers in [0, 1) that are the same for the same text (FNV-1a, then mulberry32). */
+/** Returns a generator of numbers in [0, 1) that are the same for the same text (FNV-1a, then mulberry32). */
 export function seededRandom(text: string): () => number {
   let state = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) state = Math.imul(state ^ text.charCodeAt(i), 0x01000193);

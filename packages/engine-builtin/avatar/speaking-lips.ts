@@ -1,15 +1,18 @@
 import { LIP_COLUMNS, lipColumn, mouthWidth, shapeLips } from '../animate/lips.ts';
 import type { MouthCommand } from './mouth-track.ts';
 
-/** A mouth that is this wide at rest, IOD, smiles: it is drawn apart less, and not at all when it is wider by the second. */
+/**
+ * Width of a mouth at rest, in IOD, from which it smiles. It is pulled apart less then, and not at all at the
+ * second width.
+ */
 const SMILES = 0.88;
 const SMILE_RANGE = 0.25;
-/** How far lips roll in when they are pressed together, and the lower one goes up under the teeth, IOD. */
+/** How far pressed lips roll in, and how far the lower lip goes under the teeth, in IOD. */
 const PRESS = 0.016;
 const TUCK = 0.035;
 const LIFT = 0.014;
 
-/** Offsets of the lips of a portrait, from those at rest, that do as told. */
+/** Returns the offsets of a portrait's lips, relative to rest, for a command. */
 export function speakingLips(rest: Float32Array, command: MouthCommand): Float32Array {
   const smile = Math.min(1, Math.max(0, (mouthWidth(rest) - SMILES) / SMILE_RANGE));
   const offsets = shapeLips(rest, {

@@ -7,21 +7,24 @@ import { lookAtMouth } from '../motion-transfer/mouth-scale.ts';
 import { nearestFace } from './face-follow.ts';
 import { headRadius, skeletonOf } from './skeleton.ts';
 
-/** Around the head a picture is looked at within this many of its radii, in this many pixels to a side. */
+/** The search area around the head, in head radii, and its side in pixels. */
 const REACH = 3.4;
 const SIDE = 448;
-/** The middle of a face lies within this many radii of the head's. */
+/** Largest distance between the middle of a face and the middle of the head, in head radii. */
 const NEAR = 1.3;
 
-/** The face of a character's picture. */
+/** The face in a character's picture. */
 export interface CharacterFace {
-  /** x, y, z of each point of the mesh, pixels of the picture. */
+  /** x, y, z of each mesh point, in pixels of the picture. */
   readonly points: Float32Array;
-  /** How open its mouth is seen at the openings that are tried. */
+  /** Measured opening of the mouth for each opening that is tried. */
   readonly mouth: readonly number[];
 }
 
-/** Finds the face of a picture's person; undefined where it shows none: then the head is drawn as it is. */
+/**
+ * Finds the face of the person in a picture. Returns undefined when there is none; the head is then drawn
+ * unchanged.
+ */
 export async function readCharacterFace(
   picture: Picture,
   person: Person,

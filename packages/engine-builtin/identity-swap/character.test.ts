@@ -17,7 +17,9 @@ beforeAll(async () => {
 
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
-/** Reads a red picture of which so many rows are erased: what is kept of it, and where a person was looked for. */
+/**
+ * Reads a red picture with `erasedRows` transparent rows. Returns what is kept and where a person was searched for.
+ */
 async function read(erasedRows: number) {
   const path = join(directory, `${erasedRows}.png`);
   const data = Uint8Array.from({ length: SIDE * SIDE * 4 }, (_, i) =>
@@ -76,7 +78,7 @@ describe('the picture of a character', () => {
     expect([picture.data.length, alpha?.length]).toEqual([width * height * channels, width * height]);
     const rows = Array.from({ length: height }, (_, y) => alpha?.[y * width + (width >> 1)]);
     for (const [y, value] of rows.entries()) {
-      // Erased down to 30 of 100 rows; about that it is soft.
+      // 30 of 100 rows are erased; the edge around that row is soft.
       if ((y + 1) / height < 0.25) expect(value, `row ${y}`).toBe(0);
       if (y / height > 0.35) expect(value, `row ${y}`).toBe(255);
     }

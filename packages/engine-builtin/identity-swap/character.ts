@@ -11,28 +11,28 @@ import { findPerson } from './search.ts';
 import { skeletonOf } from './skeleton.ts';
 
 const WHAT = 'The character picture';
-/** A person is looked for in a picture of at most this longer side: its networks see no more. */
+/** Longer side, in pixels, of the picture in which a person is searched for. The networks use no more. */
 const SEARCH_SIDE = 1280;
-/** A picture with a cut-out leaves at least this share of its pixels empty; one with an unused alpha channel does not. */
+/** Smallest share of empty pixels in a cut-out. A picture with an unused alpha channel has fewer. */
 const LEAST_EMPTY = 0.05;
 
-/** Largest size of a body that is drawn from a picture, heights of the frame. */
+/** Largest size of a body that is drawn from a picture, in frame heights. */
 export const MAX_OF_FRAME = 0.7;
-/** A picture that is this much larger than it is drawn is made smaller. */
+/** Ratio of picture size to drawn size above which the picture is scaled down. */
 const LEAST_SHRUNK = 1.3;
 
-/** The character's picture, and where the person is on it. */
+/** The character's picture and the position of the person in it. */
 export interface Character {
   readonly picture: Picture;
   readonly person: Person;
-  /** How much of each pixel is there, 0–255, where the picture itself is a cut-out. */
+  /** Opacity of each pixel, 0–255, when the picture itself is a cut-out. */
   readonly alpha?: Uint8Array;
-  /** Undefined where the picture shows no face. */
+  /** Undefined when the picture shows no face. */
   readonly face?: CharacterFace;
 }
 
 /**
- * Finds the person in what the picture shows: who was erased by transparency is not there.
+ * Finds the person in the visible part of the picture; erased (transparent) people do not count.
  * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
  */
 export async function readCharacter(
@@ -58,14 +58,15 @@ export async function readCharacter(
   checkpoint();
   const person = scaledPerson(found, picture.width / small.width);
   const face = await readCharacterFace(picture, person, faces, checkpoint);
-  // Of a cut-out the colours are wanted as they are: those at its edge would bring the white along.
+  // A cut-out needs its colours without a background: white would bleed into its edge.
   const own = alpha ? { picture: await readFace(path, WHAT), alpha } : { picture };
   return { ...own, person, ...(face ? { face } : {}) };
 }
 
 /**
- * The same in a picture no larger than it is drawn from: what is kept for the length of a video is copied for threads.
- * @param frameHeight height of the frames, pixels
+ * Returns the character in a picture no larger than needed, because threads copy it and keep it for the whole
+ * video.
+ * @param frameHeight height of the frames, in pixels
  */
 export async function fittedTo(character: Character, frameHeight: number): Promise<Character> {
   const { picture, person, alpha, face } = character;
@@ -75,7 +76,7 @@ export async function fittedTo(character: Character, frameHeight: number): Promi
   const height = Math.max(1, Math.round(picture.height / by));
   const resize = async (data: Uint8Array, channels: Picture['channels']): Promise<Uint8Array> => {
     const whole = sharp(data, { raw: { width: picture.width, height: picture.height, channels } });
-    // A single channel is taken for grey, and comes back as red, green and blue unless grey is asked for.
+    // sharp treats a single channel as grey and returns RGB unless grey is requested.
     const space = channels === 1 ? 'b-w' : 'srgb';
     const small = await whole.resize(width, height, { fit: 'fill' }).toColourspace(space).raw().toBuffer();
     if (small.length !== width * height * channels)

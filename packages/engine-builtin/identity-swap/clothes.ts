@@ -7,18 +7,18 @@ import { headRadius, type Skeleton } from './skeleton.ts';
 /** Brightness and chroma. */
 type Colour = [y: number, u: number, v: number];
 
-/** How much of each new look a colour takes over: what is worn does not change from frame to frame. */
+/** Weight of each new observation of a colour. Clothes do not change from frame to frame. */
 const LEARNING = 0.1;
-/** Brightness says less of what a pixel shows than chroma: folds are darker. */
+/** Weight of brightness relative to chroma. Folds are darker, so brightness says less. */
 const LIGHTNESS = 0.35;
-/** Colours that are farther than this from those of the clothes are something else. */
+/** Colour distances from the clothes: below the first a pixel belongs to them, above the second it does not. */
 const LIKE = [28, 48] as const;
-/** Folds of other clothes are as deep at most. */
+/** Largest depth of folds that is kept on other clothes. */
 const FOLDS = 1.15;
 
 /**
- * Gives what stays of a person's clothes on trunk and arms the colour of the character's, so that a character whose
- * picture ends at its chest wears the same below it. Skin stays.
+ * Gives the remaining clothes on the person's trunk and arms the colour of the character's clothes. So a character
+ * whose picture ends at the chest wears the same below. Skin stays.
  */
 export class ClothesDyer {
   #worn: Colour | undefined;
@@ -30,7 +30,7 @@ export class ClothesDyer {
   }
 
   /**
-   * @param where how much of each chroma pixel is trunk or arm that stays, 0–1
+   * @param where share of each chroma pixel that is remaining trunk or arm, 0–1
    * @param distance of each chroma pixel from the person
    */
   dye(frame: Planes, where: Plane, of: Skeleton, distance: Plane): void {
@@ -86,7 +86,10 @@ function learnt(before: Colour | undefined, now: Colour | undefined): Colour | u
   return before.map((value, k) => value + LEARNING * ((now[k] as number) - value)) as Colour;
 }
 
-/** Mean of the person's pixels around two points that a rule takes, told by their distance from the first. */
+/**
+ * Returns the mean colour of the person's pixels around two points that `rule` accepts by their distance from the
+ * first.
+ */
 function meanOf(
   frame: Planes,
   from: Vec,
@@ -112,7 +115,7 @@ function meanOf(
   return count < 12 ? undefined : (sum.map((value) => value / count) as Colour);
 }
 
-/** Returns what a character wears where its picture ends. */
+/** Returns the colour of the character's clothes at the end of its picture. */
 function ownClothes({ armless, alphas, skeleton, cutAlong, width, height }: Cutout): Colour | undefined {
   const up = unit(sub(skeleton.shoulders, skeleton.hips));
   const tall = Math.max(1, length(sub(skeleton.shoulders, skeleton.hips)));

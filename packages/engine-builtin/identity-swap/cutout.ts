@@ -20,35 +20,34 @@ import { lumaOf, matteOf } from './matte.ts';
 import { bonesOf, LIMB_RADIUS, labelOf, type Reach, segment, TRUNK, torsoOutline } from './segment.ts';
 import { type Joint, LIMBS, type Limb, type Skeleton, skeletonOf } from './skeleton.ts';
 
-/** Size of the body, in pixels, at which its parts are told apart. */
+/** Size of the body, in pixels, at which its parts are segmented. */
 const PARTS_SIZE = 64;
-/** A joint that its finder believes in less than this is not drawn. */
+/** Smallest confidence of a joint that is drawn. */
 const LEAST_SEEN = 0.5;
 
-/** A character cut out of its picture, its parts told apart: what is drawn in other poses. */
+/** A character cut out of its picture and segmented into parts, ready to be drawn in other poses. */
 export interface Cutout {
   readonly width: number;
   readonly height: number;
-  /** States where it lies on its picture. */
+  /** Position of the cut-out in its picture. */
   readonly crop: CropTransform;
   readonly skeleton: Skeleton;
   readonly reach: Reach;
   /**
-   * Height on the torso (0 hips, 1 shoulders) below which the picture shows nothing any more; -Infinity: all is
-   * shown.
+   * Height on the torso (0 hips, 1 shoulders) below which the picture ends; -Infinity when it shows the whole body.
    */
   readonly cutAlong: number;
-  /** The character as it is, and the same without its arms: what lies behind them is made up. */
+  /** The character as it is, and without its arms; the content behind the arms is filled in. */
   readonly whole: Planes;
   readonly armless: Planes;
-  /** How much of each pixel is seen of each part: the trunk, then the limbs. */
+  /** Opacity of each part in each pixel: the trunk, then the limbs. */
   readonly alphas: readonly Plane[];
 }
 
 /**
- * @param picture RGB of 8 bits
- * @param size of the body on the cut-out, pixels; at most what the picture has
- * @param own how much of each pixel is there, 0–255, where the picture itself says so
+ * @param picture RGB, 8 bits
+ * @param size of the body on the cut-out in pixels, at most its size in the picture
+ * @param own opacity of each pixel, 0–1, when the picture itself is a cut-out
  */
 export function cutOut(
   picture: Picture,
@@ -120,7 +119,7 @@ export function cutOut(
   };
 }
 
-/** The part of the picture that holds the person, a little larger. */
+/** Returns the part of the picture that contains the person, with a margin. */
 function boxOf(
   person: Person,
   picture: Picture,
@@ -156,7 +155,7 @@ function movedMask(mask: PersonMask, box: { left: number; top: number }, scale: 
   };
 }
 
-/** A plane at another, smaller size: each pixel the mean of what it covers. */
+/** Returns a plane at a smaller size; each pixel is the mean of the area that it covers. */
 export function resized(from: Plane, width: number, height: number): Plane {
   const sigma = (0.4 * from.width) / width;
   const soft = sigma > 0.6 ? blur(from, sigma) : from;
@@ -187,7 +186,7 @@ function shrunkAlpha(
   return out;
 }
 
-/** A body that the picture's border cuts ends softly there. */
+/** Fades a body out where the border of the picture cuts it. */
 function fadeAtBorders(
   matte: Plane,
   bounds: { left: number; top: number; right: number; bottom: number },
@@ -220,7 +219,7 @@ function reachOf(
 }
 
 function cutOf({ hips, shoulders, size }: Skeleton, bottom: number): number {
-  // A body whose hips are well inside the picture is not cut off at its trunk.
+  // When the hips are well inside the picture, the trunk is complete.
   if (hips.y + 0.25 * size < bottom) return -Infinity;
   const along = (bottom - 0.05 * size - hips.y) / Math.min(-1, shoulders.y - hips.y);
   return along;
@@ -243,12 +242,12 @@ function partsOf(matte: Plane, image: RgbImage, points: readonly BodyPoint[], re
   return { width: matte.width, height: matte.height, labels, factor };
 }
 
-/** Body points on a grid that is coarser by `f`. */
+/** Returns body points on a grid that is coarser by `f`. */
 function scaledPoints(points: readonly BodyPoint[], f: number): BodyPoint[] {
   return points.map((p) => ({ ...p, x: p.x * f, y: p.y * f, z: p.z * f }));
 }
 
-/** Returns where a label is, 0–1 with soft edges between, at full size. */
+/** Returns where a label is, 0–1 with soft edges, at full size. */
 function plane01({ width, height, labels, factor }: Parts, wanted: (label: number) => boolean): Plane {
   const [w, h] = [Math.ceil(width / factor), Math.ceil(height / factor)];
   const small = plane(w, h);
@@ -264,8 +263,8 @@ function plane01({ width, height, labels, factor }: Parts, wanted: (label: numbe
 }
 
 /**
- * Returns what is seen of each part. Parts overlap a little, so that no gap opens where they are joined, and the
- * trunk and the legs go on behind the arms.
+ * Returns the opacity of each part. Parts overlap a little so that no gap opens at joints. Trunk and legs continue
+ * behind the arms.
  */
 function alphasOf(
   matte: Plane,
@@ -296,7 +295,8 @@ function alphasOf(
         if (m === 0 || reach[limb] === 0) continue;
         let value = smoothstep(0.35, 0.6, soft.data[i] as number);
         const p = { x: x + 0.5, y: y + 0.5 };
-        // An arm begins round at the shoulder, over the trunk; a leg goes far up behind it, and bends there as it does.
+        // An arm begins with a round end at the shoulder, over the trunk. A leg continues far up behind the trunk
+        // and bends there with it.
         const end = Math.hypot(p.x - root.x, p.y - root.y) / radius;
         if (isArm) {
           const near = toSegment(p, root, mix(root, limbs[limb][1], 0.4)).distance / radius;
@@ -304,7 +304,7 @@ function alphasOf(
         } else {
           const mine = nearestLeg(skeleton, p) === limb;
           if (mine) value = Math.max(value, 1 - smoothstep(1, 1.3, end));
-          // Behind an arm or a hand in front of it.
+          // The place lies behind an arm, or behind a hand in front of the body.
           const near = Math.min(...bones.map(([a, b]) => toSegment(p, a, b).distance)) / radius;
           value = Math.max(value, 1 - smoothstep(0.5, 0.8, near));
         }

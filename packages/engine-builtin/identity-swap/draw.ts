@@ -19,7 +19,7 @@ interface Level {
   }[];
 }
 
-/** Smaller cut-outs than this are drawn from the next larger one. */
+/** Number of sizes; smaller drawings use the smallest. */
 const LEVELS = 3;
 
 /** Draws a character over frames. */
@@ -34,7 +34,8 @@ export class CharacterDrawer {
     this.#own = cutout.skeleton;
     this.#levels = [firstLevel(cutout, this.layers)];
     while (this.#levels.length < LEVELS) this.#levels.push(halved(this.#levels.at(-1) as Level));
-    // A triangle is seen from one side at a time; one that folds over or is mirrored must be seen, too.
+    // Triangles are visible from one side only, so each is added twice: folded and mirrored ones must be visible
+    // too.
     this.#both = this.layers.map(({ triangles }) => {
       const out = new Uint16Array(triangles.length * 2);
       for (let t = 0; t < triangles.length; t += 3) {
@@ -46,7 +47,7 @@ export class CharacterDrawer {
     });
   }
 
-  /** @param head what its head is to look like from now on */
+  /** @param head patch for the head in this and all following frames */
   draw(frame: Planes, body: PosedBody, head?: HeadPatch): void {
     const level = this.#levels.findLast(({ factor }) => body.scale <= factor) ?? (this.#levels[0] as Level);
     if (head)
@@ -76,7 +77,7 @@ export class CharacterDrawer {
   }
 }
 
-/** Puts a head in the place of the one that a level shows. */
+/** Replaces the head of a level. */
 function putHead({ factor, armless, layers }: Level, trunk: number, head: HeadPatch): void {
   let { left, top, planes, alpha } = head;
   for (let f = 1; f > factor; f /= 2) {
@@ -101,7 +102,7 @@ function put(from: BytePlane, to: BytePlane, left: number, top: number): void {
 
 function firstLevel({ whole, armless }: Cutout, layers: readonly Layer[]): Level {
   return {
-    // Heads are put into it: not into the cut-out itself.
+    // Heads are drawn into this copy, not into the cut-out itself.
     factor: 1,
     whole,
     armless: copied(armless),
@@ -137,7 +138,7 @@ function bytes({ width, height, data }: Plane): BytePlane {
   return { width, height, data: out };
 }
 
-/** Every pixel the mean of four. */
+/** Halves a plane; each pixel is the mean of four. */
 function shrunk({ width, height, data }: BytePlane): BytePlane {
   const [w, h] = [Math.max(2, width >> 1), Math.max(2, height >> 1)];
   const out = new Uint8Array(w * h);

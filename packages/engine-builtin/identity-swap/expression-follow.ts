@@ -6,36 +6,36 @@ import { DriverReference, TURN_GAIN } from '../motion-transfer/measure.ts';
 import type { MouthScale } from '../motion-transfer/mouth-scale.ts';
 import { between, neutralOf, Retargeter } from '../motion-transfer/retarget.ts';
 
-/** How a head begins to move when the face is found, and how it goes back when it is lost: seconds. */
+/** Time in which a head starts to follow a face that was found, and returns when the face is lost, in seconds. */
 const EASE_IN_SEC = 0.4;
 const HOLD_SEC = 0.5;
 const EASE_OUT_SEC = 0.8;
 /**
- * The place of a head by which the body's points put it (between ears and eyes), in the face's own frame: turns go
- * about it, so that head and body points do not both move it.
+ * Point of the head that the body points determine (between ears and eyes), in the face's own frame. Rotations are
+ * about this point, so that head and body points do not both move it.
  */
 const MIDDLE = [0, 0.1, 0.57] as const;
 
 /**
- * Of the turn that the picture's own head has, no more than this is taken back, radians: the farther side of a head
- * that is turned or raised more is not on the picture.
+ * Largest rotation of the picture's own head that is undone, in radians. A head turned further does not show its
+ * far side.
  */
 const STRAIGHTENED = 0.2;
-/** Pitch of faces that look into the camera, as the mesh sees it (0.13 to 0.18 of four photographs). */
+/** Pitch of faces that look into the camera, as the mesh measures it. */
 const LEVEL = 0.155;
 
-/** How a head is to be drawn. */
+/** Pose in which a head is drawn. */
 export interface HeadPose {
   readonly pose: Pose;
-  /** How much of it follows the face, 0–1; the rest is the flat head. */
+  /** Share of the head that follows the face, 0–1; the rest is the flat head. */
   readonly share: number;
 }
 
-/** Turns the faces of a video's frames into poses of a character's head. */
+/** Turns the faces in a video's frames into poses of a character's head. */
 export class ExpressionFollower {
   readonly #portrait: Portrait;
   readonly #mouth: MouthScale;
-  /** States what of the picture's own turn is taken back. */
+  /** The part of the picture's own rotation that is undone. */
   readonly #still: { readonly yaw: number; readonly pitch: number };
   #reference: DriverReference | undefined;
   #retargeter: Retargeter | undefined;
@@ -52,8 +52,8 @@ export class ExpressionFollower {
   }
 
   /**
-   * @param points of the face; undefined where it is not seen
-   * @param ahead the same of frames to come: what counts as rest is judged by them, too
+   * @param points of the face; undefined when it is not visible
+   * @param ahead the same for coming frames, which also decide what counts as a face at rest
    */
   pose(
     points: Float32Array | undefined,
@@ -73,7 +73,7 @@ export class ExpressionFollower {
     const asked = retargeter.pose(
       motion && {
         ...motion,
-        // Of the turn the still has some already; place, size and roll are those of the body's points.
+        // The still already has a part of the rotation. Place, size and roll come from the body points.
         yaw: motion.yaw - TURN_GAIN.yaw * this.#still.yaw,
         roll: 0,
         pitch: motion.pitch - TURN_GAIN.pitch * this.#still.pitch,
@@ -88,7 +88,7 @@ export class ExpressionFollower {
     return { pose: { ...pose, ...this.#shift(pose) }, share: eased };
   }
 
-  /** Raises and lowers the share that follows the face; a shot that begins with one follows it at once. */
+  /** Raises and lowers the share that follows the face. A shot that begins with a face follows it at once. */
   #follow(seen: boolean, ptsUs: number): number {
     const seconds = this.#lastUs === undefined ? 0 : (ptsUs - this.#lastUs) / 1e6;
     if (seen) {
@@ -101,7 +101,7 @@ export class ExpressionFollower {
     return this.#share;
   }
 
-  /** Takes back what a turn about the neck's joint moves the middle of the head. */
+  /** Undoes the shift that a rotation about the neck gives to the middle of the head. */
   #shift(pose: Pose): { dx: number; dy: number } {
     const r = rotationOf(pose);
     const { axes } = this.#portrait.frame;
@@ -115,7 +115,7 @@ export class ExpressionFollower {
   }
 }
 
-/** A face turned to the camera, where it was, in pixels: against it all turns are whole ones. */
+/** Returns the face turned towards the camera, in its place, in pixels. All rotations are relative to it. */
 function frontal(points: Float32Array): Float32Array {
   const frame = faceFrame(points);
   return toFaceFrame(frame, points).map((value) => value * frame.iod);

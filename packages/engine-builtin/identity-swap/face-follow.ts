@@ -7,19 +7,19 @@ import { refitFace, toRgb } from '../motion-transfer/face-tracker.ts';
 import type { Vec } from './geometry.ts';
 import { headRadius, skeletonOf } from './skeleton.ts';
 
-/** Below this the mesh no longer lies on a face. */
+/** Score below which the mesh no longer lies on a face. */
 const KEEP_SCORE = 0.5;
-/** Around the head a face is looked for within this many of its radii; the middle of one lies within that many. */
+/** Search area around the head, in head radii, and largest distance of the middle of a face. */
 const SEARCHED = 2.6;
 const NEAR = 1.3;
-/** Narrower faces say nothing of their expression, pixels. */
+/** Width, in pixels, below which a face does not show its expression. */
 const LEAST_WIDTH = 26;
-/** More pixels than this to a side are not searched. */
+/** Largest side of a searched area, in pixels. */
 const MAX_SEARCHED = 512;
-/** Longest wait between two searches, frames. */
+/** Longest interval between two searches, in frames. */
 const MAX_WAIT = 8;
 
-/** Follows the face of a person from frame to frame, where it is to be seen. */
+/** Follows the visible face of a person from frame to frame. */
 export class PersonFaceFollower {
   readonly #finder: FaceFinder;
   readonly #checkpoint: () => void;
@@ -38,10 +38,10 @@ export class PersonFaceFollower {
     this.#untilSearch = 0;
   }
 
-  /** Points of the face of a frame's person, pixels of the frame. */
+  /** Returns the points of the person's face in a frame, in pixels of the frame. */
   async follow(frame: VideoFrame, person: Person | undefined): Promise<Float32Array | undefined> {
     const skeleton = person && skeletonOf(person.points);
-    // Of a person that turns its back no face is looked for: the network sees some on hair.
+    // A person seen from behind has no face, but the network finds some in hair.
     if (!skeleton || skeleton.facing < 0) {
       this.reset();
       return undefined;
@@ -89,7 +89,7 @@ export class PersonFaceFollower {
   }
 }
 
-/** The face nearest to a place, looked for in a part of a picture whose every `step`-th pixel is given. */
+/** Finds the face nearest to a place, in a part of a picture of which every `step`-th pixel is given. */
 export async function nearestFace(
   finder: FaceFinder,
   part: Picture,
@@ -116,7 +116,7 @@ function isThere(face: Face): boolean {
   return face.score >= KEEP_SCORE && face.width >= LEAST_WIDTH && Math.abs(yaw(face)) <= MAX_YAW;
 }
 
-/** How far a face's bridge of the nose is from a place. */
+/** Returns the distance of a face's nose bridge from a place. */
 function distance({ points }: Face, at: Vec): number {
   const { x, y } = pointOf(points, 6);
   return Math.hypot(x - at.x, y - at.y);

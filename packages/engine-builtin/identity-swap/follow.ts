@@ -2,7 +2,9 @@ import { BODY, type BodyPoint, type Person, type PersonMask } from '@semblance/v
 import { OneEuroFilter } from '../motion-transfer/one-euro.ts';
 import { skeletonOf } from './skeleton.ts';
 
-/** Points that move together, and how they are smoothed: Hz, and Hz for each size of the body a second. */
+/**
+ * Groups of points that move together, with their cut-off frequencies: base in Hz, and Hz per body size per second.
+ */
 const GROUPS = [
   { points: [BODY.leftShoulder, BODY.rightShoulder, BODY.leftHip, BODY.rightHip], atRest: 1.5, withSpeed: 9 },
   { points: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10], atRest: 1.5, withSpeed: 10 },
@@ -13,7 +15,7 @@ const GROUPS = [
 ] as const;
 const DEPTH = { atRest: 1, withSpeed: 1 };
 
-/** Takes the jitter out of a person's points, frame after frame. */
+/** Smooths a person's points from frame to frame. */
 export class PointSmoother {
   readonly #filters = GROUPS.map(({ atRest, withSpeed }) => new OneEuroFilter({ atRest, withSpeed }));
   readonly #depths = new OneEuroFilter(DEPTH);
@@ -21,7 +23,7 @@ export class PointSmoother {
 
   smooth(points: readonly BodyPoint[], ptsUs: number): BodyPoint[] {
     const { size } = skeletonOf(points);
-    // Of one size for good: lengths in a size that changes would move by themselves.
+    // The size is fixed once: lengths in a changing unit would change by themselves.
     this.#size ??= size;
     const unit = this.#size;
     const out = points.slice();
@@ -47,7 +49,7 @@ export class PointSmoother {
   }
 }
 
-/** A person between two sightings. @param t 0 as in `a`, 1 as in `b` */
+/** Interpolates between two sightings of a person. @param t 0 is `a`, 1 is `b` */
 export function between(a: Person, b: Person, t: number): Person {
   const mixed = (p: number, q: number): number => p + (q - p) * t;
   const points = a.points.map((p, i): BodyPoint => {
@@ -71,7 +73,7 @@ export function between(a: Person, b: Person, t: number): Person {
   return { ...near, points, mask: { ...near.mask, region: moved } };
 }
 
-/** A person in pixels of a picture that is `scale` times as large. */
+/** Returns a person in pixels of a picture that is `scale` times as large. */
 export function scaledPerson(person: Person, scale: number): Person {
   return {
     ...person,
@@ -91,7 +93,7 @@ export function scaledMask(mask: PersonMask, scale: number): PersonMask {
   return { ...mask, region: { x: x * scale, y: y * scale, size: size * scale, angle } };
 }
 
-/** A person in pixels of a picture whose origin lies elsewhere. */
+/** Returns a person in pixels of a picture with another origin. */
 export function movedPerson(person: Person, dx: number, dy: number): Person {
   const moved = <T extends { readonly x: number; readonly y: number }>(at: T): T => ({
     ...at,

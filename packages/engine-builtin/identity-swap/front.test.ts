@@ -13,7 +13,7 @@ import { skeletonOf } from './skeleton.ts';
 const [W, H] = [640, 360];
 const NO_HEAD = { side: 2, data: new Uint8Array(16) };
 
-/** How far each chroma pixel is from a figure of whose mask a part is hidden. */
+/** Returns the distance of each chroma pixel from a figure, part of whose mask is hidden. */
 function distanceOf(stance: Stance, isHidden: (x: number, y: number) => boolean): Plane {
   const { mask } = drawFigure(
     ...([W, H, stance] as const),

@@ -4,26 +4,32 @@ import { add, sub, times, unit } from './geometry.ts';
 import { LIMB_RADIUS, torsoOutline } from './segment.ts';
 import type { Skeleton } from './skeleton.ts';
 
-/** The part of the width of torso and legs that is the person's in any clothes. */
+/** Share of the width of torso and legs that belongs to the person in any clothes. */
 const CORE = 0.62;
-/** Farther from the person's mask than this, in sizes of the body, something hides what should be there. */
+/** Distance from the person's mask, in body sizes, beyond which something hides the expected body. */
 const AWAY = 0.07;
-/** How much of that is taken back at the edge of what hides it: beside the person the character may be broader. */
+/**
+ * Share of that distance that is undone at the edge of the hiding object: beside the person the character may be
+ * broader.
+ */
 const EDGE = 0.8;
-/** Share of the core that must be hidden: less is an error of the mask. */
+/** Share of the core that must be hidden; a smaller one is an error of the mask. */
 const LEAST = [0.03, 0.08] as const;
-/** How quickly what comes in front is believed in, and what goes is not any more, a frame: masks have gaps. */
+/** Change per frame of the belief that something is in front. It is slow because masks have gaps. */
 const RISE = 0.2;
 const FALL = 0.08;
 
-/** Finds things that stand or are held before a person: where its trunk and legs must be, and its mask is not. */
+/**
+ * Finds objects that stand or are held in front of a person: places where trunk and legs must be and the mask is
+ * not.
+ */
 export class ThingsInFront {
   #belief: number | undefined;
 
   /**
    * @param distance of each chroma pixel from the person
-   * @param of the person's bones, pixels of the frame
-   * @returns how much of each chroma pixel is in front, 0–1; undefined where nothing is
+   * @param of the person's bones, in pixels of the frame
+   * @returns share of each chroma pixel that is in front, 0–1; undefined when nothing is
    */
   look(distance: Plane, of: Skeleton): Plane | undefined {
     const { width, height } = distance;
@@ -58,7 +64,7 @@ export class ThingsInFront {
     this.#belief = belief;
     if (hidden === 0 || belief < 0.02) return undefined;
     const fromHidden = distanceInside(free, false);
-    // What is hidden begins that far behind the edge of the thing, which is moved back to the person.
+    // The hidden area begins that far behind the edge of the object, so the edge is moved back towards the person.
     for (let i = 0; i < free.data.length; i++) {
       const [person, core] = [distance.data[i] as number, fromHidden.data[i] as number];
       free.data[i] = person === 0 ? 0 : belief * smoothstep(0, 3, person - core + EDGE * away);
@@ -67,7 +73,7 @@ export class ThingsInFront {
   }
 }
 
-/** Lays one frame over another. @param share how much of each chroma pixel is the upper's, 0–1 */
+/** Lays one frame over another. @param share of the upper frame in each chroma pixel, 0–1 */
 export function putOver(under: Planes, over: Planes, share: Plane): void {
   const { width, height, data } = share;
   const put = (to: Uint8Array, from: Uint8Array, at: number, part: number): void => {

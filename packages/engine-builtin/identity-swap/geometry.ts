@@ -22,7 +22,7 @@ export function unit(a: Vec): Vec {
   return norm < 1e-9 ? { x: 0, y: 1 } : { x: a.x / norm, y: a.y / norm };
 }
 
-/** Distance of a point from a line's part, and where along it (0–1) the nearest place is. */
+/** Returns the distance of a point from a line segment, and the position (0–1) of the nearest point on it. */
 export function toSegment(p: Vec, a: Vec, b: Vec): { distance: number; along: number } {
   const dx = b.x - a.x;
   const dy = b.y - a.y;
@@ -40,7 +40,7 @@ export function apply([a, b, c, d, e, f]: Affine, { x, y }: Vec): Vec {
   return { x: a * x + b * y + c, y: d * x + e * y + f };
 }
 
-/** The map that does `first`, then `then`. */
+/** Returns the map that applies `first`, then `then`. */
 export function compose(then: Affine, first: Affine): Affine {
   const [a, b, c, d, e, f] = then;
   const [p, q, r, s, t, u] = first;
@@ -53,8 +53,8 @@ export function invert([a, b, c, d, e, f]: Affine): Affine {
 }
 
 /**
- * The map that takes a bone to another place: `from` a to `to` a, along the bone by `along`, across it by `across`.
- * A negative `across` mirrors.
+ * Returns the map that moves a bone: start of `from` to start of `to`, scaled by `along` along the bone and by
+ * `across` across it. A negative `across` mirrors.
  */
 export function boneMap(
   from: { readonly a: Vec; readonly axis: Vec },
@@ -64,7 +64,7 @@ export function boneMap(
 ): Affine {
   const u = unit(from.axis);
   const w = unit(to.axis);
-  // Columns: the bone's own axes on the target; rows: the same of where it comes from.
+  // Columns are the axes of the bone at its target, rows those at its origin.
   const a = w.x * along * u.x + -w.y * across * -u.y;
   const b = w.x * along * u.y + -w.y * across * u.x;
   const d = w.y * along * u.x + w.x * across * -u.y;

@@ -20,7 +20,7 @@ import { ExpressionFollower } from './expression-follow.ts';
 import { HeadPainter, type HeadPatch } from './head.ts';
 
 const [W, H] = [600, 900];
-/** As the mesh sees a mouth that is opened by the openings that are tried. */
+/** Openings of a mouth as the mesh measures them, for the openings that are tried. */
 const MOUTH = mouthScaleOf([0.02, 0.05, 0.1, 0.16, 0.24, 0.34, 0.46]);
 
 let finder: FaceFinder;
@@ -49,7 +49,7 @@ beforeAll(async () => {
   head = painter;
 }, 60_000);
 
-/** A patch as a picture; it must lie in one block. */
+/** Returns a patch as a picture; it must lie in one block. */
 function pictureOf({ planes }: HeadPatch): Picture {
   const { width, height } = planes.y;
   const data = new Uint8Array((width * height * 3) / 2);
@@ -60,7 +60,7 @@ function pictureOf({ planes }: HeadPatch): Picture {
 
 const facesOf = (patch: HeadPatch) => finder.findUpright(pictureOf(patch), 40, () => undefined);
 
-/** The face turned about the vertical, as a mesh would see it. */
+/** Returns the face rotated about the vertical axis, as a mesh would see it. */
 function turned(yaw: number): Float32Array {
   const out = points.slice();
   const [x, z] = [points[3 * 168] as number, points[3 * 168 + 2] as number];
@@ -82,7 +82,7 @@ describe('the head of a cut-out', () => {
       if ((flat.alpha.data[i] as number) > 200) misses.push(Math.abs(a - b));
       expect(Math.abs((alpha.data[i] as number) - (flat.alpha.data[i] as number))).toBeLessThanOrEqual(2);
     }
-    // Between the lips and at the face's outline pixels are mixed with their neighbours.
+    // Between the lips and at the outline of the face, pixels are mixed with their neighbours.
     const mean = misses.reduce((sum, miss) => sum + miss, 0) / misses.length;
     expect(mean).toBeLessThan(0.5);
     expect(misses.filter((miss) => miss > 6).length).toBeLessThan(0.01 * misses.length);
@@ -102,7 +102,7 @@ describe('the head of a cut-out', () => {
     expect(nose(face.points) - nose(still.points)).toBeGreaterThan(0.15 * head.portrait.frame.iod);
     const moved = patch.alpha.data.filter((a, i) => Math.abs(a - (head.flat.alpha.data[i] as number)) > 60);
     expect(moved.length).toBeGreaterThan(50);
-    // The patch ends where nothing moves any more: it is joined with the trunk there.
+    // The patch ends where nothing moves, because it joins the trunk there.
     const { width, height } = patch.alpha;
     for (let x = 0; x < width; x++) {
       const i = (height - 1) * width + x;
@@ -125,7 +125,7 @@ describe('a head that follows a face', () => {
     const follower = new ExpressionFollower(head.portrait, MOUTH);
     let yaw = 0;
     for (let i = 0; i < 20; i++) yaw = follower.pose(turned(-0.3), at(i), []).pose.yaw;
-    // Turned by that much against a picture that faces the camera.
+    // The rotation is relative to a picture that faces the camera.
     expect(Math.abs(yaw)).toBeGreaterThan(0.2);
     expect(Math.abs(yaw)).toBeLessThan(0.45);
     const straight = new ExpressionFollower(head.portrait, MOUTH);
@@ -146,7 +146,7 @@ describe('a head that follows a face', () => {
     expect(share.at(-1)).toBe(1);
     for (let i = 1; i < poses.length; i++) {
       const [a, b] = [poses[i - 1], poses[i]].map((pose) => pose?.pose.yaw as number) as [number, number];
-      // All the way is half a radian.
+      // The whole way is half a radian.
       expect(Math.abs(a - b), `frame ${i}`).toBeLessThan(0.12);
       expect(Math.abs((share[i] as number) - (share[i - 1] as number)), `frame ${i}`).toBeLessThan(0.2);
     }

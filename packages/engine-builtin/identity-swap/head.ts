@@ -9,16 +9,16 @@ import type { BytePlane } from '../animate/raster.ts';
 import { planesOf } from '../animate/yuv.ts';
 import type { Cutout } from './cutout.ts';
 
-/** How far around the middle of the eyes a head is drawn anew, distances of the eyes. */
+/** Radius of the area around the eyes in which a head is redrawn, in eye distances. */
 const REACH = 4.2;
-/** Patches begin and end at whole pixels of cut-outs that are up to three times halved, colour included. */
+/** Alignment of patches in pixels: cut-outs are halved up to three times, and chroma once more. */
 const GRID = 16;
-/** A face whose eyes are nearer than this (pixels of the cut-out) shows no expression. */
+/** Eye distance, in pixels of the cut-out, below which a face shows no expression. */
 const LEAST_IOD = 8;
-/** How far beyond the face's outline hair is taken for the back of a head, distances of the eyes. */
+/** Distance beyond the outline of the face in which hair is taken for the back of a head, in eye distances. */
 const BACK = 0.12;
 
-/** Holds what is put in the place of the head on a cut-out: the same part of it, changed. */
+/** The changed part of a cut-out that replaces the head. */
 export interface HeadPatch {
   readonly left: number;
   readonly top: number;
@@ -26,7 +26,7 @@ export interface HeadPatch {
   readonly alpha: BytePlane;
 }
 
-/** The head of a cut-out, which turns and has an expression; from behind it is one without a face. */
+/** The head of a cut-out, which can turn and have an expression. From behind it has no face. */
 export class HeadPainter {
   readonly portrait: Portrait;
   readonly #left: number;
@@ -36,7 +36,7 @@ export class HeadPainter {
   readonly #moving: { readonly data: Uint8Array; readonly patch: HeadPatch };
   #behind: HeadPatch | undefined;
 
-  /** @param points of the face, pixels of the cut-out */
+  /** @param points of the face, in pixels of the cut-out */
   static of(cutout: Cutout, points: Float32Array): HeadPainter | undefined {
     const frame = faceFrame(points);
     const { iod, origin } = frame;
@@ -80,7 +80,7 @@ export class HeadPainter {
     const shape = headShape(own, place, cutAt(this.#alpha, part, cutout));
     const planes = planesOf(still, width, height);
     const box = { left: 0, top: 0, right: width, bottom: height };
-    // The cut-out's colours go on beyond its edge: all that moves is opaque, and its matte moves along.
+    // The colours of the cut-out extend beyond its edge: all moving content is opaque, and its matte moves along.
     const opaque = new Uint8Array(0);
     this.portrait = withRig({
       width,
@@ -104,7 +104,7 @@ export class HeadPainter {
     return this.#flat;
   }
 
-  /** The head in a pose; good until the next one is asked for. */
+  /** Returns the head in a pose; valid until the next call. */
   posed(pose: Pose): HeadPatch {
     const { data, patch } = this.#moving;
     drawPortrait(this.portrait, pose, data);
@@ -113,7 +113,7 @@ export class HeadPainter {
     return patch;
   }
 
-  /** The head from behind: hair, and what else lies around the face, goes on over it. */
+  /** Returns the head from behind: hair and other content around the face extends over it. */
   behind(): HeadPatch {
     this.#behind ??= { left: this.#left, top: this.#top, planes: this.#faceless(), alpha: this.#alpha };
     return this.#behind;
@@ -154,7 +154,7 @@ export class HeadPainter {
 
 const down = (value: number): number => Math.floor(value / GRID) * GRID;
 
-/** Part of some planes as one block of a frame. */
+/** Crops planes to one block of a frame. */
 function cropped(
   { y, u, v }: Planes,
   { left, top, right, bottom }: { left: number; top: number; right: number; bottom: number },
@@ -175,7 +175,7 @@ function cropped(
   return out;
 }
 
-/** Where a cut-out ends before the head does, its picture cuts the head off: there it cannot move. */
+/** Returns where the picture cuts the head off; the head cannot move there. */
 function cutAt(
   { width, height, data }: BytePlane,
   part: { left: number; top: number; right: number },
@@ -195,7 +195,7 @@ function cutAt(
   };
 }
 
-/** Triangles around the face that move with it. */
+/** Returns the triangles around the face that move with it. */
 function movingOf({ surround, follow }: HeadShape): Uint16Array {
   const out: number[] = [];
   for (let t = 0; t < surround.length; t += 3) {

@@ -41,7 +41,7 @@ import { createBuiltinEngine } from '../index.ts';
 import { sizeFor } from './identity-swap.ts';
 
 const [W, H] = [640, 360];
-/** Frames between two that are looked at. */
+/** Interval between the frames that are checked. */
 const EVERY = 6;
 
 let rig: MediaRig;
@@ -89,7 +89,7 @@ async function swap(
   });
 }
 
-/** A picture of the figure in red, in front of the same room. */
+/** Makes a picture of the figure in red, in front of the same room. */
 async function redCharacter(head = admiral): Promise<string> {
   const [width, height] = [400, 600];
   const { rgb } = drawFigure(
@@ -116,7 +116,7 @@ const walking = (frames: number): Clip => ({
   stance: walker(W, H),
 });
 
-// Seconds of video are drawn, encoded and looked at: on a machine that does other things too that takes a while.
+// Drawing, encoding and checking seconds of video takes long on a busy machine.
 describe('Identity Swap', { timeout: 120_000 }, () => {
   it('replaces the whole appearance with the character, keeping motion, background, length and sound', async () => {
     const clip = walking(48);
@@ -140,7 +140,7 @@ describe('Identity Swap', { timeout: 120_000 }, () => {
     for (const frame of frames.filter(({ index }) => index % EVERY === 0)) {
       const truth = clipFrame(clip, frame.index);
       const rgb = rgbOf(frame);
-      // The character is as tall and as broad as the person was: it stands where that stood, in its pose.
+      // The character has the height and width of the person, and stands in its place and pose.
       expect(overlap(silhouette(rgb, truth.empty), truth.mask), `frame ${frame.index}`).toBeGreaterThan(0.8);
       const size = { width: W, height: H, away: 0.03 * H };
       expect(psnrOutside(rgb, truth.empty, truth.mask, size), `frame ${frame.index}`).toBeGreaterThan(30);
@@ -153,7 +153,7 @@ describe('Identity Swap', { timeout: 120_000 }, () => {
         misses.push(p && q ? Math.hypot(p.x - q.x, p.y - q.y) / H : 1);
       }
     }
-    // Of its height, as another look at the output sees hands, feet and head.
+    // In shares of its height, as a second detection on the output finds hands, feet and head.
     misses.sort((a, b) => a - b);
     expect(misses[misses.length >> 1]).toBeLessThan(0.03);
     expect(misses[Math.floor(0.9 * misses.length)]).toBeLessThan(0.08);
@@ -164,7 +164,7 @@ describe('Identity Swap', { timeout: 120_000 }, () => {
     const faces = new FaceFinder({ blazeface, facemesh });
     const video = rig.path('talk.mp4');
     const subject = await subjectOf(faces, ASTRONAUT, 0, 400);
-    // The part of the driver's motion with turns, then talk.
+    // The part of the driver's motion with rotations, then speech.
     await writeDriver(rig.media, subject, 'animator', {
       path: video,
       frameRate: 15,

@@ -15,14 +15,17 @@ import { scaledPerson } from './follow.ts';
 import { SceneVideo, sceneThreads } from './scene-threads.ts';
 import { PersonTracker } from './search.ts';
 
-/** Longer side of the output, pixels. */
+/** Longer side of the output, in pixels. */
 export const LONGER_SIDE = { '1k': 1024, '2k': 2048 } as const;
 export type Resolution = keyof typeof LONGER_SIDE;
-/** A person is looked for in a picture of about this longer side. */
+/** Longer side, in pixels, of the picture in which a person is searched for. */
 const SEARCH_SIDE = 640;
 const DECODED_AHEAD = 4;
 
-/** Identity Swap as the worker threads run it: the person of `video` replaced by that of the picture `character`. */
+/**
+ * Runs Identity Swap in a worker thread: the person in `video` is replaced by the person in the picture
+ * `character`.
+ */
 export const renderIdentitySwap: Renderer = async (work, tools) => {
   const { video, character } = work.inputs;
   if (!video || !character) {
@@ -35,7 +38,7 @@ export const renderIdentitySwap: Renderer = async (work, tools) => {
 
 let people: Promise<PersonFinder> | undefined;
 
-/** One finder for a thread, however many renders it does. */
+/** Returns the finder of this thread, which all its renders share. */
 function peopleOf(): Promise<PersonFinder> {
   people ??= openPersonFinder().catch((error) => {
     people = undefined;
@@ -116,7 +119,7 @@ export async function identitySwap(
         tracker.reset();
         follower.reset();
       }
-      // While the networks look at this frame, those before it are drawn in a thread of their own.
+      // While the networks process this frame, another thread draws the frames before it.
       const person = await timed('find', () => look(frame));
       checkpoint();
       if (person) found++;
@@ -151,7 +154,7 @@ export async function identitySwap(
   }
 }
 
-/** Size of the output: its longer side as asked, never larger than the video. */
+/** Returns the size of the output: its longer side as requested, never larger than the video. */
 export function sizeFor(video: Size, resolution: Resolution): Size {
   const scale = Math.min(1, LONGER_SIDE[resolution] / Math.max(video.width, video.height));
   const even = (length: number): number => Math.max(2, 2 * Math.round((length * scale) / 2));

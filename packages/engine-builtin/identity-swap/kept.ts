@@ -4,35 +4,35 @@ import { dot, length, sub, toSegment, unit, type Vec } from './geometry.ts';
 import { LIMB_RADIUS } from './segment.ts';
 import { LIMBS, type Limb, type Skeleton } from './skeleton.ts';
 
-/** Tells whether a character's picture shows all of a body that is ever drawn. */
+/** Returns whether the character's picture shows every part of a body that is drawn. */
 export function isWhole({ reach, cutAlong }: Cutout): boolean {
   return cutAlong === -Infinity && LIMBS.every((limb) => reach[limb] === 3);
 }
 
-/** From where to where on its upper arm a character's shoulder goes over into the person's arm. */
+/** Range on the upper arm in which the character's shoulder blends into the person's arm. */
 const SHOULDER = [0.35, 0.7] as const;
 
-/** Holds what of the person stays in a frame. */
+/** The parts of the person that stay in a frame. */
 export interface Kept {
-  /** How much of each chroma pixel stays, 0–1. */
+  /** Share of each chroma pixel that stays, 0–1. */
   readonly stays: Plane;
-  /** The part of that which lies in front of the character: arms. */
+  /** The part of it that lies in front of the character: arms. */
   readonly front: Plane;
-  /** The part of it that clothes of the trunk cover: arms, and the trunk itself down to the hips. */
+  /** The part of it that the trunk's clothes cover: arms, and the trunk down to the hips. */
   readonly clothed: Plane;
 }
 
-/** Part of the reference's body that has no counterpart on the character's picture. */
+/** A part of the person's body that the character's picture does not show. */
 interface Lacking {
   readonly limb: Limb;
   readonly bones: readonly (readonly [Vec, Vec])[];
 }
 
 /**
- * Returns what of the person of a frame has no counterpart on the character's picture, and so stays as it is: limbs
- * that the picture does not show, and the body below where it ends.
+ * Returns the parts of the person that the character's picture does not show, and that therefore stay: limbs, and
+ * the body below the end of the picture.
  * @param distance of each chroma pixel from the person
- * @param of the person's bones, pixels of the frame
+ * @param of the person's bones, in pixels of the frame
  */
 export function keptOf(cutout: Cutout, of: Skeleton, distance: Plane): Kept {
   const { width, height } = distance;
@@ -53,7 +53,7 @@ export function keptOf(cutout: Cutout, of: Skeleton, distance: Plane): Kept {
       let stay = cutout.cutAlong === -Infinity ? 0 : 1 - smoothstep(-0.06, 0.06, along - cutout.cutAlong);
       clothed.data[i] = stay * smoothstep(-0.25, -0.1, along);
       let near = nearest(p, present, size);
-      // The trunk reaches as far as it is wide; its bones do not.
+      // The trunk is as wide as this, while its bones are lines.
       near = Math.min(near, Math.max(0, toSegment(p, of.hips, of.head).distance / (0.3 * size)));
       for (const { limb, bones } of lacking) {
         if (bones.length === 0) continue;
@@ -63,7 +63,7 @@ export function keptOf(cutout: Cutout, of: Skeleton, distance: Plane): Kept {
         stay = Math.max(stay, share);
         if (!limb.endsWith('Arm')) continue;
         clothed.data[i] = Math.max(clothed.data[i] as number, share);
-        // The shoulder and what is next to it lie behind the character's own.
+        // The shoulder and its surroundings lie behind the character's own shoulder.
         const [root, bend] = of.limbs[limb];
         const out = toSegment(p, root, bend).along;
         front.data[i] = Math.max(front.data[i] as number, share * smoothstep(SHOULDER[0], SHOULDER[1], out));
@@ -85,7 +85,7 @@ function nearest(p: Vec, parts: readonly Lacking[], size: number): number {
 }
 
 function lackingBones({ reach, cutAlong }: Cutout, of: Skeleton, limb: Limb): (readonly [Vec, Vec])[] {
-  // Legs below a trunk that ends early stay with it.
+  // The legs stay with a trunk that ends early.
   if (limb.endsWith('Leg') && cutAlong > -Infinity) return [];
   const [a, b, c, d] = of.limbs[limb];
   if (reach[limb] === 3) return [];

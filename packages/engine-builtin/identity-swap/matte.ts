@@ -8,16 +8,16 @@ import { toSegment } from './geometry.ts';
 import { bonesOf, type Reach } from './segment.ts';
 import { LIMBS, type Skeleton } from './skeleton.ts';
 
-/** Size of the body, in pixels, at which its edge is looked for. */
+/** Size of the body, in pixels, at which its edge is refined. */
 const MATTE_SIZE = 150;
-/** Holes smaller than this (in squares of that size) are the person's own dark or light spots. */
+/** Largest hole, in squared body sizes, that is a dark or bright spot of the person. */
 const SPOT = 0.012;
-/** Square of a hole's longer side over its area, from which on it is a gap. */
+/** Squared longer side of a hole over its area, from which the hole is a gap. */
 const LONG = 4;
 
 /**
- * The network's mask, made finer: colours that are the background's and not the person's are taken out of it (as
- * between an arm and the body), and its edge is moved to where the picture's is.
+ * Refines the network's mask: removes background colours that are not the person's (as between an arm and the
+ * body), and moves its edge to the edge in the picture.
  */
 export function matteOf(
   image: RgbImage,
@@ -53,7 +53,7 @@ export function matteOf(
   return out;
 }
 
-/** Returns what the network's mask says of each pixel, in log odds, and where it leaves no doubt. */
+/** Returns the network's mask as log odds, and where it is certain. */
 function expectedIn(
   bytes: Uint8Array,
   width: number,
@@ -82,7 +82,7 @@ function expectedIn(
     for (let x = 0; x < width; x++) {
       const i = y * width + x;
       const m = (bytes[i] as number) / 255;
-      // The deeper inside of the mask, the surer: what it covers wrongly is narrow. Outside it there are other people.
+      // The deeper inside the mask, the more certain: wrong areas are narrow. Outside there may be other people.
       const inwards = Math.min(0.8, ((depth.data[i] as number) / size) * 6);
       const outwards = Math.min(5, ((far.data[i] as number) / size) * 80);
       prior.data[i] = 4.4 * m - 2.2 + inwards - outwards;
@@ -97,7 +97,7 @@ function expectedIn(
   return { prior, certain };
 }
 
-/** Fills small holes that the outside does not reach; not long ones, as between the legs or an arm and the body. */
+/** Fills small enclosed holes, but not long ones as between the legs or between an arm and the body. */
 function fillSpots({ width, height, data }: Plane, most: number): void {
   const seen = new Uint8Array(data.length);
   for (let start = 0; start < data.length; start++) {
@@ -129,7 +129,7 @@ function fillSpots({ width, height, data }: Plane, most: number): void {
   }
 }
 
-/** Brightness of an image. */
+/** Returns the brightness of an image. */
 export function lumaOf({ width, height, data }: RgbImage): Plane {
   const out = plane(width, height);
   for (let i = 0; i < out.data.length; i++) {

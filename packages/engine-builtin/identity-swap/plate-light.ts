@@ -4,9 +4,9 @@ import { type Plane, plane } from '@semblance/vision/plane/plane';
 import type { Planes } from '../animate/openings.ts';
 import type { Affine } from './geometry.ts';
 
-/** Frame pixels to a cell by which light is compared. */
+/** Size of the cells in which light is compared, in frame pixels. */
 export const LIGHT_CELL = 8;
-/** Cells around a hole whose light is compared. */
+/** Number of cells around a hole whose light is compared. */
 const AROUND = 6;
 
 export interface Box {
@@ -16,13 +16,16 @@ export interface Box {
   readonly bottom: number;
 }
 
-/** A plate, and how well each of its chroma pixels is known: below 1 not at all. */
+/** A plate, and how well each of its chroma pixels is known; below 1 means unknown. */
 export interface Known {
   readonly planes: Planes;
   readonly quality: Float32Array;
 }
 
-/** Coarse, around the hole: colours for what was never seen, and how much lighter than the plate this frame is. */
+/**
+ * Returns on a coarse grid around the hole: colours for places that were never seen, and the brightness of this
+ * frame relative to the plate.
+ */
 export function compareLight(
   frame: Planes,
   { planes: plate, quality }: Known,
@@ -47,7 +50,7 @@ export function compareLight(
     for (let gx = cells.left; gx < cells.right; gx++) {
       let [l, u, v, n] = [0, 0, 0, 0];
       let [dl, du, dv, m] = [0, 0, 0, 0];
-      // Every second chroma pixel each way says enough of a cell.
+      // Every second chroma pixel in each direction is enough for a cell.
       for (let y = gy * step; y < Math.min(rows, (gy + 1) * step); y += 2) {
         for (let x = gx * step; x < Math.min(half, (gx + 1) * step); x += 2) {
           const i = y * half + x;
@@ -85,12 +88,12 @@ export function compareLight(
       if (m > 0) light.data.set([dl / m, du / m, dv / m], g * 3);
     }
   }
-  // A plate that is known nowhere around is compared with nothing.
+  // When the plate is known nowhere around, there is nothing to compare.
   both.data[0] = Math.max(both.data[0] as number, 1e-3);
   return { fill: pushPull(fill, seen), light: pushPull(light, both) };
 }
 
-/** A colour of a coarse image, between its cells. */
+/** Interpolates a colour of a coarse image between its cells. */
 export function colourAt(image: RgbImage, x: number, y: number, out: Float32Array): void {
   const { width, height, data } = image;
   const px = Math.min(width - 1, Math.max(0, x - 0.5));

@@ -7,7 +7,7 @@ import { register, standsStill } from './register.ts';
 
 const [W, H] = [320, 180];
 
-/** The room as a lens shows it: no finer than its pixels. */
+/** Returns the room as a lens shows it: without detail finer than a pixel. */
 function filmed(camera = { x: 0, y: 0 }): Uint8Array {
   const fine = room(4 * W, 4 * H, camera);
   const out = new Uint8Array(W * H * 3);
@@ -35,7 +35,7 @@ describe('registration', () => {
     for (let i = 0; i < moved.data.length; i++) moved.data[i] = (moved.data[i] as number) + 6;
     const { map } = register(base, moved, plane(W, H, 1));
     const [a, b, c, d, e, f] = map;
-    // The room moves against the camera.
+    // The room moves opposite to the camera.
     expect(a * 160 + b * 90 + c - 160).toBeCloseTo(-4, 0);
     expect(d * 160 + e * 90 + f - 90).toBeCloseTo(2, 0);
     expect(Math.abs(b)).toBeLessThan(0.01);
@@ -48,7 +48,7 @@ describe('registration', () => {
   });
 });
 
-/** A black box of a person in front of the room, and what of the frame it covers. */
+/** Returns a black box as a person in front of the room, and the part of the frame that it covers. */
 function sight(left: number, camera: { x: number; y: number }): Sight & { data: Uint8Array; inside: Plane } {
   const rgb = filmed(camera);
   const free = plane(W / 2, H / 2, 1);
@@ -107,7 +107,7 @@ describe('the background plate', () => {
 
   it('has no line of another colour where what it saw ends, though the camera moves', () => {
     const plate = new BackgroundPlate(W, H);
-    // Hardly a step aside: the middle is never seen.
+    // The person hardly moves aside, so the middle is never visible.
     for (let i = 0; i < 6; i++) {
       const seen = sight(100 + 4 * i, { x: (i * 1.4) / H, y: (i * 0.6) / H });
       const [usedU, usedV] = [rangeOf(seen.frame.u.data), rangeOf(seen.frame.v.data)];
@@ -133,7 +133,7 @@ describe('the background plate', () => {
     const miss = missOf(still.data, filmed(), still.inside);
     expect(miss).toBeGreaterThan(1);
     expect(miss).toBeLessThan(40);
-    // Nothing of the person is left.
+    // Nothing of the person remains.
     const rgb = yuvToRgb(still.data, W, H);
     expect(rgb[(120 * W + 125) * 3 + 1]).toBeGreaterThan(90);
   });

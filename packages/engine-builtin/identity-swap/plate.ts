@@ -5,35 +5,38 @@ import { type Affine, compose, IDENTITY, invert } from './geometry.ts';
 import { type Box, colourAt, compareLight, LIGHT_CELL } from './plate-light.ts';
 import { register, standsStill } from './register.ts';
 
-/** Frames broader than this are followed by cells of four pixels a side, others by two. */
+/** Frame width, in pixels, above which the camera is tracked in cells of four pixels; below, of two. */
 const BROAD = 800;
-/** States what an older look at the background loses against a newer one, a frame: at half a second a fifth. */
+/** Weight per frame of an older observation of the background; after half a second it has lost a fifth. */
 const AGING = 0.985;
-/** Mean difference (levels) of a background that the camera's motion explains no better: another is begun. */
+/**
+ * Mean difference, in levels, from which the camera's motion does not explain the background and a new plate
+ * begins.
+ */
 const LOST = 14;
-/** Share of the frame that the camera may leave the plate by. */
+/** Share of the frame by which the camera may leave the plate. */
 const AWAY = 0.3;
 
-/** Frame and what is known of it. */
+/** A frame and what is known about it. */
 export interface Sight {
   readonly frame: Planes;
-  /** Distance of each chroma pixel from the person, chroma pixels; as large as the chroma planes. */
+  /** Distance of each chroma pixel from the person, in chroma pixels; the size of the chroma planes. */
   readonly distance: Plane;
-  /** Nearer to the person than this the background is not trusted, chroma pixels. */
+  /** Distance from the person, in chroma pixels, below which the background is not trusted. */
   readonly near: number;
 }
 
 /**
- * Holds what lies behind the person, gathered from the frames in which it was seen. Lies as the frames of a standing
- * camera do; where the camera moves, each frame is found on it again.
+ * The background behind the person, collected from the frames in which it was visible. It is aligned with the
+ * frames of a still camera. When the camera moves, each frame is registered to it.
  */
 export class BackgroundPlate {
   readonly #width: number;
   readonly #height: number;
-  /** Frame pixels to a cell by which the camera is followed. */
+  /** Cell size, in frame pixels, in which the camera is tracked. */
   readonly #cell: 2 | 4;
   #planes: Planes;
-  /** How well each chroma pixel is known: 0 never seen, else its distance from the person then. */
+  /** Quality of each chroma pixel: 0 never seen, otherwise its distance from the person when it was seen. */
   #quality: Float32Array;
   #begun = false;
   #last: Affine = IDENTITY;
@@ -46,7 +49,7 @@ export class BackgroundPlate {
     this.#quality = new Float32Array((width * height) / 4);
   }
 
-  /** Forgets all, as after a cut. */
+  /** Forgets everything, as after a cut. */
   reset(): void {
     this.#quality.fill(0);
     this.#begun = false;
@@ -55,8 +58,8 @@ export class BackgroundPlate {
   }
 
   /**
-   * Finds a frame on the plate.
-   * @returns the map from places of the plate to places of the frame; undefined where it does not lie on it
+   * Registers a frame to the plate.
+   * @returns the map from the plate to the frame; undefined when the frame does not lie on the plate
    */
   locate({ frame, distance, near }: Sight): Affine | undefined {
     if (!this.#begun) return IDENTITY;
@@ -71,7 +74,7 @@ export class BackgroundPlate {
     return standsStill(found, base.width, base.height) ? IDENTITY : map;
   }
 
-  /** Remembers what a frame shows of the background. @param map as {@link locate} found it */
+  /** Adds the visible background of a frame. @param map the result of {@link locate} */
   remember({ frame, distance, near }: Sight, map: Affine): void {
     this.#velocity = map === IDENTITY ? IDENTITY : compose(map, invert(this.#last));
     this.#begun = true;
@@ -81,7 +84,7 @@ export class BackgroundPlate {
     else this.#take(frame, distance, near, map);
   }
 
-  /** The plate's brightness, small, and where it is known. */
+  /** Returns the plate's brightness at reduced size, and where it is known. */
   #small(): [Plane, Plane] {
     const luma = smallLuma(this.#planes.y, this.#cell);
     const known = plane(luma.width, luma.height);
@@ -146,9 +149,9 @@ export class BackgroundPlate {
   }
 
   /**
-   * Puts the background in the place of the person.
-   * @param hole how much of each chroma pixel is to be background, 0–1
-   * @param map as {@link locate} found it
+   * Replaces the person by the background.
+   * @param hole share of each chroma pixel that becomes background, 0–1
+   * @param map the result of {@link locate}
    */
   fill(frame: Planes, hole: Plane, map: Affine): void {
     const back = map === IDENTITY ? IDENTITY : invert(map);
@@ -179,7 +182,7 @@ export class BackgroundPlate {
         const gy = ((y + 0.5) * 2) / LIGHT_CELL;
         colourAt(light, gx, gy, shift);
         if (known < 1) colourAt(fill, gx, gy, colour);
-        // What is made of the plate, and what is made up where it knows nothing.
+        // Combines the known background with made-up colours where the plate knows nothing.
         for (let k = 0; k < 3; k++) {
           colour[k] = (colour[k] as number) * (1 - known) + (shift[k] as number) * known;
         }
@@ -217,12 +220,12 @@ export class BackgroundPlate {
 
 const clampByte = (value: number): number => (value <= 0 ? 0 : value >= 255 ? 255 : (value + 0.5) | 0);
 
-/** The same map between pictures of another size. */
+/** Returns the same map between pictures of another size. */
 function scaledMap([a, b, c, d, e, f]: Affine, by: number): Affine {
   return [a, b, c * by, d, e, f * by];
 }
 
-/** What the person covers in the frame is not compared. */
+/** Excludes the places that the person covers from the comparison. */
 function hideCovered(
   known: Plane,
   [a, b, c, d, e, f]: Affine,
@@ -255,7 +258,7 @@ function smallLuma({ width, height, data }: Planes['y'], cell: number): Plane {
   return out;
 }
 
-/** Between four values; x and y continuous, clamped to the plane by the caller. */
+/** Interpolates between four values; x and y are continuous and clamped by the caller. */
 function between(data: Uint8Array, width: number, x: number, y: number): number {
   const px = Math.max(0, x - 0.5);
   const py = Math.max(0, y - 0.5);
@@ -268,7 +271,9 @@ function between(data: Uint8Array, width: number, x: number, y: number): number 
   return upper + (lower - upper) * v;
 }
 
-/** The least around a place, at most 1: what is read between pixels is known as well as the worst known of them. */
+/**
+ * Returns the least quality around a place, at most 1: an interpolated value is as good as the worst of its pixels.
+ */
 function leastAround(quality: Float32Array, width: number, x: number, y: number): number {
   let least = 1;
   for (let row = (y | 0) - 1; row <= (y | 0) + 1; row++) {
@@ -279,7 +284,7 @@ function leastAround(quality: Float32Array, width: number, x: number, y: number)
   return least;
 }
 
-/** Returns where a plane is not empty. */
+/** Returns the bounding box of the non-zero part of a plane. */
 function boxOf({ width, height, data }: Plane): Box | undefined {
   let [left, top, right, bottom] = [width, height, 0, 0];
   for (let y = 0; y < height; y++) {

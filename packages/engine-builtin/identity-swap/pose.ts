@@ -18,30 +18,30 @@ import {
 import { BONES, type BonePlaces, boneOf, HEAD, type Layer } from './puppet.ts';
 import { type Joint, LIMBS, type Limb, type Skeleton } from './skeleton.ts';
 
-/** A body is this deep, in widths: how narrow it gets when it turns its side to the camera. */
+/** Depth of a body relative to its width: it defines how narrow a body gets when seen from the side. */
 const DEPTH = 0.5;
-/** How much longer than its own (at the scale it is drawn in) a bone may get. */
+/** Largest stretch of a bone, relative to its own length at the drawn scale. */
 const STRETCH: Readonly<Record<'arm' | 'leg', number>> = { arm: 1.35, leg: 1.6 };
-/** Farthest that a nose is moved over its face, radii of the head: beyond it shows sides that no picture has. */
+/** Largest shift of the nose over the face, in head radii. Beyond it, sides become visible that no picture has. */
 const MAX_TURN = { x: 0.28, y: 0.14 } as const;
-/** A nose stands out farther than the face around it, which follows this much of its way. */
+/** Share of the nose's shift that the face around it follows; the nose stands out farther. */
 const TURN_SHARE = 0.6;
-/** A nose that its finder believes in less than this tells no length of a neck. */
+/** Smallest confidence of a nose that determines the length of a neck. */
 const LEAST_SURE = 0.7;
-/** A limb vanishes and comes back where its joints are believed in this much. */
+/** Joint confidence at which a limb appears and disappears. */
 const HIDDEN = 0.2;
 const SHOWN = 0.4;
 
 export interface PosedBody extends BonePlaces {
-  /** Frame pixels to a pixel of the cut-out. */
+  /** Frame pixels per cut-out pixel. */
   readonly scale: number;
-  /** 1 as the character's picture shows it, -1 from behind: its mirror image. */
+  /** 1 as the character's picture shows it, -1 from behind (its mirror image). */
   readonly mirror: 1 | -1;
   /** Layers to draw, the farthest first. */
   readonly order: readonly Layer['part'][];
 }
 
-/** Puts the bones of a cut-out where a person of the video has them, frame after frame. */
+/** Moves the bones of a cut-out to the bones of a person in the video, frame by frame. */
 export class Poser {
   readonly #own: Skeleton;
   readonly #cutout: Cutout;
@@ -61,7 +61,7 @@ export class Poser {
     this.#own = cutout.skeleton;
   }
 
-  /** @param faceShare how much of the head follows the face already: so much less it is turned by the body's points */
+  /** @param faceShare share of the head that already follows the face; the body points turn only the rest */
   pose(of: Skeleton, ptsUs: number, faceShare = 0): PosedBody {
     const own = this.#own;
     const logSize = this.#sizes.filter([Math.log(of.size / own.size)], ptsUs)[0] as number;
@@ -81,7 +81,7 @@ export class Poser {
       bones.slice(0, reach).forEach((map, k) => {
         maps[boneOf(limb, k)] = map;
       });
-      // Legs that a table hides are not drawn before it; arms out of sight are mostly behind the body.
+      // Legs hidden by a table must not be drawn in front of it. Invisible arms are mostly behind the body.
       const isSeen = this.#isShown(limb, of);
       if (isSeen || limb.endsWith('Arm')) shown.push(limb);
       if (!isSeen) hidden.push(limb);
@@ -89,7 +89,7 @@ export class Poser {
     return { torso, maps, turn, scale, mirror, order: this.#order(of, shown, hidden) };
   }
 
-  /** Which way the body faces; what is edge-on stays as it was. */
+  /** Decides which way the body faces; an edge-on body keeps its former direction. */
   #turn({ facing, shoulderSide, hipSide, shoulders, hips, size }: Skeleton): 1 | -1 {
     const across = Math.abs(cross(unit(sub(shoulders, hips)), add(shoulderSide, hipSide)));
     if (this.#facing === undefined || across > 0.16 * size) this.#facing = facing;
@@ -98,9 +98,9 @@ export class Poser {
 
   #head(of: Skeleton, torso: (p: Vec) => Vec, scale: number, mirror: number): Affine {
     const own = this.#own;
-    // The character's own neck and head, in the direction the reference has them.
+    // The head and neck have the character's length and the person's direction.
     const theirs = length(sub(of.head, of.shoulders)) / of.size;
-    // A head that is hidden is guessed at another height.
+    // The height of a hidden head is only guessed.
     const learning = of.noseSeen > LEAST_SURE ? 0.02 : 0;
     this.#neck = this.#neck === undefined ? theirs : this.#neck + learning * (theirs - this.#neck);
     const ratio = clamp(
@@ -112,7 +112,7 @@ export class Poser {
     return boneMap({ a: own.head, axis: own.headDown }, { a: at, axis: of.headDown }, scale, scale * mirror);
   }
 
-  /** How much farther to the right and down the nose is to be seen than on the picture, in radii of the head. */
+  /** Returns how much farther to the right and down the nose is than on the picture, in head radii. */
   #turnOfHead(of: Skeleton, mirror: number, ptsUs: number): Vec {
     const own = this.#own.turn;
     const [x, y] = this.#turns.filter(
@@ -127,7 +127,7 @@ export class Poser {
 
   #isShown(limb: Limb, of: Skeleton): boolean {
     const [, bend, end] = of.limbs[limb];
-    // What lies beyond the frame's border is not hidden by anything.
+    // Nothing hides what lies beyond the border of the frame.
     const { width, height } = this.#frame;
     const beyond = [bend, end].some(({ x, y }) => x < 0 || y < 0 || x >= width || y >= height);
     const now = beyond ? 1 : Math.max(bend.seen, end.seen);
@@ -138,7 +138,7 @@ export class Poser {
     return this.#shown[limb] as boolean;
   }
 
-  /** Farther legs first, then the trunk between arms behind and arms in front of it. */
+  /** Orders the layers: far legs, then arms behind the trunk, the trunk, and arms in front of it. */
   #order(of: Skeleton, shown: readonly Limb[], hidden: readonly Limb[]): Layer['part'][] {
     const depth = (limb: Limb): number => {
       const [, bend, end] = of.limbs[limb];
@@ -158,7 +158,7 @@ export class Poser {
   }
 }
 
-/** Maps places of the cut-out's torso to that of the frame: along the spine as the reference's, as wide as its own. */
+/** Maps places of the cut-out's torso to the frame: the person's spine, the character's width. */
 function torsoMap(own: Skeleton, of: Skeleton, scale: number, facing: 1 | -1): (p: Vec) => Vec {
   const spine = sub(own.shoulders, own.hips);
   const height = length(spine);
@@ -168,12 +168,12 @@ function torsoMap(own: Skeleton, of: Skeleton, scale: number, facing: 1 | -1): (
   const seenUp = unit(seen);
   const seenLeft = toLeft(seenUp, facing);
   const long = clamp(length(seen) / Math.max(1, height * scale), 0.35, 1.3) * height * scale;
-  // Should the spine be drawn shorter or longer than it is seen, its middle stays.
+  // If the drawn spine is shorter or longer than the visible one, its middle stays in place.
   const hips = sub(mix(of.hips, of.shoulders, 0.5), times(seenUp, long / 2));
   const width = (side: Vec, mine: Vec): number => length(side) / Math.max(1, scale * length(mine));
   const broad = 0.7 * width(of.shoulderSide, own.shoulderSide) + 0.3 * width(of.hipSide, own.hipSide);
   const across = scale * clamp(broad, DEPTH, 1.05);
-  // A tilt of shoulders or hips is only to be seen from the front or from behind.
+  // A tilt of shoulders or hips is visible only from the front or from behind.
   const front = smoothstep(0.45, 0.85, broad);
   const tilt = (side: Vec, mine: Vec): number =>
     front *
@@ -196,12 +196,12 @@ function torsoMap(own: Skeleton, of: Skeleton, scale: number, facing: 1 | -1): (
   };
 }
 
-/** The person's own left, across its spine. */
+/** Returns the direction of the person's own left, across the spine. */
 function toLeft(up: Vec, facing: 1 | -1): Vec {
   return { x: -facing * up.y, y: facing * up.x };
 }
 
-/** Angle from one direction to another, -π/2…π/2: which of its ends a line points with does not matter. */
+/** Returns the angle between two lines, in -π/2…π/2; the direction along a line does not matter. */
 function angleFrom(from: Vec, to: Vec): number {
   const sin = cross(from, to);
   const cos = dot(from, to);
@@ -219,7 +219,7 @@ function limbMaps(
   const seen = of.limbs[limb];
   const isArm = limb.endsWith('Arm');
   const root = torso(mine[0]);
-  // Where the character's shoulder is not the reference's, the limb comes back to its way towards the end.
+  // When the character's shoulder is elsewhere, the limb returns to the person's limb towards its end.
   const off = sub(root, seen[0]);
   const most = (k: number): number => {
     const bone = (joints: readonly Joint[]): number => length(sub(joints[k + 1] as Vec, joints[k] as Vec));
@@ -245,7 +245,7 @@ function limbMaps(
   const from = sub(mine[3], mine[2]);
   const tip = sub(seen[3], seen[2]);
   const before = unit(sub(end, bend));
-  // A hand that is hardly seen goes on as its arm does.
+  // A hand with low confidence continues the direction of its arm.
   const sure = smoothstep(0.2, 0.6, seen[3].seen);
   const axis = isArm ? add(times(before, (1 - sure) * length(tip)), times(tip, sure)) : tip;
   const along = clamp(length(tip) / Math.max(1, length(from)), 0.6 * scale, 1.2 * scale);

@@ -4,9 +4,9 @@ import { type Affine, apply, clamp, dot, length, mix, sub, toSegment, unit, type
 import { LIMB_RADIUS } from './segment.ts';
 import { headRadius, LIMBS, type Limb, type Skeleton } from './skeleton.ts';
 
-/** Cells of the mesh to a size of the body. */
+/** Mesh cells per body size. */
 const CELLS = 11;
-/** Bones that move vertices: torso, head, then three for each limb. */
+/** Indices of the bones that move vertices: torso, head, then three for each limb. */
 export const TORSO = 0;
 export const HEAD = 1;
 export const BONES = 2 + 3 * LIMBS.length;
@@ -18,17 +18,17 @@ export interface Layer {
   readonly alpha: Plane;
   /** x and y of each vertex on the cut-out. */
   readonly from: Float32Array;
-  /** How much each bone moves each vertex: BONES numbers a vertex. */
+  /** Weights of the bones for each vertex: BONES numbers per vertex. */
   readonly weights: Float32Array;
   readonly triangles: Uint16Array;
 }
 
-/** Holds where the bones go: maps from the cut-out to the frame. */
+/** Positions of the bones, as maps from the cut-out to the frame. */
 export interface BonePlaces {
   readonly torso: (p: Vec) => Vec;
-  /** Of HEAD and the limbs' bones; undefined where a bone is not drawn. */
+  /** Maps of HEAD and of the limbs' bones; undefined for a bone that is not drawn. */
   readonly maps: readonly (Affine | undefined)[];
-  /** How far the face is turned to the right and down, in radii of the head. */
+  /** Rotation of the face to the right and down, in head radii. */
   readonly turn: Vec;
 }
 
@@ -46,7 +46,7 @@ function layerOf(cutout: Cutout, part: Layer['part'], alpha: Plane): Layer {
   const columns = Math.ceil(width / cell) + 1;
   const rows = Math.ceil(height / cell) + 1;
   const seen = usedCells(alpha, cell, columns - 1, rows - 1);
-  // A head that turns reaches beyond its outline on the picture.
+  // A head that turns reaches beyond its outline in the picture.
   const used = part === 'trunk' ? grown(seen, columns - 1, rows - 1) : seen;
   const place = new Int32Array(columns * rows).fill(-1);
   const from: number[] = [];
@@ -64,7 +64,7 @@ function layerOf(cutout: Cutout, part: Layer['part'], alpha: Plane): Layer {
       if (used[row * (columns - 1) + column] === 0) continue;
       const [a, b] = [vertex(column, row), vertex(column + 1, row)];
       const [c, d] = [vertex(column, row + 1), vertex(column + 1, row + 1)];
-      // Anticlockwise on a picture with y down, as the rasteriser wants them.
+      // Anticlockwise in a picture with y down, as the rasteriser expects.
       triangles.push(a, c, b, b, c, d);
     }
   }
@@ -77,7 +77,7 @@ function layerOf(cutout: Cutout, part: Layer['part'], alpha: Plane): Layer {
   return { part, alpha, from: Float32Array.from(from), weights, triangles: Uint16Array.from(triangles) };
 }
 
-/** Cells in which anything of a layer is to be seen. */
+/** Returns the cells in which a layer is visible. */
 function usedCells(alpha: Plane, cell: number, columns: number, rows: number): Uint8Array {
   const used = new Uint8Array(columns * rows);
   for (let y = 0; y < alpha.height; y++) {
@@ -91,7 +91,7 @@ function usedCells(alpha: Plane, cell: number, columns: number, rows: number): U
   return used;
 }
 
-/** Used cells and their neighbours. */
+/** Returns the used cells and their neighbours. */
 function grown(used: Uint8Array, columns: number, rows: number): Uint8Array {
   const out = used.slice();
   for (let i = 0; i < used.length; i++) {
@@ -104,7 +104,7 @@ function grown(used: Uint8Array, columns: number, rows: number): Uint8Array {
   return out;
 }
 
-/** Soft shares of the bones that a place of the cut-out goes along with. */
+/** Computes the soft weights of the bones for a place of the cut-out. */
 function weigh({ skeleton, reach }: Cutout, part: Layer['part'], p: Vec, out: Float32Array): void {
   const { size, limbs } = skeleton;
   const neck = neckShare(skeleton, p);
@@ -135,18 +135,18 @@ function weigh({ skeleton, reach }: Cutout, part: Layer['part'], p: Vec, out: Fl
   out[TORSO] = (1 - share) * (out[TORSO] as number);
 }
 
-/** How much a place goes along with the head: nothing on the shoulders, all of it from the chin up. */
+/** Returns how much a place follows the head: 0 on the shoulders, 1 from the chin up. */
 function neckShare({ shoulders, chin, head, size }: Skeleton, p: Vec): number {
   const base = mix(shoulders, chin, 0.05);
   const up = sub(chin, base);
   const along = dot(sub(p, base), up) / Math.max(1e-6, dot(up, up));
-  // Beside the head, hair that falls on the shoulders; below its middle it belongs to them more and more.
+  // Hair beside the head that falls on the shoulders belongs to them more and more below the middle of the head.
   const t = clamp(along / 0.95, 0, 1);
   const soft = t * t * (3 - 2 * t);
   return length(sub(p, head)) < 0.2 * size ? Math.max(soft, 0.9) : soft;
 }
 
-/** Distance of a place from the torso's bones; for an arm only of the shoulder end. */
+/** Returns the distance of a place from the torso's bones; for an arm, only from the shoulder end. */
 function torsoDistance({ hips, shoulders, hipSide, limbs, size }: Skeleton, p: Vec, arm?: Limb): number {
   if (arm) {
     const [root, bend] = limbs[arm];
@@ -158,21 +158,21 @@ function torsoDistance({ hips, shoulders, hipSide, limbs, size }: Skeleton, p: V
   const left = { x: hips.x + spread * hipSide.x, y: hips.y + spread * hipSide.y };
   const right = { x: hips.x - spread * hipSide.x, y: hips.y - spread * hipSide.y };
   const spine = unit(sub(shoulders, hips));
-  // Anything above the line through the hips is torso.
+  // Everything above the line through the hips is torso.
   const above = dot(sub(p, hips), spine);
   const line = toSegment(p, left, right).distance;
   return above > 0 ? 0 : Math.max(0, line - 0.05 * size);
 }
 
 /**
- * Returns where a place of the head is seen when the head turns: what stands out most moves most, as on a ball.
- * @param turn how far the middle of the face moves to the right and down, in radii of the head
+ * Returns the position of a place of the head after a rotation. As on a ball, the most prominent places move most.
+ * @param turn shift of the middle of the face to the right and down, in head radii
  */
 function turned(own: Skeleton, p: Vec, turn: Vec): Vec {
   const radius = headRadius(own);
   const d = sub(p, own.head);
   const [down, right] = [own.headDown, { x: own.headDown.y, y: -own.headDown.x }];
-  // Heads are higher than broad, and what is above the forehead or below the chin stands back.
+  // Heads are higher than wide, and places above the forehead or below the chin recede.
   const out = 1 - (dot(d, right) / radius) ** 2 - (dot(d, down) / (1.35 * radius)) ** 2;
   if (out <= 0) return p;
   const by = radius * out;
@@ -182,7 +182,7 @@ function turned(own: Skeleton, p: Vec, turn: Vec): Vec {
   };
 }
 
-/** Places of a layer's vertices on the frame. */
+/** Returns the positions of a layer's vertices on the frame. */
 export function placeLayer(
   layer: Layer,
   own: Skeleton,

@@ -2,25 +2,25 @@ import { type Plane, plane } from '@semblance/vision/plane/plane';
 import { type Affine, compose, IDENTITY } from './geometry.ts';
 
 const ROUNDS = 12;
-/** Levels of the pyramid, the finest as given. */
+/** Levels of the pyramid; the finest is the input. */
 const LEVELS = 3;
-/** Pixels of the finest level: what moves less than this stands still. */
+/** Motion, in pixels of the finest level, below which a picture stands still. */
 const STILL = 0.06;
-/** Differences of brightness that count less and less, levels. */
+/** Brightness difference, in levels, above which pixels count less and less. */
 const OUTLIER = 20;
 
 export interface Registration {
   /** From places of `base` to places of `moved`. */
   readonly map: Affine;
-  /** Mean difference of what was compared, levels of brightness. */
+  /** Mean difference of the compared pixels, in levels of brightness. */
   readonly residual: number;
 }
 
 /**
- * Finds by which shift, turn and change of size one picture becomes another (Lucas and Kanade 1981, on a pyramid, with
+ * Finds the shift, rotation and scale that turn one picture into another (Lucas and Kanade 1981, on a pyramid, with
  * outliers weighted down).
- * @param known where `base` is to be compared, 1, and where not, 0
- * @param guess where the search begins
+ * @param known 1 where `base` is compared, 0 elsewhere
+ * @param guess start of the search
  */
 export function register(base: Plane, moved: Plane, known: Plane, guess: Affine = IDENTITY): Registration {
   const levels = [{ base, moved, known }];
@@ -45,7 +45,7 @@ export function register(base: Plane, moved: Plane, known: Plane, guess: Affine 
   return { map, residual };
 }
 
-/** Tells whether a map leaves every corner of a picture where it is. */
+/** Returns whether a map leaves every corner of a picture in place. */
 export function standsStill(map: Affine, width: number, height: number): boolean {
   const [a, b, c, d, e, f] = map;
   return [0, width].every((x) =>
@@ -60,13 +60,13 @@ function solve(
 ): { map: Affine; moved: number; residual: number } | undefined {
   const { width, height } = base;
   const [a, b, c, d, e, f] = map;
-  // Five unknowns: turn and size about the middle, shift, and a change of brightness.
+  // Five unknowns: rotation and scale about the middle, shift, and a change of brightness.
   const n = new Float64Array(25);
   const r = new Float64Array(5);
   const j = new Float64Array(5);
   let [weights, difference] = [0, 0];
   const half = Math.max(width, height) / 2;
-  // Of the finest level every second pixel each way: it has more than enough of them.
+  // Every second pixel in each direction is enough on the finest level.
   const skip = scale === 1 && width > 200 ? 2 : 1;
   for (let y = 1; y < height - 1; y += skip) {
     for (let x = 1; x < width - 1; x += skip) {
@@ -121,7 +121,7 @@ function solve(
     (x[3] as number) / half,
   ];
   const [mx, my] = [(width / 2) * scale, (height / 2) * scale];
-  // On the base: about its middle.
+  // The map is about the middle of the base.
   const step: Affine = [
     ...([1 + grow, -turn, dx * scale - grow * mx + turn * my] as const),
     ...([turn, 1 + grow, dy * scale - turn * mx - grow * my] as const),
@@ -130,7 +130,7 @@ function solve(
   return { map: compose(map, step), moved: far, residual: difference / weights };
 }
 
-/** Gauss elimination of five equations; the matrix is positive definite. */
+/** Solves five equations by Gauss elimination; the matrix is positive definite. */
 function solveLinear(n: Float64Array, r: Float64Array): Float64Array {
   const size = 5;
   for (let k = 0; k < size; k++) {

@@ -3,34 +3,36 @@ import type { Person } from '@semblance/vision/person';
 import type { Colors } from '../video-swap/frame-part.ts';
 import type { Character } from './character.ts';
 
-/** Holds what a thread that draws a video is told at its beginning. */
+/** What a drawing thread receives at the beginning of a video. */
 export interface SceneSource {
-  /** Its pixels in shared memory. */
+  /** Its pixels are in shared memory. */
   readonly character: Character;
   readonly width: number;
   readonly height: number;
   readonly color: Colors;
-  /** One number: not 0 when the render was cancelled. */
+  /** One number, non-zero when the render was cancelled. */
   readonly cancelled: SharedArrayBuffer;
 }
 
 export type SceneWork =
-  /** The next frame of the shot, its pixels in shared memory; another one is drawn if enough were looked at. */
+  /**
+   * The next frame of the shot, with its pixels in shared memory. It draws a waiting frame if enough were received.
+   */
   | {
       readonly type: 'add';
       readonly frame: VideoFrame;
       readonly person: Person | undefined;
       readonly face: Float32Array | undefined;
     }
-  /** Draws the oldest frame that waits. */
+  /** Draws the oldest waiting frame. */
   | { readonly type: 'next' }
-  /** Ends a shot, all of whose frames are drawn. */
+  /** Ends a shot whose frames are all drawn. */
   | { readonly type: 'cut' };
 
 export interface SceneAnswer {
-  /** Numbers of the frames that are drawn, in their order. */
+  /** Numbers of the drawn frames, in order. */
   readonly done: readonly number[];
-  /** Frames so far in which the character stands for the person, and in which its head follows a face. */
+  /** Frames so far in which the character replaces the person, and in which its head follows a face. */
   readonly drawn: number;
   readonly faces: number;
 }

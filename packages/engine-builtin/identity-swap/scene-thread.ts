@@ -2,7 +2,10 @@ import { serveFrames } from '../pool/serve-frames.ts';
 import { Scene } from './scene.ts';
 import type { SceneAnswer, SceneSource, SceneWork } from './scene-protocol.ts';
 
-/** Entry of a thread that draws the frames of a video, while another looks for the person in the next ones. */
+/**
+ * Entry file of a thread that draws the frames of a video, while another thread searches for the person in the next
+ * ones.
+ */
 
 interface State {
   readonly scene: Scene;

@@ -27,7 +27,7 @@ describe('a video that is drawn in another thread', () => {
     const writer = { write: async ({ ptsUs }: { ptsUs: number }) => void written.push(ptsUs / 40_000) };
     const { signal } = new AbortController();
     const video = new SceneVideo(character, VIDEO, { threads, writer, signal });
-    // Nobody is in them: they are passed as they are, those of the longer shot while others come.
+    // Nobody is in these frames, so they pass unchanged; those of the longer shot pass while others arrive.
     for (let i = 0; i < 70; i++) {
       if (i === 3 || i === 60) await video.cut();
       await video.add(frame(i), undefined, undefined);

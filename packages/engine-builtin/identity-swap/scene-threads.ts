@@ -7,23 +7,23 @@ import type { SceneAnswer, SceneSource, SceneWork } from './scene-protocol.ts';
 
 let shared: SceneThreads | undefined;
 
-/** The thread that draws videos while another looks for their people; made once for each thread that renders. */
+/** Returns the thread that draws videos; each rendering thread makes one. */
 export function sceneThreads(): SceneThreads {
   shared ??= new SceneThreads();
   return shared;
 }
 
-/** One thread: each frame is drawn by what those before and after it have shown. */
+/** A single thread, because each drawn frame depends on the frames before and after it. */
 export class SceneThreads extends FrameThreads<SceneSource, SceneWork, SceneAnswer> {
   constructor() {
     super(new URL('./scene-thread.ts', import.meta.url), 1);
   }
 }
 
-/** Frames that may be on their way to the thread and back. */
+/** Largest number of frames on their way to the thread and back. */
 const UNDER_WAY = 3;
 
-/** A video that is drawn in a thread of its own: takes its frames in their order, and writes them as they are drawn. */
+/** A video that a separate thread draws: takes its frames in order and writes them as they are drawn. */
 export class SceneVideo {
   readonly #threads: SceneThreads;
   readonly #writer: Pick<VideoWriter, 'write'>;
@@ -39,9 +39,9 @@ export class SceneVideo {
   #stop: ((reason: unknown) => void) | undefined;
   readonly #aborted: Promise<never>;
   #written: Promise<void> = Promise.resolve();
-  /** Frames that are written. */
+  /** Number of written frames. */
   written = 0;
-  /** Frames in which the character stands for the person, and in which its head follows a face. */
+  /** Frames in which the character replaces the person, and in which its head follows a face. */
   drawn = 0;
   faces = 0;
 
@@ -66,7 +66,7 @@ export class SceneVideo {
     this.#render = threads.begin({ ...source, cancelled: this.#flag.buffer as SharedArrayBuffer });
   }
 
-  /** Takes the next frame, whose memory is shared. Waits while too many are under way. */
+  /** Takes the next frame, whose memory is shared. Waits while too many frames are under way. */
   async add(frame: VideoFrame, person: Person | undefined, face: Float32Array | undefined): Promise<void> {
     if (!(frame.data.buffer instanceof SharedArrayBuffer))
       throw new TypeError('a frame that only this thread can see');
@@ -81,7 +81,7 @@ export class SceneVideo {
     this.#ask({ type: 'cut' });
   }
 
-  /** Has all frames drawn that wait, and waits until they are written. */
+  /** Draws all waiting frames and waits until they are written. */
   async finish(): Promise<void> {
     await this.#settled();
     while (this.#frames.size > 0) {
@@ -121,14 +121,14 @@ export class SceneVideo {
     }
   }
 
-  /** A thread that is busy does not keep a cancelled render from ending. */
+  /** A busy thread must not delay the end of a cancelled render. */
   async #orAborted(work: Promise<void>): Promise<void> {
     this.#signal.throwIfAborted();
     await Promise.race([work, this.#aborted]);
   }
 }
 
-/** The same with its pixels in shared memory: what a thread is sent is copied otherwise. */
+/** Returns the character with its pixels in shared memory; otherwise each message would copy them. */
 function sharedCharacter(character: Character): Character {
   const { picture, alpha } = character;
   const data = picture.data instanceof Uint16Array ? sharedWords(picture.data) : sharedBytes(picture.data);

@@ -21,28 +21,31 @@ import { Poser } from './pose.ts';
 import { skeletonOf } from './skeleton.ts';
 import { toned, toneFor } from './tone.ts';
 
-/** Frames that are looked at before one of them is drawn: what they show of the background serves it, too. */
+/** Frames that are examined before one of them is drawn, because they show parts of its background. */
 const AHEAD = 40;
-/** A person who is not seen for no longer than this is drawn on the way from where it was to where it is again. */
+/** Longest gap, in frames, over which an invisible person is interpolated. */
 const MAX_BRIDGED = 15;
-/** Around the mask, in sizes of the body: what is background for certain, and what is replaced along with the person. */
+/**
+ * Width of the margin around the mask, in body sizes: outside it is certain background; inside it is replaced with
+ * the person.
+ */
 const NEAR = 0.045;
 const HOLE = [0.018, 0.05] as const;
-/** Frames before and after one from which its size is judged. */
+/** Frames before and after one that determine its size. */
 const SIZES = 12;
-/** Share of a pixel from which on the mask counts it as person. */
+/** Share of a pixel from which the mask counts it as person. */
 const COVERED = 0.25;
 
 interface Waiting {
   readonly frame: VideoFrame;
   readonly person: Person | undefined;
-  /** Points of the person's face, pixels of the frame. */
+  /** Points of the person's face, in pixels of the frame. */
   readonly face: Float32Array | undefined;
   readonly map: Affine;
   readonly distance: Plane | undefined;
 }
 
-/** Replaces the person of a video's frames, in their order; holds back as many as it looks ahead. */
+/** Replaces the person in a video's frames, in order. It holds back as many frames as it looks ahead. */
 export class Scene {
   readonly #character: Character;
   readonly #done: (frame: VideoFrame) => void;
@@ -53,7 +56,7 @@ export class Scene {
   #waiting: Waiting[] = [];
   #last: { readonly person: Person; readonly index: number } | undefined;
   #cutout: Cutout | undefined;
-  /** Size of the body that the cut-out was made for: the picture may have had less. */
+  /** Requested body size of the cut-out; the picture may have had less. */
   #asked = 0;
   #drawer: CharacterDrawer | undefined;
   #dyer: ClothesDyer | undefined;
@@ -62,14 +65,14 @@ export class Scene {
   #expression: ExpressionFollower | undefined;
   #smoother = new PointSmoother();
   #inFront = new ThingsInFront();
-  /** Sizes of the body in the frames drawn last. */
+  /** Body sizes in the last drawn frames. */
   #sizes: number[] = [];
-  /** Frames in which the character stands for the person. */
+  /** Frames in which the character replaces the person. */
   drawn = 0;
-  /** Those in which its head follows a face. */
+  /** Frames in which its head follows a face. */
   faces = 0;
 
-  /** @param done is given the frames in their order, drawn */
+  /** @param done receives the drawn frames in order */
   constructor(
     character: Character,
     done: (frame: VideoFrame) => void,
@@ -84,12 +87,12 @@ export class Scene {
     this.#plate = new BackgroundPlate(video.width, video.height);
   }
 
-  /** Draws the oldest frame when enough others were looked at. */
+  /** Draws the oldest frame when enough later frames were examined. */
   advance(): void {
     if (this.#waiting.length > AHEAD) this.next();
   }
 
-  /** Takes in the next frame of the shot. @param person, face in pixels of the frame */
+  /** Adds the next frame of the shot. @param person, face in pixels of the frame */
   add(frame: VideoFrame, person: Person | undefined, face: Float32Array | undefined): void {
     const { width, height } = this.#size;
     const planes = planesOf(frame.data, width, height);
@@ -110,7 +113,7 @@ export class Scene {
     this.#waiting.push({ frame, person, face, map, distance });
   }
 
-  /** Ends a shot, all of which must be drawn: what comes next has another background and another person. */
+  /** Ends a shot: draws all its frames, because the next one has another background and another person. */
   cut(): void {
     this.#plate.reset();
     this.#last = undefined;
@@ -147,7 +150,7 @@ export class Scene {
     return true;
   }
 
-  /** The person of a frame in which it was not seen, though shortly before and after. */
+  /** Returns the interpolated person of a frame in which it was invisible, but visible shortly before and after. */
   #bridged(index: number): Person | undefined {
     const before = this.#last;
     const after = this.#waiting.find(({ person }) => person);
@@ -155,7 +158,7 @@ export class Scene {
     return between(before.person, after.person, (index - before.index) / (after.frame.index - before.index));
   }
 
-  /** How far each chroma pixel is from the person. */
+  /** Returns the distance of each chroma pixel from the person. */
   #distance(person: Person): Plane {
     const [width, height] = [this.#size.width / 2, this.#size.height / 2];
     const bytes = maskInPicture(scaledMask(person.mask, 0.5), width, height);
@@ -191,7 +194,7 @@ export class Scene {
     const body = this.#poser.pose({ ...skeleton, size }, frame.ptsUs, posed?.share);
     this.#drawer?.draw(planes, body, this.#headPatch(posed, body.mirror));
     if (kept && original) {
-      // Arms of the person that stay lie in front of the character.
+      // Remaining arms of the person lie in front of the character.
       for (let i = 0; i < hole.data.length; i++) {
         const covered = 1 - smoothstep(0, 2, distance.data[i] as number);
         kept.front.data[i] = (kept.front.data[i] as number) * covered;
@@ -201,7 +204,7 @@ export class Scene {
     if (before && original) putOver(planes, planesOf(original, width, height), before);
   }
 
-  /** How the head is turned and what its face does, where the character shows one. */
+  /** Returns the head's rotation and expression where the character shows a face. */
   #headPose(face: Float32Array | undefined, ptsUs: number): HeadPose | undefined {
     const known = this.#character.face;
     if (!this.#head || !known) return undefined;
@@ -211,14 +214,14 @@ export class Scene {
     return this.#expression.pose(face, ptsUs, ahead);
   }
 
-  /** The head to draw; the mirror image of a head is what stands for its back. */
+  /** Returns the head to draw; the mirror image of a head stands for its back. */
   #headPatch(posed: HeadPose | undefined, mirror: 1 | -1): HeadPatch | undefined {
     if (!this.#head) return undefined;
     if (mirror < 0) return this.#head.behind();
     return posed && posed.share > 0 ? this.#head.posed(posed.pose) : this.#head.flat;
   }
 
-  /** The body's size as it is around this frame, before and after it: single frames misjudge it. */
+  /** Returns the body size around this frame, because single frames measure it badly. */
   #usualSize(now: number): number {
     this.#sizes.push(now);
     if (this.#sizes.length > SIZES + 1) this.#sizes.shift();
@@ -230,7 +233,7 @@ export class Scene {
     return around[around.length >> 1] as number;
   }
 
-  /** The cut-out, about as large as it is drawn; made again when that is far off. */
+  /** Returns the cut-out at about its drawn size; makes it again when the size differs much. */
   #cutoutFor(size: number, frame: Planes, distance: Plane): Cutout {
     const { picture, person, alpha } = this.#character;
     const wanted = Math.min(1.25 * size, MAX_OF_FRAME * this.#size.height);

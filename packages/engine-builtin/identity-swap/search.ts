@@ -2,16 +2,19 @@ import type { Picture } from '@semblance/engine-api/picture';
 import type { Person, PersonFinder } from '@semblance/vision/person';
 import { movedPerson } from './follow.ts';
 
-/** Shares of the longer side by which a picture is widened: a detector of whole people misses those who fill it. */
+/**
+ * Margins added to a picture, as shares of its longer side: a detector of whole people misses those that fill a
+ * picture.
+ */
 const MARGINS = [0, 0.3, 0.6, 1] as const;
-/** A person found as surely as this needs no other look at the picture. */
+/** Score from which no further search is needed. */
 const SURE = 0.97;
-/** How often the networks look again at where they found the person: on the second look they see it whole. */
+/** Number of fits around the found person; the second one sees the whole person. */
 const LOOKS = 3;
-/** Longest wait between two searches, frames: a search costs as much as several fits. */
+/** Longest interval between two searches, in frames; a search costs as much as several fits. */
 const MAX_WAIT = 6;
 
-/** The person of a still picture, looked at until it is found as surely as it will be. */
+/** Finds the person in a still picture with the best score. */
 export async function findPerson(
   finder: PersonFinder,
   picture: Picture,
@@ -19,7 +22,7 @@ export async function findPerson(
 ): Promise<Person | undefined> {
   let best: Person | undefined;
   for (const [k, margin] of MARGINS.entries()) {
-    // The two smaller ones are compared; the others are for who was not found yet.
+    // The two smaller margins are always compared; the others are only for a person that was not found yet.
     if (best && (k > 1 || best.score > SURE)) break;
     const { wide, by } = widened(picture, margin);
     let person = await finder.find(wide);
@@ -45,7 +48,7 @@ export class PersonTracker {
     this.#finder = finder;
   }
 
-  /** The person in the next frame; undefined where it is not to be seen. */
+  /** Returns the person in the next frame; undefined when it is not visible. */
   async track(picture: Picture): Promise<Person | undefined> {
     if (this.#last) {
       const person = await this.#finder.find(picture, this.#last);
@@ -83,7 +86,7 @@ export class PersonTracker {
   }
 }
 
-/** A picture with a margin of its border's colours around it. */
+/** Returns a picture with a margin of its border colours around it. */
 function widened(picture: Picture, margin: number): { wide: Picture; by: number } {
   const { width, height, channels, data } = picture;
   const by = Math.round(margin * Math.max(width, height));

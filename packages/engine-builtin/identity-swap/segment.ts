@@ -2,29 +2,29 @@ import { fillPolygon, type Plane, plane } from '@semblance/vision/plane/plane';
 import { add, mix, sub, times, toSegment, type Vec } from './geometry.ts';
 import { LIMBS, type Limb, type Skeleton } from './skeleton.ts';
 
-/** Parts of a cut-out: the trunk with the head, and each limb (1 + its place in LIMBS). */
+/** Labels of a cut-out: the trunk with the head, and each limb (1 + its index in LIMBS). */
 export const TRUNK = 0;
 export const NOBODY = 255;
 export const labelOf = (limb: Limb): number => 1 + LIMBS.indexOf(limb);
 
-/** Half the usual width of a limb, in sizes of the body. */
+/** Half the usual width of a limb, in body sizes. */
 export const LIMB_RADIUS: Readonly<Record<Limb, number>> = {
   leftArm: 0.13,
   rightArm: 0.13,
   leftLeg: 0.19,
   rightLeg: 0.19,
 };
-/** How much farther a step over an edge of the picture is, per level of brightness. */
+/** Additional cost of a step over an edge of the picture, per level of brightness. */
 const EDGE_COST = 0.006;
 
-/** How many bones of each limb a picture shows: 0, 1 (to the elbow or knee) or 3 (to its tip). */
+/** Number of visible bones of each limb: 0, 1 (to the elbow or knee) or 3 (to its tip). */
 export type Reach = Readonly<Record<Limb, 0 | 1 | 3>>;
 
 /**
- * Which part each pixel of a person belongs to: the one whose bones are nearest on a way that stays inside the person
- * and shuns edges.
- * @param matte how much of each pixel is the person
- * @param luma the picture's brightness on the same grid
+ * Returns the part of each pixel of a person: the one whose bones are nearest on a path that stays inside the
+ * person and avoids edges.
+ * @param matte share of the person in each pixel
+ * @param luma brightness of the picture on the same grid
  */
 export function segment(matte: Plane, luma: Plane, skeleton: Skeleton, reach: Reach): Uint8Array {
   const { width, height } = matte;
@@ -89,7 +89,7 @@ export function segment(matte: Plane, luma: Plane, skeleton: Skeleton, reach: Re
   return labels;
 }
 
-/** A limb's bones from a little outside of the trunk on. */
+/** Returns the bones of a limb, starting a little outside the trunk. */
 export function bonesOf(skeleton: Skeleton, limb: Limb, reach: 0 | 1 | 3): (readonly [Vec, Vec])[] {
   if (reach === 0) return [];
   const [a, b, c, d] = skeleton.limbs[limb];
@@ -97,7 +97,7 @@ export function bonesOf(skeleton: Skeleton, limb: Limb, reach: 0 | 1 | 3): (read
   return reach === 1 ? [first] : [first, [b, c], [c, add(c, times(sub(d, c), 1.3))]];
 }
 
-/** Corners of the torso, x and y in turn, made narrower by a factor. */
+/** Returns the corners of the torso, x and y in turn, narrowed by a factor. */
 export function torsoOutline({ hips, shoulders, hipSide, shoulderSide }: Skeleton, width: number): number[] {
   const up = times(sub(shoulders, hips), 0.04);
   const corners = [
@@ -109,7 +109,7 @@ export function torsoOutline({ hips, shoulders, hipSide, shoulderSide }: Skeleto
   return corners.flatMap(({ x, y }) => [x, y]);
 }
 
-/** A binary heap of pixels by cost. What became cheaper is in it twice: its second turn changes nothing. */
+/** A binary heap of pixels by cost. A pixel whose cost was lowered is in it twice; its second turn has no effect. */
 class Queue {
   readonly #items: number[] = [];
   readonly #costs: number[] = [];
@@ -135,7 +135,7 @@ class Queue {
     costs[at] = cost;
   }
 
-  /** The cheapest that was not taken yet; -1 when there is none. */
+  /** Removes and returns the cheapest remaining pixel; -1 when there is none. */
   pop(): number {
     const [items, costs] = [this.#items, this.#costs];
     while (items.length > 0) {

@@ -1,7 +1,7 @@
 import { BODY, type BodyPoint } from '@semblance/vision/person';
 import { add, cross, dot, length, middle, mix, sub, times, unit, type Vec } from './geometry.ts';
 
-/** A limb's joints from the body outwards; the last is the tip of the hand or the foot. */
+/** Joints of a limb from the body outwards; the last is the tip of the hand or the foot. */
 export const LIMBS = ['leftArm', 'rightArm', 'leftLeg', 'rightLeg'] as const;
 export type Limb = (typeof LIMBS)[number];
 export const JOINTS = 4;
@@ -13,13 +13,13 @@ const LIMB_POINTS: Record<Limb, readonly [number, number, number]> = {
   rightLeg: [BODY.rightHip, BODY.rightKnee, BODY.rightAnkle],
 };
 
-/** A point of the body and how sure its finder is of it. */
+/** A point of the body and its confidence. */
 export interface Joint extends Vec {
   readonly z: number;
   readonly seen: number;
 }
 
-/** Bones of one person in one picture, pixels. */
+/** Bones of one person in one picture, in pixels. */
 export interface Skeleton {
   /** Middle of the hips and of the shoulders. */
   readonly hips: Vec;
@@ -31,23 +31,23 @@ export interface Skeleton {
   readonly head: Vec;
   readonly headDown: Vec;
   readonly chin: Vec;
-  /** How sure the finder is of the nose. */
+  /** Confidence of the nose. */
   readonly noseSeen: number;
   /**
-   * States where the nose is seen in front of the head's middle, in {@link headRadius}: to the right and down in its
-   * own frame.
+   * Position of the nose relative to the head's middle, in {@link headRadius}: to the right and down in the head's
+   * frame.
    */
   readonly turn: Vec;
   readonly limbs: Readonly<Record<Limb, readonly [Joint, Joint, Joint, Joint]>>;
-  /** 1 where the person's own left is on the right of an upright picture (seen from the front), else -1. */
+  /** 1 when the person's own left is on the right of an upright picture (seen from the front), else -1. */
   readonly facing: 1 | -1;
-  /** States what sizes of bodies are compared by: about the length of the torso, however it is turned. */
+  /** Unit in which bodies are compared: about the length of the torso, at any rotation. */
   readonly size: number;
   /** Depth of the middle of the torso. */
   readonly depth: number;
 }
 
-/** Half the width of a head, by how far it stands above the shoulders. */
+/** Returns half the width of a head, from its height above the shoulders. */
 export function headRadius({ head, shoulders }: Pick<Skeleton, 'head' | 'shoulders'>): number {
   return Math.max(1, 0.62 * length(sub(head, shoulders)));
 }
@@ -93,9 +93,9 @@ export function skeletonOf(points: readonly BodyPoint[]): Skeleton {
     headDown: down,
     noseSeen: at(BODY.nose).seen,
     chin: add(mouth, times(down, 0.65 * height)),
-    // The spine points up: turned clockwise it points to the right.
+    // The spine points up; rotated clockwise it points to the right.
     facing: cross(spine, add(shoulderSide, hipSide)) > 0 ? 1 : -1,
-    // Hips that are not in the picture are guessed, at another place in each frame.
+    // Hips outside the picture are guessed at another place in each frame.
     size: Math.max(hipsSeen * length(spine), 2.6 * length(shoulderSide), 0.6 * Math.max(...legs)),
     depth: (leftHip.z + rightHip.z + leftShoulder.z + rightShoulder.z) / 4,
   };

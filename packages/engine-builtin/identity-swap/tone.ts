@@ -2,15 +2,15 @@ import type { Plane } from '@semblance/vision/plane/plane';
 import type { Planes } from '../animate/openings.ts';
 import type { Cutout } from './cutout.ts';
 
-/** How much of a difference in light is taken over: all of it would take away the character's own looks. */
+/** Share of a difference in light that is applied; all of it would remove the character's own looks. */
 const LIGHT_SHARE = 0.3;
 const CAST_SHARE = 0.35;
 const GAIN = [0.85, 1.12] as const;
 const MAX_CAST = 6;
-/** The light parts of a person tell the light that falls on it. */
+/** Rank of brightness that represents the light: the bright parts of a person show it. */
 const LIGHT_RANK = 0.93;
 
-/** Holds what changes on a character for the light of a scene. */
+/** Changes of a character for the light of a scene. */
 export interface Tone {
   readonly gain: number;
   readonly u: number;
@@ -18,8 +18,8 @@ export interface Tone {
 }
 
 /**
- * How light and of which cast a character is to be in a scene: nearer to the person it stands for, with some of the
- * scene's cast.
+ * Computes the brightness and colour cast of a character in a scene: closer to the replaced person, with some of
+ * the scene's cast.
  * @param distance of each chroma pixel from the person
  */
 export function toneFor(cutout: Cutout, frame: Planes, distance: Plane): Tone {
@@ -56,7 +56,7 @@ function rank(values: number[]): number {
   return values[Math.floor(LIGHT_RANK * (values.length - 1))] ?? 16;
 }
 
-/** The cut-out in another light. */
+/** Returns the cut-out in another light. */
 export function toned(cutout: Cutout, { gain, u, v }: Tone): Cutout {
   const each = (plane: Planes['y'], change: (value: number) => number): Planes['y'] => {
     const table = Uint8ClampedArray.from({ length: 256 }, (_, value) => change(value));

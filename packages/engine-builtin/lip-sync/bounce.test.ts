@@ -2,7 +2,7 @@ import type { VideoFrame } from '@semblance/media/types';
 import { describe, expect, it } from 'vitest';
 import { bounce } from './bounce.ts';
 
-/** A video whose frames carry their own number and begin at these times, milliseconds. */
+/** Returns a video whose frames contain their own number and begin at these times, in ms. */
 function video(times: readonly number[]) {
   let open = 0;
   let decoded = 0;

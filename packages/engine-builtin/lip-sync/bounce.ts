@@ -1,35 +1,33 @@
 import type { VideoFrame } from '@semblance/media/types';
 import { type Decode, Rewind } from './rewind.ts';
 
-/** A frame and when it is shown, microseconds from the start of the output. */
+/** A frame and the time at which it is shown, in microseconds from the start of the output. */
 export interface ShownFrame {
   readonly frame: Pick<VideoFrame, 'width' | 'height' | 'data'>;
   readonly startUs: number;
 }
 
 export interface BounceOptions {
-  /** Decodes the video, as often as it is asked. */
+  /** Decodes the video; called as often as needed. */
   readonly decode: Decode;
-  /** Frames of this many microseconds are made; the output ends there. */
+  /** End of the output, in microseconds. */
   readonly untilUs: number;
-  /** How long a frame is shown where nothing else says so, microseconds. */
+  /** Default time that a frame is shown, in microseconds. */
   readonly frameUs: number;
-  /**
-   * States when the last frame of the video stops being shown, microseconds. Default: `frameUs` after its beginning.
-   */
+  /** End of the last frame of the video, in microseconds. Default: `frameUs` after its beginning. */
   readonly endUs?: number | undefined;
-  /** Frames that may be held in memory. */
+  /** Number of frames that may be held in memory. */
   readonly held: number;
 }
 
-/** Times between two pictures of a frame that stands, microseconds: the mouth in it moves. */
+/** Time between two pictures of a standing frame, in microseconds; the mouth in it moves. */
 const STILL_US = 40_000;
 const LEAST_STEP_US = 16_000;
 
 /**
- * The frames of a video for as long as the sound goes on: cut where that ends, or played forth and back again and
- * again, which leaves no jump. A video of no more frames than may be held is decoded twice in all. Of a longer one,
- * parts are found again going back, so that no more than one part is held. While the last frame stands, it is given
+ * Yields the frames of a video for the length of the sound: cut at its end, or played forth and back repeatedly,
+ * which leaves no jump. A video with at most `held` frames is decoded twice in all. Of a longer one, parts are
+ * decoded again going backwards, so that only one part is in memory. While the last frame stands, it is yielded
  * again and again.
  */
 export async function* bounce(options: BounceOptions): AsyncGenerator<ShownFrame> {
@@ -40,7 +38,7 @@ export async function* bounce(options: BounceOptions): AsyncGenerator<ShownFrame
   for await (const frame of decode()) {
     if (frame.ptsUs >= untilUs) return;
     rewind.add(frame);
-    // The receiver may draw on what it is given; the first frame may be all there is.
+    // The receiver may draw on its frames, and the first frame may be the only one.
     first ??= copied(frame);
     yield { frame, startUs: frame.ptsUs };
   }
@@ -48,16 +46,16 @@ export async function* bounce(options: BounceOptions): AsyncGenerator<ShownFrame
   const last = times.length - 1;
   const time = (i: number): number => times[i] as number;
   if (last === 0) {
-    // A file may say that its only frame is over at once.
+    // A file may say that its only frame has no length.
     const step = Math.max(LEAST_STEP_US, Math.min(frameUs, STILL_US));
     for (let at = time(0) + step; at < untilUs; at += step) yield { frame: copied(first), startUs: at };
     return;
   }
   const lastUs = endUs > time(last) ? endUs - time(last) : frameUs;
   const step = Math.max(LEAST_STEP_US, Math.min(frameUs, (time(last) - time(0)) / last));
-  // A video that can be held as a whole is decoded once more, and not for every turn.
+  // A video that fits into memory is decoded once more, not for every turn.
   const whole = last < held ? await rewind.part(0, last + 1) : undefined;
-  // What is left over of the time is added to the last picture, unless it is long enough for one more.
+  // The rest of the time is added to the last picture, unless it is long enough for another one.
   const repeats = Math.max(0, Math.ceil(lastUs / step - 1.5));
   const standing = repeats > 0 ? (whole?.[last] ?? (await rewind.part(last, last + 1))[0]) : undefined;
   const stand = function* (fromUs: number): Generator<ShownFrame> {

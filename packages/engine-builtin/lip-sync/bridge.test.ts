@@ -5,7 +5,7 @@ import type { TrackedFrame } from './steady-face.ts';
 
 const [WIDTH, HEIGHT] = [200, 160];
 
-/** A mesh whose points lie all over a square; the face of a frame shifted by `dx` is the same one, moved. */
+/** Returns a mesh whose points lie all over a square, shifted by `dx`. */
 function face(dx: number): Face {
   const points = new Float32Array(POINTS * 3);
   for (let i = 0; i < POINTS; i++) {
@@ -15,7 +15,7 @@ function face(dx: number): Face {
   return faceFromPoints(points, 0.9);
 }
 
-/** A frame that shows a pattern shifted with the face, or something else. */
+/** Returns a frame with a pattern that is shifted with the face, or with something else. */
 function frame(dx: number, kind: 'face' | 'hand' = 'face'): TrackedFrame['frame'] {
   const data = new Uint8Array((WIDTH * HEIGHT * 3) / 2).fill(128);
   for (let y = 0; y < HEIGHT; y++) {

@@ -4,21 +4,21 @@ import { LONGEST_GAP } from '../video-swap/track.ts';
 import { growth, shift } from './main-face.ts';
 import type { TrackedFrame } from './steady-face.ts';
 
-/** Correlation with the face as it was last or next seen from which a frame counts as showing it. */
+/** Correlation with the last or next visible face from which a frame counts as showing it. */
 const LIKE = 0.55;
-/** A face that moved or grew further while it was lost is another one: shares of its width. */
+/** Largest motion or growth of a lost face, as shares of its width; beyond it, it is another face. */
 const MAX_SHIFT = 0.9;
 const MAX_GROWTH = 0.35;
 
-/** A face that was seen, and the brightness under its mesh before anything was drawn. */
+/** A visible face, and the brightness under its mesh before anything was drawn. */
 interface Seen {
   readonly face: Face;
   readonly brightness: Float32Array;
 }
 
 /**
- * Gives a mesh to the frames in which a face was lost for a short time, as by a blur: it lies between those before and
- * after. A frame that does not look like that face, as when a hand is before it, stays without one.
+ * Interpolates the mesh in frames in which a face was lost for a short time, as by a blur. A frame that does not
+ * look like the face, as when a hand is in front of it, stays without a mesh.
  */
 export async function* bridged(frames: AsyncIterable<TrackedFrame>): AsyncGenerator<TrackedFrame> {
   let before: Seen | undefined;

@@ -17,7 +17,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createBuiltinEngine } from '../index.ts';
 
 const ASTRONAUT = join(import.meta.dirname, '..', '..', '..', 'media', 'astronaut.png');
-/** A head that nods and leans, from a still. */
+/** A head from a still that nods and leans. */
 const HEAD =
   `-loop 1 -i ${ASTRONAUT} -vf ` +
   '"scale=520:-2,rotate=0.05*sin(4*t):c=gray,crop=360:360:60:4*sin(3*t),setsar=1" -r 25 -c:v libx264 -crf 14 -pix_fmt yuv420p';
@@ -76,7 +76,7 @@ describe('Lip Sync', () => {
   it('makes the face speak the sound for as long as that goes on', async () => {
     const result = await render({ video: head, audio: voice });
     const seconds = (await rig.samples(voice, 16_000)).length / 16_000;
-    // The video is shorter: it is played forth and back.
+    // The video is shorter, so it is played forth and back.
     expect(seconds).toBeGreaterThan(1.8);
     expect(result).toMatchObject({ contentType: 'video/mp4', units: { unit: 'second' } });
     expect(result.units.quantity).toBeCloseTo(seconds, 2);
@@ -116,7 +116,7 @@ describe('Lip Sync', () => {
     const samples = await rig.samples(voice, 16_000);
     expect(frames).toHaveLength(Math.ceil((samples.length / 16_000) * 25 - 1e-6));
     const shown = await rig.frames(clip);
-    // The forehead moves with the head and with nothing else.
+    // The forehead moves with the head only.
     const forehead = (frame: VideoFrame | undefined) => frame && { ...frame, height: height / 4 };
     for (let i = 12; i < 35; i++)
       expect(difference(forehead(frames[i]), forehead(shown[11]))).toBeLessThan(2);
@@ -220,7 +220,7 @@ describe('a machine without ffmpeg', () => {
   }, 60_000);
 });
 
-/** Mean difference of luma. */
+/** Returns the mean difference of luma. */
 function difference(a: VideoFrame | undefined, b: VideoFrame | undefined): number {
   if (!a || !b) return Number.NaN;
   const n = a.width * a.height;

@@ -12,16 +12,16 @@ import { bridged } from './bridge.ts';
 import { MainFace } from './main-face.ts';
 import { steadyFaces } from './steady-face.ts';
 
-/** Decoded frames that may be held while a video is played backwards, bytes. */
+/** Largest size of the decoded frames that are held while a video is played backwards, in bytes. */
 const HELD_BYTES = 192 * 2 ** 20;
-/** Longest that the first frame is taken to be seen, microseconds. */
+/** Longest assumed display time of the first frame, in microseconds. */
 const FIRST_US = 40_000;
-/** Share of the time that listening to the sound takes, for the progress. */
+/** Share of the total time that the analysis of the sound takes, for the progress. */
 const LISTENING = 0.03;
 
 /**
- * Lip Sync: the main face of a video speaks the sound of another file. The output is as long as the sound: a longer
- * video is cut there, a shorter one is played forth and back. Frames that show no face pass as they are.
+ * Runs Lip Sync: the main face of a video speaks the sound of another file. The output is as long as the sound: a
+ * longer video is cut, a shorter one is played forth and back. Frames without a face pass unchanged.
  * @throws RenderError `face_not_detected` when no frame shows one, `unsupported_format`, `input_too_large`
  */
 export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir }, tools) => {
@@ -68,8 +68,8 @@ export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir },
     let beforeUs = 0;
     for await (const { frame, startUs, face, cut } of steadyFaces(bridged(followed(frames, main, work)))) {
       checkpoint();
-      // What the mouth does in the middle of the time in which the frame is seen: as long as the one before it was. The
-      // mean of a video whose last frame stands is longer than any other frame is seen.
+      // The mouth follows the middle of the time in which the frame is visible, which is as long as that of the
+      // frame before. The mean over a video with a standing last frame would be too long.
       const seenUs = Math.min(frameUs, shown > 0 ? startUs - beforeUs : FIRST_US);
       const pose = await poses.at((startUs + seenUs / 2) / 1e6);
       if (cut) memory.reset();
@@ -105,7 +105,7 @@ export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir },
   }
 };
 
-/** Level and length of the sound. */
+/** Returns the level and length of the sound. */
 async function listen(
   media: Media,
   audio: string,
@@ -124,7 +124,7 @@ async function listen(
   return { level, seconds: samples / SAMPLE_RATE };
 }
 
-/** The frames with the main face of each, as it is found. */
+/** Yields the frames with the main face of each. */
 async function* followed(frames: AsyncIterable<ShownFrame>, main: MainFace, work: { track: number }) {
   for await (const shown of frames) {
     const start = performance.now();
@@ -135,8 +135,7 @@ async function* followed(frames: AsyncIterable<ShownFrame>, main: MainFace, work
 }
 
 /**
- * Gives the memory of a frame that was written back at once. Left to the garbage collector, which is told of megabytes
- * for every frame, it costs as much time as following the face.
+ * Frees the memory of a written frame at once. The garbage collector would cost as much time as tracking the face.
  */
 function release({ buffer, byteLength }: Uint8Array): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);

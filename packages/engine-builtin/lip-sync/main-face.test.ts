@@ -23,7 +23,7 @@ beforeAll(async () => {
   }
 }, 60_000);
 
-/** A still as a frame; `board` hides the part of it in which the face is. */
+/** Returns a still as a frame; `board` hides the part with the face. */
 function frame(name: string, board = false) {
   const data = (stills.get(name) as Uint8Array).slice();
   if (board) for (let y = 20; y < 190; y++) data.fill(90, y * SIZE + 95, y * SIZE + 265);

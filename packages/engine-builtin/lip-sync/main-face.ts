@@ -7,32 +7,41 @@ import { brightnessUnder, likeness } from '../video-swap/likeness.ts';
 import { cropsOfFrame } from '../video-swap/mesh-crop.ts';
 import { LONGEST_GAP } from '../video-swap/track.ts';
 
-/** Below this the mesh no longer lies on a face. */
+/** Score below which the mesh no longer lies on a face. */
 const KEEP_SCORE = 0.5;
-/** A mesh that moved or grew further than this since the face was last seen lies on something else: share of the width. */
+/**
+ * Largest motion or growth of a mesh since the face was last visible, as a share of the width; beyond it, it lies
+ * on something else.
+ */
 const MAX_SHIFT = 0.45;
 const MAX_GROWTH = 0.35;
-/** Correlation with the face as it was last seen below which something lies before it: the mesh network sees it still. */
+/**
+ * Correlation with the last visible face below which something is in front of it; the mesh network still finds a
+ * face then.
+ */
 const LEAST_LIKE = 0.4;
-/** A face found further than this from where it was lost, in widths of it and its growth, is another one. */
+/**
+ * Largest distance between a found face and the lost one, in face widths including growth; beyond it, it is another
+ * face.
+ */
 const SAME_FACE = 0.8;
-/** Small faces are looked for in a picture of at most this shorter side. */
+/** Largest shorter side, in pixels, of the picture in which small faces are searched. */
 const FINE_SIDE = 540;
-/** Longest wait between two searches, frames: a search costs as much as some fits. */
+/** Longest interval between two searches, in frames; a search costs as much as several fits. */
 const MAX_WAIT = 4;
 
 type Frame = Pick<VideoFrame, 'width' | 'height' | 'data'>;
 
 export interface Followed {
-  /** In pixels of the frame; undefined where it is not to be seen. */
+  /** In pixels of the frame; undefined when it is not visible. */
   readonly face: Face | undefined;
   /** The frame begins another shot. */
   readonly cut: boolean;
 }
 
 /**
- * Follows the main face of a video: the mesh is fitted from frame to frame, straight from the frame's planes, and for
- * some frames after it was lost where it was last; then, and after a cut, it is searched for.
+ * Tracks the main face of a video. The mesh is fitted from frame to frame, directly from the frame's planes, and
+ * for some frames after a loss at the last position. Then, and after a cut, the face is searched.
  */
 export class MainFace {
   readonly #finder: FaceFinder;
@@ -42,7 +51,7 @@ export class MainFace {
   #last: Face | undefined;
   /** Brightness under the mesh of the last face. */
   #look: Float32Array = new Float32Array(0);
-  /** Frames since the face was seen, and searches in vain since then. */
+  /** Frames since the face was visible, and failed searches since then. */
   #missing = 0;
   #searches = 0;
   #untilSearch = 0;
@@ -101,7 +110,7 @@ export class MainFace {
     const { width, height } = frame;
     const coarse = wholeFrame(frame, this.#color);
     let [part, faces] = [coarse, await this.#finder.find(coarse.picture, this.#checkpoint)];
-    // Small ones are looked for ever more seldom: that costs as much as many fits.
+    // Small faces are searched ever more rarely, because that costs as much as many fits.
     const fine =
       Math.min(width, height) >= 4 * FINE_SIDE ? 4 : Math.min(width, height) >= 2 * FINE_SIDE ? 2 : 1;
     if (faces.length === 0 && fine < part.step && Number.isInteger(Math.log2(this.#searches + 1))) {
@@ -114,7 +123,7 @@ export class MainFace {
     return shows(fitted) ? fitted : chosen;
   }
 
-  /** The one that was followed before it was lost, if it is among them, or else the most prominent one. */
+  /** Returns the lost face if it is among the found ones, otherwise the most prominent one. */
   #choose(found: readonly Face[], part: FramePart): Face | undefined {
     const faces = found.map((face) => outOfPart(face, part));
     const last = this.#last;
@@ -132,7 +141,7 @@ function shows(face: Face): boolean {
   return face.score >= KEEP_SCORE && Math.abs(yaw(face)) <= MAX_YAW;
 }
 
-/** Way of the nose, as a share of the face's width. */
+/** Returns the motion of the nose as a share of the face width. */
 export function shift(a: Face, b: Face): number {
   const nose = 4 * 3;
   const dx = (a.points[nose] as number) - (b.points[nose] as number);
@@ -140,7 +149,7 @@ export function shift(a: Face, b: Face): number {
   return Math.hypot(dx, dy) / Math.max(1, Math.min(a.width, b.width));
 }
 
-/** Change of size, as a logarithm. */
+/** Returns the change of size as a logarithm. */
 export function growth(a: Face, b: Face): number {
   return Math.abs(Math.log(Math.max(1, a.width) / Math.max(1, b.width)));
 }

@@ -16,10 +16,10 @@ afterAll(() => rig.close());
 const FRAMES = 300;
 /** A tenth of the video. */
 const HELD = 30;
-/** Every frame is another. */
+/** All frames differ. */
 const moving = `-f lavfi -i "testsrc2=s=96x64:r=25,trim=end_frame=${FRAMES}"`;
 
-/** What is shown of a video that is played forth and back, and what was decoded for it. */
+/** Plays a video forth and back. Returns the shown frames and what was decoded for them. */
 async function play(decode: Decode, held: number, endUs: number | undefined) {
   let decoded = 0;
   const counted: Decode = async function* (fromUs) {
@@ -44,8 +44,8 @@ async function playFile(file: string) {
   return parts;
 }
 
-// Forth, back and half of the way forth again are 750 frames; with each of ten parts decoded from the first frame, some
-// two thousand are decoded for that.
+// Forth, back and half of the way forth again are 750 frames. With each of ten parts decoded from the first frame,
+// about two thousand are decoded.
 describe('a video that is played backwards in parts', { timeout: 60_000 }, () => {
   it.each([
     ['plain.mp4', '-c:v libx264 -bf 0 -g 25'],
@@ -71,7 +71,7 @@ describe('a video that is played backwards in parts', { timeout: 60_000 }, () =>
     expect(decoded).toBeLessThan(FRAMES * 5);
   });
 
-  // Where a file cannot be entered, or only at frames that do not stand alone, it is decoded as often as it takes.
+  // A file without seek points, or with ones that do not stand alone, is decoded as often as needed.
   it.each([
     ['refresh.mp4', '-c:v libx264 -x264-params intra-refresh=1:keyint=25'],
     ['fields.ts', '-c:v mpeg2video -flags +ildct+ilme -top 1 -g 25'],
@@ -115,7 +115,7 @@ describe('a decoder that is entered in the middle', () => {
 
   it('is asked for more of what comes before where frames look otherwise, come too late, or not at all', async () => {
     for (const enter of [
-      // Two frames are damaged after it begins.
+      // Two frames after its beginning are damaged.
       function* (first: number) {
         for (const one of from(first)) {
           if (one.index < 2) one.data.fill(200);
@@ -135,7 +135,7 @@ describe('a decoder that is entered in the middle', () => {
       },
     ]) {
       await playWith(enter);
-      // Each way once, and no more of that.
+      // Each way is tried once and not again.
       expect(asked.filter((us) => us !== undefined)).toHaveLength(3);
     }
   });

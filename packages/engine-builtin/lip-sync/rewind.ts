@@ -2,19 +2,19 @@ import { crc32 } from 'node:zlib';
 import { RenderError } from '@semblance/engine-api/engine';
 import type { VideoFrame } from '@semblance/media/types';
 
-/** Decodes a video from its first frame on, or from one that is shown at about a time, microseconds, or before it. */
+/** Decodes a video from its first frame, or from a frame at or before a time in microseconds. */
 export type Decode = (fromUs?: number) => AsyncIterable<VideoFrame>;
 
 /**
- * How long before a part its decoding is begun, microseconds. A frame that refers to no other need not be where a file
- * says that one is, and what follows it may still refer to frames before it; the more of them come first, the less.
+ * Lead times before a part at which decoding begins, in microseconds. A seek point of the file may not be an
+ * independent frame, and later frames may refer to earlier ones; a longer lead makes this less likely.
  */
 const LEADS_US = [300_000, 3_000_000, 15_000_000];
 
 /**
- * Finds parts of a video again that was decoded before, without decoding all that comes before them. The frames are the
- * very same: each is compared, in time and content, with what it was. Where that does not come out, the part is decoded
- * from further back, at last from the first frame, and so are those after it.
+ * Decodes parts of a video again without decoding everything before them. Each frame is compared in time and
+ * content with the first decoding. When it differs, the part and all later ones are decoded from further back, at
+ * last from the first frame.
  */
 export class Rewind {
   readonly #decode: Decode;
@@ -26,18 +26,18 @@ export class Rewind {
     this.#decode = decode;
   }
 
-  /** Returns when each frame is shown, microseconds. */
+  /** Display time of each frame, in microseconds. */
   get times(): readonly number[] {
     return this.#times;
   }
 
-  /** Takes note of the next frame, from the first on. */
+  /** Records the next frame, starting with the first. */
   add({ ptsUs, data }: VideoFrame): void {
     this.#times.push(ptsUs);
     this.#prints.push(crc32(data));
   }
 
-  /** The frames from one up to another, which is left out. */
+  /** Returns the frames from `start` up to but not including `end`. */
   async part(start: number, end: number): Promise<VideoFrame[]> {
     for (;;) {
       const lead = LEADS_US[this.#lead] ?? Number.POSITIVE_INFINITY;
@@ -61,7 +61,7 @@ export class Rewind {
         if (index === end - 1) return out;
       }
     } catch (error) {
-      // The video was decoded before: what cannot be decoded now is so for want of what comes before it.
+      // The whole video was decoded before, so a decoding error now means that earlier frames are missing.
       if (!(error instanceof RenderError)) throw error;
     }
     return undefined;

@@ -3,21 +3,21 @@ import { smoothstep } from '@semblance/vision/plane/plane';
 import type { ShownFrame } from './bounce.ts';
 import { growth, shift } from './main-face.ts';
 
-/** A frame with its main face; `cut` says that the frame before showed another one, or none. */
+/** A frame with its main face; `cut` means that the frame before showed another one, or none. */
 export interface FacedFrame extends ShownFrame {
   readonly face: Face | undefined;
   readonly cut: boolean;
 }
 
-/** Frames to each side that are averaged. */
+/** Frames on each side that are averaged. */
 export const RADIUS = 2;
 const BELL = [0.375, 0.25, 0.0625] as const;
 /**
- * A point this far from the mean is jittering; one further off, in widths of the face, is moving. Lips are quick:
- * what is smoothed away of them would be left in the picture as old speech.
+ * Distance from the mean, in face widths, up to which a point jitters and from which it moves. Lips are fast: what
+ * is smoothed away of them would remain in the picture as old speech.
  */
 const JITTER = [0.003, 0.01] as const;
-/** A face that moves further than this in a frame, in widths of it, is another one, or the same after a cut. */
+/** Largest motion of a face per frame, in face widths; beyond it, it is another face, or the same after a cut. */
 const JUMP = 0.25;
 
 export interface TrackedFrame extends ShownFrame {
@@ -26,7 +26,7 @@ export interface TrackedFrame extends ShownFrame {
   readonly cut?: boolean;
 }
 
-/** Takes the jitter out of faces by a mean over the frames around each, which has no lag. */
+/** Removes the jitter of faces by a mean over the frames around each, which has no lag. */
 export async function* steadyFaces(frames: AsyncIterable<TrackedFrame>): AsyncGenerator<FacedFrame> {
   const window: TrackedFrame[] = [];
   let at = 0;
@@ -43,7 +43,7 @@ export async function* steadyFaces(frames: AsyncIterable<TrackedFrame>): AsyncGe
   while (at < window.length) yield* take();
 }
 
-/** Tells whether one face goes on from the frame at `i` to the next. */
+/** Returns whether the same face continues from frame `i` to the next. */
 function joined(window: readonly TrackedFrame[], i: number): boolean {
   const a = window[i]?.face;
   const b = window[i + 1]?.face;
@@ -54,7 +54,7 @@ function joined(window: readonly TrackedFrame[], i: number): boolean {
 function steady(window: readonly TrackedFrame[], at: number): Face | undefined {
   const face = window[at]?.face;
   if (!face) return undefined;
-  // As far to both sides as the same face is seen: an uneven mean would lag.
+  // The mean uses as many frames on both sides as show the same face; an uneven mean would lag.
   let reach = 0;
   while (reach < RADIUS && joined(window, at - reach - 1) && joined(window, at + reach)) reach++;
   if (reach === 0) return face;
@@ -77,7 +77,7 @@ function steady(window: readonly TrackedFrame[], at: number): Face | undefined {
       y += share * ((before[i + 1] as number) + (after[i + 1] as number));
       z += share * ((before[i + 2] as number) + (after[i + 2] as number));
     }
-    // What the others add to the point's own place.
+    // Contribution of the other frames to the point's position.
     const rest = total - BELL[0];
     x = (x - rest * (own[i] as number)) / total;
     y = (y - rest * (own[i + 1] as number)) / total;

@@ -1,10 +1,14 @@
 import { setPriority } from 'node:os';
 
-/** Entry of the thread that analyses faces beside the pictures of a stream: what waits for it, waits; pictures do not. */
+/**
+ * Entry file of the thread that analyses faces beside the pictures of a stream, so that pictures do not wait for
+ * it.
+ */
 
-/** Of 0 to 19: on a core that both want, the pictures' thread has nine tenths. */
+/** Niceness of 0 to 19: on a shared core the picture thread gets nine tenths. */
 const NICENESS = 10;
 
-// Linux has a niceness for each thread, and 0 is the thread that asks; elsewhere it would be the whole process's.
+// On Linux each thread has a niceness, and 0 means the calling thread. Elsewhere it would apply to the whole
+// process.
 if (process.platform === 'linux') setPriority(0, NICENESS);
 await import('../video-swap/swap-thread.ts');

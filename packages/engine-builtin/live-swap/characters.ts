@@ -4,22 +4,22 @@ import { CHARACTER_ID } from '@semblance/common/live-prompt';
 import { sniffFormat } from '@semblance/vision/image/container';
 import { z } from 'zod';
 
-/** The characters that come with this repository. */
+/** The characters in this repository. */
 export const SHIPPED_CHARACTERS = join(import.meta.dirname, 'characters');
 const DESCRIPTION = 'character.json';
-/** Far more than a description needs. */
+/** Largest size of a description. */
 const MAX_DESCRIPTION_BYTES = 64 * 1024;
 const MAX_PORTRAIT_BYTES = 20 * 1024 * 1024;
-/** Most characters of one directory. */
+/** Largest number of characters in one directory. */
 const MAX_FOLDERS = 500;
 
-/** Variables of the environment that concern characters. */
+/** Environment variables of characters. */
 export const characterShape = {
-  /** Directory with character packs of the owner's, beside those that come along. */
+  /** Directory with the owner's character packs, in addition to the shipped ones. */
   SEMBLANCE_CHARACTER_DIR: z.string().startsWith('/', 'must be an absolute path').optional(),
 };
 
-/** Returns where character packs are, by the environment. */
+/** Returns the directories of character packs from the environment. */
 export function characterDirectories({
   SEMBLANCE_CHARACTER_DIR,
 }: z.output<z.ZodObject<typeof characterShape>>): readonly string[] {
@@ -33,7 +33,7 @@ const text = (longest: number) => z.string().trim().min(1, 'must not be empty').
 const packFile = z.strictObject({
   name: text(100),
   description: text(500),
-  /** File beside this one. */
+  /** A file beside this one. */
   portrait: z
     .string()
     .regex(
@@ -42,9 +42,9 @@ const packFile = z.strictObject({
     ),
 });
 
-/** Somebody whose face a caller can put on. */
+/** A person whose face a caller can put on. */
 export interface Character {
-  /** States what a caller names it by: the name of its folder. */
+  /** Name by which a caller selects it: the name of its folder. */
   readonly id: string;
   readonly name: string;
   readonly description: string;
@@ -52,7 +52,7 @@ export interface Character {
   readonly portrait: string;
 }
 
-/** Character packs are missing, cannot be read, or are not as they should be; every fault is named. */
+/** Character packs are missing, unreadable or malformed; the error names every fault. */
 export class CharacterError extends Error {
   override readonly name = 'CharacterError';
   readonly code = 'invalid_character';
@@ -66,8 +66,8 @@ export class CharacterError extends Error {
 }
 
 /**
- * Reads every character pack of some directories, sorted by id: each folder in them that has no dot before its name.
- * @param directories a character of a later one takes the place of an earlier one's with the same id
+ * Reads every character pack of some directories, sorted by id: each folder in them whose name has no leading dot.
+ * @param directories a character of a later one replaces an earlier one with the same id
  * @throws CharacterError naming every fault of every pack
  */
 export async function loadCharacters(

@@ -10,7 +10,7 @@ const points = Float32Array.from({ length: POINTS * 3 }, (_, i) => {
   return i % 3 === 0 ? point % 22 : i % 3 === 1 ? Math.floor(point / 22) : 0;
 });
 
-/** How the face looks when some points are as bright as `change` says, times its own mean. */
+/** Returns the look of a face in which some points have the brightness `change`, relative to the mean. */
 function look(change: (x: number, y: number, index: number) => number): Look {
   const values = Float32Array.from({ length: POINTS / LOOK_STEP }, (_, i) => {
     const index = i * LOOK_STEP;
@@ -19,7 +19,7 @@ function look(change: (x: number, y: number, index: number) => number): Look {
   return { values, ...coloured(() => 128), level: 100, yaw: 0, width: 100 };
 }
 
-/** Both colour values of all points, and their means. */
+/** Returns both colour values of all points, and their means. */
 function coloured(at: (x: number, y: number) => number) {
   const us = Uint8Array.from({ length: POINTS / LOOK_STEP }, (_, i) => {
     return at((i * LOOK_STEP) % 22, Math.floor((i * LOOK_STEP) / 22));
@@ -47,6 +47,6 @@ it.each<[string, Look, string]>([
   ['something bright came in front of the chin', look((_x, y) => (y > 16 ? 1.5 : 1)), 'surely'],
 ])('tells whether something is in front when %s', (_what, now, expected) => {
   expect(parts.covered(plain, now)).toBe(expected);
-  // What comes and what goes are told alike.
+  // Appearing and disappearing objects are detected alike.
   expect(parts.covered(now, plain)).toBe(expected);
 });

@@ -1,31 +1,31 @@
 import { LEFT_EYE, LIPS_INNER, LIPS_OUTER, RIGHT_EYE } from '@semblance/vision/face-regions';
 import { LOOK_STEP, type Look } from '../video-swap/keys.ts';
 
-/** Parts of a face across and down. */
+/** Number of parts of a face across and down. */
 const COLUMNS = 5;
 const ROWS = 6;
-/** A part of fewer points says too little. */
+/** Fewest points of a part that counts. */
 const FEWEST = 3;
 /**
- * Changes of a part's brightness, relative to the face's: such that it may come from something in front of it, and such
- * that so many parts do not change by light, or by wrinkles that move.
+ * Change of a part's brightness relative to the face's that may come from something in front; and a larger change
+ * which, in several parts, neither light nor moving wrinkles make.
  */
 const PERHAPS = 0.25;
 const SURELY = { change: 0.3, parts: 2 };
-/** The same of its colour beyond the face's, levels, for things that are as bright as skin. */
+/** The same for its colour beyond the face's, in levels, for objects as bright as skin. */
 const COLOURED = 24;
-/** What speech and blinks change; the swap itself follows them. */
+/** Points that speech and blinks change; the swap itself follows them. */
 const MOVING: ReadonlySet<number> = new Set([...LIPS_OUTER, ...LIPS_INNER, ...LEFT_EYE, ...RIGHT_EYE]);
 
 /**
- * Tells when something comes in front of a face, or goes, by the mean brightness and colour of its parts. Single
- * points, by which Video Swap tells it, change with every wrinkle: there an analysis too many delays nobody.
+ * Detects when something comes in front of a face or goes, from the mean brightness and colour of its parts. Single
+ * points, which Video Swap uses, change with every wrinkle; there an additional analysis delays nobody.
  */
 export class FaceParts {
-  /** For each part the places of its points in a look. */
+  /** For each part the indices of its points in a look. */
   readonly #parts: readonly (readonly number[])[];
 
-  /** @param points mesh of a face that looks at the camera, to know which points lie together */
+  /** @param points mesh of a face that looks at the camera, which defines the parts */
   constructor(points: Float32Array) {
     let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];
     for (let i = 0; i < points.length; i += 3) {
@@ -46,7 +46,7 @@ export class FaceParts {
     this.#parts = parts.filter(({ length }) => length >= FEWEST);
   }
 
-  /** Tells whether something is in front of the face that was not, or the other way round: surely, perhaps, or not. */
+  /** Returns whether something came in front of the face, or went. */
   covered(before: Look, now: Look): 'surely' | 'perhaps' | 'no' {
     const changes = this.#parts.map((part) => {
       let [light, u, v] = [0, 0, 0];

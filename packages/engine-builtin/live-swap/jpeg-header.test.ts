@@ -9,14 +9,14 @@ const plain = (width: number, height: number) =>
 
 let good: Buffer;
 beforeAll(async () => {
-  // With detail, so that a part that lacks is missed.
+  // Detailed content, so that a missing part is noticed.
   const noise = Buffer.from(Array.from({ length: 160 * 120 * 3 }, (_, i) => (i * 2654435761) >>> 24));
   good = await sharp(noise, { raw: { width: 160, height: 120, channels: 3 } })
     .jpeg()
     .toBuffer();
 });
 
-/** A good picture that says it is of another size. */
+/** Returns a good picture whose header states another size. */
 function claiming(width: number, height: number): Buffer {
   const bytes = Buffer.from(good);
   const frame = bytes.indexOf(Buffer.from([0xff, 0xc0]));

@@ -4,7 +4,7 @@ import { LiveVideoError, PICTURE_LIMITS } from './types.ts';
 export interface JpegHeader {
   readonly width: number;
   readonly height: number;
-  /** How the picture lies (Exif 2.32, tag 0x0112): 1 is upright. */
+  /** Orientation of the picture (Exif 2.32, tag 0x0112): 1 is upright. */
   readonly orientation: number;
 }
 
@@ -14,13 +14,13 @@ const BEGINNING = Buffer.from([0xff, 0xd8, 0xff]);
 const EXIF = Buffer.from('Exif\0\0', 'latin1');
 const ORIENTATION = 0x0112;
 /**
- * Most passes over a progressive picture. Encoders make about ten; a small file with thousands would keep a decoder busy
- * for minutes.
+ * Most scans of a progressive picture. Encoders make about ten; a small file with thousands would keep a decoder
+ * busy for minutes.
  */
 const MAX_SCANS = 50;
 
 /**
- * Reads what a JPEG says of itself, before anything is decoded.
+ * Reads the header of a JPEG before anything is decoded.
  * @throws LiveVideoError `bad_frame`: no JPEG, cut off before its pixels, or over {@link PICTURE_LIMITS}
  */
 export function readJpegHeader(picture: Uint8Array): JpegHeader {
@@ -72,7 +72,7 @@ function checkScans(bytes: Buffer, from: number): void {
   }
 }
 
-/** The orientation tag of a TIFF header's first directory. */
+/** Returns the orientation tag in the first directory of a TIFF header. */
 function orientationOf(tiff: Buffer): number | undefined {
   if (tiff.length < 8) return undefined;
   const little = tiff.toString('latin1', 0, 2) === 'II';

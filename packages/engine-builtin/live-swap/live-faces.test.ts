@@ -12,7 +12,7 @@ function grey(level: number) {
   return { ...SIZE, data: new Uint8Array((SIZE.width * SIZE.height * 3) / 2).fill(level) };
 }
 
-/** A face that looks at the camera. */
+/** Returns a face that looks at the camera. */
 function face(width: number, x: number): Face {
   const points = Float32Array.from({ length: POINTS * 3 }, (_, i) => [x, 60, 0][i % 3] as number);
   points[FACE_SIDES[0] * 3] = x - width / 2;
@@ -20,16 +20,16 @@ function face(width: number, x: number): Face {
   return faceFromPoints(points, 1);
 }
 
-/** A finder that sees these faces, and whatever each of its searches takes. */
+/** A finder that sees the given faces and counts its searches. */
 class Scene {
   faces: readonly Face[] = [];
-  /** What the recogniser sees in the faces, in their order. */
+  /** Descriptions that the recogniser returns for the faces, in order. */
   looks: Float32Array[] = [];
   nowMs = 0;
   searchMs = 0;
   drawMs = 0;
   thorough = 0;
-  /** Whether there seem to be faces beside those followed, and how often that was asked. */
+  /** Whether there seem to be other faces beside the tracked ones, and how often that was asked. */
   others = false;
   searches = 0;
   readonly live: LiveFaces;
@@ -63,7 +63,7 @@ class Scene {
     );
   }
 
-  /** What is done for a frame once it is on its way. */
+  /** Work that is done after a frame has been sent. */
   afterwards = (frame: typeof FRAME) => this.live.lookForOthers(frame);
 
   /** @returns the numbers and widths of the faces to be swapped in a frame that arrives now */
@@ -119,7 +119,7 @@ it('looks for others once a picture is through, and shows them from the next one
     expect(await tracks()).toEqual([0]);
     scene.nowMs += 40;
   }
-  // Every 0.8 s, and once.
+  // Once, every 0.8 s.
   expect([searches[19], searches[20], searches[39], searches[40]]).toEqual([0, 1, 1, 2]);
   expect(drawnBefore).toBe(1);
   scene.faces = [face(60, 50), face(50, 120)];
@@ -142,7 +142,7 @@ it('forgets people who were not seen for long, and knows the others again', asyn
   };
   await show([60, 0]);
   for (let person = 1; person < 150; person++) await show([60, person]);
-  // Somebody who is known is swapped, and not who is new beside them.
+  // A known person is swapped; a new one beside them is not.
   expect(await show([60, 398], [40, 0])).toEqual([40]);
   for (let person = 150; person < 340; person++) await show([60, person]);
   expect(await show([60, 399], [40, 1])).toEqual([60, 40]);

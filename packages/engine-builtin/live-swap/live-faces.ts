@@ -11,44 +11,41 @@ import { FaceTracker } from '../video-swap/tracker.ts';
 import { JPEG_COLORS } from './planes.ts';
 import { SteadyMesh } from './steady-mesh.ts';
 
-/**
- * After a longer pause, in which no frame was worked on, faces are looked for as after a cut; who was swapped is
- * known again.
- */
+/** Pause without frames, in ms, after which faces are searched as after a cut; swapped people are recognised. */
 const PAUSE_MS = 500;
-/** How often other faces are looked for beside those that are followed. */
+/** Interval at which other faces are searched beside the tracked ones, in ms. */
 const OTHERS_MS = 800;
 /**
- * How often wide faces are looked for where none is followed, and how often narrow ones, which takes several times as
- * long.
+ * Interval at which wide faces are searched when none is tracked, and interval for narrow ones, which cost several
+ * times as much, in ms.
  */
 const WIDE_MS = 200;
 const NARROW_MS = 1600;
-/** Time over which the swap of a face comes that appears while others are shown. */
+/** Time over which the swap of a new face fades in beside others, in ms. */
 const FADE_MS = 200;
-/** How long a face that was lost is drawn where it ought to be, as far as the picture looks like it. */
+/** Time for which a lost face is drawn at its expected place, while the picture looks like it, in ms. */
 const BRIDGED_MS = 200;
-/** People remembered of those who come and go: a stream has no end. */
+/** Number of people remembered; a stream has no end. */
 const MAX_PEOPLE = 200;
 
 interface Seen {
   readonly mesh: SteadyMesh;
-  /** States when it appeared; undefined for one that was there when the shot began. */
+  /** Time of its appearance; undefined for a face that was there at the start of the shot. */
   readonly appearedMs: number | undefined;
-  /** States when it was last found, and the brightness under its mesh then. */
+  /** Time at which it was last found, and the brightness under its mesh then. */
   foundMs: number;
   brightness: Float32Array;
 }
 
-/** Follows the faces of a stream whose frames are seen one at a time, and says where swaps are to be drawn. */
+/** Tracks the faces of a stream without knowing later frames, and returns where swaps are drawn. */
 export class LiveFaces {
   readonly #tracker: FaceTracker;
   #seen = new Map<number, Seen>();
   #index = 0;
   #size = '';
-  /** Tells whether others are to be looked for in the frame that was followed last. */
+  /** Whether other faces must be searched in the last tracked frame. */
   #othersDue = false;
-  /** States when work on the frame before was over. */
+  /** Time at which work on the frame before ended. */
   #endedMs = Number.NEGATIVE_INFINITY;
   #searchedMs = Number.NEGATIVE_INFINITY;
   #thoroughMs = Number.NEGATIVE_INFINITY;
@@ -58,7 +55,7 @@ export class LiveFaces {
     this.#tracker = new FaceTracker(finder, JPEG_COLORS, () => undefined, recogniser, people);
   }
 
-  /** @param ms when the frame arrived, never earlier than the one before */
+  /** @param ms arrival time of the frame, never earlier than the one before */
   async follow(frame: Frame, ms: number): Promise<PlacedFace[]> {
     const size = `${frame.width} ${frame.height}`;
     const anew = size !== this.#size || ms - this.#endedMs > PAUSE_MS;
@@ -80,8 +77,8 @@ export class LiveFaces {
   }
 
   /**
-   * Does what the frame that was followed last could do without: looks for others, from time to time. They are shown
-   * from the next frame on. @param frame as it was followed, without what was drawn into it since
+   * Does the work that the last tracked frame did not depend on: searches for others from time to time. They are
+   * shown from the next frame on. @param frame as it was tracked, without anything drawn into it
    */
   async lookForOthers({ width, height, data }: Frame): Promise<void> {
     if (!this.#othersDue) return;
@@ -90,8 +87,8 @@ export class LiveFaces {
   }
 
   /**
-   * A frame that takes long, be it to search or to draw, is no pause. @param ms when the work on the last one was
-   * over
+   * Tells how long a frame was worked on, so that slow work does not count as a pause. @param ms time at which work
+   * on the last frame ended
    */
   workedUntil(ms: number): void {
     this.#endedMs = ms;
@@ -127,8 +124,8 @@ export class LiveFaces {
   }
 
   /**
-   * Returns where the face lies and how surely. One that the network has lost lies where it ought to, if that looks
-   * like it.
+   * Returns the position of the face and its confidence. A face that the network has lost stays at its expected
+   * place if the picture looks like it.
    */
   #where(track: Track, { mesh, foundMs, brightness }: Seen, frame: Frame, index: number, ms: number) {
     const sample = track.at(index);

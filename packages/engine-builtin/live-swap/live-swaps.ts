@@ -14,39 +14,39 @@ import { FaceParts } from './face-parts.ts';
 import { JPEG_COLORS } from './planes.ts';
 
 /**
- * How often it is looked whether a face still looks as it was analysed; and it is analysed again after so long
- * anyway.
+ * Interval at which a face's look is compared with its analysis, and after which it is analysed again anyway, in
+ * ms.
  */
 const LOOKED_MS = 800;
 const LONGEST_ALIKE_MS = 4800;
-/** Least time between two analyses of one face beside the frames, which take a part of the core from them. */
+/** Least time between two background analyses of one face, which take a part of the core from the frames, in ms. */
 const AGAIN_MS = 320;
-/** Time over which the light of an analysis gives way to that of the next. */
+/** Time over which the light of one analysis blends into the next, in ms. */
 const BLEND_MS = 240;
-/** Widths of faces that the source is kept ready for. */
+/** Number of face widths for which the source is kept prepared. */
 const MAX_WIDTHS = 4;
 
-/** Holds what is known of one face that is swapped. */
+/** Everything known about one swapped face. */
 interface Shown {
   look: Look;
   patch: number;
-  /** The light that is being left, and since when. */
+  /** The previous light, and since when it is being left. */
   from: FaceTexture;
   to: FaceTexture;
   sinceMs: number;
   lookedMs: number;
   analysedMs: number;
-  /** An analysis that has come from the other thread, and is to be shown from the next frame on. */
+  /** An analysis from the other thread that is shown from the next frame on. */
   next: { readonly look: Look; readonly patch: number; readonly texture: FaceTexture } | undefined;
   pending: boolean;
   readonly eyelids: Eyelids;
 }
 
 /**
- * Draws the new face onto the faces of a stream. Light, cover and tone are analysed when a face appears, and at once
- * when something comes in front of it or goes, so that nothing is painted over, and when the light goes out or on;
- * that takes as long as several frames. Where they change because the face turns, comes nearer or moves through the
- * light, another thread analyses them beside the frames, and the swap goes over from one analysis to the next.
+ * Draws the new face onto the faces of a stream. Light, cover and tone are analysed when a face appears, at once
+ * when something comes in front of it or goes (so that nothing is painted over), and when the light goes on or off;
+ * this takes the time of several frames. When they change because the face turns, comes nearer or moves through the
+ * light, another thread analyses them, and the swap blends from one analysis to the next.
  */
 export class LiveSwaps {
   readonly #prepared: ReturnType<typeof preparer>;
@@ -66,7 +66,7 @@ export class LiveSwaps {
   /** @returns the parts of the frame that were drawn into */
   draw(frame: Frame, faces: readonly PlacedFace[], ms: number): Rect[] {
     const shown = new Map<number, Shown>();
-    // All are looked at before any is drawn: faces may overlap.
+    // All faces are examined before any is drawn, because faces may overlap.
     for (const { track, face } of faces)
       shown.set(track, this.#show(frame, face, this.#shown.get(track), ms));
     this.#shown = shown;
@@ -115,7 +115,7 @@ export class LiveSwaps {
       const work = { frame: part.frame, points, textureWidth: patch, color: JPEG_COLORS };
       shown.next = { look, patch, texture: await this.#beside.analyse(this.#render, work) };
     } catch (error) {
-      // The light stays as it was, and is looked at again; whoever runs the agent reads why.
+      // The light stays as it was and is analysed again; the log has the reason.
       console.warn('the light on a face could not be analysed', error);
     } finally {
       shown.pending = false;
@@ -123,7 +123,7 @@ export class LiveSwaps {
   }
 }
 
-/** Tells whether the light came up or went down further than a swap follows without a new analysis. */
+/** Returns whether the light changed further than a swap follows without a new analysis. */
 function isOtherLight(analysed: Look, now: Look): boolean {
   const ratio = now.level / Math.max(1, analysed.level);
   return ratio < GAIN_LIMITS[0] || ratio > GAIN_LIMITS[1];
@@ -132,7 +132,7 @@ function isOtherLight(analysed: Look, now: Look): boolean {
 function takeNext(shown: Shown, ms: number): void {
   const { next } = shown;
   if (!next) return;
-  // Textures of two sizes cannot be mixed.
+  // Textures of two sizes cannot be blended.
   shown.from = shown.to.size === next.texture.size ? shown.to : next.texture;
   shown.to = next.texture;
   shown.look = next.look;

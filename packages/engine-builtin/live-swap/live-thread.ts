@@ -12,7 +12,7 @@ import { readSource } from './source-picture.ts';
 import { LiveVideoError } from './types.ts';
 import { warmUpBeside, warmUpPictures } from './warm-up.ts';
 
-/** Entry of a thread that one stream at a time goes through. */
+/** Entry file of a thread that processes one stream at a time. */
 
 const port = parentPort;
 if (!port) throw new Error('live-thread.ts runs in a worker thread only');
@@ -24,7 +24,7 @@ interface Networks {
 
 let loading: Promise<Networks> | undefined;
 let stream: PictureStream | undefined;
-/** Kept from one stream to the next, since it is quick only after a while. */
+/** Kept from one stream to the next, because it is fast only after a while. */
 const beside = new SwapThreads(1, new URL('./beside-thread.ts', import.meta.url));
 
 function networks(): Promise<Networks> {
@@ -72,7 +72,7 @@ async function handle(message: ToThread): Promise<Done | undefined> {
     case 'picture': {
       if (!stream) throw new Error('a picture of no stream');
       const { picture, ...rest } = await stream.transform(message.picture, message.ms);
-      // A copy, because the codec's memory cannot be given away.
+      // A copy, because the codec's memory cannot be transferred.
       return { ...rest, picture: picture === message.picture ? undefined : new Uint8Array(picture) };
     }
   }

@@ -22,7 +22,7 @@ import { createLiveVideo } from './live-video.ts';
 import { type LiveLook, type LiveVideoStream, PICTURE_LIMITS } from './types.ts';
 
 const ASTRONAUT_LOOK: LiveLook = { kind: 'character', name: 'astronaut' };
-/** Where the admiral's face lies in what the camera sends, and where the sky does. */
+/** Positions of the admiral's face and of the sky in the camera picture. */
 const FACE = { x: 205, y: 140, width: 70, height: 80 };
 const SKY = { x: 380, y: 60, width: 60, height: 60 };
 
@@ -56,10 +56,10 @@ async function open(look: LiveLook = ASTRONAUT_LOOK): Promise<LiveVideoStream> {
   return stream;
 }
 
-/** The admiral before the camera, who moves a little from frame to frame. */
+/** The admiral in front of the camera, who moves a little from frame to frame. */
 const portrait = (i: number, change?: Change) =>
   filmed(admiral, { x: 255 + 2 * Math.sin(i / 3), y: 190, zoom: 1 }, change);
-/** Her uniform: no face is to be seen. */
+/** Her uniform, without a face. */
 const uniform = () => filmed(admiral, { x: 250, y: 480, zoom: 2.2 });
 
 describe('a stream', () => {
@@ -90,7 +90,8 @@ describe('a stream', () => {
       await describeFace(await pixelsOf(before)),
       await describeFace(await pixelsOf(after)),
     ];
-    // The glasses stay, by which this recogniser tells much: it is nearer to the source than who was there, by far.
+    // The glasses stay, and this recogniser relies on them: the result is still much nearer to the source than to
+    // the person.
     expect(sameness(result, wanted) - sameness(own, wanted)).toBeGreaterThan(0.1);
     expect(sameness(result, own)).toBeLessThan(0.8);
   });
@@ -208,7 +209,7 @@ describe('a stream', () => {
     const metadata = await sharp(done.picture).metadata();
     expect(metadata).toMatchObject({ width: 480, height: 360 });
     expect(metadata.orientation ?? 1).toBe(1);
-    // Whoever keeps the picture can tell that it is not as the camera took it.
+    // The picture states that it is not as the camera took it.
     expect(metadata.xmpAsString).toContain('digitalsourcetype/compositeWithTrainedAlgorithmicMedia"');
     expect(metadata.xmpAsString).toContain('xmp:CreatorTool="Semblance ');
     const nobody = await sharp(await uniform())
@@ -236,7 +237,7 @@ describe('a stream', () => {
       await expect(stream.transform(picture)).rejects.toMatchObject({ code: 'bad_frame', retryable: false });
     const first = stream.transform(good);
     await expect(stream.transform(good)).rejects.toMatchObject({ code: 'busy', retryable: true });
-    // What is given is copied before anything else happens with it.
+    // The stream must have copied its input before.
     good.fill(0);
     expect(await first).toMatchObject({ swapped: true });
     await stream.close();
@@ -250,7 +251,7 @@ it.runIf(process.platform === 'linux')(
     const nice = await Promise.all(
       (await readdir('/proc/self/task')).map(async (task) => {
         const stat = await readFile(`/proc/self/task/${task}/stat`, 'latin1');
-        // The name, in brackets, may hold anything; niceness is the 17th field behind it.
+        // The name, in brackets, may contain anything; niceness is the 17th field after it.
         return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[16]);
       }),
     );
@@ -278,7 +279,7 @@ it('200 streams one after the other leave no thread and no memory behind', async
   expect(late.bytes - early.bytes).toBeLessThan(50 * 1024 * 1024);
 });
 
-/** How many threads this process has, but for those of libvips: it ends them when they have had nothing to do for a while. */
+/** Returns the number of this process's threads except those of libvips, which end after some idle time. */
 async function threadsOfOurs(): Promise<number> {
   const names = (await readdir('/proc/self/task')).map((task) =>
     readFile(`/proc/self/task/${task}/comm`, 'utf8').catch(() => 'libvips'),

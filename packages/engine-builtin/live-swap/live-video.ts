@@ -11,37 +11,36 @@ import {
   type TransformedPicture,
 } from './types.ts';
 
-/** States what a thread may take before it is given up, milliseconds. */
+/** Longest time of a thread's answers before it is given up, in ms. */
 const LONGEST = {
   warmUp: 120_000,
   open: 30_000,
-  /** An opening that nobody wants any more: whoever ends the session waits for it. */
+  /** An opening that is no longer wanted: the end of the session waits for it. */
   unwanted: 5_000,
   picture: 10_000,
   close: 10_000,
 } as const;
 
 export interface LiveVideoOptions {
-  /** Streams that can be open at once. */
+  /** Number of streams that can be open at once. */
   readonly slots: number;
-  /** States who can be become, by id: `loadCharacters`. Threads are warmed with the first one's portrait. */
+  /** Available characters by id (`loadCharacters`). Threads are warmed up with the first one's portrait. */
   readonly characters: ReadonlyMap<string, Character>;
-  /** States where converted networks are kept; default as the model cache says. */
-  /** Told about every thread that ended by itself or hung. */
+  /** Called for every thread that ended by itself or hung. */
   readonly onCrash: (error: EngineInterruptedError) => void;
   /** Entry file of the threads. */
   readonly entry?: URL;
-  /** Longest that an opening which nobody wants any more may take, milliseconds. */
+  /** Longest time that an unwanted opening may take, in ms. */
   readonly unwantedMs?: number;
 }
 
 /** Room for one stream. */
 interface Slot {
-  /** Its thread, once warm. Undefined before the first warm-up, and after a thread that died while it was warmed. */
+  /** Its thread, once warm. Undefined before the first warm-up, and after a thread died during warm-up. */
   ready: Promise<StreamThread> | undefined;
   thread: StreamThread | undefined;
   warm: boolean;
-  /** A stream has it, or its thread is not done with one yet. */
+  /** A stream uses it, or its thread still works on one. */
   taken: boolean;
 }
 
@@ -77,7 +76,8 @@ export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readon
         slot.thread = undefined;
         slot.warm = false;
         onCrash(error);
-        // Not one that died warming up: that would go on for ever. Whoever opens the next stream tries again.
+        // A thread that died during warm-up is not warmed up again, to avoid an endless loop. The next opening
+        // tries again.
         if (warm && !closed) ready(slot).catch(() => undefined);
       },
     });
@@ -85,7 +85,7 @@ export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readon
     try {
       await thread.ask({ type: 'warm-up', portrait: first?.portrait as string }, LONGEST.warmUp);
     } catch (error) {
-      // It may live on where a network could not be loaded.
+      // The thread may live on when a network could not be loaded.
       if (slot.thread === thread) {
         slot.ready = undefined;
         slot.thread = undefined;
@@ -110,7 +110,7 @@ export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readon
     if (closed) throw new LiveVideoError('closed', 'Live video was closed.');
     signal?.throwIfAborted();
     const face = faceOf(look);
-    // A thread that is warm before one that is not.
+    // A warm thread is preferred.
     const slot = slots.find(({ taken, warm }) => !taken && warm) ?? slots.find(({ taken }) => !taken);
     if (!slot) throw new LiveVideoError('no_slot', 'All streams of live video are in use.');
     slot.taken = true;
@@ -119,7 +119,7 @@ export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readon
     };
     let thread: StreamThread;
     try {
-      // While its thread gets warm nothing is opened that would have to be closed again.
+      // While the thread warms up, nothing is open that would have to be closed again.
       thread = await (signal ? raceAbort(signal, ready(slot)) : ready(slot));
       await openIn(thread, face, signal);
     } catch (error) {
@@ -137,7 +137,10 @@ export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readon
     return stream;
   }
 
-  /** The thread is asked to the end even where the signal aborts: until then it could not take another stream. */
+  /**
+   * The call is awaited to its end even when the signal aborts, because the thread cannot take another stream
+   * before.
+   */
   async function openIn(
     thread: StreamThread,
     face: string | undefined,
@@ -187,7 +190,7 @@ class Stream implements LiveVideoStream {
     if (this.#closing) throw new LiveVideoError('closed', 'The stream was closed.');
     if (this.#underWay)
       throw new LiveVideoError('busy', 'The picture before is under way: one is taken at a time.');
-    // A copy of its own: what is given may be a part of something larger, and used again.
+    // A copy, because the input may be a part of a larger buffer that is reused.
     const copy = new Uint8Array(picture);
     const asked = this.#thread.ask(
       { type: 'picture', picture: copy, ms: performance.now() },
@@ -215,7 +218,7 @@ class Stream implements LiveVideoStream {
   async #close(): Promise<void> {
     this.onClose();
     await this.#underWay;
-    // A thread that died has no stream any more.
+    // A dead thread has no stream.
     await this.#thread.ask({ type: 'close' }, LONGEST.close).catch(() => undefined);
     this.#free();
   }

@@ -2,16 +2,16 @@ import sharp from 'sharp';
 import { damaged, readJpegHeader } from './jpeg-header.ts';
 import { PICTURE_LIMITS } from './types.ts';
 
-/** A decoded picture: upright, sRGB, three bytes a pixel. */
+/** A decoded picture: upright, sRGB, three bytes per pixel. */
 export interface Pixels {
   readonly width: number;
   readonly height: number;
   readonly data: Uint8Array;
-  /** Tells whether it lay otherwise in the file. */
+  /** Whether the file had another orientation. */
   readonly turned: boolean;
 }
 
-/** Near to what cameras and browsers send; what lies outside the face is coded once more. */
+/** JPEG quality near that of cameras and browsers; the area outside the face is encoded once more. */
 const QUALITY = 88;
 
 /** @throws LiveVideoError `bad_frame` */
@@ -37,8 +37,8 @@ export async function decodePicture(picture: Uint8Array): Promise<Pixels> {
 }
 
 /**
- * Tables made for the picture would take a third of all the time and save few bytes: the usual ones are used.
- * @param xmp metadata that the picture is to carry
+ * Optimised Huffman tables would take a third of all the time and save few bytes, so the default ones are used.
+ * @param xmp metadata of the picture
  */
 export async function encodePicture(
   { width, height, data }: Omit<Pixels, 'turned'>,

@@ -9,7 +9,7 @@ import { SwapThreads } from '../video-swap/swap-threads.ts';
 import { PictureStream } from './picture-stream.ts';
 import { readSource } from './source-picture.ts';
 
-/** Longer than the time after which others are looked for, shorter than a pause. */
+/** Longer than the interval of searches for others, shorter than a pause, in ms. */
 const STEP_MS = 450;
 
 let finder: FaceFinder;
@@ -18,7 +18,7 @@ let beside: SwapThreads;
 let picture: Buffer;
 let stream: PictureStream;
 let nowMs: number;
-/** What the search for others comes to, and the sums of all pixels that were searched, at the beginning too. */
+/** Result of the search for others, and the sums of all searched pixels, also at the beginning. */
 let others: () => Promise<boolean>;
 let searched: number[];
 
@@ -66,7 +66,7 @@ async function send() {
   return stream.transform(picture, nowMs);
 }
 
-/** Sends pictures until others are looked for, which begins when a picture is through. */
+/** Sends pictures until others are searched, which begins after a picture has been sent. */
 async function untilSearching() {
   for (let i = 0; i < 4; i++) {
     expect(await send()).toMatchObject({ faces: 1, swapped: true });
@@ -77,7 +77,7 @@ async function untilSearching() {
   throw new Error('others were never looked for');
 }
 
-/** Others are being looked for, and the work does not come to its end before that has. */
+/** Checks that the work does not end before the running search for others. */
 async function waitsForSearch(work: () => Promise<unknown>): Promise<void> {
   const search = Promise.withResolvers<boolean>();
   others = () => search.promise;

@@ -11,12 +11,10 @@ import { decodePicture, encodePicture } from './picture-codec.ts';
 import { toFrame, writeBack } from './planes.ts';
 import type { TransformedPicture } from './types.ts';
 
-/** Pictures smaller than this, in pixels of the shorter side, show no face that could be swapped. */
+/** Least shorter side, in pixels, of a picture that can show a face to swap. */
 const SMALLEST_SIDE = 64;
 
-/**
- * Says in every picture with a swap that there is one. The pictures of a stream are no files with names of their own.
- */
+/** XMP mark in every picture with a swap. The pictures of a stream are no files with names. */
 const MARK = Buffer.from(
   xmpPacket({ digitalSourceType: EDITED, creatorTool: `Semblance ${VERSION}` }),
 ).toString();
@@ -24,9 +22,9 @@ const MARK = Buffer.from(
 export interface PictureStreamOptions {
   readonly finder: FaceFinder;
   readonly recogniser: () => Promise<FaceRecogniser>;
-  /** Analyses the light on faces while pictures go through. */
+  /** Analyses the light on faces while pictures pass. */
   readonly beside: SwapThreads;
-  /** The face to put on; undefined: the caller's own stays. */
+  /** The source face; undefined: the caller's own face stays. */
   readonly source: SwapSource | undefined;
 }
 
@@ -34,12 +32,12 @@ export interface PictureStreamOptions {
 export class PictureStream {
   readonly #faces: LiveFaces;
   readonly #swaps: LiveSwaps | undefined;
-  /** Room for frames of the present size, and for what they were before a swap was drawn. */
+  /** Buffers for frames of the present size, and for their content before a swap is drawn. */
   #frame = { width: 0, height: 0, data: new Uint8Array(0) };
   #before = new Uint8Array(0);
-  /** The time by the clock of the pictures' arrival. */
+  /** Returns the time by the clock of the arriving pictures. */
   #nowMs = () => 0;
-  /** States what is still done for the picture before. */
+  /** Remaining work on the picture before. */
   #afterwards = Promise.resolve();
 
   constructor({ finder, recogniser, beside, source }: PictureStreamOptions) {
@@ -48,8 +46,8 @@ export class PictureStream {
   }
 
   /**
-   * @param ms when the picture arrived
-   * @throws LiveVideoError `bad_frame`; once, what {@link finish} failed with
+   * @param ms arrival time of the picture
+   * @throws LiveVideoError `bad_frame`; once, the error of {@link finish}
    */
   async transform(picture: Uint8Array, ms: number): Promise<TransformedPicture> {
     const begunMs = performance.now();
@@ -65,8 +63,8 @@ export class PictureStream {
   }
 
   /**
-   * Must be called once the last picture is on its way to the caller: what it could do without is done then, in the
-   * time in which most streams would wait for the next one, which waits for it.
+   * Must be called when the last picture is on its way to the caller. It does the work that the picture did not
+   * depend on, in the time in which most streams wait for the next picture; that picture waits for it.
    */
   finish(): void {
     const nowMs = this.#nowMs;
@@ -81,7 +79,7 @@ export class PictureStream {
     const pixels = await decodePicture(picture);
     const { width, height, data, turned } = pixels;
     const untouched = async (faces: number): Promise<TransformedPicture> => {
-      // What is shown beside swaps, which are upright, must be so as well.
+      // Pictures beside swaps, which are upright, must be upright too.
       return { picture: turned ? await encodePicture(pixels) : picture, faces, swapped: false };
     };
     if (!this.#swaps || Math.min(width, height) < SMALLEST_SIDE) return untouched(0);

@@ -5,7 +5,7 @@ import { JPEG_COLORS, toFrame, writeBack } from './planes.ts';
 const [width, height] = [34, 22];
 const all = { x: 0, y: 0, width, height };
 
-/** All corners of the colour cube, and what lies between. */
+/** All corners of the colour cube and the values between them. */
 const rgb = (stride: number, rows: number) =>
   Uint8Array.from({ length: stride * rows * 3 }, (_, i) => (i % 11 === 0 ? 255 : (i * 2_654_435_761) >>> 24));
 const emptyFrame = () => ({ width, height, data: new Uint8Array((width * height * 3) / 2) });

@@ -1,12 +1,12 @@
 import type { Rect } from '@semblance/media/yuv';
 import type { Colors, Frame } from '../video-swap/frame-part.ts';
 
-/** Brightness and colour as JPEG has them (JFIF: ITU-R BT.601 in full range). */
+/** Brightness and colour as in JPEG (JFIF: ITU-R BT.601 in full range). */
 export const JPEG_COLORS: Colors = { range: 'pc', space: 'smpte170m' };
 
 /**
- * A picture's pixels as a frame of 4:2:0, in whole numbers: all frames go through here, most of them more than once a
- * second. Of odd sides the last line is left out.
+ * Converts pixels to a 4:2:0 frame in integers, because all frames pass here, most of them more than once a second.
+ * An odd last row or column is dropped.
  */
 export function toFrame(rgb: Uint8Array, stride: number, frame: Frame): void {
   const { width, height, data } = frame;
@@ -31,7 +31,7 @@ export function toFrame(rgb: Uint8Array, stride: number, frame: Frame): void {
       const r3 = rgb[below + 3] as number;
       const g3 = rgb[below + 4] as number;
       const b3 = rgb[below + 5] as number;
-      // 0.299, 0.587 and 0.114 in parts of 65536.
+      // 0.299, 0.587 and 0.114 in units of 1/65536.
       data[to] = (19595 * r0 + 38470 * g0 + 7471 * b0 + 32768) >> 16;
       data[to + 1] = (19595 * r1 + 38470 * g1 + 7471 * b1 + 32768) >> 16;
       data[to + width] = (19595 * r2 + 38470 * g2 + 7471 * b2 + 32768) >> 16;
@@ -39,14 +39,14 @@ export function toFrame(rgb: Uint8Array, stride: number, frame: Frame): void {
       const r = r0 + r1 + r2 + r3;
       const g = g0 + g1 + g2 + g3;
       const b = b0 + b1 + b2 + b3;
-      // Of four pixels together; 128 and the rounding are in the constant, which keeps the result below 256.
+      // Combines four pixels. The constant contains 128 and the rounding, which keeps the result below 256.
       data[uAt + chroma] = (-11058 * r - 21710 * g + 32768 * b + 33685503) >> 18;
       data[vAt + chroma] = (32768 * r - 27439 * g - 5329 * b + 33685503) >> 18;
     }
   }
 }
 
-/** Puts what was drawn into a frame back among the pixels; where nothing was drawn they stay as they are. */
+/** Copies the drawn parts of a frame back into the pixels; all other pixels stay. */
 export function writeBack(
   rgb: Uint8Array,
   stride: number,

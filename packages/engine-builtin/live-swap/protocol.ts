@@ -4,20 +4,20 @@ import type { LiveVideoErrorCode } from './types.ts';
 
 export interface StreamThreadOptions extends Gated {}
 
-/** Holds what a thread is asked; one thing at a time, each answered once. */
+/** Requests to a thread: one at a time, each answered once. */
 export type Ask =
-  /** Loads the networks and swaps pictures of this portrait until that is quick. */
+  /** Loads the networks and swaps pictures of this portrait until that is fast. */
   | { readonly type: 'warm-up'; readonly portrait: string }
-  /** Begins a stream with the face of a picture, or with none. */
+  /** Begins a stream with the face of a picture, or without a face. */
   | { readonly type: 'open'; readonly face: string | undefined }
-  /** A picture of the stream, and when it arrived: milliseconds of a clock that only goes forward. */
+  /** A picture of the stream and its arrival time, in ms of a monotonic clock. */
   | { readonly type: 'picture'; readonly picture: Uint8Array; readonly ms: number }
   /** Ends the stream. */
   | { readonly type: 'close' };
 
 export type ToThread = Ask & { readonly id: number };
 
-/** Of a picture that nothing was changed in there is none. */
+/** Undefined for a picture in which nothing changed. */
 export interface Done {
   readonly picture: Uint8Array | undefined;
   readonly faces: number;
@@ -25,7 +25,7 @@ export interface Done {
 }
 
 export interface Failed {
-  /** Undefined for a fault of the program. */
+  /** Undefined for a bug. */
   readonly code: LiveVideoErrorCode | RenderErrorCode | EngineInterruptedError['code'] | undefined;
   readonly message: string;
   readonly stack: string | undefined;

@@ -14,7 +14,10 @@ import { prepareSource } from '../swap/source-face.ts';
 import type { SwapSource } from '../video-swap/swap-protocol.ts';
 import { cutSource, findMain, readSource } from './source-picture.ts';
 
-/** Widths that a stream asks for: of a small face, of one as recommended, and of one that fills a large picture. */
+/**
+ * Face widths that a stream requests: a small face, a face of the recommended size, and one that fills a large
+ * picture.
+ */
 const WIDTHS = [60, 146, 558];
 
 let directory: string;
@@ -102,7 +105,7 @@ describe('the part of a picture that is kept', () => {
 });
 
 describe('a large picture', () => {
-  /** How far the mesh lies from where a search of the whole picture puts it: mean, as a share of the face's width. */
+  /** Returns the mean distance of the mesh from a search in the whole picture, as a share of the face width. */
   async function aside(path: string): Promise<number> {
     const picture = await readFace(path);
     const whole = await mainFace(picture);

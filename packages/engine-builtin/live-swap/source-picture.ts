@@ -9,15 +9,16 @@ import { placed } from '../video-swap/frame-part.ts';
 import type { SwapSource } from '../video-swap/swap-protocol.ts';
 
 /**
- * A face is looked for in so many pixels at most: without one, the search runs the detector on all of them in four
- * directions, while somebody waits for the session. A portrait's face is wide enough in them by far.
+ * Most pixels in which a face is searched. Without a face, the search runs the detector on all of them in four
+ * directions while a caller waits. A portrait's face is wide enough in them by far.
  */
 const SEARCHED_PIXELS = 1_000_000;
-/** Widest face that is kept: as wide as the patch for one that fills the largest pictures of a stream. */
+/** Widest face that is kept, in pixels: the patch for a face that fills the largest pictures of a stream. */
 const WIDEST = 698;
 
 /**
- * Reads the face that a stream puts on: the most prominent one of a picture, with no more of the picture than swaps read.
+ * Reads the face that a stream puts on: the most prominent one of a picture, with only the part of the picture that
+ * swaps read.
  * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
  */
 export async function readSource(path: string, finder: FaceFinder): Promise<SwapSource> {
@@ -27,7 +28,7 @@ export async function readSource(path: string, finder: FaceFinder): Promise<Swap
   return cutSource(picture, face);
 }
 
-/** The most prominent face of a picture. */
+/** Returns the most prominent face of a picture. */
 export async function findMain(picture: Picture, finder: FaceFinder): Promise<Face | undefined> {
   const { width, height } = picture;
   const times = Math.sqrt((width * height) / SEARCHED_PIXELS);
@@ -38,18 +39,18 @@ export async function findMain(picture: Picture, finder: FaceFinder): Promise<Fa
   if (!found) return undefined;
   const face = placed(found, 0, 0, times);
   const refitted = await finder.refit(picture, face);
-  // One that is barely shown may fall short in other pixels: it is worn as it was found.
+  // A barely visible face may score too low in other pixels, so it is used as it was found.
   return isShown(refitted) ? refitted : face;
 }
 
-/** Cuts out what swaps read of the picture. A face wider than any stream shows is made smaller. */
+/** Crops the part of the picture that swaps read. A face wider than any stream shows is scaled down. */
 export function cutSource(picture: Picture, face: Face): SwapSource {
   const part = partRead(picture, face);
   const scale = Math.max(1, face.width / WIDEST);
   const [width, height] = [Math.ceil(part.width / scale), Math.ceil(part.height / scale)];
   const crop = { scale, angle: 0, originX: part.x, originY: part.y };
   const pixels = cropRgb(picture, crop, width, height).data;
-  // Shared, so that the thread beside the pictures has no copy of its own.
+  // Shared, so that the background thread needs no copy.
   const data = new Uint8Array(new SharedArrayBuffer(pixels.length));
   for (let i = 0; i < pixels.length; i++) data[i] = Math.round(pixels[i] as number);
   const { points, score } = placed(face, -part.x / scale, -part.y / scale, 1 / scale);

@@ -3,7 +3,7 @@ import { LIPS_INNER } from '@semblance/vision/face-regions';
 import { expect, it } from 'vitest';
 import { SteadyMesh } from './steady-mesh.ts';
 
-/** A mesh whose eyes are 100 pixels apart, shifted and with each point a little off its place. */
+/** Returns a mesh with an eye distance of 100 pixels, shifted, with noise on each point. */
 function mesh(x: number, noise = 0, seed = 1): Float32Array {
   let state = seed;
   const random = () => {
@@ -25,7 +25,7 @@ const middle = (points: Float32Array): number => {
   return sum / POINTS;
 };
 
-/** Root mean square of what moves from frame to frame. */
+/** Returns the root mean square motion from frame to frame. */
 function jitter(frames: readonly Float32Array[]): number {
   let [sum, count] = [0, 0];
   for (let f = 1; f < frames.length; f++) {

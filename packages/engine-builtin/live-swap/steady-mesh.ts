@@ -1,19 +1,19 @@
 import { GROUPS, likely, meshOf, type Posed, posed } from '../video-swap/smooth.ts';
 
-/** Time over which noise is averaged, milliseconds: at 25 pictures a second a new one has a third of the weight. */
+/** Time over which noise is averaged, in ms; at 25 pictures a second a new one has a third of the weight. */
 const AVERAGED_MS = 100;
-/** Share of what motion was not expected that its speed is said to have changed by, where it is no noise. */
+/** Share of an unexpected motion, beyond noise, by which the speed changes. */
 const SPEED_SHARE = 0.5;
-/** After a longer pause nothing is known of the motion. */
+/** Pause, in ms, after which nothing is known about the motion. */
 const LONGEST_PAUSE_MS = 250;
 
-/** x and y of the head's middle, and its turn and size as they move a point that is as far off as the eyes are apart. */
+/** x and y of the head's middle, and its rotation and size as they move a point at eye distance. */
 type Head = [number, number, number, number];
 
 /**
- * Takes the network's noise out of a mesh as pictures arrive, when none are known ahead. The head is expected where its
- * speed takes it (an alpha-beta filter: Kalata 1984) and each part of the face as it was; what lies within the noise of
- * that is averaged, what lies outside is believed at once, so that quick motion, blinks and speech have no lag.
+ * Removes the network's noise from a mesh without knowing later pictures. The head is expected where its speed
+ * takes it (an alpha-beta filter: Kalata 1984), and each part of the face as it was. Deviations within the noise
+ * are averaged; larger ones count at once, so fast motion, blinks and speech have no lag.
  */
 export class SteadyMesh {
   #reference: Float32Array | undefined;
@@ -47,7 +47,7 @@ export class SteadyMesh {
     const away = head.map((value, k) => value - (expected[k] as number));
     const noise = likely(Math.hypot(...away) / (own.eyes * Math.hypot(own.re, own.im)));
     const weight = 1 - noise * (1 - share);
-    // Of pure noise as Benedict and Bordner (1962) relate the two shares.
+    // For pure noise, the relation of the two shares by Benedict and Bordner (1962).
     const learned = noise * (share ** 2 / (2 - share)) + (1 - noise) * SPEED_SHARE;
     for (let k = 0; k < 4; k++) {
       this.#head[k] = (expected[k] as number) + weight * (away[k] as number);

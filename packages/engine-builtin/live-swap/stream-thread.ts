@@ -14,13 +14,11 @@ interface Waiting {
 export interface StreamThreadEvents {
   /** Entry file of the thread. */
   readonly entry: URL;
-  /** Is told once, when the thread has ended by itself or was given up; not after `end`. */
+  /** Called once when the thread has ended by itself or was given up; not after `end`. */
   readonly onDeath: (error: EngineInterruptedError) => void;
 }
 
-/**
- * A worker thread that streams go through, as its process sees it. It keeps nothing alive while it is asked nothing.
- */
+/** A worker thread for streams, seen from its process. It does not keep the process alive while it has no request. */
 export class StreamThread {
   readonly #worker: Worker;
   readonly #gate = createThreadGate();
@@ -48,9 +46,9 @@ export class StreamThread {
   }
 
   /**
-   * @param longestMs a thread that has not answered by then is given up
-   * @param transfer memory that is given away
-   * @throws what the thread failed with; EngineInterruptedError where it died or was ended
+   * @param longestMs time after which a thread without an answer is given up
+   * @param transfer memory whose ownership moves to the thread
+   * @throws the error of the thread; EngineInterruptedError when it died or was ended
    */
   ask(ask: Ask, longestMs: number, transfer: ArrayBuffer[] = []): Promise<Done | undefined> {
     if (this.#death) return Promise.reject(this.#death);
@@ -63,7 +61,7 @@ export class StreamThread {
     });
   }
 
-  /** From now on it has so long for what it was asked. */
+  /** Limits the remaining time of the running request. */
   hurry(longestMs: number): void {
     for (const waiting of this.#waiting.values()) {
       clearTimeout(waiting.timer);
@@ -71,7 +69,7 @@ export class StreamThread {
     }
   }
 
-  /** Ends the thread once it runs no network; what it was asked fails. */
+  /** Ends the thread when it runs no network; its request fails. */
   async end(): Promise<void> {
     this.#death ??= new EngineInterruptedError('live video was closed');
     this.#failAll(this.#death);

@@ -82,7 +82,7 @@ describe('streams and their threads', () => {
   });
 
   it('an opening that is given up is undone, and a signal later on closes the stream', async () => {
-    // However long the machine stands still meanwhile.
+    // Long enough for a machine that stands still meanwhile.
     create(1, PLAIN_THREAD, 60_000);
     await live.warmUp();
     const abort = new AbortController();
@@ -90,7 +90,7 @@ describe('streams and their threads', () => {
     await turn();
     abort.abort(new Error('no longer wanted'));
     await expect(opening).rejects.toThrow('no longer wanted');
-    // The slot is free as soon as that is said: no sooner, no later.
+    // The slot is free exactly when that is reported.
     const next = new AbortController();
     const stream = await live.open({ look: ONE, signal: next.signal });
     next.abort();

@@ -5,10 +5,10 @@ import type { PictureStream } from './picture-stream.ts';
 import { JPEG_COLORS, toFrame } from './planes.ts';
 import { RECOMMENDED } from './types.ts';
 
-/** Pictures, and analyses, after which most of what makes them has been compiled. */
+/** Number of pictures and analyses after which most of their code is compiled. */
 const PICTURES = 40;
 const ANALYSES = 4;
-/** Width of a face in the recommended pictures, about. */
+/** Typical face width in the recommended pictures, in pixels. */
 const WARM_WIDTH = 183;
 const STEP_MS = 1000 / RECOMMENDED.fps;
 
@@ -32,7 +32,7 @@ export async function warmUpPictures(portrait: string, stream: PictureStream): P
   }
 }
 
-/** Has the thread beside analyse the source in its own picture. */
+/** Makes the background thread analyse the source in its own picture. */
 export async function warmUpBeside(beside: SwapThreads, source: SwapSource): Promise<void> {
   const { picture, points } = source;
   const frame = {

@@ -5,21 +5,24 @@ import { type Face, faceFromPoints } from '@semblance/vision/face-mesh';
 import { cropsOfFrame } from '../video-swap/mesh-crop.ts';
 import { fitBothWays } from './mirror-fit.ts';
 
-/** Below this the mesh no longer lies on a face. */
+/** Score below which the mesh no longer lies on a face. */
 const KEEP_SCORE = 0.5;
-/** A face is looked for in a picture of at most this shorter side. */
+/** Largest shorter side, in pixels, of the picture in which a face is searched. */
 const SEARCH_SIDE = 540;
-/** Longest wait between two searches, frames: a search costs as much as many fits. */
+/** Longest interval between two searches, in frames; a search costs as much as many fits. */
 const MAX_WAIT = 8;
 
 const COLORS = { range: 'tv', space: 'bt709' } as const;
 
 type Frame = Pick<VideoFrame, 'width' | 'height' | 'data'>;
 
-/** How a known face is fitted again: once, or with its mirror image, which takes twice as long and says more. */
+/**
+ * How a known face is fitted again: once, or also in its mirror image, which takes twice as long and is more
+ * precise.
+ */
 export type Fit = 'once' | 'both-ways';
 
-/** Follows one face through a video: fits the mesh from frame to frame, and searches again when it is lost. */
+/** Tracks one face through a video: fits the mesh from frame to frame, and searches again when it is lost. */
 export class FaceTracker {
   readonly #finder: FaceFinder;
   readonly #checkpoint: () => void;
@@ -35,7 +38,7 @@ export class FaceTracker {
     this.#checkpoint = checkpoint;
   }
 
-  /** The face in the next frame, in pixels of the frame; undefined where it is not to be seen. */
+  /** Returns the face in the next frame, in pixels of the frame; undefined when it is not visible. */
   async track(frame: Frame): Promise<Face | undefined> {
     if (this.#last && !this.#lost) {
       const face = await this.#refit(frame, this.#last);
@@ -49,7 +52,7 @@ export class FaceTracker {
       return undefined;
     }
     const found = await this.#search(frame);
-    // Fitted as in the frames to come: a driver's rest must not differ from the rest by how it was looked at.
+    // Fitted as in later frames, so that the driver's rest does not depend on how it was measured.
     if (found) return this.#keep((await this.#refit(frame, found)) ?? found);
     this.#wait = Math.min(MAX_WAIT, Math.max(1, this.#wait * 2));
     this.#untilSearch = this.#wait - 1;
@@ -74,7 +77,7 @@ export class FaceTracker {
     const faces = (await this.#finder.find(picture, this.#checkpoint)).map((face) => moved(face, 0, 0, step));
     const last = this.#last;
     if (!last) return faces[0];
-    // The one that was followed before it was lost, if it is among them.
+    // The lost face, if it is among the found ones.
     const far = (face: Face): number =>
       Math.hypot(
         (face.points[12] as number) - (last.points[12] as number),
@@ -90,13 +93,13 @@ export class FaceTracker {
   }
 }
 
-/** Fits the mesh of a known face again in a frame. Both in pixels of the frame. */
+/** Fits the mesh of a known face again in a frame. Both are in pixels of the frame. */
 export function refitFace(finder: FaceFinder, frame: Frame, face: Face, fit: Fit): Promise<Face> {
   const source = cropsOfFrame(frame, COLORS);
   return fit === 'once' ? finder.refitFrom(source, face) : fitBothWays(finder, source, frame.width, face);
 }
 
-/** Every `step`-th pixel of part of a frame, as the networks want colours. */
+/** Returns every `step`-th pixel of a part of a frame as the colours that the networks expect. */
 export function toRgb(
   frame: Frame,
   box: { left: number; top: number; right: number; bottom: number },
@@ -128,7 +131,7 @@ export function toRgb(
   return { width, height, channels: 3, data: new Uint8Array(out.buffer) };
 }
 
-/** A face in pixels of another picture: shifted, then scaled. */
+/** Returns a face in pixels of another picture: shifted, then scaled. */
 function moved(face: Face, dx: number, dy: number, scale: number): Face {
   const points = new Float32Array(face.points.length);
   for (let i = 0; i < points.length; i += 3) {

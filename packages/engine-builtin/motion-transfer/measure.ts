@@ -21,32 +21,33 @@ const LEFT_COLUMNS = [
   [387, 373],
 ] as const;
 
-/** The mesh makes turns smaller than they are (measured on heads turned by known angles: 0.82 and 0.88 of them). */
+/** Correction of rotations, which the mesh measures too small (0.82 and 0.88 of known angles). */
 export const TURN_GAIN = { yaw: 1.2, pitch: 1.13 };
 
 /**
- * A mouth that opens lifts the mesh's face a little, radians per IOD (measured at known openings: 0.13 in the mean of
- * six painted heads, 0.3 of six animated ones): without this, heads would nod as they speak.
+ * Pitch, in radians per IOD, by which an opening mouth raises the measured face (0.13 on six painted heads, 0.3 on
+ * six animated ones). Without the correction heads would nod while they speak.
  */
 const LIFT_OF_MOUTH = 0.2;
 
 /**
- * Everything of a driver's frame that a portrait follows; lengths in IOD of the first frame, in the face's own frame.
+ * Everything in a driver's frame that a portrait follows. Lengths are in IOD of the first frame, in the face's own
+ * frame.
  */
 export interface Motion extends Angles {
   /** Shift of the neck's joint in the picture. */
   readonly dx: number;
   readonly dy: number;
   readonly scale: number;
-  /** Places of the lips' points. */
+  /** Positions of the lip points. */
   readonly lips: Float32Array;
-  /** Height of the right and the left eye's opening over its width. */
+  /** Height of the right and the left eye opening over its width. */
   readonly eyes: readonly [number, number];
   /** Height of the brows over the middle of the eyes: right inner and outer end, left inner and outer end. */
   readonly brows: readonly [number, number, number, number];
 }
 
-/** Holds what a driver's first good frame says: all motion is relative to it. */
+/** The first good frame of a driver, to which all motion is relative. */
 export class DriverReference {
   readonly #points: Float32Array;
   readonly #frame: FaceFrame;
@@ -71,7 +72,7 @@ export class DriverReference {
       yaw: TURN_GAIN.yaw * seen.yaw,
       pitch: TURN_GAIN.pitch * seen.pitch + LIFT_OF_MOUTH * opened,
     };
-    // What of the face's shift the turn of the neck explains is no shift of the neck.
+    // The part of the face's shift that the rotation about the neck explains is no shift of the neck.
     const [neckX, neckY] = applied({ ...fit, rotation: rotationOf(angles) }, this.#neck);
     return {
       ...angles,
@@ -90,7 +91,7 @@ export class DriverReference {
   }
 }
 
-/** Takes turn, shift and size out of points: what is left is the expression. */
+/** Removes rotation, shift and scale from points; the rest is the expression. */
 function unturned({ rotation, scale, fromCenter, toCenter }: RigidFit, points: Float32Array): Float32Array {
   const out = new Float32Array(points.length);
   for (let i = 0; i < points.length; i += 3) {

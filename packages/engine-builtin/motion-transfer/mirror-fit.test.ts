@@ -19,7 +19,7 @@ beforeAll(async () => {
   astronaut = await subjectOf(finder, ASTRONAUT, 0, 360);
 });
 
-/** The astronaut's picture as a frame, or its mirror image. */
+/** Returns the astronaut's picture as a frame, or its mirror image. */
 function frameOf(mirrored: boolean) {
   const { width, height, data } = astronaut.picture;
   const rgb = Uint8Array.from(data);
@@ -32,7 +32,7 @@ function frameOf(mirrored: boolean) {
   return { width, height, data: rgbToYuv(rgb, width, height) };
 }
 
-/** Root of the mean square distance of points in the picture, pixels. */
+/** Returns the root mean square distance of points in the picture, in pixels. */
 function apart(a: Face, b: Face): number {
   let sum = 0;
   for (let i = 0; i < a.points.length; i += 3) {
@@ -46,7 +46,8 @@ describe('the mesh in a mirror', () => {
   it('has a partner for each point, and is its own mirror image twice over', () => {
     expect(MIRRORED).toHaveLength(468);
     expect(MIRRORED.map((other) => MIRRORED[other])).toEqual(MIRRORED.map((_, i) => i));
-    // Corners of eyes and mouth, lids, cheeks; forehead, chin and the middle of the lips are their own.
+    // Corners of eyes and mouth, lids and cheeks have partners; forehead, chin and the middle of the lips are their
+    // own.
     for (const [a, b] of [
       [33, 263],
       [133, 362],
@@ -72,7 +73,7 @@ describe('the mesh in a mirror', () => {
       const [a, b] = edge.split('-').map((v) => MIRRORED[Number(v)]) as [number, number];
       return edges.has(`${Math.min(a, b)}-${Math.max(a, b)}`);
     });
-    // A few quadrilaterals are cut along another diagonal on the other side.
+    // A few quadrilaterals have another diagonal on the other side.
     expect(kept.length / edges.size).toBeGreaterThan(0.96);
   });
 

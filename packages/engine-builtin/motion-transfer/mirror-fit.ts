@@ -1,7 +1,7 @@
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import { type CropSource, type Face, faceFromPoints } from '@semblance/vision/face-mesh';
 
-/** The point of the mesh that each one becomes in a mirror. */
+/** For each mesh point, its point in a mirror image. */
 export const MIRRORED: readonly number[] = [
   0, 1, 2, 248, 4, 5, 6, 249, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 250, 251, 252, 253, 254, 255, 256,
   257, 258, 259, 260, 261, 262, 263, 264, 265, 266, 267, 268, 269, 270, 271, 272, 273, 274, 275, 276, 277,
@@ -28,9 +28,9 @@ export const MIRRORED: readonly number[] = [
 ];
 
 /**
- * Fits the mesh to a face and to its mirror image, and takes the mean. The network is better on one side than on the
- * other: of a closed smile turned one way it says that the lips are apart, and of the same turned the other way that
- * they are not. Two looks also halve the variance of its noise.
+ * Fits the mesh to a face and to its mirror image, and returns the mean. The network is better on one side: it sees
+ * parted lips in a closed smile turned one way, and closed lips in the same smile turned the other way. Two fits
+ * also halve the variance of its noise.
  */
 export async function fitBothWays(
   finder: FaceFinder,
@@ -41,10 +41,10 @@ export async function fitBothWays(
   let crop: Float32Array | undefined;
   const straight = await finder.refitFrom((transform, size) => {
     crop = source(transform, size);
-    // The network's input is scaled in place.
+    // The input of the network is scaled in place.
     return crop.slice();
   }, face);
-  // The mirror image's crop is the crop's mirror image: it lies around the same face.
+  // The crop lies around the same face, so that of the mirror image is its mirror image.
   const mirrored: CropSource = (_transform, size) => flipRows(crop as Float32Array, size);
   const mirror = await finder.refitFrom(mirrored, mirroredFace(face, width));
   const back = mirroredFace(mirror, width);
@@ -52,7 +52,7 @@ export async function fitBothWays(
   return faceFromPoints(points, Math.min(straight.score, mirror.score));
 }
 
-/** A face as it lies on the mirror image of a picture of this width. */
+/** Returns a face in the mirror image of a picture of this width. */
 export function mirroredFace({ points, score }: Face, width: number): Face {
   const out = new Float32Array(points.length);
   MIRRORED.forEach((from, i) => {
@@ -63,7 +63,7 @@ export function mirroredFace({ points, score }: Face, width: number): Face {
   return faceFromPoints(out, score);
 }
 
-/** The mirror image of a crop, in its place. */
+/** Mirrors a crop in place. */
 function flipRows(crop: Float32Array, size: number): Float32Array {
   for (let row = 0; row < size; row++) {
     for (let a = row * size, b = a + size - 1; a < b; a++, b--) {

@@ -61,7 +61,7 @@ async function transfer(
   });
 }
 
-/** The admiral under a camera that turns and comes nearer. */
+/** The admiral under a camera that rotates and comes nearer. */
 function turning(frames: number): Scene {
   return {
     picture: admiral,
@@ -70,18 +70,18 @@ function turning(frames: number): Scene {
   };
 }
 
-/** Her uniform: no face is to be seen. */
+/** Her uniform, without a face. */
 function uniform(frames: number): Scene {
   return { picture: admiral, frames, view: () => ({ x: 250, y: 480, zoom: 2.2 }) };
 }
 
-// Seconds of video are drawn, encoded and looked at: on a machine that does other things too that takes a while.
+// Drawing, encoding and checking seconds of video takes long on a busy machine.
 describe('Motion Transfer', { timeout: 120_000 }, () => {
   it('follows turns, mouth and eyes of a driver, and keeps its length and sound', async () => {
     const sound = await rig.make('tone.wav', '-f lavfi -i sine=300:d=3');
     const driver = rig.path('talk.mp4');
     const seconds = 3;
-    // The part of the driver's motion with roll and yaw, then talk.
+    // The part of the driver's motion with roll and yaw, then speech.
     await writeDriver(rig.media, subject, 'animator', {
       path: driver,
       frameRate: 20,
@@ -135,7 +135,7 @@ describe('Motion Transfer', { timeout: 120_000 }, () => {
     ];
     expect(b.missing).toBe(0);
     expect(correlation(a.roll.slice(0, 24), b.roll.slice(0, 24))).toBeGreaterThan(0.95);
-    // While the driver is gone the head holds still: no frame jumps.
+    // While the driver is away the head holds still: no frame jumps.
     for (let i = 24; i < 44; i++)
       expect(Math.abs((b.roll[i] as number) - (b.roll[i - 1] as number))).toBeLessThan(0.12);
   });

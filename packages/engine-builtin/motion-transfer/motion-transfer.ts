@@ -16,13 +16,13 @@ import { DriverReference, type Motion } from './measure.ts';
 import { type MouthScale, measureMouth } from './mouth-scale.ts';
 import { neutralOf, Retargeter } from './retarget.ts';
 
-/** Longest shorter side of the output. */
+/** Largest shorter side of the output, in pixels. */
 const SHORTER_SIDE = 1080;
-/** A driver is only looked at, never shown: more pixels than these tell nothing more. */
+/** Largest shorter side, in pixels, at which a driver is decoded; it is never shown, so more pixels are useless. */
 export const DRIVER_SIDE = 720;
-/** Frames with a face from which the driver's rest is judged before the first is drawn. */
+/** Number of frames with a face from which the driver's rest is determined before the first frame is drawn. */
 const NEUTRAL_FRAMES = 15;
-/** Frames without a face that are waited for one; from then on they show the still. */
+/** Number of frames without a face that wait for one; further frames show the still. */
 const MAX_WAITING = 240;
 
 export const COLOR: ColorTags = { range: 'tv', space: 'bt709', primaries: 'bt709', transfer: 'bt709' };
@@ -37,9 +37,9 @@ export const renderMotionTransfer: Renderer = async (work, tools) => {
 };
 
 export interface MotionTransferJob {
-  /** File of the still picture. */
+  /** Path of the still picture. */
   readonly image: string;
-  /** File of the driving video. */
+  /** Path of the driving video. */
   readonly driver: string;
   readonly outputDir: string;
 }
@@ -94,7 +94,7 @@ export async function transferMotion(
       if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
       lastUs = frame.ptsUs;
       const face = await timed('track', () => tracker.track(frame));
-      // While the next frames are followed here, those that wait are drawn in other threads.
+      // Other threads draw the waiting frames while the next ones are tracked here.
       await timed('draw', () => animation.add(frame, face?.points));
     }
     if (!animation.sawFace) {
@@ -119,7 +119,7 @@ export async function transferMotion(
   }
 }
 
-/** The still at the size of the output. */
+/** Returns the still at the size of the output. */
 export async function readStill(path: string): Promise<Picture> {
   const picture = await readShown(path, 'The character picture');
   const size = outputSize(picture, SHORTER_SIDE);
@@ -133,7 +133,7 @@ export async function readStill(path: string): Promise<Picture> {
   return { ...size, channels: 3, data: new Uint8Array(data.buffer, data.byteOffset, data.length) };
 }
 
-/** Puts the driver's motion onto the portrait, in the order of its frames. */
+/** Applies the driver's motion to the portrait, in the order of its frames. */
 class Animation {
   readonly #portrait: Portrait;
   readonly #mouth: MouthScale;
@@ -142,7 +142,7 @@ class Animation {
   #reference: DriverReference | undefined;
   #retargeter: Retargeter | undefined;
   #seen = 0;
-  /** Frames in which the driver's face was not seen. */
+  /** Number of frames without the driver's face. */
   unseen = 0;
 
   constructor({ portrait, mouth }: { portrait: Portrait; mouth: MouthScale }, video: PortraitVideo) {
@@ -155,7 +155,7 @@ class Animation {
     return this.#reference !== undefined;
   }
 
-  /** Takes the next frame, and draws what need not wait for the driver's rest to be known. */
+  /** Takes the next frame, and draws all frames that do not need the driver's rest. */
   async add({ ptsUs }: VideoFrame, points: Float32Array | undefined): Promise<void> {
     if (points) {
       this.#reference ??= new DriverReference(points);
@@ -166,7 +166,7 @@ class Animation {
     if (known || this.#waiting.length >= MAX_WAITING) await this.#drawAll();
   }
 
-  /** Draws the rest, and waits until all is written. */
+  /** Draws the remaining frames and waits until all are written. */
   async finish(): Promise<void> {
     await this.#drawAll();
     await this.#video.finish();

@@ -6,20 +6,20 @@ import { refitFace } from './face-tracker.ts';
 import { DriverReference } from './measure.ts';
 
 const OPENINGS = [0, 0.05, 0.1, 0.16, 0.24, 0.34, 0.46];
-/** The mesh is trusted this far against what was drawn. */
+/** Largest factor between the measured and the drawn opening. */
 const MAX_CHANGE = 1.5;
 
-/** How a portrait's mouth is seen; openings in IOD, at the middle. */
+/** Relation of a portrait's drawn and measured mouth; openings in IOD, at the middle. */
 export interface MouthScale {
-  /** As how far open the closed mouth is seen. */
+  /** Measured opening of the closed mouth. */
   readonly closed: number;
-  /** How far to open the mouth so that it is seen as open as asked for. */
+  /** Returns the opening to draw for a wanted measured opening. */
   readonly openFor: (seen: number) => number;
 }
 
 /**
- * The same mouth is seen more or less open on different faces: by beards, lips, light and resolution. So that a
- * driver's opening comes out as it went in, a portrait is drawn with some openings and looked at as the driver is.
+ * Measures how a portrait's mouth is seen. The same mouth is measured differently on different faces, because of
+ * beards, lips, light and resolution. So the portrait is drawn with several openings and measured like the driver.
  */
 export async function measureMouth(
   portrait: Portrait,
@@ -30,7 +30,7 @@ export async function measureMouth(
   return mouthScaleOf(await lookAtMouth(portrait, face, finder, checkpoint));
 }
 
-/** As how far open each of the openings that are tried is seen. */
+/** Returns the measured opening for each opening that is tried. */
 export async function lookAtMouth(
   portrait: Portrait,
   face: Face,
@@ -49,13 +49,13 @@ export async function lookAtMouth(
     const near = await refitFace(finder, image, face, 'once');
     const again = await refitFace(finder, image, near, 'both-ways');
     const gap = middleGap(reference.measure(again.points).lips);
-    // What is drawn wider is never seen narrower, whatever a single fit says.
+    // A wider drawn mouth is never measured narrower, whatever a single fit says.
     seen.push(Math.max(gap, (seen.at(-1) ?? 0) + 1e-3));
   }
   return seen;
 }
 
-/** Returns what {@link lookAtMouth} saw, as a scale. */
+/** Converts the result of {@link lookAtMouth} into a scale. */
 export function mouthScaleOf(seen: readonly number[]): MouthScale {
   const closed = seen[0] as number;
   const openFor = (gap: number): number => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { OneEuroFilter } from './one-euro.ts';
 
-/** The same numbers in every run. */
+/** Returns the same numbers in every run. */
 function noise(i: number): number {
   const x = Math.sin(i * 78.233) * 43758.5453;
   return x - Math.floor(x) - 0.5;
@@ -24,7 +24,7 @@ describe('One Euro filter', () => {
       const out = filter.filter([raw], i * 40_000)[0] as number;
       if (i > 10) worst = Math.max(worst, Math.abs(out - raw));
     }
-    // The quickest step between two frames is 0.1.
+    // The largest step between two frames is 0.1.
     expect(worst).toBeLessThan(0.05);
   });
 

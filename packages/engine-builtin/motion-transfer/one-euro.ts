@@ -1,16 +1,16 @@
-/** How one group of values is smoothed. */
+/** Smoothing of one group of values. */
 export interface OneEuroOptions {
-  /** Cut-off at rest, Hz: lower smooths more. */
+  /** Cut-off frequency at rest, in Hz: lower smooths more. */
   readonly atRest: number;
-  /** How much the cut-off rises with speed, Hz per unit a second: higher lags less. */
+  /** Increase of the cut-off with speed, in Hz per unit per second: higher lags less. */
   readonly withSpeed: number;
 }
 
 const SPEED_CUTOFF_HZ = 3;
 
 /**
- * Takes the jitter out of values over time and lags little when they move quickly (Casiez, Roussel and Vogel 2012,
- * "1 € Filter"). Distances between frames may vary.
+ * Removes jitter from values over time with little lag in fast motion (Casiez, Roussel and Vogel 2012, "1 €
+ * Filter"). Distances between frames may vary.
  */
 export class OneEuroFilter {
   readonly #options: OneEuroOptions;
@@ -34,7 +34,7 @@ export class OneEuroFilter {
     const seconds = Math.max(1e-4, (ptsUs - this.#lastUs) / 1e6);
     this.#lastUs = ptsUs;
     const speedShare = share(SPEED_CUTOFF_HZ, seconds);
-    // All values of a group share their cut-off: a shape is not bent by one point being quicker than the next.
+    // All values of a group share their cut-off, so that a fast point does not bend the shape.
     let quickest = 0;
     for (let i = 0; i < raw.length; i++) {
       const speed = ((raw[i] as number) - (before[i] as number)) / seconds;
@@ -49,13 +49,13 @@ export class OneEuroFilter {
     return before.slice();
   }
 
-  /** Forgets what came before, as after a cut. */
+  /** Forgets everything, as after a cut. */
   reset(): void {
     this.#values = undefined;
   }
 }
 
-/** Share of a new value that a low-pass of this cut-off takes. */
+/** Returns the share of a new value in a low-pass with this cut-off. */
 function share(cutoffHz: number, seconds: number): number {
   const tau = 1 / (2 * Math.PI * cutoffHz);
   return 1 / (1 + tau / seconds);

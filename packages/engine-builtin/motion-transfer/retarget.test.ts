@@ -24,7 +24,7 @@ beforeAll(async () => {
   still = new DriverReference(driver).measure(driver);
 });
 
-/** How far a portrait's lips are told to be apart after a driver's have been this far apart for a second. */
+/** Returns the commanded opening of a portrait's lips after the driver's had this opening for a second. */
 function told(open: number): number {
   const retargeter = new Retargeter(portrait, neutralOf([still]), mouth);
   const offsets = shapeLips(still.lips, { open, spread: 0, round: 0 });
@@ -44,7 +44,7 @@ describe('a mouth put onto another face', () => {
   it('opens with the driver’s from the beginning, and as far', () => {
     const gaps = [0.05, 0.1, 0.2, 0.3].map(told);
     expect(gaps).toEqual([...gaps].sort((a, b) => a - b));
-    // Less than the mesh says of a closed mouth here, and yet open.
+    // Less than the mesh measures for a closed mouth here, and yet open.
     expect(gaps[0]).toBeGreaterThan(0.01);
     expect(gaps[0]).toBeLessThan(0.08);
     expect(gaps[3]).toBeGreaterThan(0.22);
@@ -53,7 +53,7 @@ describe('a mouth put onto another face', () => {
 });
 
 describe('a head on a picture that is cut close to it', () => {
-  /** Where it goes when the driver has been so far aside and farther away for a second. */
+  /** Returns the portrait's position after the driver was displaced by this for a second. */
   function gone(of: Portrait, by: Partial<Motion>): { dx: number; dy: number; scale: number } {
     const retargeter = new Retargeter(of, neutralOf([still]), mouth);
     retargeter.pose(still, 0);

@@ -6,33 +6,39 @@ import type { Motion } from './measure.ts';
 import type { MouthScale } from './mouth-scale.ts';
 import { OneEuroFilter } from './one-euro.ts';
 
-/** The mesh reads closed lips as this far open, IOD: less and more than this is something else. */
+/** Range of openings, in IOD, that the mesh measures for closed lips. */
 const CLOSED_GAP = [0.012, 0.04] as const;
-/** Less than this over the closed mouth is noise of the mesh. */
+/** Difference from the closed mouth that is noise of the mesh, in IOD. */
 const NOISE = 0.004;
-/** Mouths as far open as this are seen alike on all faces; how closed ones are seen differs. */
+/** Opening, in IOD, from which mouths are measured alike on all faces; closed ones differ. */
 const WIDE_OPEN = 0.3;
 /**
- * A closed eye's openness as the mesh reads it, as a share of the open eye's (measured: 0.70 to 0.85 of six faces), and
- * from where an eye counts as open: small changes are noise.
+ * Measured openness of a closed eye relative to the open eye (0.70 to 0.85 on six faces), and openness from which
+ * an eye counts as open, because small changes are noise.
  */
 const CLOSED_EYE = 0.76;
 const OPEN_EYE = 0.94;
-/** Furthest that a still can be turned from facing the camera, radians: beyond it shows sides that no picture has. */
+/**
+ * Limits of a still's pose relative to facing the camera, angles in radians. Beyond them sides are visible that no
+ * picture has.
+ */
 const MOST = { yaw: 0.68, pitch: 0.5, roll: 0.8, shift: 0.5, size: 0.25 };
-/** How a held pose goes over into a face that was found again, and into rest when none is: seconds. */
+/** Time in which a held pose blends into a face that was found again, or into rest when none is found, in seconds. */
 const EASE_IN_SEC = 0.4;
 const HOLD_SEC = 0.5;
 const EASE_OUT_SEC = 0.8;
 
-/** Holds what of a driver counts as rest. */
+/** The rest pose of a driver. */
 export interface Neutral {
   readonly lips: Float32Array;
   readonly eyes: readonly [number, number];
   readonly brows: readonly [number, number, number, number];
 }
 
-/** Judges rest from the first frames: eyes open as most often, lips as closed as they get, brows in the middle. */
+/**
+ * Determines the rest from the first frames: the most frequent openness of the eyes, the most closed lips, the
+ * median of the brows.
+ */
 export function neutralOf(motions: readonly Motion[]): Neutral {
   const rank = (values: readonly number[], share: number): number => {
     const sorted = [...values].sort((a, b) => a - b);
@@ -54,11 +60,11 @@ export function neutralOf(motions: readonly Motion[]): Neutral {
 export class Retargeter {
   readonly #portrait: Portrait;
   readonly #neutral: Neutral;
-  /** How far it may turn, move and shrink, each towards less and towards more. */
+  /** Range of each rotation, shift and scale, downwards and upwards. */
   readonly #room: Record<'yaw' | 'pitch' | 'dx' | 'dy' | 'size', readonly [number, number]>;
   readonly #gain: number;
   readonly #mouth: MouthScale;
-  /** The driver's closed lips as the mesh reads them. */
+  /** Measured opening of the driver's closed lips. */
   readonly #closed: number;
   readonly #filters = {
     turn: new OneEuroFilter({ atRest: 2, withSpeed: 12 }),
@@ -68,9 +74,9 @@ export class Retargeter {
     brows: new OneEuroFilter({ atRest: 1.5, withSpeed: 12 }),
   };
   #last: Pose = REST;
-  /** The pose from which the next ones go on: after a loss, and when the face is found again. */
+  /** The pose from which the next ones blend: after a loss, and when the face is found again. */
   #from: Pose | undefined;
-  /** States when the face was lost or found again. */
+  /** Time at which the face was lost or found again. */
   #sinceUs = 0;
   #seen = false;
   #everSeen = false;
@@ -81,8 +87,8 @@ export class Retargeter {
     this.#closed = clamp(middleGap(neutral.lips), ...CLOSED_GAP);
     this.#neutral = neutral;
     const still = anglesOf(portrait.frame.axes);
-    // A still that is turned already has less room: to the one side it would show its back, to the other a cheek of
-    // which the picture has next to nothing.
+    // A still that is already turned has less room: on one side it would show the back of the head, on the other a
+    // cheek that the picture hardly has.
     const onward = Math.max(0.12, MOST.yaw - Math.abs(still.yaw));
     const back = Math.max(0.12, MOST.yaw - 1.2 * Math.abs(still.yaw));
     this.#room = {
@@ -94,7 +100,7 @@ export class Retargeter {
     this.#gain = Math.min(1.25, Math.max(0.8, widths));
   }
 
-  /** @param motion undefined where the driver's face is not seen */
+  /** @param motion undefined when the driver's face is not visible */
   pose(motion: Motion | undefined, ptsUs: number): Pose {
     if (this.#seen !== (motion !== undefined)) {
       this.#from = this.#everSeen ? this.#last : undefined;
@@ -153,7 +159,7 @@ export class Retargeter {
     return clamp((ratio - CLOSED_EYE) / (OPEN_EYE - CLOSED_EYE), 0, 1);
   }
 
-  /** Offsets of the portrait's lips: shape by what changed in the driver's, opening as wide as the driver's is. */
+  /** Returns the offsets of the portrait's lips: shape by the driver's change, opening equal to the driver's. */
   #lips(lips: Float32Array): Float32Array {
     const { rig } = this.#portrait;
     const offsets = new Float32Array(lips.length);
@@ -161,14 +167,18 @@ export class Retargeter {
       offsets[i] = this.#gain * ((lips[i] as number) - (this.#neutral.lips[i] as number));
     }
     const seen = middleGap(lips);
-    // The profile along the lips is the driver's, its height what the portrait needs to be seen as open.
+    // The profile along the lips is the driver's; its height is the one that makes the portrait appear equally
+    // open.
     const scale = this.#mouth.openFor(this.#asOnPortrait(seen)) / Math.max(1e-3, seen);
     const gaps = lipGaps(lips).map((gap) => scale * Math.max(0, gap));
     setGaps(rig.lips, offsets, gaps);
     return offsets;
   }
 
-  /** As how far open the portrait is to be seen: closed where the driver's mouth is, wide open where it is. */
+  /**
+   * Returns the wanted measured opening of the portrait: closed where the driver's mouth is closed, wide open where
+   * it is wide open.
+   */
   #asOnPortrait(seen: number): number {
     if (seen >= WIDE_OPEN) return seen;
     const { closed } = this.#mouth;
@@ -177,12 +187,15 @@ export class Retargeter {
   }
 }
 
-/** How far hair and ears reach beyond the mesh, beside and above it, in IOD. */
+/** Distance by which hair and ears extend beyond the mesh, beside and above it, in IOD. */
 const HEAD = { beside: 0.35, above: 0.7 };
-/** However tightly a picture is cut, a head may move this far, in IOD: less looks nailed. */
+/** Least shift of a head in IOD, however tightly a picture is cut; less looks nailed down. */
 const LEAST_SHIFT = 0.06;
 
-/** A head cut by an edge of its picture must not leave that edge: what it would show there is on no picture. */
+/**
+ * Returns the room of a head to move. A head that is cut by a border must not leave that border, because the
+ * picture shows nothing there.
+ */
 function roomToMove({
   width,
   shape,
@@ -203,7 +216,7 @@ function roomToMove({
   return { dx: [fromRight, fromLeft], dy: [MOST.shift, fromTop], size: [shrunk, MOST.size] };
 }
 
-/** As it is for small values, and never beyond the limits. */
+/** Returns small values unchanged, and never exceeds the limits. */
 function within(value: number, low: number, high: number): number {
   const limit = value < 0 ? low : high;
   const free = 0.7 * limit;
@@ -216,7 +229,7 @@ function within(value: number, low: number, high: number): number {
 const clamp = (value: number, low: number, high: number): number => Math.min(high, Math.max(low, value));
 const ease = (t: number): number => (t <= 0 ? 0 : t >= 1 ? 1 : t * t * (3 - 2 * t));
 
-/** A pose between two. */
+/** Interpolates between two poses. */
 export function between(a: Pose, b: Pose, t: number): Pose {
   const mix = (x: number, y: number): number => x + (y - x) * t;
   const list = <T extends ArrayLike<number>>(x: T | undefined, y: T | undefined, rest: number): number[] =>

@@ -4,17 +4,17 @@ import { FACE_TRIANGLES } from '@semblance/vision/face-topology';
 import { smoothstep } from '@semblance/vision/plane/plane';
 import { RING_POINTS } from './lip-rings.ts';
 
-/** The part of the outline from one ear under the chin to the other, beyond which the neck gives way. */
+/** The part of the outline from one ear under the chin to the other, beyond which the neck stretches. */
 const JAW_LINE = FACE_OVAL.slice(8, 29);
-/** Width of that part of the neck, IOD. */
+/** Width of that part of the neck, in IOD. */
 const NECK = 0.34;
-/** How far the skin follows the lips above and below them, IOD. */
+/** Distance above and below the lips over which the skin follows them, in IOD. */
 const REACH_UP = 0.34;
 const REACH_DOWN = 0.5;
 
 const LIP_SET = new Set(RING_POINTS);
 
-/** Vertices that are warped: the mesh, then one on the neck for each of the jaw line. */
+/** Number of warped vertices: the mesh, then one on the neck for each point of the jaw line. */
 export const VERTICES = POINTS + JAW_LINE.length;
 const TRIANGLES = Uint16Array.from([...FACE_TRIANGLES, ...neckTriangles()]);
 
@@ -26,7 +26,7 @@ function neckTriangles(): number[] {
   });
 }
 
-/** All vertices: the mesh's, and those on the neck beyond it. x, y, z in the face's own frame. */
+/** Returns all vertices: the mesh's, and those on the neck. x, y, z in the face's own frame. */
 export function withNeck(own: Float32Array): Float32Array {
   const out = new Float32Array(VERTICES * 3);
   out.set(own);
@@ -43,11 +43,11 @@ export function withNeck(own: Float32Array): Float32Array {
 }
 
 /**
- * How far each vertex moves when the lips go to other places and the chin goes down: x, y in the face's own frame.
- * Eyes, nose and forehead do not move at all.
+ * Returns the motion of each vertex when the lips move to new places and the chin goes down: x, y in the face's own
+ * frame. Eyes, nose and forehead do not move.
  * @param own vertices of {@link withNeck}
- * @param lips x, y where each of the ring points is to go
- * @param jaw way of the chin
+ * @param lips x, y of the new place of each ring point
+ * @param jaw distance that the chin moves
  */
 export function moveFace(own: Float32Array, lips: Float32Array, jaw: number): Float32Array {
   const moves = new Float32Array(VERTICES * 2);
@@ -84,7 +84,7 @@ export function moveFace(own: Float32Array, lips: Float32Array, jaw: number): Fl
   return moves;
 }
 
-/** Corners of the triangles of which a vertex moves by more than `least`, three to a triangle. */
+/** Returns the corners of the triangles with a vertex that moves by more than `least`, three per triangle. */
 export function movedTriangles(moves: Float32Array, least: number): Uint16Array {
   const moved = (v: number): boolean =>
     Math.abs(moves[v * 2] as number) > least || Math.abs(moves[v * 2 + 1] as number) > least;

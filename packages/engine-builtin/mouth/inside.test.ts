@@ -8,7 +8,7 @@ const BLACK = 16;
 const SKIN = [160, 110, 150] as const;
 const MIDDLE = 0.8;
 
-/** Closed lips 0.7 IOD wide. */
+/** Returns closed lips 0.7 IOD wide. */
 function restLips(): Float32Array {
   const lips = new Float32Array(RING_COUNT * RING_SIZE * 2);
   for (let ring = 0; ring < RING_COUNT; ring++) {
@@ -28,7 +28,7 @@ function restLips(): Float32Array {
   return lips;
 }
 
-/** Colours from the upper lip to the lower one, by default in the middle of a tooth. */
+/** Returns the colours from the upper lip to the lower one, by default in the middle of a tooth. */
 function downTheMiddle(openness: number, pixel = 0.005, x = 0.06): Float32Array[] {
   const rest = restLips();
   const lips = shapeMouth(rest, { openness, spread: 0, rounding: 0, closed: false });
@@ -56,24 +56,24 @@ describe('inside of the mouth', () => {
   it('is flesh and shadow behind lips that hardly part, not grey', () => {
     for (const openness of [0.02, 0.035, 0.05]) {
       const colours = downTheMiddle(openness);
-      // As red as skin at least nearly everywhere, which bare teeth are not.
+      // Nearly everything is at least as red as skin, which bare teeth are not.
       expect(reddest(colours)).toBeGreaterThan(0.6 * (SKIN[2] - 128));
       expect(brightest(colours)).toBeLessThan(0.8 * SKIN[0]);
     }
   });
 
   it('draws nothing finer than a pixel', () => {
-    /** How much darker the seam between the two middle teeth is than these. */
+    /** Returns how much darker the seam between the two middle teeth is than the teeth. */
     const seam = (pixel: number): number => {
       const [tooth, between] = [0.06, 0].map((x) => brightest(downTheMiddle(0.22, pixel, x)));
       return (tooth as number) - (between as number);
     };
-    /** Most by which the colour changes from one place to the next, a hundredth of an IOD further down. */
+    /** Returns the largest change of colour over a hundredth of an IOD downwards. */
     const step = (pixel: number): number => {
       const luma = downTheMiddle(0.4, pixel).map((c) => c[0] as number);
       return Math.max(...luma.slice(1).map((value, i) => Math.abs(value - (luma[i] as number))));
     };
-    // 200 and 27 pixels between the eyes.
+    // Sizes of 200 and 27 pixels between the eyes.
     expect(seam(1 / 200)).toBeGreaterThan(10);
     expect(seam(1 / 27)).toBeLessThan(0.75 * seam(1 / 200));
     expect(step(1 / 27)).toBeLessThan(0.75 * step(1 / 200));

@@ -4,23 +4,23 @@ import { lipRows, RING_COUNT, RING_SIZE } from './lip-rings.ts';
 
 type Yuv = readonly [number, number, number];
 
-/** How far the upper teeth hang below where the lips meet, IOD (3 mm at 63 mm). */
+/** Length of the upper teeth below the line where the lips meet, in IOD (3 mm at 63 mm). */
 const UPPER_SHOWN = 0.05;
-/** Most that is seen of the lower teeth above the lower lip, IOD. */
+/** Largest visible height of the lower teeth above the lower lip, in IOD. */
 const LOWER_SHOWN = 0.032;
-/** Gaps between teeth from the middle outwards, IOD (8.5, 6.5, 7.5, 7 and 7 mm; below 5.5, 6, 7, 7 and 7 mm). */
+/** Gaps between teeth from the middle outwards, in IOD (8.5, 6.5, 7.5, 7 and 7 mm; below 5.5, 6, 7, 7 and 7 mm). */
 const UPPER_GAPS = [0, 0.135, 0.238, 0.357, 0.468, 0.58];
 const LOWER_GAPS = [0, 0.087, 0.182, 0.293, 0.404, 0.515];
-/** Half width of the dark between two teeth, IOD. */
+/** Half width of the dark seam between two teeth, in IOD. */
 const TOOTH_SEAM = 0.011;
 
 export interface InsideOptions {
   /** Ring points now and at rest, in the face's own frame. */
   readonly lips: Float32Array;
   readonly rest: Float32Array;
-  /** Colour of the cheeks, which says how much light there is and of what colour. */
+  /** Colour of the cheeks, which shows the strength and colour of the light. */
   readonly skin: Yuv;
-  /** Luma of this person's teeth where it has been seen. */
+  /** Luma of this person's teeth, when they have been visible. */
   readonly teethLuma: number | undefined;
   /** Luma of black. */
   readonly black: number;
@@ -29,9 +29,9 @@ export interface InsideOptions {
 }
 
 /**
- * Returns what is seen between lips: the dark of the mouth, the tongue, teeth. The upper teeth stay with the skull,
- * lower ones and the tongue go with the jaw.
- * @param toOwn the plane of the mouth (the face's own frame) for each place of the frame
+ * Returns the content between lips: the dark of the mouth, tongue and teeth. The upper teeth stay with the skull;
+ * the lower ones and the tongue follow the jaw.
+ * @param toOwn map from the frame to the plane of the mouth (the face's own frame)
  */
 export function mouthInside(
   { lips, rest, skin, teethLuma, black, pixel }: InsideOptions,
@@ -44,7 +44,7 @@ export function mouthInside(
   const half = Math.max(0.05, (top.right - top.left) / 2);
   const opening = bottom.middle - top.middle;
   const light = Math.max(12, skin[0] - black);
-  // Flesh is redder than skin: less of the skin's blue difference, more of its red one.
+  // Flesh is redder than skin: it has less of the skin's blue difference and more of its red one.
   const tint = (blue: number, red: number): readonly [number, number] => [
     128 + blue * (skin[1] - 128),
     128 + red * (skin[2] - 128),
@@ -54,7 +54,7 @@ export function mouthInside(
   const flesh: Yuv = [black + 0.5 * light, ...tint(0.6, 1.25)];
   const rimFlesh: Yuv = [black + 0.42 * light, ...tint(0.7, 1.25)];
   const edge = restTop.middle + UPPER_SHOWN;
-  // A mouth that opens a crack gets less light than a wide one, and shows its teeth by and by.
+  // A slightly open mouth gets less light than a wide one, and shows its teeth gradually.
   const lit = 0.72 + 0.28 * smoothstep(0.02, 0.12, opening);
   const ajar = smoothstep(0.012, 0.065, opening);
   const lowerShown = LOWER_SHOWN * smoothstep(0.07, 0.2, opening);
@@ -64,7 +64,7 @@ export function mouthInside(
   const soft = Math.max(0.009, 0.6 * pixel);
   const seam = Math.max(TOOTH_SEAM, 0.5 * pixel);
   const narrow = 0.85 * (1 - smoothstep(0.06, 0.14, opening));
-  /** Behind lips that hardly part, what light reaches teeth in the shade comes off lips and tongue, as red as these. */
+  /** Behind lips that hardly part, the light on shaded teeth comes from lips and tongue and is as red as these. */
   const mixTeeth = (out: Float32Array, shade: number, share: number): void => {
     if (share <= 0) return;
     const red = narrow * smoothstep(0.95, 0.45, shade);
@@ -85,7 +85,7 @@ export function mouthInside(
     out[0] = cavity[0];
     out[1] = cavity[1];
     out[2] = cavity[2];
-    // The tongue lies behind the lower teeth; its back is in the dark.
+    // The tongue lies behind the lower teeth; its back is dark.
     if (wet > 0) {
       const tongue = wet * smoothstep(0.55, 0.15, fromBottom / gap) * (1 - smoothstep(0.55, 0.95, across));
       mix(out, flesh, 0.62 * tongue);
@@ -101,7 +101,7 @@ export function mouthInside(
     const shown = ajar * smoothstep(-soft, soft, hang) * (1 - smoothstep(0.72, 1, across));
     const shade = lit * (0.74 + 0.26 * smoothstep(0, 0.04, fromTop)) * (1 - 0.5 * across ** 2.2);
     mixTeeth(out, shade * tooth.light, shown);
-    // Lips are thick: their inner edge shows as a rim of their own colour, in shadow.
+    // Lips are thick: their inner edge shows as a shaded rim of their own colour.
     const rim = 1 - smoothstep(0, Math.min(0.022, Math.max(0.3 * gap, pixel)), Math.min(fromTop, fromBottom));
     mix(out, rimFlesh, 0.7 * rim);
   };
@@ -120,7 +120,7 @@ interface Tooth {
   rounding: number;
 }
 
-/** @param from the middle of the row; @param seam width of what is seen of the seam between two teeth */
+/** @param from distance from the middle of the row; @param seam visible width of the seam between two teeth */
 function toothAt(from: number, gaps: readonly number[], round: number, seam: number, out: Tooth): void {
   const far = Math.abs(from);
   let k = 0;

@@ -9,15 +9,15 @@ export const LIP_RINGS: readonly (readonly number[])[] = [
 ];
 export const RING_COUNT = LIP_RINGS.length;
 export const RING_SIZE = 20;
-/** All of them, ring after ring. */
+/** All ring points, ring after ring. */
 export const RING_POINTS: readonly number[] = LIP_RINGS.flat();
 
-/** Places in a ring of column `k`: 0 is the person's right corner, 10 the left one. */
+/** Returns the indices of column `k` in a ring: 0 is the person's right corner, 10 the left one. */
 export function lipRows(k: number): { readonly upper: number; readonly lower: number } {
   return { upper: (RING_SIZE - k) % RING_SIZE, lower: k };
 }
 
-/** x, y of the ring points, out of x, y, z of the mesh in the face's own frame. */
+/** Returns x, y of the ring points from x, y, z of the mesh in the face's own frame. */
 export function ringsOf(own: Float32Array): Float32Array {
   const out = new Float32Array(RING_POINTS.length * 2);
   RING_POINTS.forEach((index, i) => {

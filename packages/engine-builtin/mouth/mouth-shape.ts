@@ -1,28 +1,28 @@
 import { lipRows, RING_COUNT, RING_SIZE } from './lip-rings.ts';
 import { LOWER_SHARE } from './rest-mouth.ts';
 
-/** Holds what the mouth is told to do. All zero with `closed` unset is a relaxed mouth whose lips just touch. */
+/** Command for a mouth. All zero with `closed` unset is a relaxed mouth whose lips just touch. */
 export interface MouthCommand {
   /** Distance between the inner edges of the lips in the middle, in inter-ocular distances (IOD). */
   readonly openness: number;
-  /** How far the corners are drawn apart, as in "ee", and how far the lips are pursed, as in "oo", in [0, 1]. */
+  /** How far the corners are pulled apart, as in "ee", and how far the lips are pursed, as in "oo", 0–1. */
   readonly spread: number;
   readonly rounding: number;
   /** Lips pressed together, as in p, b and m. */
   readonly closed: boolean;
 }
 
-/** Share of its half width by which the mouth grows and shrinks. */
+/** Share of its half width by which the mouth widens and narrows. */
 const WIDEN = 0.12;
 const PURSE = 0.29;
 /** How much fuller pursed lips look, and how much thinner spread and pressed ones. */
 const FULLER = 0.16;
 const THINNER = 0.1;
 const PRESSED = 0.14;
-/** Rise of the corners of a spread mouth, IOD. */
+/** Rise of the corners of a spread mouth, in IOD. */
 const RISE = 0.02;
 
-/** The lip rings of a mouth that does as told. @param rest rings with the lips touching */
+/** Returns the lip rings of a mouth for a command. @param rest rings with the lips touching */
 export function shapeMouth(rest: Float32Array, command: MouthCommand): Float32Array {
   const { spread, rounding, closed } = command;
   const openness = closed ? 0 : Math.max(0, command.openness);
@@ -39,7 +39,7 @@ export function shapeMouth(rest: Float32Array, command: MouthCommand): Float32Ar
     const { upper, lower } = lipRows(column);
     const seam = (y(inner + upper) + y(inner + lower)) / 2;
     const t = column / 10;
-    // Wide and pointed at the corners; a pursed mouth is rounder.
+    // The opening is wide and pointed at the corners; that of a pursed mouth is rounder.
     const profile = (4 * t * (1 - t)) ** (0.62 - 0.2 * rounding);
     const isUpper = place > 10;
     const corner = place === 0 || place === 10;
@@ -47,7 +47,7 @@ export function shapeMouth(rest: Float32Array, command: MouthCommand): Float32Ar
     for (let ring = 0; ring < RING_COUNT; ring++) {
       const i = ring * RING_SIZE + place;
       const along = x(i) - middle;
-      // Outer rings follow a little less: the lip is stretched as it is drawn away.
+      // Outer rings follow a little less, because the lip stretches.
       const follow = 1 - 0.1 * (1 - ring / (RING_COUNT - 1));
       out[i * 2] = middle + along * (1 + wider);
       out[i * 2 + 1] =

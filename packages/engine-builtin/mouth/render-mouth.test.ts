@@ -45,7 +45,7 @@ function say(name: string, command: MouthCommand): { data: Uint8Array; rect: Rec
   return { data, rect: renderMouth(frame, still(name).face, command, new MouthMemory(), 0.04) };
 }
 
-/** What the mesh network sees of a frame: opening and chin, in IOD. */
+/** Returns what the mesh network measures in a frame: opening and chin, in IOD. */
 async function seen(
   name: string,
   data: Uint8Array,
@@ -105,7 +105,7 @@ describe.each(['astronaut.png', 'grace_hopper.jpg'])('mouth of %s', (name) => {
   });
 
   it('replaces the motion that the frame had', async () => {
-    // A frame of a talking face: its mouth is wide open while the new sound has the lips closed.
+    // A frame of a talking face whose mouth is wide open while the new sound has closed lips.
     const open = say(name, { ...SAY, openness: 0.24 }).data;
     const picture = { width: SIZE, height: SIZE, channels: 3 as const, data: yuvToRgb(open, SIZE, SIZE) };
     const face = await finder.refit(picture, still(name).face);

@@ -18,29 +18,29 @@ export interface Rect {
   readonly height: number;
 }
 
-/** Vertices that move less than this many pixels stay. */
+/** Motion, in pixels, below which a vertex stays. */
 const LEAST_MOVE = 0.02;
 /**
- * An open mouth's inner edges are found to about this much of a lip's thickness, and this many pixels: less of the
- * lip is taken for lip, or the frame's own teeth would come along with it.
+ * Precision of the inner edges of an open mouth, as a share of the lip's thickness and in pixels. The lip is taken
+ * narrower by this, because the frame's own teeth would move along with it.
  */
 const RIM = 0.14;
 const RIM_PIXELS = 1.2;
 const MAX_RIM = 0.45;
-/** Lips that are no further apart touch, IOD. */
+/** Opening below which lips touch, in IOD. */
 const LEAST_GAP = 0.006;
-/** The mesh follows a chin less than all the way. */
+/** Share of a chin's motion that the mesh follows. */
 const CHIN_SEEN = 0.85;
 const CHEEKS = [50, 280, 101, 330, 205, 425] as const;
-/** Width of the line that is drawn where lips meet that did not touch in the frame, IOD. */
+/** Width of the line that is drawn where lips meet that did not touch in the frame, in IOD. */
 const SEAM = 0.014;
 
 /** Memory for the frame's own pixels, kept between frames. */
 let scratch = new Uint8Array(0);
 
 /**
- * Gives the face of a frame another mouth: lips, inside of the mouth, chin and the skin between do what the command
- * says, whatever they did in the frame. All other pixels keep their bytes.
+ * Gives the face of a frame another mouth: lips, inside of the mouth, chin and the skin between follow the command,
+ * whatever they did in the frame. All other pixels keep their bytes.
  * @param frame changed in place
  * @param memory of this face; @param seconds since the frame before
  * @returns the part of the frame in which pixels may have changed
@@ -81,7 +81,7 @@ export function renderMouth(
   return bounds(to, triangles, width, height);
 }
 
-/** The frame's own pixels, as far as triangles take them, at their places in memory that is kept between frames. */
+/** Copies the frame's own pixels that the triangles read into memory that is kept between frames. */
 function ownPixels(
   { width, height, data }: Pick<VideoFrame, 'width' | 'height' | 'data'>,
   from: Float32Array,
@@ -94,7 +94,7 @@ function ownPixels(
     if (y < top) top = y;
     if (y > bottom) bottom = y;
   }
-  // Two rows more, for what lies between pixels, of the coarser chroma too.
+  // Two more rows, for interpolation, also in the coarser chroma.
   const first = Math.max(0, Math.floor(top / 2) - 1);
   const last = Math.min(height / 2, Math.ceil(bottom / 2) + 2);
   if (last <= first) return scratch;
@@ -109,7 +109,7 @@ function ownPixels(
   return scratch;
 }
 
-/** Pixels of all vertices, moved or not. */
+/** Returns the pixel positions of all vertices, moved or not. */
 function place(axes: FaceFrame, own: Float32Array, moves?: Float32Array): Float32Array {
   const out = new Float32Array(VERTICES * 2);
   const { axes: m, origin, iod } = axes;
@@ -124,8 +124,8 @@ function place(axes: FaceFrame, own: Float32Array, moves?: Float32Array): Float3
 }
 
 /**
- * Covers the frame's own mouth with the colour of its lips: between triangles that are turned away, and at pixels
- * that an edge only touches, the frame's own teeth would be seen.
+ * Covers the frame's own mouth with the colour of its lips. Between triangles that face away, and at pixels that an
+ * edge only touches, the frame's own teeth would be visible.
  */
 function paintUnder(target: Planes, source: Planes, from: Float32Array, to: Float32Array, gap: number): void {
   if (gap < LEAST_GAP) return;
@@ -136,9 +136,7 @@ function paintUnder(target: Planes, source: Planes, from: Float32Array, to: Floa
   paintOpening(target, outline, (_x, _y, out) => out.set(lips));
 }
 
-/**
- * Returns where in the frame each vertex takes its pixels from: of an open mouth, lips without their innermost edge.
- */
+/** Returns where each vertex takes its pixels from the frame; lips of an open mouth without their innermost edge. */
 function texturePlaces(axes: FaceFrame, own: Float32Array, gap: number): Float32Array {
   const out = place(axes, own);
   const apart = smoothstep(0.015, 0.05, gap);
@@ -181,10 +179,10 @@ interface Inside {
   readonly gap: number;
 }
 
-/** Paints what is seen between the lips. */
+/** Paints the content between the lips. */
 function paintInside(target: Planes, inside: Inside): void {
   const { axes, to, lips, rest, skin, openness, gap } = inside;
-  // Lips that were apart in the frame have no line between them when they meet: it is drawn.
+  // Lips that were apart in the frame have no line between them, so it is drawn when they meet.
   const seam = SEAM * smoothstep(LEAST_GAP, 0.02, gap);
   if (openness < 0.004 && seam < 0.002) return;
   const missing = Math.max(0, Math.max(seam, (seam / SEAM) * (1.2 / axes.iod)) - openness) / 2;
@@ -197,12 +195,12 @@ function paintInside(target: Planes, inside: Inside): void {
     const [x, y] = [to[v * 2] as number, to[v * 2 + 1] as number];
     const [dx, dy] = [(to[other * 2] as number) - x, (to[other * 2 + 1] as number) - y];
     const down = i < 10 ? 1 : -1;
-    // Way to the other lip down the face, as a share of the IOD, and what is left of it, across.
+    // Distance to the other lip down the face, as a share of the IOD, and the remaining distance across.
     const way = (dx * downX + dy * downY) / Math.max(1e-6, downX ** 2 + downY ** 2);
     const apart = -down * way;
-    // Points of lips that meet come to lie over each other, or the outline would cross itself.
+    // Meeting points of lips are moved onto each other, because the outline would cross itself otherwise.
     const meet = 0.5 * (1 - smoothstep(1 / axes.iod, 4 / axes.iod, apart));
-    // Pressed lips lie over each other by some pixels: the line must not run along the hidden edge alone.
+    // Pressed lips overlap by some pixels, so the line must not run along the hidden edge only.
     const widen = down * (missing * Math.sqrt(4 * t * (1 - t)) + Math.min(1 / axes.iod, Math.max(0, -apart)));
     outline[i * 2] = x + meet * (dx - way * downX) + widen * downX;
     outline[i * 2 + 1] = y + meet * (dy - way * downY) + widen * downY;
@@ -224,7 +222,7 @@ function paintInside(target: Planes, inside: Inside): void {
   paintOpening(target, outline, shade);
 }
 
-/** Mean colour of the cheeks, over small patches of them. */
+/** Returns the mean colour of small patches on the cheeks. */
 function cheeks(planes: Planes, { points }: Face): [number, number, number] {
   const places = CHEEKS.map((i) => [points[i * 3] as number, points[i * 3 + 1] as number] as const);
   return meanColour(planes, places, 1);
@@ -263,7 +261,7 @@ function bounds(to: Float32Array, triangles: Uint16Array, width: number, height:
   };
   for (const v of triangles) take(v);
   for (const v of RING_POINTS) take(v);
-  // Chroma samples cover two pixels each way.
+  // A chroma sample covers two pixels in each direction.
   const x = Math.max(0, (Math.floor(left) & ~1) - 2);
   const y = Math.max(0, (Math.floor(top) & ~1) - 2);
   const toX = Math.min(width, (Math.ceil(right) + 3) & ~1);

@@ -1,21 +1,21 @@
 import { lipRows, RING_COUNT, RING_SIZE } from './lip-rings.ts';
 
-/** How much of the change of the opening the lower lip makes; the upper one makes the rest. */
+/** Share of a change of the opening that the lower lip makes; the upper lip makes the rest. */
 export const LOWER_SHARE = 0.8;
-/** How far the chin goes down for each length that the lips open. */
+/** Motion of the chin per opening of the lips. */
 export const JAW_SHARE = 0.62;
 
-/** The mouth a face has when it is not speaking, in the face's own frame (lengths in IOD). */
+/** The mouth of a face that is not speaking, in the face's own frame (lengths in IOD). */
 export interface RestMouth {
   /** x, y of each point of the lip rings, with the lips just touching. */
   readonly lips: Float32Array;
   /** y of the chin. */
   readonly chin: number;
-  /** Y, U, V of the cheeks: the light that falls on the face. */
+  /** Y, U, V of the cheeks: the light on the face. */
   readonly skin: readonly [number, number, number];
 }
 
-/** Openings of the nine columns between the corners, from the person's right to the left. */
+/** Returns the openings of the nine columns between the corners, from the person's right to the left. */
 export function gapsOf(lips: Float32Array): Float32Array {
   const inner = RING_COUNT - 1;
   return Float32Array.from({ length: 9 }, (_, k) => {
@@ -28,7 +28,7 @@ export function gapsOf(lips: Float32Array): Float32Array {
   });
 }
 
-/** The same lips, closed: each column is moved together as a whole, so that the lips keep their thickness. */
+/** Returns the same lips, closed. Each column moves as a whole, so the lips keep their thickness. */
 export function closeLips(lips: Float32Array, gaps: Float32Array): Float32Array {
   const out = lips.slice();
   for (let k = 1; k <= 9; k++) {
@@ -44,14 +44,17 @@ export function closeLips(lips: Float32Array, gaps: Float32Array): Float32Array 
   return out;
 }
 
-/** Time in which a changed expression, such as a smile, is taken over, seconds: longer than a syllable. */
+/** Time in which a changed expression, such as a smile, is learned, in seconds; longer than a syllable. */
 const MEMORY_SEC = 1.2;
-/** The first frames count alike, so that a start in the middle of a word is soon corrected. */
+/**
+ * Time in which the first frames count equally, so that a start in the middle of a word is soon corrected, in
+ * seconds.
+ */
 const FIRST_SEC = 0.08;
 
 /**
- * Learns a face's resting mouth while the video runs. What speech does to the lips goes faster than it forgets, so that
- * none of the old speech is left in it.
+ * Learns the resting mouth of a face during the video. Speech moves the lips faster than this forgets, so nothing
+ * of the old speech remains.
  */
 export class MouthMemory {
   #rest: RestMouth | undefined;

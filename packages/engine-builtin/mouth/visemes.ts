@@ -1,10 +1,10 @@
 import type { Sound } from '@semblance/speech/sounds';
 
-/** Holds what a mouth does for a sound, and how much it insists on it against its neighbours. */
+/** Mouth shape of a sound, and its weight against neighbouring sounds. */
 export interface Viseme {
-  /** Distance between the lips in the middle, IOD. */
+  /** Distance between the lips in the middle, in IOD. */
   readonly open: number;
-  /** Corners drawn apart, lips pursed, lower lip under the upper teeth: [0, 1]. */
+  /** Corners pulled apart, lips pursed, lower lip under the upper teeth: 0–1. */
   readonly spread: number;
   readonly round: number;
   readonly tuck: number;
@@ -25,9 +25,10 @@ function viseme(
 }
 
 /**
- * Apertures of read speech, as X-ray microbeam and video studies have them: 8 to 15 mm in vowels with 63 mm between
- * the eyes. What tongue or throat make alone (k, g, h, n, t) takes its neighbours' lips. The Avatar's mouth follows
- * them, and Lip Sync's network is trained on openings and shapes that do: other numbers need another training.
+ * Apertures of read speech from X-ray microbeam and video studies: 8 to 15 mm in vowels with 63 mm between the
+ * eyes. Sounds of the tongue or throat alone (k, g, h, n, t) take their neighbours' lips. The mouth of Avatar
+ * follows this table, and the network of Lip Sync is trained on openings and shapes that do: other numbers need
+ * another training.
  */
 export const VISEMES: Readonly<Record<Sound, Viseme>> = {
   aa: viseme(0.24, 0.1, 0, 1, 0.7),
@@ -75,7 +76,7 @@ export const VISEMES: Readonly<Record<Sound, Viseme>> = {
   hh: viseme(0.12, 0.1, 0, 0.15, 0.05),
 };
 
-/** States where a gliding vowel ends. */
+/** The sound at which a gliding vowel ends. */
 export const GLIDES: Readonly<Partial<Record<Sound, Sound>>> = {
   ay: 'ih',
   aw: 'uh',
@@ -83,5 +84,5 @@ export const GLIDES: Readonly<Partial<Record<Sound, Sound>>> = {
   ow: 'uh',
   oy: 'ih',
 };
-/** Share of its time that a gliding vowel is at its first sound. */
+/** Share of its time that a gliding vowel stays at its first sound. */
 export const GLIDE_AT = 0.6;

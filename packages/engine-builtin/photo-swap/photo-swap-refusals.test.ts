@@ -85,7 +85,7 @@ describe('refusals', () => {
   });
 
   it('refuses pictures above 40 megapixels without decoding them', async () => {
-    // A header that promises 900 megapixels; the pixels themselves are not even there.
+    // A PNG header that states 900 megapixels, without any pixels behind it.
     const chunk = (type: string, body: Buffer): Buffer => {
       const named = Buffer.concat([Buffer.from(type, 'latin1'), body]);
       const frame = Buffer.alloc(8);
@@ -101,7 +101,7 @@ describe('refusals', () => {
       chunk('IEND', Buffer.alloc(0)),
     ]);
     const path = await file('bomb.png', bomb);
-    // Decoded it would be 2.7 GB.
+    // Decoding it would take 2.7 GB.
     const start = process.memoryUsage().rss;
     await expect(swap(path, ASTRONAUT)).rejects.toMatchObject({ code: 'input_too_large' });
     await expect(swap(ADMIRAL, path)).rejects.toMatchObject({ code: 'input_too_large' });
@@ -115,7 +115,7 @@ describe('interruption', () => {
       'large.png',
       sharp(ADMIRAL).resize(3000, 3516).png({ compressionLevel: 1 }).toBuffer(),
     );
-    // The best of a few: a busy machine adds to each what is not the engine's doing.
+    // Takes the best of several runs, because a busy machine slows each of them.
     let quickest = Number.POSITIVE_INFINITY;
     for (let left = 3; left > 0 && quickest >= 1000; left--) {
       const abort = new AbortController();

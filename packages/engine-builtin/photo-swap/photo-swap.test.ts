@@ -58,7 +58,7 @@ describe('likeness', () => {
     const source = await rgb(ASTRONAUT);
     const { points, width } = await mainFace(source);
     const at = (index: number): string => `${points[index * 3]},${points[index * 3 + 1]}`;
-    // From the temple over the cheek to the jaw, a good tenth of the face wide.
+    // A lock from the temple over the cheek to the jaw, a tenth of the face wide.
     const lock = `<svg width="${source.width}" height="${source.height}"><polyline points="${at(127)} ${at(234)}
       ${at(132)} ${at(58)}" fill="none" stroke="#140c08" stroke-width="${0.24 * width}"/></svg>`;
     const hidden = await file(
@@ -75,7 +75,7 @@ describe('likeness', () => {
     for (let i = 0; i < clean.data.length; i += 3) {
       if ((clean.data[i] as number) - (filled.data[i] as number) > 50) darker++;
     }
-    // The lock itself would be some eight hundredths of the square of the face's width.
+    // The lock itself covers about 0.08 of the square of the face's width.
     expect(darker / face.width ** 2).toBeLessThan(0.01);
   });
 

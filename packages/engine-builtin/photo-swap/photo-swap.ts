@@ -14,21 +14,21 @@ import { prepareSource } from '../swap/source-face.ts';
 import { swapFace } from '../swap/swap-face.ts';
 
 export interface PhotoSwapJob {
-  /** File of the base image. */
+  /** Path of the base image. */
   readonly image: string;
-  /** File of the face picture. */
+  /** Path of the face picture. */
   readonly face: string;
   readonly outputDir: string;
 }
 
 export interface PhotoSwapTools {
   readonly finder: FaceFinder;
-  /** Throws when the render was cancelled; called between steps of at most some tens of milliseconds. */
+  /** Throws when the render was cancelled. It is called at least every few tens of milliseconds. */
   readonly checkpoint: () => void;
   readonly onProgress: (fraction: number, stage: string) => void;
 }
 
-/** Photo Swap as the worker threads run it. */
+/** Runs Photo Swap in a worker thread. */
 export const renderPhotoSwap: Renderer = ({ inputs, outputDir }, tools) => {
   const { image, face } = inputs;
   if (!image || !face)
@@ -37,8 +37,8 @@ export const renderPhotoSwap: Renderer = ({ inputs, outputDir }, tools) => {
 };
 
 /**
- * Puts the most prominent face of one picture onto the faces of another and writes the result as
- * `output.{jpg,png,webp}`, which appears whole or not at all.
+ * Puts the most prominent face of one picture onto the faces of another. Writes the result as
+ * `output.{jpg,png,webp}`, completely or not at all.
  * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
  */
 export async function photoSwap(job: PhotoSwapJob, tools: PhotoSwapTools): Promise<RenderResult> {
@@ -66,7 +66,7 @@ export async function photoSwap(job: PhotoSwapJob, tools: PhotoSwapTools): Promi
   }
   lap('detect', 0.4, 'swap');
   const times: Record<string, number> = {};
-  // One patch serves all faces: as fine as the widest of them can use.
+  // All faces share one patch, so it is as fine as the widest face needs.
   const widest = Math.max(...targets.map((target) => target.width));
   const start = performance.now();
   const prepared = prepareSource(face, source, widest);

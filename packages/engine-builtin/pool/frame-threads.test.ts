@@ -2,7 +2,7 @@ import { EngineInterruptedError } from '@semblance/engine-api/engine';
 import { afterAll, afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { FrameThreads } from './frame-threads.ts';
 
-/** A thread that answers with its render's source and its work, and does what the work says. */
+/** Code of a thread that answers with the source of its render and its work, and does what the work says. */
 const THREAD = `
 import { parentPort } from 'node:worker_threads';
 const sources = new Map();

@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { threadEnd } from './thread-end.ts';
 
-/** Holds what a frame thread is told: what a render is about, and pieces of its work. */
+/** Messages to a frame thread: the source of a render, and pieces of its work. */
 export type ToFrameThread<Source, Work> =
   | { readonly type: 'begin'; readonly render: number; readonly source: Source }
   | { readonly type: 'end'; readonly render: number }
@@ -12,10 +12,10 @@ export type FromFrameThread<Answer> =
   | { readonly type: 'done'; readonly job: number; readonly answer: Answer }
   | { readonly type: 'failed'; readonly job: number; readonly message: string };
 
-/** More threads than this would wait for the one that gives them work, or for the encoder. */
+/** Largest number of threads. Further threads would wait for the thread that gives them work, or for the encoder. */
 const MAX_THREADS = 3;
 
-/** One thread for each core but that of whoever gives them work, as far as more are of use. */
+/** Returns the number of frame threads: one for each core except that of the caller, up to MAX_THREADS. */
 export function frameThreadCount(): number {
   return Math.min(MAX_THREADS, Math.max(1, availableParallelism() - 1));
 }
@@ -31,9 +31,9 @@ interface Thread<Answer> {
 }
 
 /**
- * Threads that frames of videos are spread over; their entry file calls `serveFrames`. They are kept from one render
- * to the next, since a thread is quick only after its first dozens of frames, and keep nothing alive while they wait.
- * What a thread that dies was asked fails with an EngineInterruptedError; another takes its place.
+ * Threads that share the frames of videos; their entry file calls `serveFrames`. They stay alive between renders,
+ * because a thread is fast only after some dozens of frames, but do not keep the process alive while idle. When a
+ * thread dies, its requests fail with an EngineInterruptedError and another thread replaces it.
  */
 export class FrameThreads<Source, Work, Answer> {
   readonly count: number;
@@ -48,7 +48,7 @@ export class FrameThreads<Source, Work, Answer> {
     this.count = count;
   }
 
-  /** @returns the number that names this render to the threads */
+  /** @returns the number by which the threads know this render */
   begin(source: Source): number {
     const render = this.#nextRender++;
     this.#sources.set(render, source);
@@ -63,8 +63,8 @@ export class FrameThreads<Source, Work, Answer> {
   }
 
   /**
-   * Gives a piece of work to the thread that has the least to do.
-   * @param transfer memory that is given away
+   * Gives a piece of work to the thread with the fewest requests.
+   * @param transfer memory whose ownership moves to the thread
    */
   ask(render: number, work: Work, transfer: ArrayBuffer[] = []): Promise<Answer> {
     this.#fill();
@@ -77,12 +77,12 @@ export class FrameThreads<Source, Work, Answer> {
     });
   }
 
-  /** Ends the threads; what they have not done fails. */
+  /** Ends the threads. Work that is not finished fails. */
   async close(): Promise<void> {
     await Promise.all(this.#threads.map(({ worker }) => worker.terminate()));
   }
 
-  /** Starts the threads that lack, and tells them of what is being rendered. */
+  /** Starts missing threads and sends them the sources of the current renders. */
   #fill(): void {
     while (this.#threads.length < this.count) {
       const thread = this.#start();
@@ -110,7 +110,7 @@ export class FrameThreads<Source, Work, Answer> {
     });
     worker.on('error', (error) => {
       failure = error;
-      // An engine process has no logger of its own: the agent logs what it prints.
+      // The engine process has no logger: the agent logs what the process prints.
       console.warn('a thread that works on frames ended and will be replaced', error);
     });
     worker.on('exit', (code) => {

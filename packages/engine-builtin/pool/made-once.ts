@@ -1,6 +1,6 @@
 /**
- * Makes something when it is first asked for, and once. What could not be made is made anew for who asks next: that there
- * was no file or process left for it then says nothing of now.
+ * Returns a function that creates a value on its first call and returns the same value afterwards. After a failure
+ * the next call tries again, because the cause (no free file or process) may be gone.
  */
 export function madeOnce<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined;

@@ -3,8 +3,8 @@ import type { RenderWork } from '@semblance/engine-api/render-work';
 import type { Gated } from '@semblance/vision/models/thread-gate';
 
 /**
- * Holds what the engine tells a worker thread. `cancelled` holds one 32-bit word: not zero once the render must stop.
- * That is seen by a thread that computes; `cancel` is for one that waits.
+ * Messages from the engine to a worker thread. `cancelled` is one 32-bit word, non-zero once the render must stop.
+ * A computing thread polls that word; the message `cancel` reaches a thread that waits.
  */
 export type ToWorker =
   | {
@@ -16,7 +16,7 @@ export type ToWorker =
   | { readonly type: 'cancel'; readonly id: number }
   | { readonly type: 'warm-up'; readonly id: number };
 
-/** Holds what a worker thread tells the engine. Every request is answered by exactly one `done` or `failed`. */
+/** Messages from a worker thread to the engine. Each request is answered by exactly one `done` or `failed`. */
 export type FromWorker =
   | { readonly type: 'progress'; readonly id: number; readonly fraction: number; readonly stage: string }
   | { readonly type: 'done'; readonly id: number; readonly result: RenderResult | null }
@@ -24,8 +24,8 @@ export type FromWorker =
 
 export interface WorkerFailure {
   /**
-   * A job error code, or that of a fault of the moment; undefined for a fault of the program; `cancelled` for a render
-   * that was told to stop.
+   * A job error code or the code of a temporary fault. Undefined means a bug, `cancelled` a render that was told to
+   * stop.
    */
   readonly code: RenderErrorCode | EngineInterruptedError['code'] | 'cancelled' | undefined;
   readonly message: string;

@@ -2,9 +2,9 @@ import { parentPort } from 'node:worker_threads';
 import type { FromFrameThread, ToFrameThread } from './frame-threads.ts';
 
 /**
- * Makes the thread it is called in one of `FrameThreads`.
- * @param begin what is kept for a render from its beginning to its end
- * @param handle does a piece of its work; `transfer` is memory given away with the answer
+ * Makes the calling thread one of `FrameThreads`.
+ * @param begin creates the state that is kept for one render
+ * @param handle does one piece of work; `transfer` is memory whose ownership moves with the answer
  */
 export function serveFrames<Source, State, Work, Answer>(
   begin: (source: Source) => State,

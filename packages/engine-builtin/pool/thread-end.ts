@@ -1,9 +1,9 @@
 import { EngineInterruptedError } from '@semblance/engine-api/engine';
 
 /**
- * Returns what a thread that ended by itself takes with it: as with a process that died, another try may succeed.
- * What its error says is for the log, and not part of the message.
- * @param error what it ended with; undefined where it ended without one
+ * Returns the error for work that was lost when a thread ended by itself. The work may be tried again, as after the
+ * death of a process. The text of the thread's error goes to the log only.
+ * @param error the error that ended the thread; undefined if there was none
  */
 export function threadEnd(what: string, error: unknown, code: number): EngineInterruptedError {
   const outOfMemory = (error as NodeJS.ErrnoException | undefined)?.code === 'ERR_WORKER_OUT_OF_MEMORY';

@@ -7,9 +7,9 @@ const SIZE = 256;
 const SWAPS = 3;
 
 /**
- * Runs both networks and a few small swaps before a thread's first job: until its code has been compiled and its memory
- * touched, a swap takes two to three times as long.
- * @param videos whether videos will be rendered too: the threads that draw into their frames are started as well
+ * Runs both networks and a few small swaps before the first job of a thread. Before its code is compiled and its
+ * memory touched, a swap takes two to three times as long.
+ * @param videos whether videos will be rendered too, so that the frame threads are started as well
  */
 export async function warmUp(finder: FaceFinder, videos: boolean): Promise<void> {
   const picture = shades();
@@ -25,7 +25,7 @@ export async function warmUp(finder: FaceFinder, videos: boolean): Promise<void>
   await warmUpSwaps(swapThreads(), picture, face);
 }
 
-/** A picture of skin's colour under light from one side: nothing is to be seen on it. */
+/** Returns a picture of skin colour, lit from one side, without any face. */
 function shades(): Picture {
   const data = new Uint8Array(SIZE * SIZE * 3);
   for (let i = 0; i < SIZE * SIZE; i++) {

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { threadEnd } from './thread-end.ts';
 import { WorkerPool } from './worker-pool.ts';
 
-/** A thread that speaks the protocol and does what the input `image` says. */
+/** Code of a thread that speaks the protocol and does what the input `image` says. */
 const THREAD = `
 import { parentPort } from 'node:worker_threads';
 import { threadStarted } from '${new URL('../../vision/models/thread-gate.ts', import.meta.url)}';
@@ -122,7 +122,7 @@ describe('worker pool', () => {
   });
 
   it('ends a thread that does not listen, within a second of the cancellation', async () => {
-    // The best of a few: a busy machine adds to each what is not the pool's doing.
+    // Takes the best of several runs, because a busy machine slows each of them.
     let quickest = Number.POSITIVE_INFINITY;
     for (let left = 3; left > 0 && quickest >= 1000; left--) {
       await pool.warmUp(new AbortController().signal);

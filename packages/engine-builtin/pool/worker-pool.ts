@@ -5,14 +5,14 @@ import { createThreadGate, endThread, type ThreadGate } from '@semblance/vision/
 import type { FromWorker, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
 import { threadEnd } from './thread-end.ts';
 
-/** How long a cancelled render may take to notice before its thread is ended. */
+/** Time in which a cancelled render must stop before its thread is terminated, in ms. */
 const CANCEL_GRACE_MS = 500;
 
 export interface WorkerPoolOptions {
   readonly threads: number;
   /** Entry file of the threads. */
   readonly entry?: URL;
-  /** Is told about every thread that ended by itself. */
+  /** Called for each thread that ended by itself. */
   readonly onCrash: (error: Error) => void;
 }
 
@@ -29,7 +29,7 @@ interface Task {
 
 interface Slot {
   worker: Worker | undefined;
-  /** Of this worker. */
+  /** Gate of this worker. */
   gate: ThreadGate;
   task: Task | undefined;
   id: number;
@@ -38,8 +38,8 @@ interface Slot {
 }
 
 /**
- * Worker threads that render one job each, first come first served. A thread that dies interrupts its own job only, and
- * another takes its place.
+ * Worker threads that render one job each, in the order of arrival. A thread that dies interrupts only its own job,
+ * and another thread replaces it.
  */
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
@@ -60,7 +60,7 @@ export class WorkerPool {
     }));
   }
 
-  /** Thread ids of the running workers, for diagnosis. */
+  /** Ids of the running threads, for diagnosis. */
   get threadIds(): number[] {
     return this.#slots.flatMap((slot) => (slot.worker ? [slot.worker.threadId] : []));
   }
@@ -71,7 +71,7 @@ export class WorkerPool {
     await Promise.all(Array.from({ length: idle }, () => this.#submit(undefined, signal, () => undefined)));
   }
 
-  /** Renders a piece of work. Rejects with the signal's reason once it is aborted, within a second. */
+  /** Renders a piece of work. Rejects with the signal's reason within a second after it is aborted. */
   async render(
     work: RenderWork,
     signal: AbortSignal,
@@ -82,7 +82,7 @@ export class WorkerPool {
     return result;
   }
 
-  /** Ends all threads; jobs that run or wait fail. */
+  /** Ends all threads. Running and waiting jobs fail. */
   async close(): Promise<void> {
     this.#closed = true;
     const error = engineClosed();
@@ -163,15 +163,15 @@ export class WorkerPool {
       if (task) settle(task, () => task.reject(task.signal.aborted ? task.signal.reason : error));
       if (this.#closed) return;
       this.#dispatch();
-      // Not a thread that died warming up: that would go on for ever.
+      // A thread that died while it warmed up is not warmed up again, to avoid an endless loop.
       if (task?.work && !slot.task) this.#warmUpAgain(slot);
     });
-    // Only a thread with a job keeps the process alive.
+    // An idle thread must not keep the process alive.
     worker.unref();
     return worker;
   }
 
-  /** A thread in the place of one that died, so that the next render finds it as warm. */
+  /** Warms up the thread that replaces a dead one, so that the next render finds it ready. */
   #warmUpAgain(slot: Slot): void {
     const nothing = () => undefined;
     this.#start(slot, {
@@ -212,13 +212,13 @@ export class WorkerPool {
     if (!slot) return;
     if (slot.cancelled) Atomics.store(slot.cancelled, 0, 1);
     slot.worker?.postMessage({ type: 'cancel', id: slot.id } satisfies ToWorker);
-    // A single long step (decoding or encoding a huge picture) does not look at the flag.
+    // One long step, such as decoding a huge picture, does not check the flag.
     slot.graceTimer = setTimeout(() => this.#abandon(slot, task), CANCEL_GRACE_MS);
   }
 
   /**
-   * Gives up on a thread that did not notice the cancellation. It runs no JavaScript of the render any more, so it
-   * writes nothing, but its end waits for the native call that it is in; its place is taken at once.
+   * Abandons a thread that did not react to the cancellation and replaces it at once. It runs no more JavaScript of
+   * the render, so it writes nothing, but it ends only when its native call returns.
    */
   #abandon(slot: Slot, task: Task): void {
     const { worker, gate } = slot;

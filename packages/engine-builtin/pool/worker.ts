@@ -13,7 +13,7 @@ import { madeOnce } from './made-once.ts';
 import type { FromWorker, ToWorker, WorkerFailure } from './protocol.ts';
 import { warmUp } from './warm-up.ts';
 
-/** Entry of a worker thread: holds the networks and renders one job at a time. */
+/** Entry file of a worker thread, which holds the networks and renders one job at a time. */
 
 class CancelledError extends Error {
   override readonly name = 'CancelledError';
@@ -79,7 +79,7 @@ async function render(
       onProgress: (fraction, stage) => send({ type: 'progress', id, fraction, stage }),
     });
   } catch (error) {
-    // What a cancelled step throws is not a fault of its own.
+    // An error that a cancelled step throws is no fault of its own.
     throw controller.signal.aborted ? controller.signal.reason : error;
   } finally {
     running.delete(id);
@@ -89,7 +89,7 @@ async function render(
 function describe(error: unknown): WorkerFailure {
   if (error instanceof CancelledError) return { code: 'cancelled', message: error.message, stack: undefined };
   const lack = exhausted(error);
-  // The path is for the log, which has what an engine prints.
+  // The path goes to the log only, which records what an engine prints.
   if (lack) console.warn(`${lack.message}: ${describeError(error)}`);
   if (lack) return { code: lack.code, message: lack.message, stack: undefined };
   if (error instanceof RenderError || error instanceof EngineInterruptedError)

@@ -19,7 +19,7 @@ const lips = box(35, 70, 65, 80);
 const skin = box(10, 10, 90, 90);
 for (let i = 0; i < skin.data.length; i++) if (lips.data[i]) skin.data[i] = 0;
 
-/** A face of one colour with lips of another, under light that may differ from place to place. */
+/** A face of one colour with lips of another, under light that varies by place. */
 function lit(light: (x: number, y: number) => Rgb): RgbImage {
   const data = new Float32Array(SIZE * SIZE * 3);
   for (let i = 0; i < SIZE * SIZE; i++) {
@@ -36,7 +36,7 @@ function at(image: RgbImage, x: number, y: number): Rgb {
 }
 
 const blueness = ([, g, b]: Rgb): number => b / g;
-/** Blue light on the right side of a face. */
+/** Blue light on the right half of a face. */
 const halfBlue = (x: number): Rgb => (x > 50 ? [0.75, 0.9, 1.6] : [1, 1, 1]);
 
 function evened(image: RgbImage): RgbImage {

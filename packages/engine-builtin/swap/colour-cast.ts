@@ -3,41 +3,41 @@ import { blur, type Plane, plane, sample, smoothstep } from '@semblance/vision/p
 import { select } from '@semblance/vision/plane/select';
 import { luma } from './light.ts';
 
-/** Width of the surroundings in which the colour is averaged, as a share of the face's. */
+/** Width of the neighbourhood over which colour is averaged, as a share of the face width. */
 const AROUND = 0.045;
-/** Width over which the lips' edge is softened, likewise. */
+/** Width over which the edge of the lips is softened, as a share of the face width. */
 const LIPS_EDGE = 0.008;
-/** States where little is seen around, the usual colour counts this much. */
+/** Weight of the usual colour; it dominates where little skin is visible nearby. */
 const USUAL_WEIGHT = 0.02;
 /**
- * How far skin may differ in colour from the rest of its face, as the natural logarithms of the ratios of red and of
- * blue to green: up to the first it is blood, tan and make-up, from the second on it is light.
+ * Range in which skin may differ in colour from the rest of its face, as natural logarithms of the ratios of red
+ * and blue to green. Below the first value the cause is blood, tan or make-up; above the second it is light.
  */
 const OWN_VARIATION = [0.1, 0.24] as const;
-/** Brightness relative to the usual one from which a pixel's colour says something, and from which it says all. */
+/** Brightness relative to the usual one from which a pixel's colour counts, and from which it counts fully. */
 const TELLING = [0.4, 0.75] as const;
-/** From so many pixels a median is taken. */
+/** Number of pixels from which a median is taken. */
 const SAMPLES = 600;
-/** So many of the pixels looked at must be of one kind, that their usual colour is known. */
+/** Fewest pixels of one kind (skin or lips) from which their usual colour is known. */
 const LEAST = 15;
-/** Added to each channel, so that dark pixels have no wild ratios. */
+/** Added to each channel, so that dark pixels have no extreme ratios. */
 const DARK = 8;
-/** Light is smooth: every so many pixels, both ways, are looked at. */
+/** Step between the pixels that are examined, in both directions; light is smooth. */
 const COARSENESS = 2;
 
-/** Holds what red and blue have too much against green, natural logarithms of ratios, on a grid that much coarser. */
+/** Excess of red and blue over green, as natural logarithms of ratios, on a grid coarser by COARSENESS. */
 export interface ColourCast {
   readonly red: Plane;
   readonly blue: Plane;
 }
 
 /**
- * Finds coloured light that falls on a part of a face: skin is one person's, so it is what the skin's colours have in
- * a place beyond their usual balance. Lips are of one colour as well, and lit as the skin around them.
- * @param skin 1 on skin that is seen, that of the lids and the nose included; what is dark there (lashes, nostrils,
- * hair of the brows) says little
- * @param lips 1 on lips that are seen, without the opening of the mouth
- * @returns undefined if no coloured light falls on it
+ * Finds coloured light on a part of a face. All skin belongs to one person, so a local deviation from its usual
+ * colour balance is light. Lips have a colour of their own and the light of the skin around them.
+ * @param skin 1 on visible skin, including lids and nose; dark pixels in it (lashes, nostrils, brow hair) count
+ * little
+ * @param lips 1 on visible lips, without the opening of the mouth
+ * @returns undefined if no coloured light falls on the face
  */
 export function findCast(
   image: RgbImage,
@@ -72,7 +72,10 @@ export function findCast(
   return most > 0 ? { red, blue } : undefined;
 }
 
-/** By how much the colour around each pixel differs from the usual one of an area; undefined of too small an area. */
+/**
+ * Returns how much the colour around each pixel differs from the usual colour of an area; undefined for an area
+ * that is too small.
+ */
 function excess(image: RgbImage, all: Plane, faceWidth: number): ColourCast | undefined {
   const area = thinned(all);
   const { width, height } = area;
@@ -124,7 +127,7 @@ function thinned(source: Plane): Plane {
   return out;
 }
 
-/** The median of every so many of an area's values. */
+/** Returns the median of every `step`-th value of an area. */
 function median(values: Plane, area: Plane, step: number): number {
   const some: number[] = [];
   let count = 0;
@@ -146,8 +149,8 @@ function mean(values: Plane, area: Plane): number {
 }
 
 /**
- * Takes coloured light off a picture of a face, which it changes; brightness stays.
- * @param scale pixels of the grid on which it was found per pixel of the image
+ * Removes coloured light from a picture of a face in place. Brightness stays the same.
+ * @param scale grid pixels per image pixel
  */
 export function takeOffCast(image: RgbImage, { red, blue }: ColourCast, scale: number): void {
   const { width, height, data } = image;

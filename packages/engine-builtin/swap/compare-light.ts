@@ -5,7 +5,7 @@ import { type FaceZones, plainSkin } from './face-zones.ts';
 import { type LightField, matchLight } from './light.ts';
 import type { SourceFace } from './source-face.ts';
 
-/** How much skin that was filled in tells about the light on the source. */
+/** Weight of filled-in skin when the light on the source is estimated. */
 const FILLED_WEIGHT = 0.15;
 
 export interface LightParts {
@@ -14,12 +14,12 @@ export interface LightParts {
   readonly own: WarpMap;
   readonly covered: Plane;
   readonly shown: Plane;
-  /** 1 near the edge of what is replaced, to 0 inside: where the light must match closely, and the relief. */
+  /** From 1 near the edge of the replaced area, where light and relief must match closely, to 0 inside. */
   readonly edge: Plane;
   readonly rim: Plane;
 }
 
-/** Compares the light on both faces where both show their skin. */
+/** Compares the light on both faces where both show skin. */
 export function compareLight(
   target: RgbImage,
   source: SourceFace,
@@ -55,7 +55,7 @@ export function compareLight(
   return matchLight({ own: here, other: there, weight, edge: parts.edge, rim: parts.rim, faceWidth, relief });
 }
 
-/** How much stronger the fine relief of the target's skin is than the source's, both relative to their brightness. */
+/** Returns the ratio of the target's fine skin relief to the source's, each relative to its brightness. */
 function reliefRatio(
   own: readonly Plane[],
   other: readonly Plane[],

@@ -8,7 +8,7 @@ import type { SwapPlan } from './swap-plan.ts';
 import { applyTone } from './tone.ts';
 
 /**
- * Draws a planned swap into the picture at the picture's own resolution. Pixels whose share of the new face is zero
+ * Draws a planned swap into the picture at the resolution of the picture. Pixels without a share of the new face
  * are not written at all.
  */
 export function compose(picture: Picture, plan: SwapPlan, source: SourceFace): void {
@@ -57,7 +57,7 @@ export function compose(picture: Picture, plan: SwapPlan, source: SourceFace): v
       if (alpha < 0.002) continue;
       const keep = between(values, i + 1, j + 1, u);
       if (keep < 0.998) {
-        // Where nothing is known `keep` is 1 all around; what rounding leaves is not worth a special case.
+        // Where nothing is known, `keep` is 1 all around, so rounding errors have no effect.
         const by = 1 / Math.max(between(values, i + DIRECT + 2, j + DIRECT + 2, u), 1e-6);
         const sourceX = between(values, i + DIRECT, j + DIRECT, u) * by;
         const sourceY = between(values, i + DIRECT + 1, j + DIRECT + 1, u) * by;
@@ -94,7 +94,7 @@ export function compose(picture: Picture, plan: SwapPlan, source: SourceFace): v
   }
 }
 
-/** First of the three fields of each map in the bundle that the pixels are read from. */
+/** Index of the first of the three fields of each map in the bundle. */
 const DIRECT = 5;
 const OWN = 8;
 const FIELDS = 11;
@@ -104,7 +104,7 @@ function between(values: Float32Array, i: number, j: number, u: number): number 
   return left + ((values[j] as number) - left) * u;
 }
 
-/** The columns of a row of the bundle in which the face has any share: the first, and the one after the last. */
+/** Returns the columns of a bundle row in which the face has a share: the first one, and the one after the last. */
 function spanOf(values: Float32Array, width: number): { start: number; end: number } {
   let start = 0;
   let end = width;
@@ -113,7 +113,7 @@ function spanOf(values: Float32Array, width: number): { start: number; end: numb
   return { start, end };
 }
 
-/** A map as fields that may be averaged: pixels that it does not cover weigh nothing. */
+/** Converts a map into fields that can be averaged; uncovered pixels weigh nothing. */
 function places(map: WarpMap): Plane[] {
   const { width, height } = map.x;
   const out = [plane(width, height), plane(width, height)] as const;
@@ -129,12 +129,12 @@ function toSample(value: number, depth: number): number {
   return ((value <= 0 ? 0 : value >= 255 ? 255 : value) * depth + 0.5) | 0;
 }
 
-/** Largest amplitude that counts as texture of the skin. */
+/** Largest amplitude that counts as skin texture. */
 const GRAIN_LIMIT = 10;
 
 /**
- * Adds the finest texture of the picture at this very place (film grain, sensor noise, pores) to a face that was
- * enlarged and so has none of its own: without it the face looks pasted in, too smooth for its surroundings.
+ * Adds the finest texture of the picture at this place (film grain, sensor noise, pores) to a face that was
+ * enlarged and so has none. Without it the face looks too smooth and pasted in.
  */
 function addGrain(rgb: Float32Array, before: Samples, x: number, y: number, share: number): void {
   const { width, height, data, channels, unit, green } = before;
@@ -161,7 +161,7 @@ function addGrain(rgb: Float32Array, before: Samples, x: number, y: number, shar
   rgb[2] = (rgb[2] as number) + grain;
 }
 
-/** Part of a picture as it was, in its own samples. */
+/** A part of the original picture, in its own sample format. */
 interface Samples {
   readonly width: number;
   readonly height: number;
@@ -169,7 +169,7 @@ interface Samples {
   readonly data: Uint8Array | Uint16Array;
   /** Factor from samples to 0–255. */
   readonly unit: number;
-  /** Places of green and blue in a pixel; grey stands for all. */
+  /** Offsets of green and blue in a pixel; 0 for grey, which stands for all channels. */
   readonly green: number;
   readonly blue: number;
 }

@@ -14,7 +14,10 @@ function box(left: number, top: number, right: number, bottom: number): Plane {
 const crossed = [box(45, 40, 55, 50), box(10, 40, 25, 50), box(75, 40, 90, 50)] as const;
 const zones = { noseRoot: crossed[0], rightTemple: crossed[1], leftTemple: crossed[2] } as FaceZones;
 
-/** Unlike skin in every so-manieth pixel, of the whole face or of what a frame crosses. */
+/**
+ * Returns an unlikeness plane in which every `every`-th pixel, of the whole face or of the frame's zones, is unlike
+ * skin.
+ */
 function unlike(every: number, where: readonly Plane[]): Plane {
   const out = plane(SIZE, SIZE);
   for (let i = 0; i < out.data.length; i++) {

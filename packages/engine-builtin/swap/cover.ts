@@ -6,52 +6,51 @@ import { type FaceZones, plainSkin } from './face-zones.ts';
 import { closedContour, edgeStrength } from './rim.ts';
 import { skinDistance } from './skin.ts';
 
-/** Unlikeness to the face's skin that counts only beside something clearly unlike, and that is clear by itself. */
+/** Thresholds of unlikeness to skin: `weak` counts only beside something `clear`. */
 export interface CoverThresholds {
   readonly weak: number;
   readonly clear: number;
-  /** How far around it still belongs to it, as a share of the face's width. */
+  /** Width of the margin around a covered area that belongs to it, as a share of the face width. */
   readonly margin: number;
 }
 
 /**
- * A part of either face that is wrongly taken for something in front costs likeness: filled in on the source, kept on
- * the target. Hair dragged along with a source is seen at once, so it needs a little less evidence there.
+ * Covers that are found by mistake cost likeness: the source is filled in, or the target is kept. Hair carried over
+ * with a source is seen at once, so the source needs a little less evidence.
  */
 export const SOURCE_COVER: CoverThresholds = { weak: 1.3, clear: 2, margin: 0.016 };
 export const TARGET_COVER: CoverThresholds = { weak: 1.45, clear: 2, margin: 0.01 };
-/** Frames are thin and often half transparent. */
+/** Threshold for the frames of glasses, which are thin and often half transparent. */
 const FRAME = 0.95;
 const CLEAR_FRAME = 1.5;
 /**
- * Unlikeness up to which, and brightness relative to skin from which, a pixel is surely skin; and its distance from
- * others.
+ * Unlikeness up to which a pixel is surely skin, its brightness relative to skin from which it is, and its distance
+ * from other pixels.
  */
 const CLEAN = 1.15;
 const CLEAN_SHADE = 0.8;
 const CLEAN_MARGIN = 0.02;
-/** How far beside a brow hair is followed, and how dark it is there. */
+/** Distance beside a brow to which hair is followed, as a share of the face width, and its darkness. */
 const BROW_REACH = 0.06;
 const BROW_SHADE = 0.55;
 
-/** Holds what lies in front of one face. */
+/** Objects in front of one face. */
 export interface Cover {
-  /** Share of each pixel that hair, a hand, a frame and the like cover. */
+  /** Share of each pixel that hair, a hand, a frame or the like covers. */
   readonly front: Plane;
-  /** Share of each pixel that the frame alone covers. */
+  /** Share of each pixel that the frame of glasses alone covers. */
   readonly frame: Plane;
-  /** 1 on what may be skin, by its colour and brightness alone; what is brighter than skin may be a highlight. */
+  /** 1 on what may be skin by its colour and brightness; brighter pixels may be highlights. */
   readonly skinlike: Plane;
-  /** 1 on skin that surely nothing covers: well away from anything unlike skin. */
+  /** 1 on skin that surely nothing covers, at a distance from everything unlike skin. */
   readonly clean: Plane;
-  /** Tells whether the face wears glasses. */
   readonly hasGlasses: boolean;
 }
 
 /**
- * Finds what lies in front of a face. Nothing is known about the things themselves: they are what is not this face's
- * skin, holds together (hysteresis thresholding, Canny 1986) and comes in from the outline, as hair, hands and the
- * temples of glasses do. Marks within the face (moles, wrinkles, shadows of the nose) are the face.
+ * Finds objects in front of a face without a model of the objects. An object is unlike this face's skin, is
+ * connected (hysteresis thresholding, Canny 1986) and enters from the outline, as hair, hands and the temples of
+ * glasses do. Marks inside the face (moles, wrinkles, the shadow of the nose) belong to the face.
  * @param faceWidth width of the face in pixels of the image
  */
 export function findCover(
@@ -64,7 +63,7 @@ export function findCover(
   const { width, height } = image;
   const skin = plainSkin(zones);
   const inside = distanceInside(zones.face);
-  // Judged a little beyond the outline as well: what comes in from there must not end at the very edge.
+  // The judged area reaches a little beyond the outline, so that objects that enter there do not end at the edge.
   const judged = plane(width, height);
   const wider = grow(zones.face, 0.06 * faceWidth);
   const features = plane(width, height);
@@ -83,14 +82,14 @@ export function findCover(
   const hasGlasses = wearsGlasses(zones, distance, skin);
   const plain = { ...distance, data: distance.data.slice() };
   for (let i = 0; i < distance.data.length; i++) {
-    // Hair is dark whatever the exposure; in a dark picture its colour says little.
+    // Hair is dark at any exposure, while its colour says little in a dark picture.
     const dark = 1.3 * clear * (1 - smoothstep(0.35, 0.65, likeness.shade.data[i] as number));
     if (judged.data[i]) distance.data[i] = Math.max(distance.data[i] as number, dark);
   }
   const lift = evidenceNeeded(likeness.shade, zones, inside, faceWidth);
   const unlike = plane(width, height);
   for (let i = 0; i < unlike.data.length; i++) {
-    // Frames touch wrinkles: beside glasses, what lies in front is looked for outside of their area only.
+    // Frames touch wrinkles, so with glasses other objects are searched outside the area of the glasses only.
     const looked = judged.data[i] === 1 && !(hasGlasses && zones.glasses.data[i] === 1);
     unlike.data[i] = looked
       ? smoothstep(weak - 0.15, weak + 0.15, (distance.data[i] as number) - (lift.data[i] as number))
@@ -103,7 +102,8 @@ export function findCover(
       (inside.data[i] as number) < 0.08 * faceWidth
     );
   });
-  // What is as dark as hair beside a brow that hair reaches is that hair: else the brow would be carried over with it.
+  // Pixels as dark as hair, beside a brow that hair reaches, belong to that hair. Otherwise the brow would be
+  // carried over with it.
   const reached = grow(front, BROW_REACH * faceWidth);
   for (let i = 0; i < front.data.length; i++) {
     const dark = besideBrows.data[i] && (likeness.shade.data[i] as number) < BROW_SHADE;
@@ -125,8 +125,8 @@ export function findCover(
 }
 
 /**
- * How much more unlike skin a pixel must be, the deeper in the face it lies. What hides the middle of a face is most
- * often hair, much darker than skin; what is brighter or of another colour there is light.
+ * Returns how much more unlike skin a pixel must be, growing with its depth inside the face. In the middle of a
+ * face, an object is most often hair and much darker than skin; brighter or coloured areas there are light.
  */
 function evidenceNeeded(shade: Plane, zones: FaceZones, inside: Plane, faceWidth: number): Plane {
   const out = plane(shade.width, shade.height);
@@ -142,7 +142,10 @@ function evidenceNeeded(shade: Plane, zones: FaceZones, inside: Plane, faceWidth
   return out;
 }
 
-/** A face under patchy light is unlike itself in many places: then only what is more unlike than that counts. */
+/**
+ * Normalises the unlikeness by that of the face itself, because a face in patchy light is unlike itself in many
+ * places.
+ */
 function calibrated(distance: Plane, skin: Plane, inside: Plane, faceWidth: number): Plane {
   const found = new Float32Array(Math.ceil(skin.data.length / 3));
   let count = 0;
@@ -158,8 +161,8 @@ function calibrated(distance: Plane, skin: Plane, inside: Plane, faceWidth: numb
 }
 
 /**
- * The frame of a pair of glasses: a band along the rim of each lens, and what is unlike skin at the root of the nose
- * and at the temples.
+ * Finds the frame of a pair of glasses: a band along the rim of each lens, and pixels unlike skin at the nasal root
+ * and the temples.
  */
 function findFrame(
   image: RgbImage,
@@ -215,7 +218,7 @@ function drawLine(target: Plane, line: readonly number[], radius: number): void 
   }
 }
 
-/** The connected parts of a mask (≥ 0.5) that hold at least one seed. */
+/** Returns the connected parts of a mask (≥ 0.5) that contain at least one seed. */
 export function hysteresis(mask: Plane, seed: (index: number) => boolean): Plane {
   const { width, height, data } = mask;
   const out = plane(width, height);
@@ -241,7 +244,10 @@ export function hysteresis(mask: Plane, seed: (index: number) => boolean): Plane
   return out;
 }
 
-/** A frame crosses the root of the nose and the temples: unlike skin in both places, and more so than elsewhere. */
+/**
+ * Returns whether the face wears glasses. A frame crosses the nasal root and the temples, so both are more unlike
+ * skin than the rest.
+ */
 export function wearsGlasses(zones: FaceZones, distance: Plane, skin: Plane): boolean {
   const share = (zone: Plane): number => {
     let count = 0;
@@ -255,7 +261,7 @@ export function wearsGlasses(zones: FaceZones, distance: Plane, skin: Plane): bo
   };
   const bridge = share(zones.noseRoot);
   const temples = [share(zones.rightTemple), share(zones.leftTemple)] as const;
-  // Noise, shadows and cracked paint are unlike skin all over a face, a frame only where it lies.
+  // Noise, shadows and cracked paint are unlike skin all over a face; a frame is unlike skin only where it lies.
   const usual = share(skin);
   return bridge > Math.max(0.12, 1.7 * usual) && Math.min(...temples) > 0.08 && Math.max(...temples) > 0.15;
 }

@@ -12,15 +12,15 @@ import type { Point } from '@semblance/vision/picture';
 import { fillPolygon, grow, type Plane, plane } from '@semblance/vision/plane/plane';
 
 /**
- * Outline of what is replaced: the cheeks, the jaw and a band above the brows, well below the hairline. It follows
- * the oval from the right temple down and up to the left temple, then goes back across the forehead.
+ * Outline of the replaced area: the cheeks, the jaw and a band above the brows, well below the hairline. It follows
+ * the oval from the right temple down and up to the left temple, then returns across the forehead.
  */
 const REPLACED = [
   127, 234, 93, 132, 58, 172, 136, 150, 149, 176, 148, 152, 377, 400, 378, 379, 365, 397, 288, 361, 323, 454,
   356, 389, 301, 298, 333, 299, 337, 151, 108, 69, 104, 68, 71, 162,
 ] as const;
 
-/** Outline of the forehead: up from the right temple around the top of the oval, back along the brows. */
+/** Outline of the forehead: from the right temple up around the top of the oval, then back along the brows. */
 const FOREHEAD = [
   162, 21, 54, 103, 67, 109, 10, 338, 297, 332, 284, 251, 389, 368, 300, 293, 334, 296, 336, 9, 107, 66, 105,
   63, 70, 139,
@@ -31,7 +31,7 @@ export interface FaceZones {
   readonly face: Plane;
   readonly replaced: Plane;
   readonly eyes: Plane;
-  /** States what lies above the brows. */
+  /** The area above the brows. */
   readonly forehead: Plane;
   readonly brows: Plane;
   /** The brows without their surroundings. */
@@ -42,9 +42,9 @@ export interface FaceZones {
   /** The eyes without their surroundings. */
   readonly eyeOpenings: Plane;
   readonly eyeCentres: readonly Point[];
-  /** States where a pair of glasses sits: from the brows to the cheekbones and from temple to temple. */
+  /** The area where glasses sit: from the brows to the cheekbones and from temple to temple. */
   readonly glasses: Plane;
-  /** Places that a frame crosses. */
+  /** Areas that a frame crosses. */
   readonly noseRoot: Plane;
   readonly rightTemple: Plane;
   readonly leftTemple: Plane;
@@ -58,7 +58,7 @@ const NOSE_ROOT = [193, 168, 417, 465, 412, 351, 197, 122, 188, 245] as const;
 const RIGHT_TEMPLE = [130, 226, 113, 156, 139, 34, 227, 116, 111, 31, 25] as const;
 const LEFT_TEMPLE = [359, 446, 342, 383, 368, 264, 447, 345, 340, 261, 255] as const;
 
-/** @param points x and y of each mesh point in pixels of the grid, stride 2; `width` the face's in the same pixels */
+/** @param points x and y of each mesh point in grid pixels, stride 2; `width` is the face width in the same pixels */
 export function faceZones(
   points: Float32Array,
   size: { width: number; height: number },
@@ -96,7 +96,7 @@ export function faceZones(
   };
 }
 
-/** Returns where plain skin ought to be seen: the face without its features. */
+/** Returns where plain skin should be visible: the face without its features. */
 export function plainSkin(zones: FaceZones): Plane {
   const { width, height } = zones.face;
   const out = plane(width, height);

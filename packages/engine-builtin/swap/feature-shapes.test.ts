@@ -5,7 +5,10 @@ import { EYES, shapeEye, shapeLips } from './feature-shapes.ts';
 const POINTS = 468;
 const RIGHT = EYES[0];
 
-/** Points of both lips on ellipses around (100, 150); the mouth opens by `opening`, the lips add `thickness`. */
+/**
+ * Returns points of both lips on ellipses around (100, 150). The mouth opens by `opening`, and `thickness` is that
+ * of the lips.
+ */
 function mouth(shape: { width: number; opening: number; thickness: number }, dx = 0): Float32Array {
   const points = new Float32Array(POINTS * 3);
   const rings = [
@@ -25,7 +28,7 @@ function mouth(shape: { width: number; opening: number; thickness: number }, dx 
   return points;
 }
 
-/** An eye of one width and opening, tilted by an angle, around (60, 80). */
+/** Returns an eye of the given width and opening, rotated by an angle, around (60, 80). */
 function eye(shape: { width: number; opening: number; tilt: number }): Float32Array {
   const points = new Float32Array(POINTS * 3);
   for (const [ring, indices] of [RIGHT.outline, RIGHT.rings.slice(16)].entries()) {

@@ -31,21 +31,21 @@ export const EYES = [
   },
 ] as const;
 const EYE_SIZE = [0.84, 1.2] as const;
-/** Most that an eye is tilted towards the source's, radians. */
+/** Largest rotation of an eye towards the source's, in radians. */
 const EYE_TILT = 0.25;
-/** How much of the shape of the lids is the source's. */
+/** Share of the source in the shape of the lids, from 0 to 1. */
 const LID_SHAPE = 0.6;
-/** How nearly the opening of the target's eyes is kept: 1 keeps it, 0 takes the source's. */
+/** Share of the target's own eye opening that is kept: 1 keeps it, 0 takes the source's. */
 const OPENING_KEPT = 0.8;
-/** Opening of an eye relative to its width below which it is closed, and above which it is open. */
+/** Opening of an eye relative to its width, below which it is closed and above which it is open. */
 const CLOSED_EYE = 0.08;
 const OPEN_EYE = 0.16;
 
 /**
- * Gives the mouth the source's place, width and thickness of lips. Its opening, the inner edge of the lips, keeps
- * the target's shape, which is its expression.
+ * Gives the mouth the place, width and lip thickness of the source. The inner edge of the lips keeps the target's
+ * shape, which is its expression.
  * @param target x, y, z of each mesh point
- * @param posed the source's in the target's pose
+ * @param posed the source's points in the target's pose
  */
 export function shapeLips(target: Float32Array, posed: Float32Array, move: MovePoint): void {
   const centre = mean(target, LIP_POINTS);
@@ -68,8 +68,8 @@ export function shapeLips(target: Float32Array, posed: Float32Array, move: MoveP
 }
 
 /**
- * Gives an eye the source's place, size and tilt, and in part the shape of its lids. How far it is open stays nearly
- * as it is: that is expression. A closed eye keeps its shape.
+ * Gives an eye the place, size and tilt of the source, and in part the shape of its lids. Its opening, which is
+ * expression, nearly stays. A closed eye keeps its shape.
  */
 export function shapeEye(
   target: Float32Array,

@@ -13,7 +13,10 @@ function box(left: number, top: number, right: number, bottom: number, value = 1
   return out;
 }
 
-/** A face from row 10 to 90 of which what lies below row 40 is always replaced; the source shows the same places. */
+/**
+ * Returns the result for a face from row 10 to row 90 that is always replaced below row 40. The source shows the
+ * same places.
+ */
 function joined(clean: { target: Plane; source: Plane }): (x: number, y: number) => number {
   const zones = { face: box(10, 10, 90, 90), replaced: box(10, 40, 90, 90) } as FaceZones;
   const direct = emptyMap(SIZE, SIZE);

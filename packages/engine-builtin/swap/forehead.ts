@@ -4,13 +4,13 @@ import { hysteresis } from './cover.ts';
 import type { FaceZones } from './face-zones.ts';
 import type { SourceFace } from './source-face.ts';
 
-/** Radius of the narrowest piece of forehead worth replacing, as a share of the face's width. */
+/** Radius of the narrowest piece of forehead that is replaced, as a share of the face width. */
 const LEAST = 0.1;
 
 /**
- * The area that is always replaced, and of the forehead above it what joins it and is surely bare skin on both faces:
- * neither a fringe of the source is carried over nor one of the target painted over.
- * @param seen the source, and where the target surely shows skin
+ * Adds to the area that is always replaced the adjoining forehead that is surely bare skin on both faces. So no
+ * fringe of the source is carried over, and none of the target is painted over.
+ * @param seen where the source is visible, and where the target surely shows skin
  * @returns 1 where the target may be replaced
  */
 export function withForehead(

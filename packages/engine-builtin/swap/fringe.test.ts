@@ -9,7 +9,7 @@ import { sample } from '@semblance/vision/plane/plane';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { prepareSource } from './source-face.ts';
 
-/** Three women; the second's hair is tied back, and her forehead bare. */
+/** A picture of three women; the second has her hair tied back and a bare forehead. */
 const BARE = join(
   dirname(createRequire(import.meta.url).resolve('@vladmandic/face-api')),
   ...['..', 'demo', 'sample3.jpg'],
@@ -22,7 +22,7 @@ beforeAll(async () => {
   finder = new FaceFinder({ blazeface, facemesh });
 });
 
-/** How much of the face itself is seen at points of its mesh. */
+/** Returns how much of the face itself is visible at points of its mesh. */
 async function seenAt(file: string, place: number, points: readonly number[]): Promise<number[]> {
   const picture = await readPicture(file);
   const faces = await finder.find(picture, () => undefined);
@@ -36,7 +36,7 @@ async function seenAt(file: string, place: number, points: readonly number[]): P
 
 describe('a fringe on the source', () => {
   it('is not carried over, though it is nearly as fair as skin', async () => {
-    // Along the upper end of what is swapped of a forehead; then between the brows, the brows and a cheek.
+    // Points along the upper end of the replaced forehead, then between the brows, on the brows and on a cheek.
     const seen = await seenAt(ASTRONAUT, 0, [69, 108, 151, 337, 299, 9, 105, 334, 205]);
     for (const share of seen.slice(0, 5)) expect(share).toBeLessThan(0.3);
     // A strand of hair touches one of the brows.

@@ -2,17 +2,20 @@ import { blur, distanceInside, grow, type Plane, plane } from '@semblance/vision
 import { hysteresis } from './cover.ts';
 import type { FaceZones } from './face-zones.ts';
 
-/** How far below the top of the face hair surely begins there, as a share of the face's width. */
+/** Depth below the top of the face in which hair surely begins, as a share of the face width. */
 const TOP = 0.05;
-/** How far around a fringe single strands and its shadow still belong to it. */
+/**
+ * Width of the margin around a fringe that contains its single strands and its shadow, as a share of the face
+ * width.
+ */
 const MARGIN = 0.05;
 
 /**
- * Hair that hangs over a forehead. In front of the rest of a face hair is told by how unlike skin it is; a fair fringe
- * is nearly as like it as a shadow. On a forehead whatever is not plainly skin and hangs together with what is not at
- * its top is taken for hair: bare foreheads have nothing of the kind.
+ * Finds hair that hangs over a forehead. A fair fringe resembles skin nearly as much as a shadow does, so
+ * unlikeness to skin does not find it. On a forehead everything that is not plainly skin and is connected to such
+ * pixels at its top counts as hair; a bare forehead has none of them.
  * @param skinlike 1 on what may be skin
- * @returns share of each pixel
+ * @returns share of hair in each pixel
  */
 export function findFringe(skinlike: Plane, zones: FaceZones, faceWidth: number): Plane {
   const depth = distanceInside(zones.face);
@@ -22,7 +25,7 @@ export function findFringe(skinlike: Plane, zones: FaceZones, faceWidth: number)
   }
   const hair = hysteresis(unlike, (i) => (depth.data[i] as number) < TOP * faceWidth);
   const out = blur(grow(hair, MARGIN * faceWidth), 0.01 * faceWidth);
-  // Never over a brow: that is the person's own.
+  // A brow is never hair of a fringe: it belongs to the person.
   for (let i = 0; i < out.data.length; i++) if (zones.brows.data[i]) out.data[i] = 0;
   return out;
 }

@@ -4,39 +4,42 @@ import type { WarpMap } from '@semblance/vision/plane/warp-map';
 import type { FaceZones } from './face-zones.ts';
 import { luma } from './light.ts';
 
-/** Width of the surroundings in which brightness is averaged, as a share of the face's. */
+/** Width of the neighbourhood over which brightness is averaged, as a share of the face width. */
 const AROUND = 0.03;
-/** How much darker than the same place on the other side skin must be to count as hidden: natural logarithm. */
+/** How much darker than the mirrored place skin must be to count as hidden, as a natural logarithm. */
 const DARKER = 0.45;
-/** Least area that counts, as a share of the square of the face's width: less is a mole or the shadow of a feature. */
+/**
+ * Smallest area that counts, as a share of the squared face width. A smaller one is a mole or the shadow of a
+ * feature.
+ */
 const LEAST_AREA = 0.004;
-/** How far around it belongs to it. */
+/** Width of the margin around a hidden area that belongs to it, as a share of the face width. */
 const MARGIN = 0.02;
-/** The mirrored place must lie so far within the face, where surely nothing but the face is seen. */
+/** Least distance of the mirrored place from the edge of the visible face, as a share of the face width. */
 const WITHIN = 0.03;
-/** An eye is hidden with its brow if so much of the skin around both is, and shown if no more than that is. */
+/** An eye and its brow are hidden when more than this share of the skin around them is, and visible otherwise. */
 const EYE_HIDDEN = 0.3;
 const EYE_SHOWN = 0.12;
 const AROUND_EYE = 0.07;
-/** Added to brightness, so that dark pixels have no wild ratios. */
+/** Added to brightness, so that dark pixels have no extreme ratios. */
 const DARK = 8;
 
 export interface HiddenParts {
   readonly zones: FaceZones;
   /** Plain skin, without the features and their surroundings. */
   readonly plain: Plane;
-  /** 1 on skin that is seen, that of the lids and the nose included. */
+  /** 1 on visible skin, including lids and nose. */
   readonly skin: Plane;
-  /** 0 where something in front of the face was found, to 1. */
+  /** From 0, where something was found in front of the face, to 1. */
   readonly visible: Plane;
-  /** States where the face's mirror image shows each place. */
+  /** For each place, the place that the mirror image of the face shows there. */
   readonly mirror: WarpMap;
 }
 
 /**
- * Share of each pixel of a face that its other side shows better: what is much darker than there lies under strands
- * of hair or in a deep shadow. An eye is looked at as a whole with its brow, since half of it and half of the other
- * make none.
+ * Returns the share of each pixel that the other side of the face shows better: a place much darker than its mirror
+ * image lies under strands of hair or in a deep shadow. An eye is decided as a whole with its brow, because two
+ * halves of different eyes make none.
  */
 export function findHidden(image: RgbImage, parts: HiddenParts, faceWidth: number): Plane {
   const { zones, visible, mirror } = parts;
@@ -57,10 +60,7 @@ export function findHidden(image: RgbImage, parts: HiddenParts, faceWidth: numbe
   return blur(grow(hidden, MARGIN * faceWidth), 0.6 * MARGIN * faceWidth);
 }
 
-/**
- * By how much each place is lighter than the same on the other side, in the mean of its surroundings; natural
- * logarithm.
- */
+/** Returns how much brighter the mirrored place is, averaged over the neighbourhood, as a natural logarithm. */
 function lighterThanMirrored(image: RgbImage, { skin, mirror }: HiddenParts, sigma: number): Plane {
   const { width, height } = skin;
   const level = plane(width, height);
@@ -87,7 +87,7 @@ function lighterThanMirrored(image: RgbImage, { skin, mirror }: HiddenParts, sig
     sure.data[i] = both;
     if (both > 0) difference.data[i] = both * ((around.data[i] as number) - sample(around, x, y));
   }
-  // Continued into what is not known, the features above all.
+  // Extends the difference into unknown places, above all the features.
   const wide = blur(difference, 2 * sigma);
   const wideSure = blur(sure, 2 * sigma);
   const out = plane(width, height);
@@ -99,8 +99,8 @@ function lighterThanMirrored(image: RgbImage, { skin, mirror }: HiddenParts, sig
 }
 
 /**
- * Makes an eye and its brow hidden if the skin around them is and that around the other is not, else shown as a
- * whole.
+ * Hides an eye and its brow completely when the skin around them is hidden and the skin around the other eye is
+ * not; otherwise shows them completely.
  */
 function settleEyes(hidden: Plane, { zones, plain, mirror }: HiddenParts, faceWidth: number): void {
   const { width, height } = hidden;
@@ -132,7 +132,7 @@ function settleEyes(hidden: Plane, { zones, plain, mirror }: HiddenParts, faceWi
   }
 }
 
-/** The connected parts of a mask of 0 and 1 that have at least an area, in pixels. */
+/** Returns the connected parts of a 0/1 mask that have at least an area, in pixels. */
 function largeParts(mask: Plane, area: number): Plane {
   const { width, height, data } = mask;
   const out = plane(width, height);
@@ -141,7 +141,7 @@ function largeParts(mask: Plane, area: number): Plane {
     if (!data[start] || seen[start]) continue;
     const part = [start];
     seen[start] = 1;
-    // The list grows while it is gone through.
+    // The list grows during the iteration.
     for (const i of part) {
       const x = i % width;
       for (const j of [x > 0 ? i - 1 : -1, x + 1 < width ? i + 1 : -1, i - width, i + width]) {

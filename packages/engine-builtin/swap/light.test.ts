@@ -9,12 +9,15 @@ function even(value: number): Plane {
 }
 
 interface Relief {
-  /** Of the face's forms, and of its pores and wrinkles. */
+  /** Relief of the face's forms, and of its pores and wrinkles. */
   readonly broad: number;
   readonly fine: number;
 }
 
-/** Strength of the relief in the middle of a face, on a target so much darker or brighter than the source. */
+/**
+ * Returns the strength of the relief in the middle of a face, on a target that is darker or brighter than the
+ * source by `light`.
+ */
 function reliefAt(light: number): Relief {
   const other = [even(180), even(140), even(120)] as const;
   const own = [even(180 * light), even(140 * light), even(120 * light)] as const;
@@ -88,7 +91,7 @@ describe('the light of a swap', () => {
     const eye = Float32Array.of(200, 195, 190);
     relight(light, Float32Array.of(1, 0, 1), false, eye);
     const skin = 0.299 * 18 + 0.587 * 14 + 0.114 * 12;
-    // The white of an eye is a third brighter than the skin beside it in daylight.
+    // In daylight the white of an eye is a third brighter than the skin beside it.
     expect(eye[1] as number).toBeLessThan(1.9 * skin);
   });
 });

@@ -1,68 +1,76 @@
 import { type Bundle, blur, type Plane, plane, shrinkPlane, smoothstep } from '@semblance/vision/plane/plane';
 
-/** Light is smooth: it is compared on a grid this many times coarser than the work grid. */
+/** Factor by which the light grid is coarser than the work grid; light is smooth. */
 const COARSENESS = 4;
 
 export type Channels = readonly [Plane, Plane, Plane];
 
-/** How the light on the target differs from that on the source, on a coarse grid. */
+/** Difference of the light on the target from the light on the source, on a coarse grid. */
 export interface LightField {
   /** The fields of {@link LIGHT}. */
   readonly values: Bundle;
-  /** Work pixels per pixel of the grid. */
+  /** Work pixels per grid pixel. */
   readonly coarseness: number;
 }
 
-/** Places of the fields in a light field. */
+/** Indices of the fields in a light field. */
 export const LIGHT = {
   /** Strength of the source's relief in the result. */
   relief: 0,
   /** Ratio of brightness, target to source. */
   gain: 1,
-  /** Ratio of colour balance: red and blue against brightness. */
+  /** Ratio of colour balance, target to source: red and blue relative to brightness. */
   redGain: 2,
   blueGain: 3,
   /** Brightness of the source's skin. */
   sourceLevel: 4,
-  /** Three: what to add to each channel of the source once its relief has that strength. */
+  /** Three fields: the offset of each channel of the source after its relief has been scaled. */
   offset: 5,
-  /** Three: the target's skin. */
+  /** Three fields: the target's skin. */
   skin: 8,
-  /** Strength of the source's fine relief (pores, wrinkles, noise), and the brightness around it that it stands out from. */
+  /**
+   * Strength of the source's fine relief (pores, wrinkles, noise), and the brightness around it from which it
+   * stands out.
+   */
   fine: 11,
   middle: 12,
   count: 13,
 } as const;
 
 export interface LightInputs {
-  /** Red, green and blue of what is there, and of what will be put there, on the work grid. */
+  /** Red, green and blue of the target, and of the source that replaces it, on the work grid. */
   readonly own: Channels;
   readonly other: Channels;
-  /** How much each pixel tells about the light: 1 on skin that both show, 0 elsewhere. */
+  /** Weight of each pixel in the comparison: 1 on skin that both faces show, 0 elsewhere. */
   readonly weight: Plane;
-  /** 1 near the edge of the replaced area, where the match must be close, to 0 well inside. */
+  /** From 1 near the edge of the replaced area, where the light must match closely, to 0 well inside. */
   readonly edge: Plane;
-  /** 1 near that edge, where the relief is as weak as the target's, to 0 well inside, where it is the source's. */
+  /**
+   * From 1 near that edge, where the relief is as weak as the target's, to 0 well inside, where it is the source's.
+   */
   readonly rim: Plane;
   readonly faceWidth: number;
-  /** Relative strength of the relief that was there to that of the relief that will be put there. */
+  /** Ratio of the target's relief to the source's. */
   readonly relief: number;
 }
 
-/** Widths of the surroundings as shares of the face's: brightness within the face, its colour, both at the edge. */
+/**
+ * Widths of the neighbourhoods as shares of the face width: brightness inside the face, colour inside it, both at
+ * the edge.
+ */
 const BROAD = 0.3;
 const COLOUR = 0.2;
 const NARROW = 0.06;
-/** Most that the relief of a face (pores, wrinkles, noise) is strengthened or weakened, whatever the light. */
+/** Smallest and largest factor on the relief of a face (pores, wrinkles, noise), in any light. */
 const RELIEF_LIMITS = [0.6, 1.25] as const;
-/** The same well inside the face, where a weak relief would cost likeness and no edge can show. */
+/** The same limits well inside the face, where a weak relief costs likeness and no edge can show. */
 const INNER_RELIEF_LIMITS = [1, 1.25] as const;
 /**
- * How many times deeper relief may get relative to the light, in a fifth of the source's light and in a third of it or
- * more: more than that, and a face in the dark has black shadows.
+ * Largest ratio of relief to light, in a fifth of the source's light, and in a third of it or more. Beyond it a
+ * face in the dark has black shadows.
  */
 const MAX_CONTRAST = [1.4, 1.9] as const;
-/** The same of fine relief: in weak light deeper pores and wrinkles look like a crust. */
+/** The same limit for fine relief: in weak light deeper pores and wrinkles look like a crust. */
 const MAX_FINE_CONTRAST = 1.1;
 const GAIN_LIMITS = [0.03, 3] as const;
 const BALANCE_LIMITS = [0.3, 3] as const;
@@ -74,9 +82,9 @@ interface LocalMeans {
 
 /**
  * Compares the light on two faces by weighted local means (normalized convolution, Knutsson and Westin 1993).
- * Brightness is compared over broad surroundings inside the face, so that the new face keeps its own relief, and over
- * narrow ones at its edge, so that no seam shows; colour over narrower ones throughout, since coloured light falls in
- * patches.
+ * Inside the face brightness is compared over a wide neighbourhood, so that the new face keeps its own relief. At
+ * its edge it is compared over a narrow one, so that no seam shows. Colour is compared over a narrower one
+ * everywhere, because coloured light falls in patches.
  */
 export function matchLight(inputs: LightInputs): LightField {
   const weight = shrinkPlane(inputs.weight, COARSENESS);
@@ -137,7 +145,7 @@ export function matchLight(inputs: LightInputs): LightField {
   return { values: { width, height, fields, data }, coarseness: COARSENESS };
 }
 
-/** How much more of a channel the target's skin has than the source's, relative to their brightness. */
+/** Returns the ratio of a channel in the target's skin to that in the source's, relative to their brightness. */
 function balance(means: LocalMeans, channel: 0 | 2, i: number): number {
   const own = (at(means.own, channel, i) + 6) / (level(means.own, i) + 6);
   const other = (at(means.other, channel, i) + 6) / (level(means.other, i) + 6);
@@ -160,27 +168,33 @@ export function luma(r: number, g: number, b: number): number {
   return 0.299 * r + 0.587 * g + 0.114 * b;
 }
 
-/** How much of the colour of skin is taken from the skin that was there, and how much stronger colour may get. */
+/**
+ * Share of the skin colour that is taken from the target's skin, and the largest factor by which colour may get
+ * stronger.
+ */
 const SKIN_COLOUR = 0.5;
-/** The same under coloured light. */
+/** The same share under coloured light. */
 const CAST_COLOUR = 0.95;
 const SATURATION_LIMIT = 1.25;
 
-/** How many times brighter than the light on the skin the light on the eyes may be. */
+/** Largest ratio of the light on the eyes to the light on the skin. */
 const EYE_BRIGHTER = 1.15;
 
-/** Brightness relative to the skin around it below which skin counts as a deep wrinkle, and how much that is softened. */
+/**
+ * Brightness relative to the surrounding skin below which skin is a deep wrinkle, and the strength of its
+ * softening.
+ */
 const DEEP = 0.82;
 const SOFTENING = 2;
 
 /**
- * Places of what a pixel of the new face is, each from 0 to 1. In a typed array, since each number written into an object
- * is a new one to the garbage collector.
+ * Indices of the kinds of a pixel of the new face, each from 0 to 1. They are in a typed array, because each number
+ * written into an object is a new object for the garbage collector.
  */
 export const KIND = {
-  /** Inside an eye, whose white and iris have a colour of their own. */
+  /** Inside an eye, whose white and iris have colours of their own. */
   eye: 0,
-  /** On the lips, which may be of another colour than skin. */
+  /** On the lips, which may have another colour than skin. */
   lips: 1,
   /** On a feature, which may be much darker than skin. */
   feature: 2,
@@ -188,13 +202,13 @@ export const KIND = {
 } as const;
 
 /**
- * Lights one colour of the new face as the old one was lit. Relief is laid over the new local mean nearly as it was,
- * since multiplying it would blow up noise; what is much darker than the skin around it (pupils, brows, nostrils) is
- * multiplied, since adding would make it grey. The colour of skin is held near that of the skin that was there, so
- * that coloured light on the source leaves no patches.
- * @param light of this place, the fields of {@link LIGHT}
+ * Lights one colour of the new face as the target was lit. Relief is added to the new local mean, because
+ * multiplying it would amplify noise. Pixels much darker than the skin around them (pupils, brows, nostrils) are
+ * multiplied, because adding would turn them grey. The colour of skin is held near the target's skin, so that
+ * coloured light on the source leaves no patches.
+ * @param light the fields of {@link LIGHT} at this place
  * @param kind the fields of {@link KIND}
- * @param grey whether the source has no colour of its own
+ * @param grey whether the source has no colour
  */
 export function relight(light: Float32Array, kind: Float32Array, grey: boolean, rgb: Float32Array): void {
   let r = rgb[0] as number;
@@ -204,7 +218,7 @@ export function relight(light: Float32Array, kind: Float32Array, grey: boolean, 
   const gain = light[LIGHT.gain] as number;
   const red = (light[LIGHT.redGain] as number) - 1;
   const blue = (light[LIGHT.blueGain] as number) - 1;
-  // Deep wrinkles would look drawn on under another light: skin much darker than around it is brought nearer to it.
+  // Deep wrinkles would look drawn on under another light, so skin much darker than its surroundings is brightened.
   const own = luma(r, g, b) / ((light[LIGHT.sourceLevel] as number) + 1);
   const depth = (DEEP - own) * (1 - (kind[KIND.feature] as number));
   if (depth > 0) {
@@ -214,12 +228,13 @@ export function relight(light: Float32Array, kind: Float32Array, grey: boolean, 
     b *= softer;
   }
   const dark = 1 - smoothstep(0.35, 0.8, luma(r, g, b) / ((light[LIGHT.sourceLevel] as number) + 1));
-  // Where the two lights differ much in colour, the white of an eye follows; else it keeps its own colour.
+  // The white of an eye follows the light where the two lights differ much in colour; otherwise it keeps its own
+  // colour.
   const eye = kind[KIND.eye] as number;
   const lips = kind[KIND.lips] as number;
   const cast = smoothstep(0.1, 0.4, Math.max(Math.abs(red), Math.abs(blue)));
   const follow = 0.5 + 0.4 * cast;
-  // A little brighter than the skin around them in weak light, but never aglow.
+  // In weak light eyes are a little brighter than the skin around them, but never glow.
   const eyeGain = eye > 0 ? Math.min(gain ** 0.8, EYE_BRIGHTER * gain) : gain;
   const share = Math.max(dark, 0.9 * eye);
   const level = gain * (1 - eye) + eyeGain * eye;
@@ -228,7 +243,8 @@ export function relight(light: Float32Array, kind: Float32Array, grey: boolean, 
   const o0 = mix(r, r * relief - finer + (light[LIGHT.offset] as number), level + tint * red, share);
   const o1 = mix(g, g * relief - finer + (light[LIGHT.offset + 1] as number), level, share);
   const o2 = mix(b, b * relief - finer + (light[LIGHT.offset + 2] as number), level + tint * blue, share);
-  // Colour as differences from brightness: the pixel's own, and that of skin as bright as it here.
+  // Colour is handled as differences from brightness: the pixel's own, and that of equally bright skin at this
+  // place.
   const brightness = luma(o0, o1, o2);
   const k0 = light[LIGHT.skin] as number;
   const k1 = light[LIGHT.skin + 1] as number;

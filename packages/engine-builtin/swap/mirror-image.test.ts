@@ -7,14 +7,14 @@ import { mirrorImage, showOtherSide } from './mirror-image.ts';
 const SIZE = 40;
 const FEATURE = 30;
 
-/** Every pixel's colour, the same in all channels, by its column. */
+/** Returns an image whose colour depends on the column, with equal channels. */
 function image(colour: (x: number) => number): RgbImage {
   const data = Float32Array.from({ length: SIZE * SIZE * 3 }, (_, i) => colour(Math.floor(i / 3) % SIZE));
   return { width: SIZE, height: SIZE, data };
 }
 
 it('shows the other side where this one is hidden, as dark as the light is here, and nothing else', () => {
-  // Half as bright on the left; a dark stripe on the right at column 30, whose mirror image lies at column 9.
+  // The left half is half as bright. A dark stripe on the right at column 30 has its mirror image at column 9.
   const skin = image((x) => (x < 20 ? 80 : 160));
   const face = image((x) => (x < 20 ? 80 : 160) * (x === FEATURE ? 0.25 : 1));
   const before = face.data.slice();

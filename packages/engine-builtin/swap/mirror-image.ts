@@ -2,23 +2,23 @@ import { type RgbImage, sampleRgb } from '@semblance/vision/picture';
 import { blur, type Plane, plane, sample } from '@semblance/vision/plane/plane';
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
 
-/** Width of the surroundings that count as the light of a place, as a share of the face's. */
+/** Width of the neighbourhood whose mean is the light of a place, as a share of the face width. */
 const LIGHT_AROUND = 0.08;
-/** Most by which a colour is made lighter to fit the place it comes to. */
+/** Largest factor by which a colour is brightened to fit its new place. */
 const MAX_GAIN = 2.5;
 
-/** Holds what takes the place of the hidden parts of a face, on the coarse grid of its patch. */
+/** The content that replaces the hidden parts of a face, on the coarse grid of its patch. */
 export interface MirrorImage {
   /** Share of the mirror image. */
   readonly share: Plane;
   readonly map: WarpMap;
-  /** Smooth colour of the skin: red, green, blue. */
+  /** Smooth skin colour: red, green, blue. */
   readonly light: readonly Plane[];
 }
 
 /**
- * The mirror image of a face for its hidden parts.
- * @param skin the face's skin, features and hidden parts filled in
+ * Returns the mirror image of a face for its hidden parts.
+ * @param skin the skin of the face, with features and hidden parts filled in
  */
 export function mirrorImage(share: Plane, map: WarpMap, skin: RgbImage, faceWidth: number): MirrorImage {
   const light = channels(skin).map((channel) => blur(channel, LIGHT_AROUND * faceWidth));
@@ -26,9 +26,8 @@ export function mirrorImage(share: Plane, map: WarpMap, skin: RgbImage, faceWidt
 }
 
 /**
- * Puts a face's mirror image in place of its hidden parts, in the light of the side on which it comes to lie. Changes
- * the image.
- * @param scale pixels of the coarse grid per pixel of the image
+ * Replaces the hidden parts of a face by its mirror image, in the light of their own side. Changes the image.
+ * @param scale coarse grid pixels per image pixel
  */
 export function showOtherSide(image: RgbImage, { share, map, light }: MirrorImage, scale: number): void {
   const { width, height, data } = image;
@@ -38,7 +37,7 @@ export function showOtherSide(image: RgbImage, { share, map, light }: MirrorImag
       const gx = (x + 0.5) * scale;
       const gy = (y + 0.5) * scale;
       const part = sample(share, gx, gy);
-      // Beside the outline the map knows nothing, and cannot be read between pixels.
+      // The map has no values beside the outline, so it cannot be interpolated there.
       if (part < 0.004 || sample(map.covered, gx, gy) < 0.999) continue;
       const mx = sample(map.x, gx, gy);
       const my = sample(map.y, gx, gy);

@@ -46,7 +46,7 @@ describe('the other side of the mesh', () => {
 
 it('shows the place across the middle of a face that is the same on both sides', () => {
   const size = 200;
-  // A flat mask: the outline on a circle, everything else where its neighbours pull it.
+  // A flat mask: the outline on a circle, every other point at the mean of its neighbours.
   const points = new Float32Array(POINTS * 3);
   const outline = new Set<number>(FACE_OVAL);
   FACE_OVAL.forEach((point, k) => {
@@ -75,7 +75,7 @@ it('shows the place across the middle of a face that is the same on both sides',
   ] as const) {
     const i = y * size + x;
     expect(map.covered.data[i]).toBe(1);
-    // The triangles that divide their square the other way leave such a mask a little askew.
+    // Triangles that divide their square along the other diagonal make such a mask slightly asymmetric.
     expect(Math.abs((map.x.data[i] as number) - (size - x - 0.5))).toBeLessThan(3);
     expect(Math.abs((map.y.data[i] as number) - (y + 0.5))).toBeLessThan(3);
   }

@@ -4,15 +4,16 @@ import { FACE_TRIANGLES } from '@semblance/vision/face-topology';
 import { drawTriangles, emptyMap, type WarpMap } from '@semblance/vision/plane/warp-map';
 
 /**
- * For each point of the mesh the one on the other side of the face; for those on its middle line the point itself.
- * Followed from the outline, whose two sides are known, from triangle to triangle: opposite the same edge lies the same
- * point. Twelve triangles divide their square along the other diagonal on the other side, so most agreeing ones decide.
+ * For each mesh point the mirrored point on the other side of the face; points on the middle line are their own
+ * mirror images. The search starts at the outline, whose two sides are known, and goes from triangle to triangle:
+ * the points opposite the same edge mirror each other. Twelve triangles divide their square along the other
+ * diagonal, so the majority of edges decides.
  */
 export const MIRRORED: Uint16Array = followed();
 
 function followed(): Uint16Array {
   const key = (a: number, b: number): number => a * POINTS + b;
-  // By its directed edge, the third corner of a triangle.
+  // For each directed edge, the third corner of its triangle.
   const opposite = new Map<number, number>();
   for (let t = 0; t < FACE_TRIANGLES.length; t += 3) {
     const [a, b, c] = [0, 1, 2].map((k) => FACE_TRIANGLES[t + k] as number) as [number, number, number];
@@ -46,7 +47,10 @@ function followed(): Uint16Array {
   return Uint16Array.from(other);
 }
 
-/** For each pixel of a face on a grid, the place on it that its mirror image shows. @param points stride 3 */
+/**
+ * Returns for each grid pixel of a face the place that its mirror image shows.
+ * @param points mesh points, stride 3
+ */
 export function mirrorMap(points: Float32Array, size: { width: number; height: number }): WarpMap {
   const to = new Float32Array(POINTS * 2);
   const from = new Float32Array(POINTS * 2);

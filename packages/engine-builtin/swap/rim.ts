@@ -3,7 +3,7 @@ import { blur, type Plane, plane, sample } from '@semblance/vision/plane/plane';
 
 const ANGLES = 120;
 
-/** How strongly colour changes at each pixel, summed over the channels. */
+/** Returns the gradient magnitude at each pixel, summed over the colour channels. */
 export function edgeStrength(image: RgbImage, sigma: number): Plane {
   const { width, height } = image;
   const out = plane(width, height);
@@ -24,10 +24,10 @@ export function edgeStrength(image: RgbImage, sigma: number): Plane {
 }
 
 /**
- * The closed line around a point that follows the strongest edges: the rim of a lens. Found by dynamic programming
- * over directions (as active contours are: Amini, Weymouth and Jain 1990), once around from every start of a first,
- * free pass.
- * @param radii smallest and largest distance from the centre, and how they are stretched across (x over y)
+ * Returns the closed line around a point that follows the strongest edges: the rim of a lens. It is found by
+ * dynamic programming over directions (active contours: Amini, Weymouth and Jain 1990), once around from every
+ * start of a first, free pass.
+ * @param radii smallest and largest distance from the centre, and their aspect ratio (x over y)
  * @returns x and y in turn, in pixels of the edge plane
  */
 export function closedContour(
@@ -49,7 +49,7 @@ export function closedContour(
     }
   }
   const free = bestPath(gain, steps, undefined);
-  // A free path need not meet itself; its middle is trustworthy, so the second pass starts and ends there.
+  // A free path need not close. Its middle is reliable, so the second pass starts and ends there.
   const half = ANGLES / 2;
   const anchor = free[half] as number;
   const turned = new Float32Array(gain.length);

@@ -3,7 +3,7 @@ import { FACE_OVAL, LEFT_BROW, LEFT_EYE, RIGHT_BROW, RIGHT_EYE } from '@semblanc
 import { FACE_TRIANGLES } from '@semblance/vision/face-topology';
 import { EYES, shapeEye, shapeLips } from './feature-shapes.ts';
 
-/** Rotation (row-major 3 × 3), scale and shift that carry one point set onto another. */
+/** Rotation (row-major 3 × 3), scale and shift that map one point set onto another. */
 export interface Similarity {
   readonly rotation: readonly number[];
   readonly scale: number;
@@ -11,7 +11,7 @@ export interface Similarity {
 }
 
 /**
- * The similarity that carries `from` onto `to` with the least squares, by Horn's closed form over unit quaternions
+ * Returns the least-squares similarity that maps `from` onto `to`, by Horn's closed form over unit quaternions
  * (Horn 1987, "Closed-form solution of absolute orientation using unit quaternions").
  * @param weights one for each point, not negative
  */
@@ -78,7 +78,8 @@ function rotationFromCross(m: Float64Array): number[] {
     yz + zy,
     zz - xx - yy,
   ];
-  // The wanted eigenvector has the largest eigenvalue; a shift by the norm makes it the largest in size as well.
+  // The wanted eigenvector has the largest eigenvalue. A shift by the norm makes that eigenvalue the largest in
+  // magnitude too.
   const norm = Math.sqrt(n.reduce((sum, value) => sum + value * value, 0)) + 1e-12;
   const q = Float64Array.of(1, 0.01, 0.01, 0.01);
   const next = new Float64Array(4);
@@ -132,12 +133,15 @@ const NOSE = [
   429, 217, 437,
 ];
 
-/** Parts of the face whose place says whose face it is and not what it feels: they carry the alignment. */
+/** Mesh points that depend on the person and not on the expression; the alignment uses them. */
 const RIGID = [...RIGHT_EYE, ...LEFT_EYE, ...NOSE, 9, 8, 151, 10, 234, 454, 127, 356, 162, 389, 93, 323];
 
 const NEIGHBOURS = neighbours();
 
-/** The points that share an edge with each point, all in one list, and where those of each point begin in it. */
+/**
+ * Returns the points that share an edge with each point, all in one list, and the start of each point's neighbours
+ * in it.
+ */
 function neighbours(): { points: Uint16Array; starts: Uint16Array } {
   const sets = Array.from({ length: POINTS }, () => new Set<number>());
   for (let t = 0; t < FACE_TRIANGLES.length; t += 3) {
@@ -155,9 +159,9 @@ function neighbours(): { points: Uint16Array; starts: Uint16Array } {
 }
 
 /**
- * Returns where the target's points go when its face takes on the source's proportions: eyes, brows, nose and mouth
- * move to where the source has them in the target's pose, the outline stays, what lies between follows smoothly. Lips
- * and eyes take the source's shape as well, but keep the target's openings (its expression).
+ * Returns the target's points after its face takes on the source's proportions. Eyes, brows, nose and mouth move to
+ * their place in the source, in the target's pose; the outline stays; points between them follow smoothly. Lips and
+ * eyes also take the source's shape, but keep the target's openings (its expression).
  * @param amount 0 keeps the target's shape, 1 takes the source's
  * @returns x and y of each point, stride 2
  */
@@ -196,7 +200,7 @@ export function mixShape(
   return out;
 }
 
-/** Lets free points settle at the mean of their neighbours (a membrane over the mesh). */
+/** Moves each free point to the mean of its neighbours (a membrane over the mesh). */
 function relax(move: Float32Array, fixed: Uint8Array): void {
   for (let pass = 0; pass < 60; pass++) {
     for (let i = 0; i < POINTS; i++) {

@@ -2,7 +2,7 @@ import type { RgbImage } from '@semblance/vision/picture';
 import { blur, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
 import { select } from '@semblance/vision/plane/select';
 
-/** Brightness and two colour differences (ITU-R BT.601, full range, colour centred on 0). */
+/** Converts to brightness and two colour differences (ITU-R BT.601, full range, colour centred on 0). */
 export function opponent(image: RgbImage): { y: Plane; cb: Plane; cr: Plane } {
   const { width, height, data } = image;
   const out = { y: plane(width, height), cb: plane(width, height), cr: plane(width, height) };
@@ -18,7 +18,7 @@ export function opponent(image: RgbImage): { y: Plane; cb: Plane; cr: Plane } {
   return out;
 }
 
-/** Smallest deviation that counts as the skin's own variation: brightness, colour. */
+/** Smallest deviations that count as natural variation of skin: brightness, colour. */
 const FLOOR_BRIGHTNESS = 13;
 const FLOOR_COLOUR = 4.5;
 /** Brightness of skin in a well exposed picture, for which the floors hold. */
@@ -27,20 +27,21 @@ const TERMS = 6;
 const SAMPLES = 1200;
 const ROUNDS = 6;
 
-/** How the pixels of a face compare with its skin. */
+/** Comparison of the pixels of a face with its skin. */
 export interface SkinLikeness {
-  /** About 1 at the edge of what this skin does, large on other things. */
+  /** About 1 at the limit of this skin's variation, large on other things. */
   readonly distance: Plane;
-  /** Brightness relative to what skin would have at the place. */
+  /** Brightness relative to the expected brightness of skin at this place. */
   readonly shade: Plane;
 }
 
 /**
- * How unlike this face's own skin each pixel is: about 1 at the edge of what skin does here, large on hair, frames,
- * cloth. The model is the person's: brightness and colour as smooth (quadratic) fields over the face, so that light
- * from one side is no fault, fitted robustly (iteratively reweighted least squares, Tukey's biweight; Holland and
- * Welsch 1977) to the pixels that ought to be skin, so that what covers part of it does not count.
- * @param expected 1 where skin ought to be visible (the face without eyes, brows, lips, nostrils)
+ * Returns how unlike this face's own skin each pixel is: about 1 at the limit of the skin's variation, large on
+ * hair, frames and cloth. The model belongs to the person: brightness and colour are smooth (quadratic) fields over
+ * the face, so light from one side is no deviation. They are fitted to the pixels that should be skin, robustly
+ * against objects that cover part of it (iteratively reweighted least squares with Tukey's biweight; Holland and
+ * Welsch 1977).
+ * @param expected 1 where skin should be visible (the face without eyes, brows, lips, nostrils)
  * @param judged 1 where the distance is wanted; it may reach a little beyond `expected`
  */
 export function skinDistance(image: RgbImage, expected: Plane, judged: Plane): SkinLikeness {
@@ -49,7 +50,7 @@ export function skinDistance(image: RgbImage, expected: Plane, judged: Plane): S
   const soft = blur(y, 0.8);
   const all: number[] = [];
   for (let i = 0; i < expected.data.length; i++) if ((expected.data[i] as number) >= 0.5) all.push(i);
-  // Some hundreds of samples carry the fit as well as all of them.
+  // Some hundreds of samples give the same fit as all of them.
   const step = Math.max(1, Math.floor(all.length / SAMPLES));
   const inside = Int32Array.from(
     { length: Math.floor(all.length / step) },
@@ -58,7 +59,7 @@ export function skinDistance(image: RgbImage, expected: Plane, judged: Plane): S
   const out = plane(width, height);
   const shade = plane(width, height, 1);
   if (inside.length < 50) return { distance: out, shade };
-  // In a dark picture everything differs less.
+  // In a dark picture all differences are smaller.
   const usual = median(Float64Array.from(inside, (i) => soft.data[i] as number));
   const exposure = Math.min(1, Math.max(0.3, usual / USUAL_BRIGHTNESS));
   const floors = [FLOOR_BRIGHTNESS * exposure, FLOOR_COLOUR * exposure, FLOOR_COLOUR * exposure] as const;
@@ -66,7 +67,7 @@ export function skinDistance(image: RgbImage, expected: Plane, judged: Plane): S
   const bases = new Float64Array(inside.length * TERMS);
   for (const [s, i] of inside.entries()) writeBasis(bases, s * TERMS, i, width, height);
   const values = channels.map(({ data }) => Float64Array.from(inside, (i) => data[i] as number));
-  // All channels share the weights: what is hair in brightness is hair in colour.
+  // All channels share the weights: a pixel that is hair in brightness is hair in colour.
   let weights = medianStart(values, floors);
   let fits: Float64Array[] = [];
   let scales: number[] = [];
@@ -96,14 +97,14 @@ export function skinDistance(image: RgbImage, expected: Plane, judged: Plane): S
     const dy = ((soft.data[i] as number) - skinLevel) / sY;
     const db = ((cb.data[i] as number) - dot(fitB, basis, 0)) / sB;
     const dr = ((cr.data[i] as number) - dot(fitR, basis, 0)) / sR;
-    // Highlights are skin: brighter counts half as much as darker.
+    // Highlights are skin, so brighter pixels count half as much as darker ones.
     const bright = dy > 0 ? 0.5 * dy : dy;
     out.data[i] = Math.sqrt(bright * bright + db * db + dr * dr) / 3;
   }
   return { distance: out, shade };
 }
 
-/** 1, u, v, uv, u², v² with u and v from -1 to 1 across the image. */
+/** Writes 1, u, v, uv, u², v², with u and v from -1 to 1 across the image. */
 function writeBasis(target: Float64Array, at: number, index: number, width: number, height: number): void {
   const u = ((index % width) / width) * 2 - 1;
   const v = (Math.floor(index / width) / height) * 2 - 1;
@@ -119,7 +120,7 @@ function median(values: Float64Array): number {
   return select(values.slice(), values.length >> 1);
 }
 
-/** Starting weights: 1 near the medians of all channels. */
+/** Returns initial weights: 1 near the medians of all channels. */
 function medianStart(channels: readonly Float64Array[], floors: readonly number[]): Float64Array {
   const squared = new Float64Array((channels[0] as Float64Array).length);
   channels.forEach((list, c) => {
@@ -148,8 +149,8 @@ function medianAbs(values: Float64Array, weights: Float64Array): number {
 }
 
 /**
- * Weighted least squares with a little ridge on all but the constant, by Gauss-Jordan elimination, of several channels
- * that share their weights.
+ * Solves weighted least squares for several channels that share their weights, by Gauss-Jordan elimination, with a
+ * small ridge on all terms except the constant.
  */
 function solveWeighted(
   bases: Float64Array,

@@ -9,14 +9,14 @@ import { faceZones } from './face-zones.ts';
 import { findFringe } from './fringe.ts';
 import { makeWhole } from './whole-face.ts';
 
-/** Extent of the patch relative to the face's width. */
+/** Size of the patch relative to the face width. */
 const EXTENT = 1.6;
-/** Width of a face in the narrowest patch. */
+/** Face width in the smallest patch, in pixels. */
 const NARROWEST = 24;
-/** Width at which a face is analysed; more pixels tell nothing more about hair and light. */
+/** Face width at which a face is analysed, in pixels. More pixels say nothing more about hair and light. */
 const ANALYSIS_WIDTH = 120;
 
-/** The face to put in, cut out upright, with what is known about its visible skin. */
+/** The source face, cut out upright, with what is known about its visible skin. */
 export interface SourceFace {
   readonly image: RgbImage;
   /** Mesh in pixels of `image`, stride 3. */
@@ -24,7 +24,7 @@ export interface SourceFace {
   readonly faceWidth: number;
   /** The same patch on the coarser grid of `visible`. */
   readonly coarse: RgbImage;
-  /** 1 where the patch shows the face itself, 0 where hair, a hand or a frame covers it; on a coarser grid. */
+  /** On a coarser grid: 1 where the patch shows the face itself, 0 where hair, a hand or a frame covers it. */
   readonly visible: Plane;
   /** 1 on skin of the source that surely nothing covers, on the same grid. */
   readonly clean: Plane;
@@ -36,7 +36,7 @@ export interface SourceFace {
 
 /**
  * Cuts a face out of its picture.
- * @param targetWidth width in pixels of the face it will replace: the patch is not made finer than useful
+ * @param targetWidth width in pixels of the face that it replaces; a finer patch would be of no use
  */
 export function prepareSource(picture: Picture, face: Face, targetWidth: number): SourceFace {
   return withScratch(() => {
@@ -58,13 +58,14 @@ function analyse(picture: Picture, face: Face, targetWidth: number): SourceFace 
   const zones = faceZones(flat, coarse.image, analysisWidth);
   const cover = findCover(coarse.image, zones, analysisWidth, SOURCE_COVER);
   const eyes = blur(grow(zones.eyes, 0.02 * analysisWidth), 0.015 * analysisWidth);
-  // The edges of a rim and its shadow beside it would stay as thin lines.
+  // The edges of a rim and its shadow would remain as thin lines.
   const open = blur(grow(zones.eyeOpenings, 0.015 * analysisWidth), 0.01 * analysisWidth);
   const frame = blur(grow(cover.frame, 0.02 * analysisWidth), 0.01 * analysisWidth);
   const fringe = findFringe(cover.skinlike, zones, analysisWidth);
   const visible = plane(coarse.image.width, coarse.image.height);
   for (let i = 0; i < visible.data.length; i++) {
-    // One eye of the source and one of the target would look past each other: hair over an eye counts as its own.
+    // One eye of the source and one of the target would look in different directions, so hair over an eye counts as
+    // part of the source.
     const hair = Math.max(cover.front.data[i] as number, fringe.data[i] as number);
     const front = hair * (1 - (eyes.data[i] as number));
     visible.data[i] = 1 - Math.max(front, (frame.data[i] as number) * (1 - (open.data[i] as number)));
@@ -101,13 +102,13 @@ function cutOut(picture: Picture, face: Face, faceWidth: number): { image: RgbIm
 }
 
 /**
- * The part of a picture that {@link prepareSource} reads, whatever width it is asked for, in whole pixels. Cut out
- * along it, a picture gives the same patch.
+ * Returns the part of a picture that {@link prepareSource} reads for any target width, in whole pixels. A picture
+ * cropped to it gives the same patch.
  */
 export function partRead(picture: Picture, face: Face): Rect {
   const { x, y } = middleOf(face);
   const turned = Math.abs(Math.cos(face.roll)) + Math.abs(Math.sin(face.roll));
-  // A patch is a whole number of its own pixels wide, and is read between the picture's.
+  // A patch is a whole number of its own pixels wide and is interpolated between the picture's pixels.
   const half = 0.5 * turned * (EXTENT + 0.5 / NARROWEST) * face.width + 2;
   const within = (value: number, length: number): number => Math.min(length, Math.max(0, value));
   const left = within(Math.floor(x - half), picture.width - 1);
@@ -126,7 +127,7 @@ function middleOf({ points }: Face): Point {
   return { x: x / POINTS, y: y / POINTS };
 }
 
-/** x and y of points that have z as well. */
+/** Returns x and y of points that also have z. */
 export function flatten(points: Float32Array): Float32Array {
   const out = new Float32Array((points.length / 3) * 2);
   for (let i = 0; i < out.length / 2; i++) {
@@ -136,7 +137,7 @@ export function flatten(points: Float32Array): Float32Array {
   return out;
 }
 
-/** Tells whether a work image has no colour to speak of (grey, or grey stored as RGB). */
+/** Returns whether an image has practically no colour (grey, or grey stored as RGB). */
 export function isGrey(image: RgbImage): boolean {
   let sum = 0;
   for (let p = 0; p < image.data.length; p += 3) {

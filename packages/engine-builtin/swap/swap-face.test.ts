@@ -38,12 +38,12 @@ beforeAll(async () => {
   target = await open(ADMIRAL);
 });
 
-/** A point of the mesh beyond the left eye and the mouth. */
+/** A mesh point beyond the left eye and the mouth. */
 const LEFT_CHEEKBONE = 346;
 
 /**
- * A portrait of which the left cheek (of the person) is seen as narrow as if it were turned away, on a ground that
- * reaches a pixel or two into its outline.
+ * Returns a portrait whose left cheek (the person's left) is compressed as if it were turned away, with the
+ * background reaching one or two pixels into its outline.
  */
 function turned({ picture, face }: Portrait, narrower: number, ground: readonly number[]): Portrait {
   const { width, height } = picture;

@@ -17,25 +17,31 @@ import type { SwapPlan } from './swap-plan.ts';
 import { findTone } from './tone.ts';
 import { turnedAway } from './turned-away.ts';
 
-/** Width of a face on the work grid; finer faces are analysed at this width and composed at their own. */
+/** Face width on the work grid, in pixels. Larger faces are analysed at this width and composed at their own. */
 const WORK_WIDTH = 120;
 const SHAPE_MIX = 1;
 
-/** Width of the band in which old and new are mixed, as a share of the face's. */
+/** Width of the band in which old and new face are blended, as a share of the face width. */
 const FEATHER = 0.02;
-/** The same where that edge runs across bare forehead, below which and up to which the face is replaced. */
+/** The same band where the edge crosses bare forehead. */
 const BAND_FEATHER = 0.05;
 const FOREHEAD_FEATHER = 0.07;
-/** Bands in which the light must match closely, and in which the relief fades into the target's: shares of the width. */
+/**
+ * Widths of the bands in which the light must match closely, and in which the relief fades into the target's, as
+ * shares of the face width.
+ */
 const LIGHT_EDGE = [0.01, 0.063] as const;
 const RELIEF_EDGE = [0.03, 0.155] as const;
-/** How far from the outline the target's own cheek may stay where the source turns its away, as shares of the width. */
+/**
+ * Distance from the outline up to which the target's own cheek may stay where the source turns its cheek away, as
+ * shares of the face width.
+ */
 const TURNED_AWAY = [0.12, 0.2] as const;
 
-/** Times of the parts of one swap, milliseconds. */
+/** Times of the parts of one swap, in ms. */
 export type SwapTimes = Record<string, number>;
 
-/** Puts the source's face in place of one face of a picture, which is changed in place. */
+/** Replaces one face of a picture by the source's face, in place. */
 export function swapFace(picture: Picture, face: Face, source: SourceFace, times: SwapTimes = {}): void {
   let last = performance.now();
   const lap = (name: string): void => {
@@ -98,12 +104,12 @@ export function planSwap(
   for (let i = 0; i < features.data.length; i++)
     features.data[i] = (zones.face.data[i] as number) - (skinHere.data[i] as number);
   features.data.set(blur(features, 0.012 * faceWidth).data);
-  // An enlarged patch has lost its finest detail; one that is fine enough has its own.
+  // An enlarged patch has lost its finest detail; a patch that is fine enough has its own.
   const grainShare = 0.8 * smoothstep(1.05, 2, face.width / source.faceWidth);
   const softShown = blur(shown, 0.012 * faceWidth);
   for (let i = 0; i < alpha.data.length; i++) {
     if ((direct.covered.data[i] as number) + (own.covered.data[i] as number) === 0) continue;
-    // Never beyond the outline, not even by the width of a pixel of the work grid.
+    // The face never reaches beyond the outline, not even by a pixel of the work grid.
     const most = (inside.data[i] as number) - 1;
     const depth = Math.min(distance.data[i] as number, most);
     const foreheadDepth = Math.min(withinForehead.data[i] as number, most);
@@ -117,7 +123,7 @@ export function planSwap(
     alpha.data[i] = share * (1 - (covered.data[i] as number));
     edge.data[i] = 1 - smoothstep(LIGHT_EDGE[0] * faceWidth, LIGHT_EDGE[1] * faceWidth, d);
     rim.data[i] = 1 - smoothstep(RELIEF_EDGE[0] * faceWidth, RELIEF_EDGE[1] * faceWidth, d);
-    // A brow that is hidden cannot be guessed: the target's stays.
+    // A hidden brow of the source cannot be guessed, so the target's brow stays.
     const missing = direct.covered.data[i]
       ? (1 - (softShown.data[i] as number)) * (brows.data[i] as number)
       : 1;
@@ -171,7 +177,10 @@ function workGrid(
   return { originX, originY, scale, width, height };
 }
 
-/** Share of each pixel of the target that stays because something lies in front of the face, and where surely nothing does. */
+/**
+ * Returns the share of each target pixel that stays because something lies in front of the face, and where surely
+ * nothing does.
+ */
 function targetCover(
   target: RgbImage,
   zones: FaceZones,
@@ -184,7 +193,7 @@ function targetCover(
   return { covered: out, clean };
 }
 
-/** Share of each work pixel that the source shows: its face, not hair or a hand in front of it. */
+/** Returns the share of each work pixel that the source shows: its face, without hair or a hand in front. */
 function sourceShown(source: SourceFace, direct: WarpMap): Plane {
   const { width, height } = direct.x;
   const shown = plane(width, height, 1);
@@ -193,7 +202,7 @@ function sourceShown(source: SourceFace, direct: WarpMap): Plane {
     if (!direct.covered.data[i]) continue;
     const x = (direct.x.data[i] as number) * visibleScale;
     const y = (direct.y.data[i] as number) * visibleScale;
-    // Pixels that are half hair already show it.
+    // Pixels that are half hair already look like hair.
     shown.data[i] = smoothstep(0.5, 1, sample(visible, x, y));
   }
   return shown;

@@ -2,21 +2,21 @@ import type { RgbImage } from '@semblance/vision/picture';
 import { luma } from './light.ts';
 
 const LEVELS = 32;
-/** Every fifth pixel is looked at. */
+/** Step between the bytes that are sampled: every fifth pixel. */
 const STEP = 15;
-/** Mean distance of a pixel's colour from that of its brightness, below which a picture is of one tone. */
+/** Mean distance between a pixel's colour and the colour of its brightness, below which a picture has one tone. */
 const ONE_TONE = 3;
 
 /**
- * The colour that each brightness has in a picture of one tone: grey, sepia, a blueprint. What is put into such a
- * picture must follow it.
+ * The colour of each brightness in a picture of one tone, such as grey, sepia or a blueprint. Everything that is
+ * put into such a picture must follow it.
  */
 export interface Tone {
-  /** States what to add to the brightness in each channel, by brightness: LEVELS triples. */
+  /** Offsets from the brightness in each channel, by brightness: LEVELS triples. */
   readonly differences: Float32Array;
 }
 
-/** The tone of a picture (or the part of one around a face); undefined when it has colours. */
+/** Returns the tone of a picture or of the part around a face; undefined when it has colours. */
 export function findTone(image: RgbImage): Tone | undefined {
   const sums = new Float64Array(LEVELS * 3);
   const counts = new Float64Array(LEVELS);

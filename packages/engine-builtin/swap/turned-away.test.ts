@@ -4,7 +4,7 @@ import { turnedAway } from './turned-away.ts';
 
 const SIZE = 100;
 
-/** A map whose columns show the source's at the given places. */
+/** Returns a map whose columns show the given columns of the source. */
 function map(column: (x: number) => number): WarpMap {
   const out = emptyMap(SIZE, SIZE);
   for (let y = 5; y < SIZE - 5; y++) {

@@ -2,17 +2,17 @@ import { blur, grow, type Plane, plane } from '@semblance/vision/plane/plane';
 import { select } from '@semblance/vision/plane/select';
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
 
-/** So many times as far as usual a source's pixels may be drawn out. */
+/** Largest stretch of source pixels, relative to the usual stretch. */
 const DRAWN_OUT = 3.5;
-/** How far around, and how softly, as shares of the face's width. */
+/** Width and softness of the margin around a stretched area, as shares of the face width. */
 const MARGIN = 0.03;
-/** Width over which the stretch is averaged, which takes out that of single triangles. */
+/** Width over which the stretch is averaged, which removes that of single triangles, as a share of the face width. */
 const AROUND = 0.02;
 
 /**
- * 1 where a few pixels of the source would be drawn out over many of the target's: a side of its face that it turns
- * away, at whose edge what lies behind it shows.
- * @param direct where the source's patch shows what belongs at each work pixel
+ * Returns 1 where a few source pixels would be stretched over many target pixels: a side of the face that the
+ * source turns away, at whose edge the background shows.
+ * @param direct for each work pixel, the place in the source's patch that belongs there
  */
 export function turnedAway({ x, y, covered }: WarpMap, faceWidth: number): Plane {
   const { width, height } = x;

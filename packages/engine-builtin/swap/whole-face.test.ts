@@ -24,7 +24,7 @@ beforeAll(async () => {
   plain = prepareSource(portrait, face, face.width);
 });
 
-/** The portrait with each pixel changed by factors of red, green and blue. */
+/** Returns the portrait with the red, green and blue of each pixel multiplied by factors. */
 function changed(factors: (x: number, y: number) => readonly [number, number, number]): Picture {
   const data = portrait.data.slice();
   for (let i = 0; i < data.length; i += 3) {
@@ -35,7 +35,7 @@ function changed(factors: (x: number, y: number) => readonly [number, number, nu
   return { ...portrait, data };
 }
 
-/** Mean red, green and blue of a patch around some points of its mesh. */
+/** Returns the mean red, green and blue of a patch around some mesh points. */
 function around(image: RgbImage, points: Float32Array, indices: readonly number[]): [number, number, number] {
   const sum: [number, number, number] = [0, 0, 0];
   for (const index of indices) {
@@ -71,7 +71,7 @@ describe('a source by itself', () => {
       return b / g;
     };
     const natural = blueness(plain, LEFT_CHEEK) / blueness(plain, RIGHT_CHEEK);
-    // As it is lit, it would be 1.5.
+    // With the light it would be 1.5.
     const difference = blueness(lit, LEFT_CHEEK) / blueness(lit, RIGHT_CHEEK) / natural;
     expect(difference).toBeLessThan(1.2);
     expect(difference).toBeGreaterThan(0.9);
@@ -80,7 +80,7 @@ describe('a source by itself', () => {
   it('shows its other side where a curtain of dark strands hangs over an eye', () => {
     const [left, top] = [face.points[168 * 3] as number, face.points[10 * 3 + 1] as number];
     const bottom = face.points[205 * 3 + 1] as number;
-    // Strands as wide as the gaps between them.
+    // Strands that are as wide as the gaps between them.
     const strands = (x: number, y: number): readonly [number, number, number] => {
       if (x < left + 0.06 * face.width || y < top || y > bottom) return [1, 1, 1];
       return Math.floor(x / 2) % 2 === 0 ? [0.2, 0.2, 0.2] : [0.6, 0.6, 0.6];
@@ -89,12 +89,12 @@ describe('a source by itself', () => {
     const eye = [...LEFT_EYE, ...LEFT_BROW];
     const other = [...RIGHT_EYE, ...RIGHT_BROW];
     const asOther = level(around(hung.image, hung.points, other));
-    // Under the strands it would be four tenths as bright.
+    // Under the strands it would be 0.4 times as bright.
     expect(level(around(hung.image, hung.points, eye)) / asOther).toBeGreaterThan(0.75);
     expect(level(around(hung.image, hung.points, LEFT_CHEEK.slice(0, 4)))).toBeGreaterThan(
       0.75 * level(around(hung.image, hung.points, RIGHT_CHEEK.slice(0, 4))),
     );
-    // The middle of the eye as well, which no skin shows.
+    // Includes the middle of the eye, where no skin is visible.
     const inner = (points: readonly number[]): number => {
       const [x, y] = [0, 1].map((k) => mean(points.map((index) => hung.points[index * 3 + k] as number)));
       const near = [-2, -1, 0, 1, 2].map((dx) => [(x as number) + dx, y as number, 0]);

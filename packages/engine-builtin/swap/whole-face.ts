@@ -7,31 +7,31 @@ import { findHidden } from './hidden.ts';
 import { mirrorMap } from './mirror.ts';
 import { mirrorImage, showOtherSide } from './mirror-image.ts';
 
-/** From which `visible` on a pixel shows the face and nothing else. */
+/** Value of `visible` from which a pixel shows only the face. */
 const SEEN = 0.97;
-/** The outermost part of a face shows what is behind it as well; as a share of its width. */
+/** Width of the outermost part of a face, which also shows the background, as a share of the face width. */
 const RIM = 0.02;
-/** By how much the zone of the lips is wider than they are. */
+/** Width that the zone of the lips adds to the lips, as a share of the face width. */
 const LIPS_GROWN = 0.02;
 
 /** A face cut out of its picture. */
 export interface CutFace {
   readonly image: RgbImage;
-  /** The same on a coarser grid, on which the rest is given; the same image if it is no finer than that. */
+  /** The same on a coarser grid, on which the other fields are given; the same image if it is no finer. */
   readonly coarse: RgbImage;
   /** Mesh in pixels of `coarse`, stride 3. */
   readonly points: Float32Array;
   readonly zones: FaceZones;
-  /** 1 where the face itself is seen, 0 where something in front of it is. */
+  /** 1 where the face itself is visible, 0 where something is in front of it. */
   readonly visible: Plane;
   /** Pixels of `coarse` per pixel of `image`. */
   readonly scale: number;
 }
 
 /**
- * Makes both images of a face show it as it is by itself: without the coloured light that falls on a part of it, what
- * strands of hair and deep shadows hide taken from its other side, and the rest of what is hidden filled in smoothly.
- * They are changed in place: a large face takes a hundred megabytes.
+ * Makes both images show the face by itself, in place. Coloured light on a part of it is removed, places under
+ * strands of hair and in deep shadows are taken from the other side, and other hidden places are filled in
+ * smoothly. The images are changed in place, because a large face takes a hundred megabytes.
  * @param faceWidth in pixels of `coarse`
  * @returns where they show the face, or its other side in its place
  */

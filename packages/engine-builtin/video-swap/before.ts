@@ -1,7 +1,7 @@
 import type { Rect } from '@semblance/media/yuv';
 import type { Frame } from './frame-part.ts';
 
-/** Part of a frame as it was before anything was drawn into it. */
+/** A part of a frame before anything is drawn into it. */
 export interface Before extends Rect {
   readonly luma: Uint8Array;
   readonly u: Uint8Array;
@@ -10,7 +10,7 @@ export interface Before extends Rect {
 
 let room = new Uint8Array(0);
 
-/** Its memory is used again by the next call. */
+/** Copies a part of a frame. The next call reuses the memory. */
 export function copyOf(frame: Frame, rect: Rect): Before {
   const { data } = frame;
   const pixels = rect.width * rect.height;
@@ -36,7 +36,7 @@ export function copyOf(frame: Frame, rect: Rect): Before {
   };
 }
 
-/** Sums of three pixels above one another, two rows apart. */
+/** Sums three vertically spaced pixels for each column; the rows are two apart. */
 export function sumRows({ width, height, luma }: Before, y: number, out: Int32Array): void {
   const middle = y * width;
   const above = y < 2 ? 0 : middle - 2 * width;

@@ -2,7 +2,7 @@ import { evenRect, type Rect } from '@semblance/media/yuv';
 import type { Face } from '@semblance/vision/face-mesh';
 import { extent, type Frame } from './frame-part.ts';
 
-/** A copy, in shared memory, of the part of a frame that an analysis looks at. */
+/** Returns a copy, in shared memory, of the part of a frame that an analysis reads. */
 export function cutOut(frame: Frame, face: Face): { frame: Frame; x: number; y: number } {
   const { left, top, right, bottom } = extent(face.points);
   const margin = 0.15 * face.width;

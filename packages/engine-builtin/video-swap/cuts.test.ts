@@ -10,10 +10,10 @@ function frame(brightness: (x: number, y: number) => number): Frame {
   return { width, height, data };
 }
 
-/** A landscape that is brighter above, with columns. */
+/** A landscape with columns that is brighter at the top. */
 const columns = (shift: number, light = 1) =>
   frame((x, y) => light * (200 - y + 40 * Math.sin((x + shift) / 7)));
-/** The same brightness below instead. */
+/** The same landscape, brighter at the bottom. */
 const turned = () => frame((x, y) => 92 + y + 40 * Math.sin(x / 7));
 
 describe('cuts', () => {

@@ -2,13 +2,19 @@ import type { Frame } from './frame-part.ts';
 
 const BINS = 32;
 const LEVELS = 256;
-/** Every pixel of this many, in both directions, is looked at. */
+/** Step between the examined pixels, in both directions. */
 const STEP = 6;
-/** The frame is compared in this many parts each way: a cut between two pictures of one brightness shows in them. */
+/**
+ * Number of parts in each direction that are compared separately, which shows a cut between two pictures of equal
+ * brightness.
+ */
 const PARTS = 3;
-/** Share of the looked-at pixels that changed their brightness' bin between frames of different shots. */
+/** Share of the examined pixels whose brightness bin changes between frames of different shots. */
 const CUT_SHARE = 0.38;
-/** How much more that is than between the frames before: what flashes and shakes throughout is no series of cuts. */
+/**
+ * Factor by which that share must exceed the share in the frames before: constant flashing and shaking is no series
+ * of cuts.
+ */
 const CUT_RATIO = 2.5;
 
 /** Finds hard cuts by histograms of brightness (Zhang, Kankanhalli and Smoliar 1993), taken in parts of the frame. */
@@ -16,7 +22,7 @@ export class CutDetector {
   #last: Float32Array | undefined;
   #usual = 0;
 
-  /** Tells whether this frame begins another shot than the one before. */
+  /** Returns whether this frame begins another shot than the frame before. */
   isCut(frame: Frame): boolean {
     const now = histograms(frame);
     const last = this.#last;
@@ -32,15 +38,15 @@ export class CutDetector {
 }
 
 /**
- * Histograms of brightness of the parts of a frame, each of which sums to 1. Neighbouring bins share what lies
- * between.
+ * Returns the brightness histograms of the parts of a frame; each sums to 1. Neighbouring bins share the values
+ * between them.
  */
 function histograms({ width, height, data }: Frame): Float32Array {
   const columns = Math.floor((width - 1 - (STEP >> 1)) / STEP) + 1;
   const partOf = Int32Array.from({ length: columns }, (_, i) => {
     return Math.floor((((STEP >> 1) + i * STEP) * PARTS) / width) * LEVELS;
   });
-  // Levels are counted first and shared among bins afterwards: there are far fewer of them than pixels.
+  // Levels are counted first and assigned to bins afterwards, because there are far fewer levels than pixels.
   const levels = new Int32Array(PARTS * PARTS * LEVELS);
   for (let y = STEP >> 1; y < height; y += STEP) {
     const row = Math.floor((y * PARTS) / height) * PARTS * LEVELS;

@@ -37,7 +37,7 @@ function drawn(closed: readonly [number, number]): Uint8Array {
   return data;
 }
 
-/** Mean difference of brightness within the box around some points of the mesh. */
+/** Returns the mean brightness difference inside the box around some mesh points. */
 function apart(a: Uint8Array, b: Uint8Array, points: readonly number[]): number {
   const [xs, ys] = [0, 1].map((axis) => points.map((i) => face.points[i * 3 + axis] as number));
   let [sum, count] = [0, 0];

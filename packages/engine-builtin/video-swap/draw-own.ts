@@ -15,12 +15,12 @@ import type { FaceDrawing } from './face-drawing.ts';
 import type { Frame } from './frame-part.ts';
 import type { FaceTexture } from './texture.ts';
 
-/** A part of the face in which the frame's own pixels are shown. */
+/** A part of the face that shows the frame's own pixels. */
 interface OwnPart {
-  /** Points of the mesh around it. */
+  /** Mesh points around it. */
   readonly outline: readonly number[];
   readonly triangles: readonly Uint16Array[];
-  /** Width of its edge, as a share of the face's. */
+  /** Width of its soft edge, as a share of the face width. */
   readonly soft: number;
 }
 
@@ -41,7 +41,7 @@ const LIDS = [
   }),
 );
 
-/** Triangles of the mesh that touch some points. */
+/** Returns the mesh triangles that touch some points. */
 function trianglesAt(points: readonly number[]): Uint16Array {
   const all = Array.from({ length: FACE_TRIANGLES.length / 3 }, (_, t) => [
     ...FACE_TRIANGLES.subarray(t * 3, t * 3 + 3),
@@ -52,12 +52,12 @@ function trianglesAt(points: readonly number[]): Uint16Array {
 interface OwnLayer {
   readonly frame: Frame;
   readonly before: Before;
-  /** Pixels of the frame per pixel of the grid. */
+  /** Frame pixels per grid pixel. */
   readonly scale: number;
   readonly opacity: number;
 }
 
-/** A face as it is drawn on the grid. */
+/** A face drawn on the grid. */
 interface Drawn {
   readonly points: Float32Array;
   readonly mixed: Float32Array;
@@ -67,16 +67,16 @@ interface Drawn {
 }
 
 /**
- * The inside of the mouth is the frame's own (teeth, tongue), moved along with the lips. `shown` says how much of it
- * nothing covers.
+ * Draws the inside of the mouth from the frame's own pixels (teeth, tongue), moved with the lips. `shown` is the
+ * share of it that nothing covers.
  */
 export function drawMouth(layer: OwnLayer, drawn: Drawn, shown: number): void {
   drawOwn(layer, drawn, MOUTH, shown);
 }
 
 /**
- * Lids that close over an eye are the frame's own as well: the picture of a face with open eyes has none.
- * @param closed how far the right and the left eye are, from 0 to 1
+ * Draws closing lids from the frame's own pixels, because a face picture with open eyes has none.
+ * @param closed how far the right and the left eye are closed, 0–1
  */
 export function drawLids(layer: OwnLayer, drawn: Drawn, closed: readonly [number, number]): void {
   LIDS.forEach((part, side) => {
@@ -158,7 +158,7 @@ function drawOwn(
   draw(2, { data, from: before.v, stride, ...half, at: luma + luma / 4 + corner });
 }
 
-/** How much of the lips the swap shows: of a covered mouth, the inside stays as it is too. */
+/** Returns the share of the lips that the swap shows. Where the mouth is covered, its inside stays too. */
 export function mouthShown({ from, to, share }: FaceDrawing): number {
   const mean = ({ luma, points, size }: FaceTexture): number => {
     let sum = 0;
@@ -172,7 +172,7 @@ export function mouthShown({ from, to, share }: FaceDrawing): number {
   return mean(from) * (1 - share) + mean(to) * share;
 }
 
-/** A map as fields that may be averaged: pixels that it does not cover weigh nothing. */
+/** Converts a map into fields that can be averaged; uncovered pixels weigh nothing. */
 function weighted(map: WarpMap): [Plane, Plane] {
   const { width, height } = map.x;
   const x = plane(width, height);

@@ -29,7 +29,7 @@ function texture(): SizedTexture {
   return { ...made, size, box: { x: 0, y: 0, width: size, height: size } };
 }
 
-/** A layer whose mesh says that pixel x, y of the frame shows `place` of the texture. */
+/** Returns a layer whose mesh shows `place` of the texture at pixel x, y of the frame. */
 function layer(place: (x: number, y: number) => [number, number], more: Partial<Layer> = {}): Layer {
   const grid = { width: width / SCALE + 1, height: height / SCALE + 1 };
   const map = emptyMap(grid.width, grid.height);
@@ -88,7 +88,8 @@ describe('drawing a texture', () => {
   });
 
   it('shows nothing of what lies between the sides of a fold', () => {
-    // Left half of the frame: around 20 of the texture; right half: around 60, where it is brighter by far or darker.
+    // The left half of the frame shows the texture around column 20, the right half around column 60, which is much
+    // brighter or darker.
     const drawn = layer((x, y) => [x < 24 ? 20 : 60, y]);
     drawLuma(drawn);
     const sides = new Set([bright(19.5, 0), bright(59.5, 0)].map(Math.round));

@@ -4,54 +4,54 @@ import type { Frame } from './frame-part.ts';
 import { type PlaceRow, spanAt } from './grid-map.ts';
 import { CHROMA_STRIDE, type TextureData } from './texture-data.ts';
 
-/** Holds what a face's texture is drawn with, onto one frame. */
+/** Everything needed to draw a face's texture onto one frame. */
 export interface Layer {
   readonly frame: Frame;
   readonly before: Before;
   readonly texture: TextureData;
   readonly places: PlaceRow;
-  /** Distance of two neighbours that still belong together. */
+  /** Largest distance of two neighbours that belong together. */
   readonly most: number;
-  /** First column of the mesh and the one after the last, for each row of the grid. */
+  /** For each grid row, the first mesh column and the one after the last. */
   readonly spans: Int32Array;
-  /** Pixels of the frame per pixel of the grid. */
+  /** Frame pixels per grid pixel. */
   readonly scale: number;
   readonly black: number;
   readonly opacity: number;
   readonly gain: number;
-  /** Pixels across the texture. */
+  /** Side of the texture, in pixels. */
   readonly size: number;
   readonly grain: number;
 }
 
-/** Largest amplitude that counts as texture of the skin. */
+/** Largest amplitude that counts as skin texture. */
 const GRAIN_LIMIT = 10;
-/** Places in the texture are counted in parts of a pixel: 16 bits of fraction. */
+/** One pixel in texture coordinates, which have 16 bits of fraction. */
 const ONE = 1 << 16;
-/** A share of 1 as the two lanes of a packed value give it between four pixels. */
+/** A share of 1 as a lane of a packed value gives it between four pixels. */
 const FULL = 255 * 256;
 
-/** Pieces of a row between two columns of the grid, in each of which the place in the texture moves evenly. */
+/** Pieces of a row between two grid columns; in each piece the texture position moves evenly. */
 class RowPieces {
   count = 0;
-  /** For each piece: first pixel, the one after the last, place of the first and step, each x and y. */
+  /** For each piece: first pixel, the one after the last, start position and step, each x and y. */
   readonly data: Int32Array;
   readonly #layer: Layer;
-  /** Pixels of the frame per pixel of the plane that is drawn: 1, or 2 for colour. */
+  /** Frame pixels per pixel of the drawn plane: 1, or 2 for chroma. */
   readonly #pixel: 1 | 2;
-  /** First pixel of each cell, and how far right of the cell's column it lies. */
+  /** First pixel of each cell, and its distance to the right of the cell's column. */
   readonly #starts: Int32Array;
   readonly #offsets: Float64Array;
 
-  /** @param width pixels across the plane */
+  /** @param width of the plane, in pixels */
   constructor(layer: Layer, pixel: 1 | 2, width: number) {
     this.#layer = layer;
     this.#pixel = pixel;
     const columns = layer.places.values.length / 2;
-    // A fold is two pieces.
+    // A fold needs two pieces.
     this.data = new Int32Array(columns * 12);
     const by = pixel / layer.scale;
-    // Pixel x lies at (x + 0.5) · by − 0.5 of the grid; outside of its columns the edge's cells go on.
+    // Pixel x lies at (x + 0.5) · by − 0.5 of the grid. Outside the columns the cells of the edge continue.
     this.#starts = Int32Array.from({ length: columns }, (_, cell) => {
       if (cell === 0) return 0;
       return cell === columns - 1 ? width : Math.min(width, Math.max(0, Math.ceil((cell + 0.5) / by - 0.5)));
@@ -59,7 +59,7 @@ class RowPieces {
     this.#offsets = Float64Array.from(this.#starts, (x, cell) => (x + 0.5) * by - 0.5 - cell);
   }
 
-  /** Finds the pieces of a row of the plane. */
+  /** Computes the pieces of a row of the plane. */
   moveTo(y: number): void {
     this.count = 0;
     const { places, spans, scale, most } = this.#layer;
@@ -79,7 +79,7 @@ class RowPieces {
       const stop = this.#starts[cell + 1] as number;
       if (Number.isNaN(dx) || stop <= x) continue;
       if (dx > most || dx < -most || dy > most || dy < -most) {
-        // Nothing lies between what is folded over: each half of the cell shows its own side.
+        // A fold has nothing between its two sides: each half of the cell shows its own side.
         const middle = Math.min(stop, Math.max(x, Math.ceil((cell + 1) / by - 0.5)));
         this.#add(x, middle, left, above, 0, 0);
         this.#add(middle, stop, left + dx, above + dy, 0, 0);
@@ -96,7 +96,7 @@ class RowPieces {
     const pixel = this.#pixel;
     const last = (pixel === 1 ? size : size >> 1) - 1.001;
     const limit = (v: number): number => (v < 0 ? 0 : v > last ? last : v);
-    // Both ends lie in the texture, so what is between them does.
+    // Both ends lie in the texture, so everything between them does too.
     const x0 = limit(px / pixel - 0.5);
     const y0 = limit(py / pixel - 0.5);
     const steps = to - from - 1;
@@ -113,7 +113,9 @@ class RowPieces {
   }
 }
 
-/** Value between four neighbours, of both lanes of packed values; each lane of the answer has 8 bits of fraction. */
+/**
+ * Interpolates both lanes of packed values between four neighbours; each lane of the result has 8 bits of fraction.
+ */
 function between(a: number, b: number, c: number, d: number, fx: number, fy: number): number {
   const gx = 256 - fx;
   const top = ((Math.imul(a, gx) + Math.imul(b, fx) + 0x00800080) >>> 8) & 0x00ff00ff;
@@ -131,7 +133,7 @@ export function drawLuma(layer: Layer): void {
   const piece = pieces.data;
   const byShare = opacity / FULL;
   const byLuma = (opacity * gain) / 256;
-  // What is added for each share of black when the rest is made brighter or darker.
+  // Added for each share of black when the rest is made brighter or darker.
   const lift = black * (1 - gain);
   const grainy = grain > 0;
   const byGrain = grain / 9;

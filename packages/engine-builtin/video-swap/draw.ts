@@ -14,12 +14,12 @@ import { PlaceRow, spansOf } from './grid-map.ts';
 import { skinLevel } from './skin-level.ts';
 import { blendTextures } from './texture-data.ts';
 
-/** Width of a face on the grid on which meshes are drawn. */
+/** Face width on the grid on which meshes are drawn. */
 const GRID_WIDTH = 100;
-/** How far the light on one frame may be from what its neighbours say: further a swap does not follow by itself. */
+/** Limits of the light of one frame relative to its neighbours; a swap does not follow further. */
 export const GAIN_LIMITS = [0.7, 1.4] as const;
 
-/** Draws one swap into a frame; bytes in which it has no share are not written. */
+/** Draws one swap into a frame. Bytes without a share are not written. */
 export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): void {
   withScratch(() => {
     const rect = boxOf(frame, drawing);
@@ -39,7 +39,7 @@ export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): voi
     const map = emptyMap(grid.width, grid.height);
     const geometry = { to: mixed, from: flatten(from.points), depth };
     drawTriangles(map, geometry);
-    // Where the mouth opens the texture has no share; without a hole nothing is read across its edge.
+    // The texture has no share where the mouth opens. Without a hole nothing is interpolated across its edge.
     drawTriangles(map, geometry, MOUTH_TRIANGLES);
     const spans = spansOf(map);
     const texture = blendTextures(from, drawing.to, drawing.share);
@@ -71,7 +71,7 @@ export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): voi
 }
 
 /**
- * Returns what a frame's light is to that of its analysed neighbours: a flash or a lamp that flickers changes it at
+ * Returns the light of a frame relative to its analysed neighbours: a flash or a flickering lamp changes it at
  * once.
  */
 function gainOf(frame: Frame, { points, from, to, share }: FaceDrawing, black: number): number {
@@ -81,7 +81,7 @@ function gainOf(frame: Frame, { points, from, to, share }: FaceDrawing, black: n
   return Math.min(GAIN_LIMITS[1], Math.max(GAIN_LIMITS[0], now / usual));
 }
 
-/** Part of the frame that a drawing may change. */
+/** Returns the part of the frame that a drawing may change. */
 export function boxOf(frame: Frame, { points, width }: Pick<FaceDrawing, 'points' | 'width'>): Rect {
   let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
   for (const index of FACE_OVAL) {

@@ -3,7 +3,7 @@ import { Eyelids, type Openness, opennessOf } from './eyelids.ts';
 
 const both = (open: number): Openness => [open, open];
 
-/** How far the right eye is closed in each frame. */
+/** Returns how far the right eye is closed in each frame. */
 function closings(eyelids: Eyelids, openness: readonly number[]): number[] {
   return openness.map((open) => eyelids.closed(both(open))[0]);
 }

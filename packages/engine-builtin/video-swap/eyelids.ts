@@ -6,24 +6,28 @@ const EYES = [
   [386, 374, 263, 362],
 ] as const;
 /**
- * Openness, as a share of what is usual for an eye, from which on it is closed and up to which it is open. The mesh reads
- * closed eyes of filmed people as 0.62 to 0.73 of open ones, and such as squint as 0.83 or more.
+ * Openness relative to the eye's usual one: closed below the first value, open above the second. The mesh reads
+ * closed eyes of filmed people as 0.62 to 0.73 and squinting ones as 0.83 or more.
  */
 const CLOSED = 0.74;
 const OPEN = 0.82;
-/** An eye this far open says what is usual for it; how fast that follows, a frame, and how fast it forgets. */
+/**
+ * Openness from which an eye updates its usual openness; rate per frame at which that rises and at which it falls.
+ */
 const TELLS = 0.85;
 const FOLLOWS = 0.05;
 const FORGETS = 0.001;
 
-/** Of the right and the left eye. */
+/** Right and left eye. */
 export type Openness = readonly [number, number];
 
-/** How far the eyes of one face are closed, judged by how open they usually are: that differs from face to face. */
+/**
+ * Estimates how far the eyes of one face are closed, relative to their usual openness, which differs between faces.
+ */
 export class Eyelids {
   readonly #usual: [number, number] = [0, 0];
 
-  /** @param openness of the first frames: what most of them show is usual until more is seen */
+  /** @param openness of the first frames; their majority counts as usual until more is known */
   constructor(openness: readonly Openness[] = []) {
     for (const side of [0, 1] as const) {
       const seen = openness.map((eyes) => eyes[side]).sort((a, b) => a - b);
@@ -44,8 +48,8 @@ export class Eyelids {
 }
 
 /**
- * How open both eyes of a mesh are: the height of the opening over its width, in space, so that a turned head's are those
- * of one that faces the camera. A mesh that was averaged over time hides a blink.
+ * Returns the openness of both eyes of a mesh: height over width in space, so that it does not depend on the
+ * rotation of the head. A mesh that was averaged over time hides a blink.
  * @param points stride 3
  */
 export function opennessOf(points: Float32Array): Openness {

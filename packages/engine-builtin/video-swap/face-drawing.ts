@@ -1,14 +1,14 @@
 import type { FaceTexture } from './texture.ts';
 
-/** One swap of one frame. */
+/** One swap in one frame. */
 export interface FaceDrawing {
   readonly points: Float32Array;
-  /** Distance between the sides of the face, pixels. */
+  /** Distance between the sides of the face, in pixels. */
   readonly width: number;
   readonly opacity: number;
-  /** How far the right and the left eye are closed, from 0 to 1. */
+  /** How far the right and the left eye are closed, 0–1. */
   readonly closed: readonly [number, number];
-  /** The textures of the analysed frames before and after, of one size, and how far the frame is from one to the other. */
+  /** Textures of the analysed frames before and after, of one size, and the frame's position between them. */
   readonly from: FaceTexture;
   readonly to: FaceTexture;
   readonly share: number;

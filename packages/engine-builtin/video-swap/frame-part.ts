@@ -6,7 +6,7 @@ import { type Face, faceFromPoints } from '@semblance/vision/face-mesh';
 export type Frame = Pick<VideoFrame, 'width' | 'height' | 'data'>;
 export type Colors = Pick<ColorTags, 'range' | 'space'>;
 
-/** Part of a frame as RGB, shrunk, and where it lies: frame = origin + step × part. */
+/** A part of a frame as reduced RGB, and its position: frame = origin + step × part. */
 export interface FramePart {
   readonly picture: Picture;
   readonly x: number;
@@ -14,16 +14,16 @@ export interface FramePart {
   readonly step: number;
 }
 
-/** A face is looked for in a picture of at least this shorter side. */
+/** Least shorter side, in pixels, of the picture in which faces are searched. */
 const SEARCH_SIDE = 360;
 
-/** A whole frame, no finer than the face detector can use. */
+/** Returns a whole frame, no finer than the face detector can use. */
 export function wholeFrame(frame: Frame, color: Colors): FramePart {
   const { width, height } = frame;
   return shrunk(frame, { x: 0, y: 0, width, height }, stepFor(Math.min(width, height) / SEARCH_SIDE), color);
 }
 
-/** Corners of the box around a mesh. */
+/** Returns the bounding box of a mesh. */
 export function extent(points: Float32Array): { left: number; top: number; right: number; bottom: number } {
   let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
   for (let i = 0; i < points.length; i += 3) {
@@ -35,7 +35,7 @@ export function extent(points: Float32Array): { left: number; top: number; right
   return { left, top, right, bottom };
 }
 
-/** A face of the frame in pixels of the part, and back. */
+/** Converts a face from frame pixels to part pixels, and back. */
 export function intoPart(face: Face, { x, y, step }: FramePart): Face {
   return placed(face, -x / step, -y / step, 1 / step);
 }
@@ -44,7 +44,7 @@ export function outOfPart(face: Face, { x, y, step }: FramePart): Face {
   return placed(face, x, y, step);
 }
 
-/** A face scaled, then shifted. */
+/** Returns a face scaled and then shifted. */
 export function placed(face: Face, dx: number, dy: number, scale: number): Face {
   const points = new Float32Array(face.points.length);
   for (let i = 0; i < points.length; i += 3) {
@@ -60,7 +60,7 @@ function stepFor(reduction: number): number {
   return reduction < 4 ? 2 : 4;
 }
 
-/** Averages squares of `step` pixels: less noise in what the networks see, and less to convert. */
+/** Averages squares of `step` pixels, which reduces noise for the networks and the cost of conversion. */
 export function shrunk(frame: Frame, rect: Rect, step: number, color: Colors): FramePart {
   if (step === 1) return { picture: regionToRgb(frame, rect, color), x: rect.x, y: rect.y, step };
   const width = 2 * Math.max(1, Math.floor(rect.width / step / 2));

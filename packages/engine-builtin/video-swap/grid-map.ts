@@ -1,6 +1,6 @@
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
 
-/** For each row of a map the first column that it covers, and the one after the last. */
+/** Returns for each row of a map the first column that it covers, and the one after the last. */
 export function spansOf({ covered }: WarpMap): Int32Array {
   const { width, height, data } = covered;
   const spans = new Int32Array(height * 2);
@@ -9,14 +9,14 @@ export function spansOf({ covered }: WarpMap): Int32Array {
     let end = width;
     while (start < width && data[y * width + start] === 0) start++;
     while (end > start && data[y * width + end - 1] === 0) end--;
-    // An empty row takes no part when it is joined with the next.
+    // An empty row has no effect when it is combined with the next.
     spans[y * 2] = start;
     spans[y * 2 + 1] = end > start ? end : 0;
   }
   return spans;
 }
 
-/** Columns of the grid between which the mesh lies at a height, one wider on both sides. */
+/** Returns the columns between which the mesh lies at a height, with a margin of one. */
 export function spanAt(spans: Int32Array, y: number): { start: number; end: number } {
   const rows = spans.length / 2;
   const row = Math.min(rows - 1, Math.max(0, Math.floor(y - 0.5)));
@@ -28,8 +28,8 @@ export function spanAt(spans: Int32Array, y: number): { start: number; end: numb
 }
 
 /**
- * One row of a map between its rows. Where the mesh is folded (the nose before the cheek) two neighbours lie far apart
- * and the nearer one is taken, since nothing lies between them; beside the mesh there is no place: NaN.
+ * One row of a map at any height between its rows. At a fold (the nose in front of the cheek) two neighbours lie
+ * far apart and the nearer one is taken, because nothing lies between them. Beside the mesh the value is NaN.
  */
 export class PlaceRow {
   /** x and y for each column. */
@@ -37,7 +37,7 @@ export class PlaceRow {
   readonly #map: WarpMap;
   readonly #most: number;
 
-  /** @param most distance of two neighbours that still belong together */
+  /** @param most largest distance of two neighbours that belong together */
   constructor(map: WarpMap, most: number) {
     this.#map = map;
     this.#most = most;
@@ -45,8 +45,8 @@ export class PlaceRow {
   }
 
   /**
-   * Moves to the row at `y` (continuous; row i's centre is i + 0.5), the edge repeating.
-   * @param from first column that is wanted, and `to` the one after the last; others are left as they are
+   * Moves to the row at `y` (continuous; the centre of row i is i + 0.5); the edge repeats.
+   * @param from first wanted column; `to` is the one after the last. Other columns keep their values.
    */
   moveTo(y: number, from: number, to: number): void {
     const { x: xs, y: ys, covered } = this.#map;

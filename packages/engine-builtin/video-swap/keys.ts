@@ -2,14 +2,14 @@ import { yaw } from '@semblance/vision/face-finder';
 import { type Face, pointOf } from '@semblance/vision/face-mesh';
 import type { Frame } from './frame-part.ts';
 
-/** Holds what a face looked like in a frame that was analysed, to tell when it looks different. */
+/** The look of a face in an analysed frame, to detect when it changes. */
 export interface Look {
-  /** Brightness under each point, relative to all of them. */
+  /** Brightness at each point relative to all of them. */
   readonly values: Float32Array;
   /** Both colour values there. */
   readonly us: Uint8Array;
   readonly vs: Uint8Array;
-  /** Mean brightness under them, and of both colour values. */
+  /** Mean brightness at the points, and of both colour values. */
   readonly level: number;
   readonly u: number;
   readonly v: number;
@@ -17,17 +17,17 @@ export interface Look {
   readonly width: number;
 }
 
-/** Change of brightness, relative to the face's, that a moved shadow or highlight does not make. */
+/** Change of relative brightness that a moving shadow or highlight does not reach. */
 const CHANGED = 0.35;
-/** Share of the points changed from which something new lies in front, or went. */
+/** Share of changed points from which something new is in front, or has gone. */
 const CHANGED_SHARE = 0.05;
 const TURNED = (8 * Math.PI) / 180;
 const GROWN = 1.2;
 
-/** Within these a face looks as it did: three quarters of the points and the mean have changed less, and the pose. */
+/** Limits within which a face looks unchanged: for three quarters of the points, for the mean, and for the pose. */
 const ALIKE = { changedShare: 0.025, shading: 0.07, level: 1.06, tint: 2, yaw: Math.PI / 60, width: 1.06 };
 
-/** Every second point is looked at. */
+/** Every second point is examined. */
 export const LOOK_STEP = 2;
 
 export function lookOf(frame: Frame, face: Face): Look {
@@ -64,20 +64,23 @@ export function lookOf(frame: Frame, face: Face): Look {
   return { values, us, vs, level, u: u / count, v: v / count, yaw: yaw(face), width: face.width };
 }
 
-/** Tells whether the face must be analysed anew: something came in front of it or went, or it turned or came nearer. */
+/**
+ * Returns whether the face must be analysed again: something came in front of it or went, or it turned or came
+ * nearer.
+ */
 export function differs(a: Look, b: Look): boolean {
   if (moved(a, b)) return true;
   return changes(a, b).filter((change) => change > CHANGED).length > CHANGED_SHARE * a.values.length;
 }
 
-/** Tells whether the face turned or came nearer. */
+/** Returns whether the face turned or came nearer. */
 export function moved(a: Look, b: Look): boolean {
   return Math.abs(a.yaw - b.yaw) > TURNED || Math.max(a.width / b.width, b.width / a.width) > GROWN;
 }
 
 /**
- * Tells whether an analysis of one would come to nothing new for the other: the same light from the same side, the
- * same pose.
+ * Returns whether an analysis of one would give the same result for the other: same light from the same side, same
+ * pose.
  */
 export function alike(a: Look, b: Look): boolean {
   const ratio = (x: number, y: number): number => Math.max(x, y) / Math.max(1, Math.min(x, y));
@@ -93,7 +96,7 @@ function changes(a: Look, b: Look): Float32Array {
   return a.values.map((value, i) => Math.abs(value - (b.values[i] as number)));
 }
 
-/** Widths of faces for which patches of the source are made, each a quarter more than the one before. */
+/** Returns the face width for which a patch of the source is made; each step is a quarter larger. */
 export function patchWidth(faceWidth: number): number {
   const step = Math.ceil(Math.log(Math.max(1, faceWidth / 1.05 / 48)) / Math.log(1.25));
   return Math.round(48 * 1.25 ** step);

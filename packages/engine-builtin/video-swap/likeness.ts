@@ -1,6 +1,6 @@
 import type { Frame } from './frame-part.ts';
 
-/** Brightness of a frame under each point of a mesh. */
+/** Returns the brightness of a frame at each point of a mesh. */
 export function brightnessUnder({ width, height, data }: Frame, points: Float32Array): Float32Array {
   const out = new Float32Array(points.length / 3);
   for (let i = 0; i < out.length; i++) {
@@ -11,7 +11,10 @@ export function brightnessUnder({ width, height, data }: Frame, points: Float32A
   return out;
 }
 
-/** Correlation of the brightness under two meshes, each in its own frame: near 1 where both show the same face. */
+/**
+ * Returns the correlation of the brightness under two meshes, each in its own frame. It is near 1 when both show
+ * the same face.
+ */
 export function likeness(a: Float32Array, b: Float32Array): number {
   const n = a.length;
   let [sa, sb, saa, sbb, sab] = [0, 0, 0, 0, 0];

@@ -2,15 +2,15 @@ import { fromRgbFactors } from '@semblance/media/yuv';
 import type { CropSource } from '@semblance/vision/face-mesh';
 import type { Colors, Frame } from './frame-part.ts';
 
-/** Most samples of brightness for one pixel of a crop, in both directions. */
+/** Most brightness samples for one crop pixel, in each direction. */
 const MAX_TAPS = 2;
 
-/** Places in a frame are counted in parts of a pixel: 16 bits of fraction. */
+/** One pixel in frame coordinates, which have 16 bits of fraction. */
 const ONE = 1 << 16;
 
 /**
- * Crops straight from a frame's own planes: nothing but what the mesh network looks at is converted. Brightness is
- * averaged, which takes noise out of the mesh; colour, which is coarser and tells it less, is taken as it is.
+ * Crops directly from the planes of a frame, so that only what the mesh network sees is converted. Brightness is
+ * averaged, which removes noise from the mesh. Colour is coarser and less important, so it is not.
  */
 export function cropsOfFrame({ width, height, data }: Frame, color: Colors): CropSource {
   const { y0, y1, redOfV, greenOfU, greenOfV, blueOfU } = inverseOf(width, height, color);
@@ -24,7 +24,9 @@ export function cropsOfFrame({ width, height, data }: Frame, color: Colors): Cro
     const sin = Math.sin(crop.angle) * crop.scale;
     const by = y1 / (taps * taps);
     const [sums, us, vs] = [new Int32Array(size), new Int32Array(size), new Int32Array(size)];
-    /** Adds what a row of the crop shows of a plane that is `shrink` times coarser, `dx` and `dy` into each pixel. */
+    /**
+     * Adds the part of a plane (coarser by `shrink`) that a crop row shows, at offset `dx`, `dy` inside each pixel.
+     */
     const add = (
       plane: PlanePart,
       row: number,
@@ -67,7 +69,7 @@ interface PlanePart {
   readonly height: number;
 }
 
-/** Adds the pixels on a line through a plane, first place and step given as x and y; outside, the edge repeats. */
+/** Adds the pixels on a line through a plane; first place and step are x and y. Outside, the edge repeats. */
 function addRow(
   { data, at, width, height }: PlanePart,
   to: Int32Array,
@@ -99,12 +101,12 @@ function addRow(
   }
 }
 
-/** Factors from a frame's numbers to red, green and blue. */
+/** Returns the factors from YUV values to red, green and blue. */
 function inverseOf(width: number, height: number, color: Colors) {
   const { y0, yr, yg, yb, ub, vr } = fromRgbFactors({ width, height }, color);
   const y1 = 1 / (yr + yg + yb);
   const [kr, kb] = [yr * y1, yb * y1];
-  // U is ub / (1 - kb) times what blue has more than brightness; V the same of red.
+  // U is ub / (1 - kb) times the excess of blue over brightness; V the same for red.
   const blueOfU = (1 - kb) / ub;
   const redOfV = (1 - kr) / vr;
   const kg = 1 - kr - kb;

@@ -3,14 +3,14 @@ import { FACE_SIDES } from '@semblance/vision/face-regions';
 import { describe, expect, it } from 'vitest';
 import { type Newcomer, People } from './people.ts';
 
-/** A face of a width; nothing else of it is looked at. */
+/** Returns a face of a width; no other property is used. */
 function face(width: number): Face {
   const points = new Float32Array(POINTS * 3);
   points[FACE_SIDES[1] * 3] = width;
   return faceFromPoints(points, 1);
 }
 
-/** What a person looks like: by `like` to the first axis, the rest along one of their own. */
+/** Returns a description of a person: `like` along the first axis, the rest along an axis of its own. */
 function look(axis: number, like = 0.4): Float32Array {
   const out = new Float32Array(8);
   out[0] = like;
@@ -55,7 +55,7 @@ describe('who is swapped', () => {
       return widths(people.choose([newcomer(100, look(1, other)), newcomer(40, look(2, 0.58))], 2, NOBODY));
     };
     expect(chosen(0.4)).toEqual([40]);
-    // Neither is known then: the larger one counts, and the other is too small beside it.
+    // Nobody is known at that moment, so the larger face counts, and the other is too small beside it.
     expect(chosen(0.55)).toEqual([100]);
   });
 
@@ -65,7 +65,7 @@ describe('who is swapped', () => {
     expect(widths(people.choose([newcomer(100, look(1)), newcomer(40, HERS)], 2, NOBODY))).toEqual([40]);
     people.choose([newcomer(100, HERS), newcomer(50, look(2))], 3, NOBODY);
     expect(widths(people.choose([newcomer(100, look(3)), newcomer(40, HERS)], 4, NOBODY))).toEqual([40]);
-    // Left alone beside her when first seen, and by now nobody that is known.
+    // She was left alone when first seen beside the other, and that person is known no more.
     expect(widths(people.choose([newcomer(100, look(1))], 5, NOBODY))).toEqual([100]);
   });
 

@@ -3,31 +3,31 @@ import type { Face } from '@semblance/vision/face-mesh';
 import { sameness } from '@semblance/vision/face-recogniser';
 
 /**
- * From here on two descriptions are one person's, and below the second figure surely two people's. Measured on 24
- * faces of nine photographs: the same photograph made dark, small, grey, warm, mirrored or soft 0.69 and more; 95 %
- * of pairs of different faces below 0.54.
+ * Similarity from which two descriptions belong to one person, and below the second value surely to two. On 24
+ * faces of nine photographs, changed copies of the same photograph reach 0.69 or more, and 95 % of pairs of
+ * different faces stay below 0.54.
  */
 const SAME = 0.64;
 const OTHER = 0.5;
-/** How much more one of several faces must be like a person than the rest, to be taken for it below {@link SAME}. */
+/** Lead in similarity over the other faces with which a face below {@link SAME} is recognised as a person. */
 const LEAD = 0.1;
-/** Descriptions kept of one person. */
+/** Largest number of descriptions kept for one person. */
 const MAX_LOOKS = 6;
 
-/** Someone seen in the video. */
+/** A person seen in the video. */
 export interface Person {
-  /** Tells whether the new face is put on this one. */
+  /** Whether the new face is put on this person. */
   readonly target: boolean;
   /** Shot in which that was decided. */
   readonly shot: number;
   readonly looks: Float32Array[];
-  /** The last time that faces were chosen with this one among them. */
+  /** Last time at which faces were chosen with this person among them. */
   seen: number;
 }
 
 export interface Newcomer {
   readonly face: Face;
-  /** States what tells whose face it is; undefined where it is too small or turned to be told. */
+  /** Description of the face; undefined where the face is too small or too much turned. */
   readonly look: Float32Array | undefined;
 }
 
@@ -37,25 +37,24 @@ export interface Chosen {
 }
 
 /**
- * Holds who is to be swapped. The people chosen when they were first seen stay so, after cuts and when they come
- * back, however small they are then; those left alone beside them stay left alone. Whoever appears in a later shot
- * beside one that is swapped and surely is another person is left alone as well. Everyone else is chosen as in a
- * photograph.
+ * Decides which people are swapped. People chosen when first seen stay chosen, after cuts and when they return,
+ * however small they are then. People left alone beside them stay left alone. So is a person who surely differs and
+ * appears in a later shot beside a swapped one. All others are chosen as in a photograph.
  */
 export class People {
   readonly #most: number;
   #people: Person[] = [];
   #times = 0;
 
-  /** @param most people remembered; beyond that the one who was not seen for longest is forgotten */
+  /** @param most people remembered; beyond that the one not seen for longest is forgotten */
   constructor(most = Number.POSITIVE_INFINITY) {
     this.#most = most;
   }
 
   /**
-   * Chooses among the faces found anew in a frame.
+   * Chooses among the faces newly found in a frame.
    * @param newcomers the most prominent first
-   * @param open those who are being swapped in this shot, and the width of the widest of their faces
+   * @param open the swapped people of this shot, and the width of the widest of their faces
    */
   choose(
     newcomers: readonly Newcomer[],
@@ -84,12 +83,12 @@ export class People {
     return chosen;
   }
 
-  /** Remembers another look of a person: from another side, in another light. */
+  /** Adds another description of a person: from another side, in another light. */
   learn(person: Person, look: Float32Array): void {
     if (person.looks.length < MAX_LOOKS) person.looks.push(look);
   }
 
-  /** Someone who is swapped and could not be told from others before. */
+  /** Registers a swapped person who could not be recognised before. */
   meet(look: Float32Array, shot: number): Person {
     return this.#add({ target: true, shot, looks: [look], seen: this.#times });
   }
@@ -111,7 +110,7 @@ export class People {
       const target = this.#bestOf(newcomer.look, true);
       const bystander = this.#bestOf(newcomer.look, false);
       const { person, same } = bystander.same > target.same ? bystander : target;
-      // Nobody is in a frame twice.
+      // A person can be in a frame only once.
       const taken = person && (open.includes(person) || [...known.values()].includes(person));
       if (!person || taken) continue;
       if (same >= SAME) known.set(newcomer, person);

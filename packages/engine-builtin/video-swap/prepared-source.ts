@@ -3,8 +3,8 @@ import { prepareSource, type SourceFace } from '../swap/source-face.ts';
 import type { SwapSource } from './swap-protocol.ts';
 
 /**
- * The source made ready for faces of a width, kept by it.
- * @param most widths kept; the one that was not asked for for longest goes
+ * Returns a function that prepares the source for faces of a width and caches the result.
+ * @param most widths kept; the least recently used one goes
  */
 export function preparer(
   { picture, points, score }: SwapSource,
@@ -12,7 +12,7 @@ export function preparer(
 ): (width: number) => SourceFace {
   const made = new Map<number, SourceFace>();
   return (width) => {
-    // The patch is made a quarter finer than the width given.
+    // The patch is a quarter finer than the given width.
     const source = made.get(width) ?? prepareSource(picture, faceFromPoints(points, score), width / 1.25);
     made.delete(width);
     made.set(width, source);

@@ -2,7 +2,7 @@ import { POINTS } from '@semblance/vision/face-mesh';
 import { describe, expect, it } from 'vitest';
 import { posed, smoothedMesh } from './smooth.ts';
 
-/** A flat face 300 pixels wide; the eyes' outer corners are 100 apart. */
+/** Returns a flat face 300 pixels wide whose outer eye corners are 100 apart. */
 function mesh(shiftX: number, mouth: number, noise: () => number): Float32Array {
   const points = new Float32Array(POINTS * 3);
   for (let i = 0; i < POINTS; i++) {
@@ -31,7 +31,7 @@ function generator(seed: number): () => number {
   };
 }
 
-/** Root mean square distance of two meshes, pixels: of these faces, per cent of the distance between the eyes. */
+/** Returns the root mean square distance of two meshes in pixels, which is per cent of these faces' eye distance. */
 function apart(a: Float32Array, b: Float32Array): number {
   let sum = 0;
   for (let i = 0; i < a.length; i += 3) {
@@ -64,7 +64,7 @@ describe('meshes over time', () => {
     expect(apart(smooth(jump, 4), jump[4] as Float32Array)).toBeLessThan(0.05);
     const word = Array.from({ length: 9 }, (_, i) => mesh(0, i === 4 ? 15 : 0, still));
     const lip = (points: Float32Array) => points[14 * 3 + 1] as number;
-    // Of an opening of 15 pixels for one frame.
+    // The mouth opens by 15 pixels for one frame.
     const lost = lip(word[4] as Float32Array) - lip(smooth(word, 4));
     expect(Math.abs(lost)).toBeLessThan(1);
   });

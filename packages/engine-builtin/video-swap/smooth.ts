@@ -8,11 +8,11 @@ import {
   RIGHT_EYE,
 } from '@semblance/vision/face-regions';
 
-/** Frames before and after one that help to place its mesh. */
+/** Number of frames before and after one that help to place its mesh. */
 export const SMOOTHING_REACH = 4;
 /**
- * Deviation of a pair of frames from the one between them up to which it is the network's own noise (about 0.4 % for one
- * mesh), and how quickly the pair loses weight beyond it, as shares of the distance between the eyes.
+ * Deviation of a pair of frames from the one between them up to which it is noise of the network (about 0.4 % for
+ * one mesh), and the rate at which the pair loses weight beyond it, as shares of the eye distance.
  */
 const NOISE = 0.015;
 const TOLERANCE = 0.006;
@@ -28,7 +28,7 @@ const MOUTH_RINGS = [
 const RIGHT_LIDS = [247, 30, 29, 27, 28, 56, 190, 130, 25, 110, 24, 23, 22, 26, 112, 243];
 const LEFT_LIDS = [467, 260, 259, 257, 258, 286, 414, 359, 255, 339, 254, 253, 252, 256, 341, 463];
 
-/** Parts of the face that move each in its own way; what is left moves with the head. */
+/** Parts of the face that move independently; the rest moves with the head. */
 export const GROUPS = groups([
   [...LIPS_OUTER, ...LIPS_INNER, ...MOUTH_RINGS, ...LOWER_FACE],
   [...RIGHT_EYE, ...RIGHT_LIDS],
@@ -41,24 +41,24 @@ function groups(named: readonly (readonly number[])[]): readonly (readonly numbe
   return [...named, Array.from({ length: POINTS }, (_, i) => i).filter((i) => !taken.has(i))];
 }
 
-/** A mesh as the place, turn and size of the head and its shape within them. */
+/** A mesh split into the place, rotation and size of the head, and its shape within them. */
 export interface Posed {
   readonly centreX: number;
   readonly centreY: number;
-  /** Turn and size as one complex number. */
+  /** Rotation and size as one complex number. */
   readonly re: number;
   readonly im: number;
   readonly shape: Float64Array;
   readonly points: Float32Array;
-  /** Distance between the eyes of the reference. */
+  /** Eye distance of the reference. */
   readonly eyes: number;
 }
 
 /**
- * The mesh of a frame with the noise of its neighbours averaged out and no lag: neighbours count in pairs, one before
- * and one after, and only as far as their middle lies where the frame itself has it. So a face at rest or in even
- * motion is averaged over all of them, and one that starts, stops, blinks or speaks over none (a bilateral filter in
- * time: Tomasi and Manduchi 1998). The head's motion and each part of the face are judged by themselves.
+ * Returns the mesh of a frame with its noise averaged over the neighbours and without lag. Neighbours count in
+ * pairs, one before and one after, as far as their middle agrees with the frame itself. So a face at rest or in
+ * even motion is averaged over all pairs, and one that starts, stops, blinks or speaks over none (a bilateral
+ * filter in time: Tomasi and Manduchi 1998). The head's motion and each part of the face are judged separately.
  */
 export function smoothedMesh(at: (index: number) => Posed | undefined, index: number): Float32Array {
   const own = at(index) as Posed;
@@ -76,7 +76,7 @@ export function smoothedMesh(at: (index: number) => Posed | undefined, index: nu
   return meshOf(head, shape);
 }
 
-/** Puts a shape where a head is. */
+/** Returns a shape at the place of a head. */
 export function meshOf(
   { centreX, centreY, re, im }: Pick<Posed, 'centreX' | 'centreY' | 're' | 'im'>,
   shape: Float64Array,
@@ -93,7 +93,7 @@ export function meshOf(
   return out;
 }
 
-/** Splits a mesh into pose, relative to a reference by least squares, and shape in units of the reference. */
+/** Splits a mesh into pose, relative to a reference by least squares, and shape, in units of the reference. */
 export function posed(points: Float32Array, reference: Float32Array): Posed {
   const [cx, cy] = mean(points);
   const [rx, ry] = mean(reference);
@@ -125,7 +125,7 @@ export function posed(points: Float32Array, reference: Float32Array): Posed {
 }
 
 function smoothedHead(own: Posed, pairs: readonly [Posed, Posed][]): Posed {
-  // All in pixels of the frame: turn and size as they move a point that is as far off as the eyes are apart.
+  // All values are in frame pixels: rotation and size count by how far they move a point at eye distance.
   const reach = own.eyes;
   const eyes = reach * Math.hypot(own.re, own.im);
   const values = (p: Posed): number[] => [p.centreX, p.centreY, p.re * reach, p.im * reach];
@@ -178,7 +178,7 @@ function smoothGroup(
   }
 }
 
-/** How surely a deviation, as a share of the distance between the eyes, is the network's own noise. */
+/** Returns the likelihood that a deviation, as a share of the eye distance, is noise of the network. */
 export function likely(deviation: number): number {
   return Math.exp(-0.5 * (Math.max(0, deviation - NOISE) / TOLERANCE) ** 2);
 }
@@ -196,7 +196,7 @@ function mean(points: Float32Array): [number, number] {
 function eyeDistance(points: Float32Array): number {
   const dx = (points[33 * 3] as number) - (points[263 * 3] as number);
   const dy = (points[33 * 3 + 1] as number) - (points[263 * 3 + 1] as number);
-  // A face in profile has its eyes behind one another.
+  // In profile one eye is behind the other.
   const dz = (points[33 * 3 + 2] as number) - (points[263 * 3 + 2] as number);
   return Math.max(1, Math.hypot(dx, dy, dz));
 }

@@ -20,14 +20,14 @@ const face: Face = faceFromPoints(
   1,
 );
 
-/** A face that is as bright on its left as its right, times `left` on the one side. */
+/** Returns a frame with a face of even brightness, multiplied by `left` on its left side. */
 function frameOf(index: number, left: number, tint = 128): VideoFrame {
   const data = new Uint8Array(new SharedArrayBuffer((width * height * 3) / 2)).fill(tint);
   for (let i = 0; i < width * height; i++) data[i] = 120 * (i % width < 150 ? left : 1);
   return { index, ptsUs: index * 40_000, width, height, data };
 }
 
-/** Takes frames 20 at a time as Video Swap does; says in which frames was analysed and with what each was drawn. */
+/** Adds frames 20 at a time as Video Swap does. Returns the analysed frames and the textures of each drawing. */
 async function swap(frames: readonly VideoFrame[]) {
   const analysed: number[] = [];
   const drawn = new Map<Uint8Array, FaceDrawing>();

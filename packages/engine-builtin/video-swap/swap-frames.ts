@@ -18,28 +18,27 @@ export interface SwapFramesOptions {
   readonly checkpoint: () => void;
 }
 
-/** A face in a frame that is analysed. */
+/** A face in an analysed frame. */
 interface Key {
   readonly analysed: number;
-  /** Last frame that looks like it: from here on the next one has a share. */
+  /** Last frame that looks like it; the next analysis has a share from here on. */
   readonly index: number;
   readonly look: Look;
   /** Width of the face in the textures from here on. */
   readonly patch: number;
-  /** The texture for patches of this width, made when it is first asked for. */
+  /** Returns the texture for patches of this width, made on the first request. */
   texture(patch: number): Promise<FaceTexture>;
 }
 
-/** Frames after which a face is analysed again although it looks as it did. */
+/** Frames after which an unchanged face is analysed again. */
 const LONGEST_ALIKE = 120;
-/** Runs of frames that may be with the threads or the encoder while the next one is followed. */
+/** Runs of frames that may be with the threads or the encoder while the next run is tracked. */
 const RUNS_AHEAD = 1;
 
 /**
- * Draws the swaps of frames whose faces are known, spread over threads, and writes them in order. Light, cover and tone
- * of a face are analysed in its first frame, wherever it comes to look different, and in the last frame of each run
- * unless it still looks as it did; the frames between two analyses take what lies between them, so that nothing jumps
- * and nothing lags.
+ * Draws the swaps of frames whose faces are known, spread over threads, and writes the frames in order. Light,
+ * cover and tone of a face are analysed in its first frame, wherever its look changes, and in the last frame of
+ * each run unless it is unchanged. Frames between two analyses interpolate them, so nothing jumps and nothing lags.
  */
 export class SwapFrames {
   readonly #options: SwapFramesOptions;
@@ -48,7 +47,7 @@ export class SwapFrames {
   #eyelids = new Map<number, Eyelids>();
   #written: Promise<void> = Promise.resolve();
   readonly #runs: Promise<void>[] = [];
-  /** Frames with a swap, the most faces swapped in one frame, and analyses. */
+  /** Number of frames with a swap, the most faces swapped in one frame, and the number of analyses. */
   swapped = 0;
   mostFaces = 0;
   analyses = 0;
@@ -58,7 +57,7 @@ export class SwapFrames {
     this.#render = options.threads.begin(options.source);
   }
 
-  /** Takes a run of frames, whose memory is shared, and draws into it. Waits while too many are under way. */
+  /** Takes a run of frames, whose memory is shared, and draws into it. Waits while too many runs are under way. */
   async add(frames: readonly VideoFrame[], tracker: FaceTracker): Promise<void> {
     this.#options.checkpoint();
     const faces = frames.map((frame) => tracker.facesIn(frame.index));
@@ -87,7 +86,7 @@ export class SwapFrames {
     this.#options.threads.end(this.#render);
   }
 
-  /** The analysed frames of each track in a run, in order; the last one of the run before is among them. */
+  /** Returns the analysed frames of each track in a run, in order, including the last one of the run before. */
   #chooseKeys(
     frames: readonly VideoFrame[],
     faces: readonly (readonly PlacedFace[])[],
@@ -154,7 +153,7 @@ export class SwapFrames {
   ): Promise<Uint8Array> {
     const drawings = await Promise.all(
       faces.map(async ({ track, face, opacity, openness }) => {
-        // Before anything is waited for: frames have to be told in order.
+        // This must happen before anything is awaited, because frames must be reported in order.
         const closed = (this.#eyelids.get(track) as Eyelids).closed(openness);
         const all = keys.get(track) ?? [];
         const before = all.findLast(({ index }) => index <= frame.index) ?? (all[0] as Key);
@@ -175,7 +174,7 @@ export class SwapFrames {
   }
 }
 
-/** Returns what is known of the eyes of all faces in a run; of those that are new, what the run shows of them. */
+/** Returns the eye states of all faces in a run; those of new faces start from what the run shows. */
 function eyelidsOf(
   faces: readonly (readonly PlacedFace[])[],
   known: ReadonlyMap<number, Eyelids>,

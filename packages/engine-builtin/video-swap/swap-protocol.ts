@@ -3,7 +3,7 @@ import type { FaceDrawing } from './face-drawing.ts';
 import type { Colors, Frame } from './frame-part.ts';
 import type { FaceTexture } from './texture.ts';
 
-/** The face to put in, as threads are told of it. */
+/** The source face as threads receive it. */
 export interface SwapSource {
   readonly picture: Picture;
   readonly points: Float32Array;
@@ -15,13 +15,13 @@ export interface Analysis {
   readonly frame: Frame;
   /** Mesh in pixels of the frame. */
   readonly points: Float32Array;
-  /** Width of a face in the texture wanted. */
+  /** Face width in the requested texture. */
   readonly textureWidth: number;
   readonly color: Colors;
 }
 
 export interface Drawing {
-  /** In shared memory: drawn into as it is. */
+  /** In shared memory: the thread draws into it. */
   readonly frame: Frame;
   readonly faces: readonly FaceDrawing[];
   readonly color: Colors;
@@ -29,5 +29,5 @@ export interface Drawing {
 
 export type SwapWork = ({ readonly type: 'analyse' } & Analysis) | ({ readonly type: 'draw' } & Drawing);
 
-/** The texture of an analysis; nothing for a drawing. */
+/** The texture of an analysis; undefined for a drawing. */
 export type SwapAnswer = FaceTexture | undefined;

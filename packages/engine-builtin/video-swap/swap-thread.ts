@@ -5,7 +5,7 @@ import { preparer } from './prepared-source.ts';
 import type { SwapAnswer, SwapWork } from './swap-protocol.ts';
 import { makeTexture } from './texture.ts';
 
-/** Entry of a thread that analyses and draws frames of videos. */
+/** Entry file of a thread that analyses and draws frames of videos. */
 
 serveFrames(preparer, (prepared, work: SwapWork): { answer: SwapAnswer } => {
   const { frame, color } = work;

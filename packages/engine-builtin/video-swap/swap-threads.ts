@@ -4,14 +4,14 @@ import type { FaceTexture } from './texture.ts';
 
 let shared: SwapThreads | undefined;
 
-/** Threads that the swaps of frames are spread over; made once for each thread that renders. */
+/** Returns the threads that share the swaps of frames; each rendering thread makes them once. */
 export function swapThreads(): SwapThreads {
   shared ??= new SwapThreads();
   return shared;
 }
 
 export class SwapThreads extends FrameThreads<SwapSource, SwapWork, SwapAnswer> {
-  /** @param entry file that the threads begin with */
+  /** @param entry file that the threads start with */
   constructor(count?: number, entry = new URL('./swap-thread.ts', import.meta.url)) {
     super(entry, count);
   }

@@ -1,32 +1,34 @@
 import type { Rect } from '@semblance/media/yuv';
 
-/** Words that a square of four pixels takes in {@link TextureData.chroma}. */
+/** Words per square of four pixels in {@link TextureData.chroma}. */
 export const CHROMA_STRIDE = 2;
 
 /**
- * The pixels of a texture. Two values lie in the halves of a word, so that both are averaged at once: a product with up
- * to 256 does not reach from the lower half into the upper one.
+ * The pixels of a texture. Two values share the halves of a word, so that both are averaged at once: a product with
+ * up to 256 does not carry from the lower half into the upper one.
  */
 export interface TextureData {
-  /** For each pixel its brightness times the share of the new face, and above it that share, 0–255. */
+  /** For each pixel its brightness times the share of the new face, and in the upper half that share, 0–255. */
   readonly luma: Int32Array;
-  /** For each square of four pixels both colour values from 128 times the share, plus 128; then the share, 0–255. */
+  /**
+   * For each square of four pixels both colour values minus 128, times the share, plus 128; then the share, 0–255.
+   */
   readonly chroma: Int32Array;
 }
 
 export interface SizedTexture extends TextureData {
-  /** Pixels across and down; even. */
+  /** Side in pixels; even. */
   readonly size: number;
-  /** Part of it that holds the face; even sides and corners. */
+  /** Part of it that contains the face; even sides and corners. */
   readonly box: Rect;
 }
 
-/** Room for a texture that all threads can read, without a face. */
+/** Allocates a texture without a face in memory that all threads can read. */
 export function emptyTexture(size: number): TextureData {
   const half = size >> 1;
   const words = (count: number) => new Int32Array(new SharedArrayBuffer(count * 4));
   const chroma = words(half * half * CHROMA_STRIDE);
-  // Beside the face 128 with no share: no colour.
+  // Beside the face the value is 128 with no share: no colour.
   for (let i = 0; i < chroma.length; i += CHROMA_STRIDE) chroma[i] = 0x00800080;
   return { luma: words(size * size), chroma };
 }
@@ -35,7 +37,7 @@ let luma = new Int32Array(0);
 let chroma = new Int32Array(0);
 
 /**
- * The texture between two of one size. Its memory is used again by the next call.
+ * Interpolates between two textures of one size. The next call reuses the memory.
  * @param share 0 is the first, 1 the second
  */
 export function blendTextures(from: SizedTexture, to: SizedTexture, share: number): TextureData {
@@ -45,7 +47,7 @@ export function blendTextures(from: SizedTexture, to: SizedTexture, share: numbe
   if (luma.length < from.luma.length) luma = new Int32Array(from.luma.length);
   if (chroma.length < from.chroma.length) chroma = new Int32Array(from.chroma.length);
   const { size, box } = from;
-  // One more all around: pixels are read between two.
+  // One more pixel on each side, because pixels are interpolated.
   const [left, top] = [Math.max(0, box.x - 2), Math.max(0, box.y - 2)];
   const [right, bottom] = [Math.min(size, box.x + box.width + 2), Math.min(size, box.y + box.height + 2)];
   for (let y = top; y < bottom; y++) mix(luma, from.luma, to.luma, part, y * size + left, y * size + right);

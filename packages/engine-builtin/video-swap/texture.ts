@@ -22,28 +22,28 @@ import { type Colors, extent, type Frame, type FramePart, intoPart, shrunk } fro
 import { skinLevel } from './skin-level.ts';
 import { CHROMA_STRIDE, emptyTexture, type SizedTexture } from './texture-data.ts';
 
-/** A face as wide as this is analysed at half its size: the analysis shrinks it further anyway. */
+/** Face width, in pixels, from which a face is analysed at half its size; the analysis reduces it further anyway. */
 const HALVED_FROM = 260;
-/** Band in which the new face fades where the mesh ends, as a share of the face's width. */
+/** Width of the band in which the new face fades at the end of the mesh, as a share of the face width. */
 const EDGE = 0.03;
 /** The same at the edge of the source's patch, in its coarse pixels. */
 const OUTLINE = 1.5;
 
 /**
- * The new face as it looks in one frame: lit, toned and cut out, laid out as its own picture. While nothing changes but
- * place, pose and expression, the same texture on a moved mesh is the swap. In shared memory, so that all threads draw
- * from it without a copy.
+ * The new face as it looks in one frame: lit, toned and cut out, in its own picture. While only place, pose and
+ * expression change, the same texture on a moved mesh is the swap. It is in shared memory, so all threads draw from
+ * it without a copy.
  */
 export interface FaceTexture extends SizedTexture {
   /** Mesh in pixels of the texture, stride 3. */
   readonly points: Float32Array;
-  /** How much of the frame's own finest texture is laid over it. */
+  /** Strength of the frame's own finest texture that is laid over it. */
   readonly grain: number;
   /** Brightness of the skin that was there. */
   readonly level: number;
 }
 
-/** Analyses a face of a frame in full, as Photo Swap does, and makes the texture that fits there. */
+/** Analyses a face of a frame completely, as Photo Swap does, and makes the matching texture. */
 export function makeTexture(frame: Frame, face: Face, source: SourceFace, color: Colors): FaceTexture {
   const level = skinLevel(frame, face.points);
   const part = facePart(frame, face, color);
@@ -55,7 +55,7 @@ export function makeTexture(frame: Frame, face: Face, source: SourceFace, color:
   });
 }
 
-/** As in Photo Swap: a patch that was enlarged has lost its finest detail. */
+/** As in Photo Swap, an enlarged patch has lost its finest detail. */
 function grainOf(face: Face, source: SourceFace): number {
   const t = Math.min(1, Math.max(0, (face.width / source.faceWidth - 1.05) / 0.95));
   return 0.8 * t * t * (3 - 2 * t);
@@ -73,7 +73,7 @@ function facePart(frame: Frame, face: Face, color: Colors): FramePart {
 
 type Laid = Omit<FaceTexture, 'grain' | 'level'>;
 
-/** Lights every pixel of the source's patch as the plan says for the place where it comes to lie. */
+/** Lights every pixel of the source's patch as the plan says for its place. */
 function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, faceWidth: number): Laid {
   const { image, points } = source;
   const size = image.width & ~1;
@@ -95,7 +95,8 @@ function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, fa
       const at = placeOf(where, (x + 0.5) * scale, (y + 0.5) * scale);
       if (!at) continue;
       const lips = sample(plan.lips, at.x, at.y);
-      // The mouth's inside is drawn anew in each frame; here only what the source does not show counts: brows, cheeks.
+      // The inside of the mouth is drawn anew in each frame; here only the parts count that the source does not
+      // show: brows, cheeks.
       const kept = lips > 0.05 ? 0 : sample(plan.keep, at.x, at.y);
       const edge = sample(within, (x + 0.5) * scale, (y + 0.5) * scale);
       const share = sample(shown, at.x, at.y) * (1 - kept) * edge;
@@ -126,11 +127,13 @@ function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, fa
   return { size, box, luma, chroma, points: source.points.slice() };
 }
 
-/** Share of the new face, faded towards where the mesh ends: a turned one is folded before its outline. */
+/**
+ * Returns the share of the new face, faded towards the end of the mesh: a turned face is folded before its outline.
+ */
 function meshShare(plan: SwapPlan, faceWidth: number): Plane {
   const mesh = plane(plan.width, plan.height);
   for (let i = 0; i < mesh.data.length; i++) {
-    // The mesh leaves the mouth out.
+    // The mesh has no triangles in the mouth.
     const mouth = (plan.lips.data[i] as number) > 0.3;
     mesh.data[i] = mouth ? 1 : (plan.direct.covered.data[i] as number);
   }
@@ -144,8 +147,8 @@ function meshShare(plan: SwapPlan, faceWidth: number): Plane {
 }
 
 /**
- * 1 well inside the part of the source's patch that is seen, 0 at its edge. On a face that is turned the other way one
- * pixel of the edge covers many of the frame: what is ragged there would be seen as a comb.
+ * Returns 1 well inside the visible part of the source's patch, 0 at its edge. On a face that is turned the other
+ * way one edge pixel covers many frame pixels, so a ragged edge would look like a comb.
  */
 function outlineShare(where: WarpMap, { points, visibleScale }: SourceFace): Plane {
   const { width, height } = where.covered;
@@ -163,7 +166,7 @@ function outlineShare(where: WarpMap, { points, visibleScale }: SourceFace): Pla
   return out;
 }
 
-/** For the pixels of the source's coarse patch the place on the work grid where they come to lie. */
+/** Returns for the pixels of the source's coarse patch their place on the work grid. */
 function inverse(plan: SwapPlan, source: SourceFace): WarpMap {
   const { coarse, visibleScale, points } = source;
   const map = emptyMap(coarse.width, coarse.height);
@@ -180,7 +183,7 @@ function inverse(plan: SwapPlan, source: SourceFace): WarpMap {
   };
   const seen: number[] = [];
   for (let t = 0; t < FACE_TRIANGLES.length; t += 3) {
-    // Seen from behind in the frame, it would take the look of what is in front of it.
+    // A triangle seen from behind would take the look of what is in front of it.
     if (!front(plan.mixed, t) || !front(to, t)) continue;
     seen.push(...FACE_TRIANGLES.subarray(t, t + 3));
   }
@@ -190,7 +193,7 @@ function inverse(plan: SwapPlan, source: SourceFace): WarpMap {
 
 const place = { x: 0, y: 0 };
 
-/** Returns what a map says between its pixels; undefined where it knows nothing. The object returned is used again. */
+/** Interpolates a map; returns undefined where it has no value. The returned object is reused. */
 function placeOf(map: WarpMap, x: number, y: number): typeof place | undefined {
   const { width, height } = map.x;
   const px = Math.min(width - 1, Math.max(0, x - 0.5));
@@ -251,7 +254,7 @@ function ovalBox(points: Float32Array, size: number): Rect {
   return evenRect({ x: left - 2, y: top - 2, width: right - left + 4, height: bottom - top + 4 }, all);
 }
 
-/** Two numbers of 0–255, rounded, in the halves of a word. */
+/** Packs two numbers of 0–255, rounded, into the halves of a word. */
 function packed(lower: number, upper: number): number {
   return (
     (Math.min(255, Math.max(0, lower + 0.5)) & 255) | ((Math.min(255, Math.max(0, upper + 0.5)) & 255) << 16)

@@ -5,23 +5,23 @@ import { type Openness, opennessOf } from './eyelids.ts';
 import type { Person } from './people.ts';
 import { type Posed, posed, smoothedMesh } from './smooth.ts';
 
-/** Longest loss of a face that is bridged, frames. */
+/** Longest loss of a face that is bridged, in frames. */
 export const LONGEST_GAP = 5;
-/** Frames over which a face that appears or goes within a shot is faded. */
+/** Number of frames over which a face fades in or out within a shot. */
 const FADE = 5;
-/** Turned further than this a swap begins to fade, so that it does not end at once where the limit is. */
+/** Rotation from which a swap begins to fade, so that it does not end abruptly at the limit. */
 const FADING_YAW = MAX_YAW - (8 * Math.PI) / 180;
 
-/** How much of a swap is shown on a face that is turned so far. */
+/** Returns the share of a swap that is shown on a face with this rotation. */
 export function shownAt(turn: number): number {
   return 1 - smoothstep(FADING_YAW, MAX_YAW, Math.abs(turn));
 }
 
-/** Holds where a face lies in one frame. */
+/** Position of a face in one frame. */
 export interface Sample {
   readonly points: Float32Array;
   readonly score: number;
-  /** How surely it is to be seen: 1 where the mesh fits, less where the place was bridged. */
+  /** Confidence that it is visible: 1 where the mesh fits, less where the position was bridged. */
   readonly seen: number;
 }
 
@@ -30,26 +30,26 @@ export interface PlacedFace {
   readonly track: number;
   readonly face: Face;
   readonly opacity: number;
-  /** How open its eyes are in this very frame. */
+  /** Openness of its eyes in this frame. */
   readonly openness: Openness;
 }
 
-/** One face in one shot. Holds the samples of a bounded number of frames. */
+/** One face in one shot. It keeps the samples of a bounded number of frames. */
 export class Track {
   readonly id: number;
   readonly shotStart: number;
   #samples = new Map<number, Sample>();
-  /** Samples split into pose and shape, relative to the first one that was. */
+  /** Samples split into pose and shape, relative to the first one. */
   #posed = new Map<number, Posed>();
   #reference: Float32Array | undefined;
   #first = Infinity;
   #last = -1;
   open = true;
-  /** Whose face it is, once that could be told. */
+  /** The person, once recognised. */
   person: Person | undefined;
-  /** Turns of the head at which this one was looked at to know it again. */
+  /** Rotations of the head at which this face was described for recognition. */
   readonly turns: number[] = [];
-  /** Set when its shot ended, or the video. */
+  /** Set when its shot or the video has ended. */
   cutAfter = Infinity;
 
   constructor(id: number, shotStart: number) {
@@ -73,7 +73,7 @@ export class Track {
     this.#last = Math.max(this.#last, index);
   }
 
-  /** Returns where the face ought to be next, judged by how it moved. */
+  /** Predicts the next position of the face from its motion. */
   predict(index: number): Face | undefined {
     const last = this.#samples.get(this.#last);
     if (!last) return undefined;
@@ -94,7 +94,7 @@ export class Track {
     return faceFromPoints(points, last.score);
   }
 
-  /** The face in a frame all of whose neighbours have been looked at. */
+  /** Returns the face in a frame whose neighbours have all been examined. */
   placed(index: number): PlacedFace | undefined {
     const sample = this.#samples.get(index);
     if (!sample) return undefined;
@@ -116,7 +116,7 @@ export class Track {
     return pose;
   }
 
-  /** Within a shot a face comes and goes by and by; with a cut, at once. */
+  /** Within a shot a face fades in and out; at a cut it changes at once. */
   #fade(index: number): number {
     let share = 1;
     if (this.#first > this.shotStart) share = Math.min(share, (index - this.#first + 1) / FADE);
@@ -129,7 +129,7 @@ export class Track {
     return share;
   }
 
-  /** Forgets what came before a frame. */
+  /** Forgets everything before a frame. */
   forgetBefore(index: number): void {
     for (const key of this.#samples.keys()) {
       if (key >= index) continue;

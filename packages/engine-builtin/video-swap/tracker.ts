@@ -10,24 +10,28 @@ import { cropsOfFrame } from './mesh-crop.ts';
 import { People, type Person } from './people.ts';
 import { LONGEST_GAP, type PlacedFace, Track } from './track.ts';
 
-/** Below this the mesh no longer lies on a face. */
+/** Score below which the mesh no longer lies on a face. */
 const KEEP_SCORE = 0.5;
 /**
- * A mesh that moved or grew further from where it was expected than this lies on something else: shares of the width.
+ * Largest change of position or size between frames, as a share of the width; a larger one means that the mesh lies
+ * on something else.
  */
 const MAX_SHIFT = 0.45;
 const MAX_GROWTH = 0.35;
-/** Two meshes nearer than this lie on one face. */
+/** Distance below which two meshes lie on one face. */
 const SAME_PLACE = 0.4;
-/** Smallest width of a face that is looked for, as a share of the frame's shorter side. */
+/** Smallest width of a face that is searched for, as a share of the frame's shorter side. */
 const SMALLEST_SHARE = 0.08;
 const SMALLEST = 30;
 /**
- * Where a shot begins, faces this narrow beside the most prominent one are looked at too: a known person may be
- * there.
+ * At the start of a shot, faces of at least this width relative to the most prominent one are examined, because one
+ * may be a known person.
  */
 const KNOWN_SHARE = 0.35;
-/** Whose a face is can be told from this width on, and up to this turn; and turned by so much more it looks new. */
+/**
+ * Smallest width and largest rotation at which a person can be recognised, and the further rotation from which the
+ * face looks new.
+ */
 const TOLD_WIDTH = 36;
 const TOLD_YAW = Math.PI / 4;
 const NEW_TURN = Math.PI / 12;
@@ -37,12 +41,11 @@ export interface IndexedFrame extends Frame {
 }
 
 /**
- * Follows all suitable faces of a video, some frames at a time. The mesh is fitted from frame to frame; faces are
- * looked for after every cut and in the last frame of each run, and what is found there is followed backwards through
- * the run as well, so that no frame in which a face can be seen is missed. Which faces are suitable is decided when
- * they are found, as Photo Swap decides it: the most prominent one and all that are at least 0.6 times as wide. That
- * holds for as long as the face is followed, so that none comes and goes with its size; and with a recogniser for as
- * long as the person is known again ({@link People}).
+ * Tracks all suitable faces of a video, some frames at a time. The mesh is fitted from frame to frame. Faces are
+ * searched after every cut and in the last frame of each run, and a found face is also tracked backwards through
+ * the run, so that no visible face is missed. Suitability is decided once, when a face is found, as in Photo Swap:
+ * the most prominent face and all that are at least 0.6 times as wide. So no face comes and goes with its size.
+ * With a recogniser the decision holds as long as the person is recognised ({@link People}).
  */
 export class FaceTracker {
   readonly #finder: FaceFinder;
@@ -55,7 +58,7 @@ export class FaceTracker {
   #shotStart = 0;
   #nextId = 0;
   #emptySearches = 0;
-  /** Faces that were followed, and shots. */
+  /** Number of tracked faces, and of shots. */
   found = 0;
   shots = 1;
 
@@ -73,7 +76,7 @@ export class FaceTracker {
     this.#people = people;
   }
 
-  /** Follows faces through the next frames. @param before frames that came just before, for gaps that began there */
+  /** Tracks faces through the next frames. @param before frames just before them, for gaps that began there */
   async follow(frames: readonly IndexedFrame[], before: readonly IndexedFrame[]): Promise<void> {
     const known = new Map([...before, ...frames].map((frame) => [frame.index, frame]));
     for (const [at, frame] of frames.entries()) {
@@ -87,12 +90,12 @@ export class FaceTracker {
   }
 
   /**
-   * Follows faces into a frame after which none are known yet, for streams.
-   * @param anew whether it may show other faces, in other places, than the frame before, as after a pause
-   * @param search how thoroughly faces are looked for also where it is no cut: `quick` finds those that are wide, or as
-   *   wide as those followed
-   * @returns whether the search is still to be made, by {@link lookForOthers}: all that are followed were found, so
-   *   that this frame can do without it
+   * Tracks faces into a frame without knowing later frames, for streams.
+   * @param anew whether other faces may appear in other places than in the frame before, as after a pause
+   * @param search how thoroughly faces are searched also without a cut: `quick` finds wide faces, and faces as wide
+   * as the tracked ones
+   * @returns whether the search still has to be made by {@link lookForOthers}: all tracked faces were found, so
+   * this frame does not depend on it
    */
   async followLive(
     frame: IndexedFrame,
@@ -116,7 +119,7 @@ export class FaceTracker {
     return canWait;
   }
 
-  /** Looks for faces beside those followed in the frame that {@link followLive} was given last, and at these anew. */
+  /** Searches for further faces in the last frame given to {@link followLive}, and fits the tracked ones again. */
   async lookForOthers(frame: IndexedFrame): Promise<void> {
     const open = this.followed;
     if (await this.#seesOthers(frame, open))
@@ -124,7 +127,10 @@ export class FaceTracker {
     else for (const track of open) await this.#learn(track, frame);
   }
 
-  /** Tells whether there may be faces beside those followed, all of which were found: no mesh is fitted for that. */
+  /**
+   * Returns whether there may be other faces beside the tracked ones, which were all found; no mesh is fitted for
+   * this.
+   */
   #seesOthers(frame: IndexedFrame, open: readonly Track[]): Promise<boolean> {
     const smallest = SUITABLE_SHARE * widestOf(open, frame.index);
     const part = wholeFrame(frame, this.#color);
@@ -133,29 +139,29 @@ export class FaceTracker {
     return this.#finder.seesOthers(part.picture, here, smallest / part.step, this.#checkpoint);
   }
 
-  /** The faces that are followed, lost ones among them for as long as they may come back. */
+  /** The tracked faces, including lost ones that may return. */
   get followed(): readonly Track[] {
     return this.#tracks.filter((track) => track.open);
   }
 
-  /** The faces to draw in a frame. Frames up to ten after it must have been followed, as far as there are any. */
+  /** Returns the faces to draw in a frame. Up to ten frames after it must have been tracked, as far as they exist. */
   facesIn(index: number): PlacedFace[] {
     return this.#tracks.flatMap((track) => track.placed(index) ?? []);
   }
 
-  /** Forgets what is not needed for frames from this one on. */
+  /** Forgets everything that frames from this one on do not need. */
   forgetBefore(index: number): void {
     this.#tracks = this.#tracks.filter((track) => track.open || track.last >= index);
     for (const track of this.#tracks) track.forgetBefore(index);
   }
 
-  /** The video ends after this frame. */
+  /** Ends the video after this frame. */
   end(index: number): void {
     for (const track of this.#tracks) if (track.open) track.cutAfter = index;
   }
 
   /**
-   * After a cut small and turned faces are looked for as if for the first time; after a pause nothing speaks for
+   * After a cut, small and turned faces are searched as if for the first time, because a pause gives no hint of
    * them.
    */
   #isCut(frame: Frame): boolean {
@@ -228,7 +234,7 @@ export class FaceTracker {
     const open = this.#tracks.filter((track) => track.open);
     if (faces.length === 0 && open.length === 0 && wide === 0) {
       this.#emptySearches++;
-      // Small, turned and upside-down faces take many runs of the network: looked for ever more seldom.
+      // Small, turned and upside-down faces cost many runs of the network, so they are searched ever more rarely.
       if (Number.isInteger(Math.log2(this.#emptySearches)))
         faces = await this.#finder.find(part.picture, this.#checkpoint);
     }
@@ -256,14 +262,14 @@ export class FaceTracker {
     this.#dropDoubles(frame.index);
   }
 
-  /** Returns what tells whose face it is, where that can be told. */
+  /** Returns the description of a face where it can be recognised. */
   async #describe(frame: Frame, face: Face): Promise<Float32Array | undefined> {
     if (!this.#recogniser || face.width < TOLD_WIDTH || Math.abs(yaw(face)) > TOLD_YAW) return undefined;
     this.#checkpoint();
     return (await this.#recogniser()).describe(cropsOfFrame(frame, this.#color), face);
   }
 
-  /** Looks at a person again who has turned, so as to know it after a cut. */
+  /** Describes a person again after a rotation, to recognise it after a cut. */
   async #learn(track: Track, frame: IndexedFrame): Promise<void> {
     const face = track.last === frame.index ? track.predict(frame.index) : undefined;
     if (!face || track.turns.some((turn) => Math.abs(turn - yaw(face)) < NEW_TURN)) return;
@@ -274,7 +280,7 @@ export class FaceTracker {
     else track.person = this.#people.meet(look, this.shots);
   }
 
-  /** Begins a track with a face that was found and follows it back to where it appeared. */
+  /** Begins a track with a found face and tracks it back to where it appeared. */
   async #begin(
     face: Face,
     index: number,
@@ -316,7 +322,7 @@ export class FaceTracker {
   }
 }
 
-/** Distance of the middles of two faces as a share of their width. */
+/** Returns the distance of the middles of two faces as a share of their width. */
 function distance(a: Face, b: Face): number {
   const p = centroid(a.points, FACE_OVAL);
   const q = centroid(b.points, FACE_OVAL);
@@ -327,12 +333,12 @@ function growth(a: Face, b: Face): number {
   return Math.abs(Math.log(Math.max(1, a.width) / Math.max(1, b.width)));
 }
 
-/** Width of the widest face that is followed, where it is expected in a frame; 0 without one. */
+/** Returns the expected width of the widest tracked face in a frame; 0 without one. */
 function widestOf(tracks: readonly Track[], index: number): number {
   return Math.max(0, ...tracks.map((track) => track.predict(index)?.width ?? 0));
 }
 
-/** The track that a found face belongs to. One that is lost may have moved. */
+/** Returns the track of a found face. A lost one may have moved. */
 function nearest(tracks: readonly Track[], face: Face): Track | undefined {
   let best: { track: Track; far: number } | undefined;
   for (const track of tracks) {

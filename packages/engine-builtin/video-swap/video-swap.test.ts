@@ -41,7 +41,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** The admiral's head and shoulders, the camera swaying. */
+/** The admiral's head and shoulders with a swaying camera. */
 function portrait(frames: number): Scene {
   return {
     picture: admiral,
@@ -50,7 +50,7 @@ function portrait(frames: number): Scene {
   };
 }
 
-/** Her uniform: no face is to be seen. */
+/** Her uniform, without a face. */
 function uniform(frames: number): Scene {
   return { picture: admiral, frames, view: () => ({ x: 250, y: 480, zoom: 2.2 }) };
 }
@@ -129,7 +129,7 @@ describe('Video Swap', () => {
     const before = await rig.frames(video);
     const same = written.map((data, i) => Buffer.compare(data, before[i]?.data ?? new Uint8Array()) === 0);
     expect(same).toEqual([...Array(4).fill(true), ...Array(6).fill(false)]);
-    // Her face lies between the columns 150 and 330; the sky beside it and the top of her hat do not.
+    // Her face lies between columns 150 and 330; the sky beside it and the top of her hat do not change.
     for (const [x, y] of [
       [20, 180],
       [460, 180],
@@ -163,7 +163,7 @@ describe('Video Swap', () => {
       }
       return sum / 12_000;
     };
-    // Encoded once more, a frame differs by about a level; a swap by many.
+    // A second encoding changes a frame by about a level, a swap by many.
     for (const i of [9, 10, 11]) expect(change(i)).toBeLessThan(2);
     for (const i of [0, 7, 8, 12, 13, 21]) expect(change(i)).toBeGreaterThan(4);
   });
@@ -185,7 +185,7 @@ describe('Video Swap', () => {
 
   it('knows a person again after a cut, and leaves alone the one beside her', async () => {
     const group = await readPicture(FOUR);
-    // The woman on the right alone, both on the right, and the other one alone.
+    // The woman on the right alone, both women, and the other one alone.
     const views = [
       { x: 1660, y: 455, zoom: 0.9 },
       { x: 1420, y: 480, zoom: 0.8 },
@@ -226,7 +226,7 @@ describe('Video Swap', () => {
       return now() - stopped;
     });
     expect(took).toBeLessThan(1000);
-    // A thread that was ended leaves that to the guard.
+    // A thread that was terminated leaves the removal to the guard.
     await expect.poll(() => readdir(join(directory, `out-${count - 1}`))).toEqual([]);
   });
 });

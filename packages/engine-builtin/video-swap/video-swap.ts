@@ -13,16 +13,16 @@ import { swapThreads } from './swap-threads.ts';
 import { FaceTracker } from './tracker.ts';
 
 /**
- * Frames followed at a time, in which faces are looked for and analysed once, as long as their pixels are not too many
- * to be held; never fewer than the frames that say how one is to be drawn.
+ * Number of frames tracked at a time, in which faces are searched and analysed once. Large frames reduce it to what
+ * memory allows, but never below the frames that one drawing needs.
  */
 const RUN = 20;
 const SHORT_RUN = 10;
 const MAX_HELD = 1920 * 1088;
-/** Frames that may be decoded while others are followed. */
+/** Frames that may be decoded while others are tracked. */
 const DECODED_AHEAD = 8;
 
-/** Video Swap as the worker threads run it: the face of a picture (`face`) put onto the faces of a video (`video`). */
+/** Runs Video Swap in a worker thread: the face of a picture (`face`) is put onto the faces of a video (`video`). */
 export const renderVideoSwap: Renderer = async (work, tools) => {
   const { video, face } = work.inputs;
   if (!video || !face)
@@ -34,10 +34,10 @@ export const renderVideoSwap: Renderer = async (work, tools) => {
 
 export interface VideoSwapJob {
   readonly video: string;
-  /** File of the face picture. */
+  /** Path of the face picture. */
   readonly face: string;
   readonly outputDir: string;
-  /** Shorter side of the output, pixels; never more than the video has. */
+  /** Shorter side of the output in pixels, at most that of the video. */
   readonly shorterSide?: number;
 }
 
@@ -100,7 +100,7 @@ export async function videoSwap(
       if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
       lastUs = frame.ptsUs;
       run.push(frame);
-      // The encoder has nothing to do until two runs were followed: the first ones are short.
+      // The encoder is idle until two runs are tracked, so the first runs are short.
       if (run.length === (frame.index < 2 * SHORT_RUN ? SHORT_RUN : longest)) await advance();
     }
     if (run.length > 0) await advance();
@@ -136,7 +136,7 @@ export async function videoSwap(
     swap?.close();
   }
 
-  /** Says how far the video is with every frame that is written. */
+  /** Reports the progress of the video with every written frame. */
   function counted(inner: VideoWriter): Pick<VideoWriter, 'write'> {
     let frames = 0;
     const expected = Math.max(1, video?.frameCount ?? 1);

@@ -4,12 +4,12 @@ import type { Face } from '@semblance/vision/face-mesh';
 import { patchWidth } from './keys.ts';
 import type { SwapThreads } from './swap-threads.ts';
 
-/** Faces that each thread draws, and analyses, before its first video: after as many its code has been compiled. */
+/** Number of faces that each thread draws and analyses before its first video; after that its code is compiled. */
 const DRAWINGS = 60;
 const ANALYSES = 3;
 const COLOR = { range: 'tv', space: 'bt709' } as const;
 
-/** Has all threads analyse and draw faces of a small picture, so that they are quick in their first video. */
+/** Makes all threads analyse and draw faces of a small picture, so that their first video is fast. */
 export async function warmUpSwaps(threads: SwapThreads, picture: Picture, face: Face): Promise<void> {
   const frame = frameOf(picture);
   const { points, width, score } = face;
@@ -29,7 +29,7 @@ export async function warmUpSwaps(threads: SwapThreads, picture: Picture, face: 
   }
 }
 
-/** A picture as a frame of a video, in memory that all threads see. */
+/** Returns a picture as a video frame in memory that all threads see. */
 function frameOf({ width, height, data }: Picture) {
   const frame = { width, height, data: new Uint8Array(new SharedArrayBuffer((width * height * 3) / 2)) };
   rgbToRegion(frame, { x: 0, y: 0, width, height }, Float32Array.from(data), COLOR);

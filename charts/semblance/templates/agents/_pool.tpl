@@ -53,7 +53,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* An AgentPool: (dict "root" $ "name" "agents" "values" <those of the pool over those of all>). */}}
+{{/* An AgentPool: (dict "root" $ "name" "agents" "values" <values of the pool, merged over the defaults>). */}}
 {{- define "semblance.agentPool" -}}
 {{- $root := .root -}}
 {{- $pool := .values -}}
@@ -117,14 +117,14 @@ spec:
         - name: agent
           image: {{ include "semblance.image" (dict "root" $root "image" $root.Values.agentImage) }}
           imagePullPolicy: {{ $root.Values.agentImage.pullPolicy }}
-          # The flags of gpu-agent/node-flags.ts.
+          # Same flags as in gpu-agent/node-flags.ts.
           command: [node, --initial-old-space-size=128, gpu-agent/main.ts]
           env:
             {{- include "semblance.env" (dict "root" $root "base" (include "semblance.agentEnv" .) "extra" $pool.extraEnv) | nindent 12 }}
           ports:
             - { name: grpc, containerPort: 9092, protocol: TCP }
             - { name: health, containerPort: 8081, protocol: TCP }
-          # Engines load and warm up first.
+          # The agent may take warmUpSeconds, because engines load and warm up first.
           startupProbe:
             httpGet: { path: /healthz, port: health }
             periodSeconds: 2

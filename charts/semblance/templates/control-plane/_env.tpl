@@ -15,7 +15,7 @@
 - name: SEMBLANCE_ADMIN_TOKEN
   valueFrom:
     secretKeyRef: { name: {{ include "semblance.internalSecret" . }}, key: admin-token }
-{{- /* For the admin command, run in this Pod. */}}
+{{- /* Used by the admin command, which runs in this Pod. */}}
 - name: SEMBLANCE_CONTROL_ADDRESS
   value: 127.0.0.1:9090
 {{- end -}}

@@ -1,4 +1,4 @@
-{{/* A claim of the evaluation: (dict "root" $ "component" "postgres" "size" "4Gi"). */}}
+{{/* A volume claim for evaluation: (dict "root" $ "component" "postgres" "size" "4Gi"). */}}
 {{- define "semblance.claim" -}}
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -28,7 +28,7 @@ start.sh: |
     if [ -x "$folder/postgres" ]; then PATH="$PATH:$folder"; fi
   done
   if [ ! -e "$PGDATA/PG_VERSION" ]; then
-    # Made aside and moved when it is whole: a start that is interrupted leaves nothing that looks like a database.
+    # The database is created aside and moved when complete, so that an interrupted start leaves no partial database.
     rm -rf "$PGDATA.unfinished" "$PGDATA"
     initdb --pgdata="$PGDATA.unfinished" --username=semblance --pwfile=/etc/semblance-password/password \
       --auth=scram-sha-256 --encoding=UTF8 --locale=C
@@ -41,6 +41,6 @@ start.sh: |
   postgres -D "$PGDATA" -c listen_addresses='*' -c unix_socket_directories=/tmp -c shared_buffers=64MB \
     -c dynamic_shared_memory_type=mmap -c max_connections=200 &
   server=$!
-  # A trapped signal ends the first wait early.
+  # A trapped signal interrupts the first wait.
   wait "$server" || wait "$server"
 {{- end -}}

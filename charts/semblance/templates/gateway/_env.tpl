@@ -13,12 +13,12 @@
   value: {{ ternary "on" "off" .Values.gateway.tryPage | quote }}
 {{- end -}}
 
-{{/* Whether several gateways can be up at once: over a volume that has one user at a time they cannot. */}}
+{{/* Whether several gateways can run at once. They cannot on a volume that only one Pod may use at a time. */}}
 {{- define "semblance.gatewayRolls" -}}
 {{- if or (include "semblance.s3" .) (and (include "semblance.objectsClaim" .) (eq .Values.objects.volume.accessMode "ReadWriteMany")) }}true{{ end -}}
 {{- end -}}
 
-{{/* Seconds that a gateway which ends gives its live sessions. */}}
+{{/* Seconds that live sessions have to end when their gateway ends. */}}
 {{- define "semblance.gatewayLiveDrain" -}}
 {{- $values := .Values.gateway -}}
 {{- if not (kindIs "invalid" $values.liveDrainSeconds) -}}

@@ -3,17 +3,17 @@ import { bandAt } from './mouth-model.ts';
 
 /** Frames between two judgements: 50 ms. */
 export const GATE_HOP = 5;
-/** Frames to each side that a judgement hears: half a second, as long as two syllables. */
+/** Frames on each side that a judgement uses: half a second, as long as two syllables. */
 export const GATE_REACH = 50;
 const LENGTH = 2 * GATE_REACH + 1;
-/** Of these, the ones to each side that are near. */
+/** Frames on each side that count as near. */
 const NEAR = 14;
-/** Bands that are heard as one. */
+/** Bands that are combined into one. */
 const JOINED = 2;
 const WIDE = BANDS / JOINED;
-/** Frames over which a change is taken. */
+/** Frames over which a change is measured. */
 const STEP = 2;
-/** Rhythms in which the loudness of a range of bands swings, Hz: syllables come at 3 to 7 of them. */
+/** Frequencies, in Hz, at which the loudness of a range of bands is analysed. Syllables come at 3 to 7 Hz. */
 const RHYTHMS = [1, 2, 3, 4, 5, 6, 8, 10, 13, 17] as const;
 const RANGES = [
   [0, 3],
@@ -31,13 +31,16 @@ const WAVES = RHYTHMS.map((hz) =>
   }),
 );
 
-/** Reads what tells speech from other sounds: how loud each band is, how much and how suddenly it changes, its rhythm. */
+/**
+ * Computes what distinguishes speech from other sounds: the loudness of each band, the size and suddenness of its
+ * changes, and its rhythm.
+ */
 export class GateInput {
   readonly #values = new Float64Array(LENGTH * WIDE);
   readonly #range = new Float64Array(LENGTH);
 
   /**
-   * The network's input at a frame.
+   * Computes the input of the network at a frame.
    * @param frames log-mel frames; @param index of the frame among them
    */
   at(frames: Float32Array, index: number, level: number, out: Float32Array): void {
@@ -60,13 +63,13 @@ export class GateInput {
         else fall += change * change;
       }
       out[at++] = sum / LENGTH;
-      // Struck and plucked tones begin suddenly and fade; voices come and go alike.
+      // Struck and plucked tones begin suddenly and fade slowly; voices rise and fall alike.
       out[at++] = Math.sqrt(rise / LENGTH) - Math.sqrt(fall / LENGTH);
     }
     for (const [from, to] of RANGES) at = this.#rhythms(from, to, out, at);
   }
 
-  /** Mean of a band in some frames, and how far it goes from that. */
+  /** Writes the mean of a band over some frames, and its spread. */
   #spread(band: number, from: number, to: number, out: Float32Array, at: number): number {
     let [sum, squares] = [0, 0];
     for (let i = from; i < to; i++) {

@@ -1,8 +1,8 @@
-/** Sound the model hears: mono, this many samples a second. */
+/** Sample rate that the model expects (mono), in Hz. */
 export const SAMPLE_RATE = 16_000;
 /** Samples between frames: 10 ms. */
 export const HOP = 160;
-/** Frames a second. */
+/** Frames per second. */
 export const FRAME_RATE = SAMPLE_RATE / HOP;
 export const BANDS = 26;
 
@@ -10,7 +10,7 @@ const WINDOW = 400;
 const FFT = 512;
 const LOW_HZ = 60;
 const HIGH_HZ = 7600;
-/** Power below which a band says nothing: that of the rounding of 16-bit samples. */
+/** Power below which a band contains nothing: the rounding of 16-bit samples. */
 const FLOOR = 1e-9;
 
 const mel = (hz: number): number => 1127 * Math.log1p(hz / 700);
@@ -25,7 +25,7 @@ export class LogMel {
   readonly #im = new Float64Array(FFT);
   readonly #cos = Float64Array.from({ length: FFT / 2 }, (_, i) => Math.cos((2 * Math.PI * i) / FFT));
   readonly #sin = Float64Array.from({ length: FFT / 2 }, (_, i) => -Math.sin((2 * Math.PI * i) / FFT));
-  /** Band left of each bin, and the bin's share in the band right of that. */
+  /** For each bin the band to its left, and the bin's share in the band to its right. */
   readonly #band = new Int32Array(FFT / 2);
   readonly #share = new Float64Array(FFT / 2);
 
@@ -40,7 +40,7 @@ export class LogMel {
   }
 
   /**
-   * Analyses the window around the middle of a hop: `samples` starts `WINDOW_BEFORE` samples before that hop.
+   * Analyses the window around the middle of a hop. `samples` starts `WINDOW_BEFORE` samples before that hop.
    * @param out filled with {@link BANDS} values
    */
   analyse(samples: Float32Array, start: number, out: Float32Array): void {
@@ -104,13 +104,13 @@ export class LogMel {
 /** Samples by which a frame's window begins before its hop, so that both have the same middle. */
 export const WINDOW_BEFORE = (WINDOW - HOP) / 2;
 
-/** Cuts sound that comes in pieces into frames; frame i covers the hop from i × 10 ms on. */
+/** Cuts sound that arrives in pieces into frames; frame i covers the hop from i × 10 ms on. */
 export class MelStream {
   readonly #mel = new LogMel();
-  /** Samples not used up yet; the first belongs to the window of the next frame. */
+  /** Samples that are not used up; the first belongs to the window of the next frame. */
   #rest: Float32Array = new Float32Array(WINDOW_BEFORE);
 
-  /** @returns the frames that are complete now, one after the other */
+  /** @returns the frames that are now complete, one after the other */
   push(samples: Float32Array): Float32Array {
     const all = new Float32Array(this.#rest.length + samples.length);
     all.set(this.#rest);
@@ -120,7 +120,7 @@ export class MelStream {
     return this.#frames(all, count);
   }
 
-  /** The frames whose hop has begun but whose window reaches beyond the end. */
+  /** Returns the frames whose hop has begun but whose window reaches beyond the end. */
   end(): Float32Array {
     const count = Math.max(0, Math.ceil((this.#rest.length - WINDOW_BEFORE) / HOP));
     const all = this.#rest;

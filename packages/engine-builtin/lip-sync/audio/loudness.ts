@@ -5,17 +5,17 @@ const STEP = 0.25;
 const STEPS = 120;
 /** Share of the frames with sound that are quieter than the level. */
 const QUANTILE = 0.9;
-/** Frames weaker than this are silence in any recording. */
+/** Loudness below which a frame is silent in any recording. */
 const SILENCE = -15;
 
-/** Mean of the bands of a frame. */
+/** Returns the mean of the bands of a frame. */
 export function frameLevel(frames: Float32Array, at: number): number {
   let sum = 0;
   for (let b = 0; b < BANDS; b++) sum += frames[at + b] as number;
   return sum / BANDS;
 }
 
-/** The level of the loud parts of a recording of any length, in the unit of log-mel frames. */
+/** Measures the level of the loud parts of a recording of any length, in the unit of log-mel frames. */
 export class Loudness {
   readonly #counts = new Float64Array(STEPS);
 
@@ -28,7 +28,7 @@ export class Loudness {
     }
   }
 
-  /** The level, never so low that the noise of a silent recording would count as speech. */
+  /** The level, with a minimum, so that the noise of a silent recording does not count as speech. */
   get level(): number {
     let left = QUANTILE * this.#counts.reduce((a, b) => a + b, 0);
     if (left === 0) return SILENCE + 4;

@@ -2,18 +2,18 @@ import { readFileSync } from 'node:fs';
 import { BANDS } from './log-mel.ts';
 import { decodeNetwork, type EncodedNetwork, encodeNetwork, type Network, runNetwork } from './network.ts';
 
-/** Frames around the present one that the model hears: 130 ms to each side, sparser further away. */
+/** Frames around the current one that the model uses: 130 ms on each side, sparser with distance. */
 export const CONTEXT = [-13, -9, -6, -4, -2, -1, 0, 1, 2, 4, 6, 9, 13] as const;
-/** How far the model looks ahead, frames. */
+/** Frames that the model looks ahead. */
 export const LOOK_AHEAD = 13;
 export const INPUTS = CONTEXT.length * BANDS;
 /**
- * States what it says of a frame: openness, spread and rounding (see MouthPose), and the log odds that the lips are
- * closed.
+ * Outputs of the model for a frame: openness, spread and rounding (see MouthPose), and the log odds that the lips
+ * are closed.
  */
 export const OUTPUTS = ['openness', 'spread', 'rounding', 'closure'] as const;
 
-/** Unit of the openness in the network, so that all its outputs are of one size. */
+/** Unit of the openness inside the network, so that all its outputs have a similar size. */
 export const OPENNESS_UNIT = 0.1;
 
 /** The committed file: sizes, and each array as base64 of little-endian 32-bit floats. */
@@ -25,8 +25,8 @@ export interface MouthWeightsFile {
   readonly bands: number;
   readonly arrays: EncodedNetwork;
   /**
-   * States what the training found with voices it did not train on, and what a training on few sentences must give
-   * again.
+   * Results of the training on voices outside its training set, and the result that a training on few sentences
+   * must reproduce.
    */
   readonly notes: {
     readonly heldOut: Readonly<Record<string, number>>;
@@ -58,12 +58,12 @@ export function encodeWeights(weights: Network, notes: MouthWeightsFile['notes']
   };
 }
 
-/** Least and most of a band relative to the level of the recording: below is silence, above clipping. */
+/** Lowest and highest value of a band relative to the level of the recording: silence and clipping lie outside. */
 const RANGE = [-9, 4] as const;
 
 /**
- * The network's input at a frame: bands around it relative to the level of the recording. Frames before the start and
- * after the end are silence.
+ * Computes the input of the network at a frame: bands around it relative to the level of the recording. Frames
+ * outside the recording are silent.
  * @param frames log-mel frames; @param index of the frame among them
  */
 export function inputAt(frames: Float32Array, index: number, level: number, out: Float32Array): void {
@@ -72,7 +72,7 @@ export function inputAt(frames: Float32Array, index: number, level: number, out:
     for (let b = 0; b < BANDS; b++) out[k++] = bandAt(frames, index + offset, b, level);
 }
 
-/** A band of a frame relative to the level of the recording; silence before its start and after its end. */
+/** Returns a band of a frame relative to the level of the recording; silence outside the recording. */
 export function bandAt(frames: Float32Array, index: number, band: number, level: number): number {
   const at = index * BANDS;
   const value = at >= 0 && at < frames.length ? (frames[at + band] as number) - level : RANGE[0];

@@ -3,30 +3,30 @@ import { Loudness } from './loudness.ts';
 import { LOOK_AHEAD, MouthModel, OUTPUTS } from './mouth-model.ts';
 import { SpeechGate } from './speech-gate.ts';
 
-/** Holds what a mouth does at a moment. */
+/** State of a mouth at a moment. */
 export interface MouthPose {
-  /** Distance between the lips' inner edges in the middle, in inter-ocular distances. */
+  /** Distance between the lips' inner edges in the middle, in inter-ocular distances (IOD). */
   readonly openness: number;
-  /** How far the corners are drawn apart, and how far the lips are pursed, in [0, 1]. */
+  /** How far the corners are pulled apart, and how far the lips are pursed, 0–1. */
   readonly spread: number;
   readonly rounding: number;
   /** The lips touch, as in p, b and m. */
   readonly closed: boolean;
 }
 
-/** Frames to both sides that the closing of the lips needs: they come and go, they do not jump. */
+/** Frames on each side over which the lips close and open gradually. */
 const CLOSE = 5;
-/** A closure is believed at a peak of its probability above this. */
+/** Probability that a peak must exceed to count as a closure. */
 const CLOSURE_PEAK = 0.6;
-/** And lasts as far as the probability stays above this share of the peak. */
+/** Share of the peak down to which the closure lasts. */
 const CLOSURE_SHARE = 0.6;
-/** Openness taken for closed: what the model says of silence and noise. */
+/** Openness that counts as closed; the model gives it for silence and noise. */
 const REST = 0.02;
-/** States what the means of the network fall short of: it answers doubt with the middle. */
+/** Factor that corrects the network's answers, which tend to the mean when it is uncertain. */
 const EXPAND = 1.12;
 const HOLD = 20;
 
-/** The level of a whole recording, which {@link mouthPoses} needs before its first frame. */
+/** Returns the level of a whole recording, which {@link mouthPoses} needs before its first frame. */
 export async function measureLevel(audio: AsyncIterable<Float32Array>): Promise<number> {
   const stream = new MelStream();
   const loudness = new Loudness();
@@ -37,14 +37,14 @@ export async function measureLevel(audio: AsyncIterable<Float32Array>): Promise<
 
 export interface PoseOptions {
   readonly model?: MouthModel;
-  /** Without it, all sound is taken for speech. */
+  /** When false, all sound counts as speech. */
   readonly gated?: boolean;
 }
 
 /**
- * Mouth poses from sound, one each 10 ms from its start to its end, in step with it. Holds two seconds of features at
- * most.
- * @param level as {@link measureLevel} gave for the same sound
+ * Yields mouth poses from sound, one per 10 ms from its start to its end, in step with it. Holds at most two
+ * seconds of features.
+ * @param level the result of {@link measureLevel} for the same sound
  */
 export async function* mouthPoses(
   audio: AsyncIterable<Float32Array>,
@@ -81,7 +81,7 @@ export async function* mouthPoses(
   yield* ready();
 }
 
-/** A pose of which only a share is shown; the rest is a mouth at rest. */
+/** Returns a share of a pose; the rest is a mouth at rest. */
 function restrained(pose: MouthPose, share: number): MouthPose {
   return {
     openness: share * pose.openness,
@@ -91,13 +91,13 @@ function restrained(pose: MouthPose, share: number): MouthPose {
   };
 }
 
-/** Holds what the mouth would do if all of the sound were speech. */
+/** Computes poses as if all of the sound were speech. */
 class SpeechPoses {
   readonly #level: number;
   readonly #model: MouthModel;
   readonly #shaper = new Shaper();
   readonly #said = new Float32Array(OUTPUTS.length);
-  /** Frames the model may still look at; `#next` is the present one among them. */
+  /** Frames that the model may still use; `#next` is the current one. */
   #frames: Float32Array = new Float32Array(0);
   #next = 0;
 
@@ -131,9 +131,12 @@ class SpeechPoses {
   }
 }
 
-/** Makes poses of what the model says: closes the lips wholly where it believes in a closure, smooths without delay. */
+/**
+ * Makes poses from the outputs of the model: closes the lips completely at a detected closure, and smooths without
+ * delay.
+ */
 class Shaper {
-  /** Rows of outputs that are still needed: HOLD before the present one and as many after it. */
+  /** Output rows that are still needed: HOLD before the current one and as many after it. */
   readonly #rows: Float32Array[] = [];
   #at = 0;
 
@@ -162,7 +165,7 @@ class Shaper {
     );
   }
 
-  /** Tells whether the row lies within a believed closure. */
+  /** Returns whether the row lies within a detected closure. */
   #inClosure(row: number): boolean {
     const here = this.#smooth(row, 3);
     if (here < CLOSURE_PEAK * CLOSURE_SHARE) return false;
@@ -200,7 +203,7 @@ function smooth01(x: number): number {
   return t * t * (3 - 2 * t);
 }
 
-/** The pose at a time, between those of the frames around it. Times must not fall. */
+/** Interpolates poses at given times. Times must not decrease. */
 export class PoseReader {
   readonly #poses: AsyncGenerator<MouthPose>;
   #index = -1;
@@ -212,7 +215,7 @@ export class PoseReader {
     this.#poses = poses;
   }
 
-  /** @returns the last pose of the sound after its end; closed lips when there was no sound at all */
+  /** @returns the last pose after the end of the sound; closed lips when there was no sound at all */
   async at(seconds: number): Promise<MouthPose> {
     // The middle of pose i is at (i + 0.5) hops.
     const wanted = seconds * FRAME_RATE - 0.5;
@@ -240,7 +243,7 @@ export class PoseReader {
     };
   }
 
-  /** Lets the sound's source go. */
+  /** Releases the source of the sound. */
   async close(): Promise<void> {
     await this.#poses.return(undefined);
   }

@@ -1,4 +1,4 @@
-/** A network of one hidden layer of rectified units. Matrices are rows of inputs, one row a unit. */
+/** A network with one hidden layer of rectified units. Matrices have one row of inputs per unit. */
 export interface Network {
   readonly hidden: number;
   readonly mean: Float32Array;
@@ -14,7 +14,7 @@ export type EncodedNetwork = Readonly<Record<(typeof ARRAYS)[number], string>>;
 
 const ARRAYS = ['mean', 'scale', 'inner', 'innerBias', 'outer', 'outerBias'] as const;
 
-/** @param input changed: brought to mean 0 and variance 1 */
+/** @param input is changed: normalised to mean 0 and variance 1 */
 export function runNetwork(network: Network, input: Float32Array, out: Float32Array): void {
   const { hidden, mean, scale, inner, innerBias, outer, outerBias } = network;
   const inputs = mean.length;

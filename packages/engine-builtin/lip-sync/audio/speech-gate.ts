@@ -4,9 +4,12 @@ import { GATE_HOP, GATE_INPUTS, GATE_REACH, GateInput } from './gate-input.ts';
 import { BANDS } from './log-mel.ts';
 import { decodeNetwork, type EncodedNetwork, encodeNetwork, type Network, runNetwork } from './network.ts';
 
-/** Judgements to each side of which the one surest of speech counts: the mouth is there before the first sound. */
+/** Judgements on each side whose maximum counts, so that the mouth opens before the first sound. */
 const HOLD = 4;
-/** Probability of speech below which the mouth stays shut, and above which it moves freely: doubt is for speech. */
+/**
+ * Probability of speech below which the mouth stays closed, and above which it moves freely; doubt counts as
+ * speech.
+ */
 const DOUBT = [0.2, 0.6] as const;
 
 /** The committed file. */
@@ -15,7 +18,7 @@ export interface GateWeightsFile {
   readonly hidden: number;
   readonly inputs: number;
   readonly arrays: EncodedNetwork;
-  /** States what a training on few sentences must give again. */
+  /** The result that a training on few sentences must reproduce. */
   readonly notes: { readonly probe: string };
 }
 
@@ -38,8 +41,8 @@ function decodeGate({ format, hidden, inputs, arrays }: GateWeightsFile): Networ
 }
 
 /**
- * Tells for each frame of a sound how far a mouth may move to it: 1 where somebody speaks, 0 in music and noise. It is
- * less than a second behind.
+ * Returns for each frame of a sound how far a mouth may move: 1 for speech, 0 for music and noise. Its delay is
+ * below one second.
  */
 export class SpeechGate {
   readonly #network: Network;
@@ -47,11 +50,11 @@ export class SpeechGate {
   readonly #input = new GateInput();
   readonly #row = new Float32Array(GATE_INPUTS);
   readonly #said = new Float32Array(1);
-  /** Frames that are still heard, and the number of the first of them. */
+  /** Frames that are still used, and the number of the first of them. */
   #frames: Float32Array = new Float32Array(0);
   #first = 0;
   #count = 0;
-  /** Probabilities of speech that are still needed, and the number of the first judgement of them. */
+  /** Probabilities of speech that are still needed, and the number of the first judgement. */
   readonly #judged: number[] = [];
   #firstJudged = 0;
   #told = 0;
@@ -62,7 +65,7 @@ export class SpeechGate {
     this.#network = network;
   }
 
-  /** @returns the shares of the frames that are certain now */
+  /** @returns the shares of the frames that are now final */
   push(frames: Float32Array): number[] {
     const all = new Float32Array(this.#frames.length + frames.length);
     all.set(this.#frames);
@@ -72,7 +75,7 @@ export class SpeechGate {
     return this.#tell(false);
   }
 
-  /** Those of the rest. */
+  /** Returns the shares of the remaining frames. */
   end(): number[] {
     return this.#tell(true);
   }
@@ -81,7 +84,7 @@ export class SpeechGate {
     const last = this.#count - 1;
     let next = this.#firstJudged + this.#judged.length;
     for (; next * GATE_HOP + (ending ? 0 : GATE_REACH) <= last; next++) this.#judged.push(this.#judge(next));
-    // Two judgements more are looked at than HOLD: for the smoothing, and for what is between two of them.
+    // Two judgements more than HOLD are needed: one for smoothing, one for interpolation.
     const until = ending ? this.#count : Math.max(0, (next - HOLD - 2) * GATE_HOP);
     const out: number[] = [];
     for (; this.#told < until; this.#told++) out.push(this.#share(this.#told));
